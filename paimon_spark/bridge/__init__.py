@@ -1,0 +1,1 @@
+"""The seam between the JVM and the Python engine process."""

@@ -1,0 +1,1 @@
+"""How a procedure is declared, bound, planned, run and reported."""

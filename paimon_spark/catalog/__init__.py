@@ -1,0 +1,1 @@
+"""Catalogs: names to tables."""

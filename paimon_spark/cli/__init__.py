@@ -1,0 +1,1 @@
+"""The paimon-spark command."""

@@ -1,0 +1,1 @@
+"""The LSM table: scan, merge, write, compact, commit, retention."""

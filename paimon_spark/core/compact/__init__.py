@@ -1,0 +1,1 @@
+"""Choosing what to compact (pure) and rewriting it."""

@@ -1,0 +1,1 @@
+"""Merging sorted runs into one row per key."""

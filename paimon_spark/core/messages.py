@@ -1,0 +1,97 @@
+"""What a writer or compactor hands to the committer, as values that travel as JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from paimon_spark.spec.kinds import FileSource
+from paimon_spark.spec.manifest import DataFileMeta, DeletionRange, IndexFileMeta, SimpleStats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitMessage:
+    """The change of one bucket. Paths are not carried: names are resolved against the table."""
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    new_files: tuple[DataFileMeta, ...] = ()
+    deleted_files: tuple[DataFileMeta, ...] = ()
+    new_changelog: tuple[DataFileMeta, ...] = ()
+    compact_before: tuple[DataFileMeta, ...] = ()
+    compact_after: tuple[DataFileMeta, ...] = ()
+    compact_changelog: tuple[DataFileMeta, ...] = ()
+    new_index_files: tuple[IndexFileMeta, ...] = ()
+    deleted_index_files: tuple[IndexFileMeta, ...] = ()
+
+
+def messages_to_json(messages: Iterable[CommitMessage]) -> str:
+    """Return `messages` as one JSON text."""
+    return json.dumps([_plain(asdict(m)) for m in messages], separators=(",", ":"))
+
+
+def messages_from_json(text: str) -> list[CommitMessage]:
+    """Parse what `messages_to_json` made."""
+    return [_message(raw) for raw in json.loads(text)]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return {"b64": base64.b64encode(value).decode("ascii")}
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items() if v is not None}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return value
+
+
+def _bytes(value: dict[str, str]) -> bytes:
+    return base64.b64decode(value["b64"])
+
+
+def _stats(raw: dict[str, Any]) -> SimpleStats:
+    return SimpleStats(_bytes(raw["min_values"]), _bytes(raw["max_values"]), tuple(raw["null_counts"]))
+
+
+def file_from_plain(raw: dict[str, Any]) -> DataFileMeta:
+    """Rebuild one data file from its plain JSON object."""
+    values = dict(raw)
+    values |= {k: _bytes(raw[k]) for k in ("min_key", "max_key", "embedded_index") if k in raw}
+    values |= {k: _stats(raw[k]) for k in ("key_stats", "value_stats")}
+    values |= {k: tuple(raw[k]) for k in ("extra_files", "value_stats_cols", "write_cols") if k in raw}
+    if "file_source" in raw:
+        values["file_source"] = FileSource(raw["file_source"])
+    return DataFileMeta(**values)
+
+
+def file_to_plain(file: DataFileMeta) -> dict[str, Any]:
+    """Return one data file as a plain JSON object."""
+    plain: dict[str, Any] = _plain(asdict(file))
+    return plain
+
+
+def _index(raw: dict[str, Any]) -> IndexFileMeta:
+    values = dict(raw)
+    if "deletion_ranges" in raw:
+        values["deletion_ranges"] = tuple(DeletionRange(**r) for r in raw["deletion_ranges"])
+    if "global_index" in raw:
+        values["global_index"] = _bytes(raw["global_index"])
+    return IndexFileMeta(**values)
+
+
+def _message(raw: dict[str, Any]) -> CommitMessage:
+    values: dict[str, Any] = {}
+    for name, value in raw.items():
+        if name == "partition":
+            values[name] = _bytes(value)
+        elif name.endswith("index_files"):
+            values[name] = tuple(_index(v) for v in value)
+        elif isinstance(value, list):
+            values[name] = tuple(file_from_plain(v) for v in value)
+        else:
+            values[name] = value
+    return CommitMessage(**values)

@@ -1,0 +1,1 @@
+"""Whole operations: plan, tasks, commit; knows tables, not Spark."""

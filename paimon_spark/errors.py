@@ -1,0 +1,151 @@
+"""Every error that paimon-spark raises on purpose, with a stable code and the next step.
+
+The tree is grouped by what a caller would do about it::
+
+    PaimonError
+    ├── UsageError            the statement or argument is wrong: change it
+    │   ├── ArgumentError        a procedure argument, partition string or literal
+    │   ├── OptionError          an option name or value
+    │   └── SqlSyntaxError       a statement of ours that does not parse
+    ├── NotFoundError         what was named does not exist: pick another name
+    ├── AlreadyExistsError    what was to be created exists: pick another name
+    ├── UnsupportedError      a feature of the table or statement that is not implemented
+    ├── CorruptTableError     a file of the table is malformed, truncated or missing
+    ├── ConflictError         another commit changed what this one relied on: run it again
+    ├── OutcomeUnknownError   the store did not say whether the commit landed: look before repeating
+    └── EngineError           the Python engine process failed: see its log
+
+Codes are append-only: a code is never renamed or given another meaning.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import ClassVar
+
+
+class ErrorKind(StrEnum):
+    """Stable machine-readable codes."""
+
+    INVALID_ARGUMENT = "INVALID_ARGUMENT"
+    INVALID_OPTION = "INVALID_OPTION"
+    SQL_SYNTAX = "SQL_SYNTAX"
+    SCHEMA_INVALID = "SCHEMA_INVALID"
+    TYPE_MISMATCH = "TYPE_MISMATCH"
+    NOT_NULL_VIOLATION = "NOT_NULL_VIOLATION"
+    DATABASE_NOT_FOUND = "DATABASE_NOT_FOUND"
+    DATABASE_NOT_EMPTY = "DATABASE_NOT_EMPTY"
+    TABLE_NOT_FOUND = "TABLE_NOT_FOUND"
+    COLUMN_NOT_FOUND = "COLUMN_NOT_FOUND"
+    PROCEDURE_NOT_FOUND = "PROCEDURE_NOT_FOUND"
+    SNAPSHOT_NOT_FOUND = "SNAPSHOT_NOT_FOUND"
+    TAG_NOT_FOUND = "TAG_NOT_FOUND"
+    SCHEMA_NOT_FOUND = "SCHEMA_NOT_FOUND"
+    DATABASE_EXISTS = "DATABASE_EXISTS"
+    TABLE_EXISTS = "TABLE_EXISTS"
+    TAG_EXISTS = "TAG_EXISTS"
+    UNSUPPORTED_FEATURE = "UNSUPPORTED_FEATURE"
+    UNSUPPORTED_STORE = "UNSUPPORTED_STORE"
+    CORRUPT_METADATA = "CORRUPT_METADATA"
+    CORRUPT_DATA_FILE = "CORRUPT_DATA_FILE"
+    FILE_MISSING = "FILE_MISSING"
+    COMMIT_CONFLICT = "COMMIT_CONFLICT"
+    COMMIT_RETRIES_EXHAUSTED = "COMMIT_RETRIES_EXHAUSTED"
+    COMMIT_OUTCOME_UNKNOWN = "COMMIT_OUTCOME_UNKNOWN"
+    ENGINE_FAILED = "ENGINE_FAILED"
+    ENVIRONMENT = "ENVIRONMENT"
+
+
+class PaimonError(Exception):
+    """Base of all errors; `str()` gives ``[CODE] what was wrong. what to do next``."""
+
+    default_kind: ClassVar[ErrorKind] = ErrorKind.ENGINE_FAILED
+
+    def __init__(self, message: str, *, hint: str = "", kind: ErrorKind | None = None) -> None:
+        self.kind = kind or self.default_kind
+        self.message = message
+        self.hint = hint
+        super().__init__(f"[{self.kind}] {message}" + (f" {hint}" if hint else ""))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Keep keyword arguments when the error travels between processes."""
+        return (_rebuild, (type(self), self.message, self.hint, str(self.kind)))
+
+
+def _rebuild(cls: type[PaimonError], message: str, hint: str, kind: str) -> PaimonError:
+    return cls(message, hint=hint, kind=ErrorKind(kind))
+
+
+class UsageError(PaimonError):
+    """The statement or argument is wrong."""
+
+    default_kind = ErrorKind.INVALID_ARGUMENT
+
+
+class ArgumentError(UsageError):
+    """A procedure argument, partition string or literal is wrong."""
+
+    default_kind = ErrorKind.INVALID_ARGUMENT
+
+
+class OptionError(UsageError):
+    """An option name or value is wrong."""
+
+    default_kind = ErrorKind.INVALID_OPTION
+
+
+class SqlSyntaxError(UsageError):
+    """A statement that belongs to paimon-spark does not parse."""
+
+    default_kind = ErrorKind.SQL_SYNTAX
+
+
+class NotFoundError(PaimonError):
+    """What was named does not exist; `kind` says what it was."""
+
+    default_kind = ErrorKind.TABLE_NOT_FOUND
+
+
+class AlreadyExistsError(PaimonError):
+    """What was to be created exists already; `kind` says what it was."""
+
+    default_kind = ErrorKind.TABLE_EXISTS
+
+
+class UnsupportedError(PaimonError):
+    """A feature that is not implemented, named, with the way around it."""
+
+    default_kind = ErrorKind.UNSUPPORTED_FEATURE
+
+
+class CorruptTableError(PaimonError):
+    """A file of the table is malformed, truncated or missing."""
+
+    default_kind = ErrorKind.CORRUPT_METADATA
+
+
+class ConflictError(PaimonError):
+    """A concurrent commit changed what this commit relied on; nothing was written."""
+
+    default_kind = ErrorKind.COMMIT_CONFLICT
+
+
+class OutcomeUnknownError(PaimonError):
+    """The store did not say whether the snapshot was created."""
+
+    default_kind = ErrorKind.COMMIT_OUTCOME_UNKNOWN
+
+
+class EngineError(PaimonError):
+    """The Python engine process, or the environment it needs, failed."""
+
+    default_kind = ErrorKind.ENGINE_FAILED
+
+
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
+    """Return ``Did you mean 'x'?`` for the closest choice, or an empty string."""
+    near = difflib.get_close_matches(name.lower(), {c.lower(): c for c in choices}, n=1, cutoff=0.6)
+    originals = {c.lower(): c for c in choices}
+    return f"Did you mean '{originals[near[0]]}'?" if near else ""

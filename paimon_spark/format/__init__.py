@@ -1,0 +1,1 @@
+"""Files to Arrow and back: Parquet, ORC, Avro and the metadata codecs."""

@@ -1,0 +1,1 @@
+"""Bytes in and out: one FileIO protocol, one adapter per store."""

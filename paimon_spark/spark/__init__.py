@@ -1,0 +1,1 @@
+"""Spark on the Python side: sessions, runner, executor functions."""

@@ -1,0 +1,1 @@
+"""What the bytes mean: pure values, no I/O."""

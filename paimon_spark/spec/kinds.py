@@ -1,0 +1,79 @@
+"""The closed vocabularies of the format: row kinds, bucket modes, commit kinds, engines."""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+
+
+class RowKind(IntEnum):
+    """Kind of a row as stored in ``_VALUE_KIND``."""
+
+    INSERT = 0
+    UPDATE_BEFORE = 1
+    UPDATE_AFTER = 2
+    DELETE = 3
+
+    @property
+    def short(self) -> str:
+        """Return the two-character spelling: ``+I``, ``-U``, ``+U`` or ``-D``."""
+        return ("+I", "-U", "+U", "-D")[self]
+
+
+class FileKind(IntEnum):
+    """Kind of a manifest entry."""
+
+    ADD = 0
+    DELETE = 1
+
+
+class FileSource(IntEnum):
+    """What produced a data file."""
+
+    APPEND = 0
+    COMPACT = 1
+
+
+class CommitKind(StrEnum):
+    """Kind of a snapshot."""
+
+    APPEND = "APPEND"
+    COMPACT = "COMPACT"
+    OVERWRITE = "OVERWRITE"
+    ANALYZE = "ANALYZE"
+
+
+class BucketMode(StrEnum):
+    """How a row finds its bucket (storage spec, section 10)."""
+
+    HASH_FIXED = "HASH_FIXED"
+    HASH_DYNAMIC = "HASH_DYNAMIC"
+    KEY_DYNAMIC = "KEY_DYNAMIC"
+    BUCKET_UNAWARE = "BUCKET_UNAWARE"
+    POSTPONE = "POSTPONE"
+
+
+class MergeEngine(StrEnum):
+    """What happens to rows of one key."""
+
+    DEDUPLICATE = "deduplicate"
+    PARTIAL_UPDATE = "partial-update"
+    AGGREGATION = "aggregation"
+    FIRST_ROW = "first-row"
+
+
+class ChangelogProducer(StrEnum):
+    """Where rows of change come from."""
+
+    NONE = "none"
+    INPUT = "input"
+    FULL_COMPACTION = "full-compaction"
+    LOOKUP = "lookup"
+
+
+KEY_PREFIX = "_KEY_"
+SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
+VALUE_KIND = "_VALUE_KIND"
+KEY_FIELD_ID_START = 1073741823
+SEQUENCE_NUMBER_FIELD_ID = 2147483646
+VALUE_KIND_FIELD_ID = 2147483645
+BATCH_COMMIT_IDENTIFIER = 9223372036854775807

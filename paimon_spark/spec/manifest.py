@@ -1,0 +1,145 @@
+"""Manifest records as values: what one file change, one data file, one manifest says.
+
+Source: storage spec sections 5 and 6. Rows inside (partition, keys, statistics) stay in their serialized
+BinaryRow form, arity prefix included; `spec.rows` decodes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from paimon_spark.spec.kinds import FileKind, FileSource
+
+EMPTY_ROW = bytes(12)
+"""Serialized row of arity 0: the partition of an unpartitioned table, the key of an append table."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleStats:
+    """Minimum and maximum rows and null counts over some columns; a null count may be unknown."""
+
+    min_values: bytes
+    max_values: bytes
+    null_counts: tuple[int | None, ...]
+
+
+EMPTY_STATS = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFileMeta:
+    """One data file. `creation_time` is the writer's local wall clock in epoch milliseconds."""
+
+    file_name: str
+    file_size: int
+    row_count: int
+    min_key: bytes = EMPTY_ROW
+    max_key: bytes = EMPTY_ROW
+    key_stats: SimpleStats = EMPTY_STATS
+    value_stats: SimpleStats = EMPTY_STATS
+    min_sequence_number: int
+    max_sequence_number: int
+    schema_id: int
+    level: int
+    extra_files: tuple[str, ...] = ()
+    creation_time: int | None = None
+    delete_row_count: int | None = None
+    embedded_index: bytes | None = None
+    file_source: FileSource | None = None
+    value_stats_cols: tuple[str, ...] | None = None
+    external_path: str | None = None
+    first_row_id: int | None = None
+    write_cols: tuple[str, ...] | None = None
+
+    def upgrade(self, level: int) -> DataFileMeta:
+        """Return the same file at another level (no bytes change)."""
+        return replace(self, level=level)
+
+
+FileIdentity = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None]
+"""(partition, bucket, level, file name, extra files, embedded index, external path)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestEntry:
+    """One change of one data file."""
+
+    kind: FileKind
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    file: DataFileMeta
+
+    @property
+    def identity(self) -> FileIdentity:
+        """Return what an ADD and its DELETE have in common."""
+        f = self.file
+        return (
+            self.partition,
+            self.bucket,
+            f.level,
+            f.file_name,
+            f.extra_files,
+            f.embedded_index,
+            f.external_path,
+        )
+
+    def flipped(self) -> ManifestEntry:
+        """Return the DELETE that cancels this ADD."""
+        return replace(self, kind=FileKind.DELETE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFileMeta:
+    """One manifest as its manifest list describes it."""
+
+    file_name: str
+    file_size: int
+    num_added_files: int
+    num_deleted_files: int
+    partition_stats: SimpleStats
+    schema_id: int
+    min_bucket: int | None = None
+    max_bucket: int | None = None
+    min_level: int | None = None
+    max_level: int | None = None
+    min_row_id: int | None = None
+    max_row_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionRange:
+    """Where the deletion vector of one data file stands inside an index file."""
+
+    data_file: str
+    offset: int
+    length: int
+    cardinality: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexFileMeta:
+    """One index file: the hashes of a dynamic bucket, or deletion vectors."""
+
+    index_type: str
+    file_name: str
+    file_size: int
+    row_count: int
+    deletion_ranges: tuple[DeletionRange, ...] | None = None
+    external_path: str | None = None
+    global_index: bytes | None = None
+    """Unknown record of a foreign writer, carried as its JSON; never interpreted."""
+
+
+HASH_INDEX = "HASH"
+DELETION_VECTORS_INDEX = "DELETION_VECTORS"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexManifestEntry:
+    """One change of one index file."""
+
+    kind: FileKind
+    partition: bytes
+    bucket: int
+    file: IndexFileMeta

@@ -1,0 +1,131 @@
+"""Table schema JSON (storage spec, section 2)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError, did_you_mean
+from paimon_spark.spec.types import DataField, RowType, field_from_json, field_to_json
+
+CURRENT_VERSION = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSchema:
+    """One version of a table's schema. Field order is column order; all names are case-sensitive."""
+
+    id: int
+    fields: tuple[DataField, ...]
+    highest_field_id: int
+    partition_keys: tuple[str, ...] = ()
+    primary_keys: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    time_millis: int | None = None
+    version: int = CURRENT_VERSION
+
+    @property
+    def row_type(self) -> RowType:
+        """Return the columns as one ROW type."""
+        return RowType(self.fields, nullable=False)
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        """Return the column names in order."""
+        return tuple(f.name for f in self.fields)
+
+    @property
+    def trimmed_primary_keys(self) -> tuple[str, ...]:
+        """Return the primary key without partition columns: the key inside one partition."""
+        return tuple(k for k in self.primary_keys if k not in self.partition_keys)
+
+    @property
+    def partition_fields(self) -> tuple[DataField, ...]:
+        """Return the partition columns in partition order."""
+        return tuple(self.field(k) for k in self.partition_keys)
+
+    @property
+    def key_fields(self) -> tuple[DataField, ...]:
+        """Return the columns of the trimmed primary key in key order."""
+        return tuple(self.field(k) for k in self.trimmed_primary_keys)
+
+    def field(self, name: str) -> DataField:
+        """Return the column called `name`.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        for f in self.fields:
+            if f.name == name:
+                return f
+        raise NotFoundError(
+            f"Column '{name}' does not exist; the columns are {', '.join(self.field_names)}.",
+            hint=did_you_mean(name, self.field_names),
+            kind=ErrorKind.COLUMN_NOT_FOUND,
+        )
+
+    def to_json(self) -> str:
+        """Return the file's text."""
+        out: dict[str, Any] = {
+            "version": self.version,
+            "id": self.id,
+            "fields": [field_to_json(f) for f in self.fields],
+            "highestFieldId": self.highest_field_id,
+            "partitionKeys": list(self.partition_keys),
+            "primaryKeys": list(self.primary_keys),
+            "options": dict(self.options),
+        }
+        if self.comment is not None:
+            out["comment"] = self.comment
+        if self.time_millis is not None:
+            out["timeMillis"] = self.time_millis
+        return json.dumps(out, indent=2, ensure_ascii=False)
+
+
+def parse_schema(text: str | bytes, where: str) -> TableSchema:
+    """Parse a schema file and apply the defaults of old versions.
+
+    Raises:
+        CorruptTableError: not JSON, a key is missing, or a value is no schema.
+    """
+    try:
+        raw = json.loads(text)
+        version = int(raw.get("version", 1))
+        options = {str(k): str(v) for k, v in raw["options"].items()}
+        schema = TableSchema(
+            id=int(raw["id"]),
+            fields=tuple(field_from_json(f) for f in raw["fields"]),
+            highest_field_id=int(raw["highestFieldId"]),
+            partition_keys=tuple(raw["partitionKeys"]),
+            primary_keys=tuple(raw["primaryKeys"]),
+            options=_with_old_defaults(options, version),
+            comment=raw.get("comment"),
+            time_millis=raw.get("timeMillis"),
+            version=version,
+        )
+    except CorruptTableError as e:
+        raise _corrupt(where, e.message) from e
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
+        raise _corrupt(where, f"{type(e).__name__}: {e}") from e
+    missing = {*schema.partition_keys, *schema.primary_keys} - set(schema.field_names)
+    if missing:
+        raise _corrupt(where, f"the key columns {sorted(missing)} are not among the fields")
+    return schema
+
+
+def _with_old_defaults(options: dict[str, str], version: int) -> dict[str, str]:
+    if version <= 1:
+        options.setdefault("bucket", "1")
+    if version <= 2:  # noqa: PLR2004 - the last version whose default format was ORC
+        options.setdefault("file.format", "orc")
+    return options
+
+
+def _corrupt(where: str, what: str) -> CorruptTableError:
+    return CorruptTableError(
+        f"The schema file {where} is malformed: {what}.",
+        hint="Restore the file from a backup; no other schema version was changed.",
+    )

@@ -1,0 +1,123 @@
+"""Snapshot JSON (storage spec, section 3)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from paimon_spark.errors import CorruptTableError
+from paimon_spark.spec.kinds import CommitKind
+
+NO_WATERMARK = -9223372036854775808
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One immutable state of a table. `extra` keeps keys of other writers as they were read."""
+
+    id: int
+    schema_id: int
+    base_manifest_list: str
+    delta_manifest_list: str
+    commit_user: str
+    commit_identifier: int
+    commit_kind: CommitKind
+    time_millis: int
+    total_record_count: int
+    delta_record_count: int
+    version: int = 3
+    uuid: str | None = None
+    base_manifest_list_size: int | None = None
+    delta_manifest_list_size: int | None = None
+    changelog_manifest_list: str | None = None
+    changelog_manifest_list_size: int | None = None
+    index_manifest: str | None = None
+    changelog_record_count: int | None = None
+    watermark: int | None = None
+    statistics: str | None = None
+    properties: Mapping[str, str] | None = None
+    next_row_id: int | None = None
+    operation: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Return the file's text; keys without a value are left out."""
+        out = {key: getattr(self, name) for key, name in _KEYS.items()}
+        return json.dumps({k: v for k, v in (out | dict(self.extra)).items() if v is not None}, indent=2)
+
+
+_KEYS = {
+    "version": "version",
+    "uuid": "uuid",
+    "id": "id",
+    "schemaId": "schema_id",
+    "baseManifestList": "base_manifest_list",
+    "baseManifestListSize": "base_manifest_list_size",
+    "deltaManifestList": "delta_manifest_list",
+    "deltaManifestListSize": "delta_manifest_list_size",
+    "changelogManifestList": "changelog_manifest_list",
+    "changelogManifestListSize": "changelog_manifest_list_size",
+    "indexManifest": "index_manifest",
+    "commitUser": "commit_user",
+    "commitIdentifier": "commit_identifier",
+    "commitKind": "commit_kind",
+    "timeMillis": "time_millis",
+    "totalRecordCount": "total_record_count",
+    "deltaRecordCount": "delta_record_count",
+    "changelogRecordCount": "changelog_record_count",
+    "watermark": "watermark",
+    "statistics": "statistics",
+    "properties": "properties",
+    "nextRowId": "next_row_id",
+    "operation": "operation",
+}
+_TEXTS = {"baseManifestList", "deltaManifestList", "changelogManifestList", "indexManifest", "commitUser", "statistics"}
+_NUMBERS = {k for k, n in _KEYS.items() if k.endswith(("Count", "Size")) or n in {
+    "version", "id", "schema_id", "commit_identifier", "time_millis", "watermark", "next_row_id"}}
+_REQUIRED = ("id", "schemaId", "baseManifestList", "deltaManifestList", "commitUser", "commitIdentifier",
+             "commitKind", "timeMillis")
+
+
+def parse_snapshot(text: str | bytes, where: str) -> tuple[Snapshot, Mapping[str, Any]]:
+    """Parse a snapshot or tag file; return it with the raw object (tags carry more keys).
+
+    Raises:
+        CorruptTableError: not JSON, a required key is missing, or a value has the wrong type.
+    """
+    raw = _load(text, where)
+    values: dict[str, Any] = {"total_record_count": 0, "delta_record_count": 0}
+    for key in _REQUIRED:
+        if raw.get(key) is None:
+            raise _corrupt(where, f"the key '{key}' is missing")
+    for key, name in _KEYS.items():
+        value = raw.get(key)
+        if value is None:
+            continue
+        if (key in _NUMBERS and type(value) is not int) or (key in _TEXTS and not isinstance(value, str)):
+            raise _corrupt(where, f"the key '{key}' holds {value!r}")
+        values[name] = value
+    try:
+        values["commit_kind"] = CommitKind(str(values["commit_kind"]))
+    except ValueError:
+        raise _corrupt(where, f"the commit kind {values['commit_kind']!r} is unknown") from None
+    known = set(_KEYS) | {"tagCreateTime", "tagTimeRetained"}
+    return Snapshot(**values, extra={k: v for k, v in raw.items() if k not in known}), raw
+
+
+def _load(text: str | bytes, where: str) -> dict[str, Any]:
+    try:
+        raw = json.loads(text)
+    except ValueError as e:
+        raise _corrupt(where, f"it is not JSON ({e})") from e
+    if not isinstance(raw, dict):
+        raise _corrupt(where, "it is not a JSON object")
+    return raw
+
+
+def _corrupt(where: str, what: str) -> CorruptTableError:
+    return CorruptTableError(
+        f"The snapshot file {where} is malformed: {what}.",
+        hint="Restore the file, or roll back to an earlier snapshot or tag.",
+    )

@@ -1,0 +1,1 @@
+"""Test kit shipped to users: models, invariants, golden tables."""

@@ -1,0 +1,1 @@
+"""The stored procedures: one module per family, loaded through entry points."""
