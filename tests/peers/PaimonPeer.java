@@ -1,0 +1,211 @@
+// Drives Apache Paimon's Java API from a script, so that both sides of an interoperability test can be written as data.
+//
+//   java -cp paimon-bundle-1.4.2.jar:<pyspark>/jars/* PaimonPeer.java WAREHOUSE < script
+//
+// Each script line is one JSON object {"do": ..., "table": "db.t", ...}; each answer is one JSON line on stdout.
+//   create   columns [[name, type]...], primaryKey [...], partition [...], options {...}
+//   write    rows [[...]...], kind "+I" | "-U" | "+U" | "-D" (default +I), bucket (dynamic-bucket tables only)
+//   compact  buckets [[partition values..., bucket]...]   full compaction of these buckets
+//   tag      name
+//   read     snapshot (optional)   -> {"rows": [[...]...]}
+//   files                          -> {"files": [[path, level, rows]...]}
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.math.BigDecimal;
+import java.time.LocalDate;
+import java.time.LocalDateTime;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import org.apache.paimon.catalog.Catalog;
+import org.apache.paimon.catalog.CatalogContext;
+import org.apache.paimon.catalog.CatalogFactory;
+import org.apache.paimon.catalog.Identifier;
+import org.apache.paimon.data.BinaryRow;
+import org.apache.paimon.data.BinaryString;
+import org.apache.paimon.data.Decimal;
+import org.apache.paimon.data.GenericRow;
+import org.apache.paimon.data.InternalRow;
+import org.apache.paimon.data.Timestamp;
+import org.apache.paimon.data.serializer.InternalRowSerializer;
+import org.apache.paimon.options.Options;
+import org.apache.paimon.reader.RecordReader;
+import org.apache.paimon.schema.Schema;
+import org.apache.paimon.table.FileStoreTable;
+import org.apache.paimon.table.Table;
+import org.apache.paimon.table.sink.BatchTableCommit;
+import org.apache.paimon.table.sink.BatchTableWrite;
+import org.apache.paimon.table.sink.BatchWriteBuilder;
+import org.apache.paimon.table.source.ReadBuilder;
+import org.apache.paimon.types.DataField;
+import org.apache.paimon.types.DataType;
+import org.apache.paimon.types.DataTypeJsonParser;
+import org.apache.paimon.types.DecimalType;
+import org.apache.paimon.types.RowKind;
+import org.apache.paimon.types.RowType;
+import org.apache.paimon.utils.CloseableIterator;
+
+public class PaimonPeer {
+    private static final ObjectMapper JSON = new ObjectMapper();
+    private final Catalog catalog;
+
+    PaimonPeer(String warehouse) {
+        Options options = new Options();
+        options.set("warehouse", warehouse);
+        catalog = CatalogFactory.createCatalog(CatalogContext.create(options));
+    }
+
+    public static void main(String[] args) throws Exception {
+        PaimonPeer peer = new PaimonPeer(args[0]);
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            if (line.isBlank()) continue;
+            Map<String, Object> answer = new HashMap<>();
+            try {
+                peer.step(JSON.readTree(line), answer);
+            } catch (Exception e) {
+                answer.put("error", e.getClass().getSimpleName() + ": " + e.getMessage());
+            }
+            System.out.println(JSON.writeValueAsString(answer));
+        }
+    }
+
+    private void step(JsonNode step, Map<String, Object> answer) throws Exception {
+        String[] name = step.get("table").asText().split("\\.");
+        Identifier id = Identifier.create(name[0], name[1]);
+        switch (step.get("do").asText()) {
+            case "create" -> create(id, step);
+            case "write" -> write(catalog.getTable(id), step);
+            case "compact" -> compact(catalog.getTable(id), step);
+            case "tag" -> catalog.getTable(id).createTag(step.get("name").asText());
+            case "read" -> answer.put("rows", read(catalog.getTable(id), step));
+            case "files" -> answer.put("files", files(id));
+            default -> throw new IllegalArgumentException("unknown step " + step);
+        }
+    }
+
+    private void create(Identifier id, JsonNode step) throws Exception {
+        catalog.createDatabase(id.getDatabaseName(), true);
+        Schema.Builder schema = Schema.newBuilder();
+        for (JsonNode c : step.get("columns")) {
+            schema.column(c.get(0).asText(), DataTypeJsonParser.parseAtomicTypeSQLString(c.get(1).asText()));
+        }
+        schema.primaryKey(texts(step.get("primaryKey")));
+        schema.partitionKeys(texts(step.get("partition")));
+        if (step.has("options")) {
+            step.get("options").fields().forEachRemaining(e -> schema.option(e.getKey(), e.getValue().asText()));
+        }
+        catalog.createTable(id, schema.build(), false);
+    }
+
+    private static List<String> texts(JsonNode node) {
+        List<String> out = new ArrayList<>();
+        if (node != null) node.forEach(n -> out.add(n.asText()));
+        return out;
+    }
+
+    private static void write(Table table, JsonNode step) throws Exception {
+        RowKind kind = RowKind.fromShortString(step.has("kind") ? step.get("kind").asText() : "+I");
+        BatchWriteBuilder builder = table.newBatchWriteBuilder();
+        try (BatchTableWrite write = builder.newWrite(); BatchTableCommit commit = builder.newCommit()) {
+            write.withIOManager(new org.apache.paimon.disk.IOManagerImpl(System.getProperty("java.io.tmpdir")));
+            for (JsonNode values : step.get("rows")) {
+                GenericRow row = row(table.rowType(), values);
+                row.setRowKind(kind);
+                if (step.has("bucket")) write.write(row, step.get("bucket").asInt());
+                else write.write(row);
+            }
+            commit.commit(write.prepareCommit());
+        }
+    }
+
+    private static void compact(Table table, JsonNode step) throws Exception {
+        RowType partition = table.rowType().project(table.partitionKeys());
+        BatchWriteBuilder builder = table.newBatchWriteBuilder();
+        try (BatchTableWrite write = builder.newWrite(); BatchTableCommit commit = builder.newCommit()) {
+            write.withIOManager(new org.apache.paimon.disk.IOManagerImpl(System.getProperty("java.io.tmpdir")));
+            for (JsonNode bucket : step.get("buckets")) {
+                BinaryRow values = BinaryRow.EMPTY_ROW;
+                if (partition.getFieldCount() > 0) {
+                    values = new InternalRowSerializer(partition).toBinaryRow(row(partition, bucket)).copy();
+                }
+                write.compact(values, bucket.get(bucket.size() - 1).asInt(), true);
+            }
+            commit.commit(write.prepareCommit());
+        }
+    }
+
+    private static GenericRow row(RowType type, JsonNode values) {
+        GenericRow row = new GenericRow(type.getFieldCount());
+        for (int i = 0; i < type.getFieldCount(); i++) {
+            JsonNode v = values.get(i);
+            row.setField(i, v == null || v.isNull() ? null : value(type.getTypeAt(i), v));
+        }
+        return row;
+    }
+
+    private static Object value(DataType type, JsonNode v) {
+        return switch (type.getTypeRoot()) {
+            case BOOLEAN -> v.asBoolean();
+            case TINYINT -> (byte) v.asInt();
+            case SMALLINT -> (short) v.asInt();
+            case INTEGER -> v.asInt();
+            case BIGINT -> v.asLong();
+            case FLOAT -> (float) v.asDouble();
+            case DOUBLE -> v.asDouble();
+            case CHAR, VARCHAR -> BinaryString.fromString(v.asText());
+            case BINARY, VARBINARY -> HexFormat.of().parseHex(v.asText());
+            case DATE -> (int) LocalDate.parse(v.asText()).toEpochDay();
+            case TIMESTAMP_WITHOUT_TIME_ZONE, TIMESTAMP_WITH_LOCAL_TIME_ZONE ->
+                    Timestamp.fromLocalDateTime(LocalDateTime.parse(v.asText().replace(' ', 'T')));
+            case DECIMAL -> {
+                DecimalType d = (DecimalType) type;
+                yield Decimal.fromBigDecimal(new BigDecimal(v.asText()), d.getPrecision(), d.getScale());
+            }
+            default -> throw new IllegalArgumentException("no value of type " + type);
+        };
+    }
+
+    private static List<List<Object>> read(Table table, JsonNode step) throws Exception {
+        Table source = table;
+        if (step.has("snapshot")) source = table.copy(Map.of("scan.snapshot-id", step.get("snapshot").asText()));
+        ReadBuilder builder = source.newReadBuilder();
+        List<DataField> fields = source.rowType().getFields();
+        List<List<Object>> out = new ArrayList<>();
+        try (RecordReader<InternalRow> reader = builder.newRead().createReader(builder.newScan().plan());
+                CloseableIterator<InternalRow> rows = reader.toCloseableIterator()) {
+            while (rows.hasNext()) {
+                InternalRow row = rows.next();
+                List<Object> values = new ArrayList<>();
+                for (int i = 0; i < fields.size(); i++) values.add(plain(fields.get(i).type(), row, i));
+                out.add(values);
+            }
+        }
+        return out;
+    }
+
+    private static Object plain(DataType type, InternalRow row, int i) {
+        Object v = InternalRow.createFieldGetter(type, i).getFieldOrNull(row);
+        if (v == null) return null;
+        return switch (type.getTypeRoot()) {
+            case BOOLEAN, TINYINT, SMALLINT, INTEGER, BIGINT, FLOAT, DOUBLE -> v;
+            case DATE -> LocalDate.ofEpochDay((Integer) v).toString();
+            case BINARY, VARBINARY -> HexFormat.of().formatHex((byte[]) v);
+            case TIMESTAMP_WITHOUT_TIME_ZONE, TIMESTAMP_WITH_LOCAL_TIME_ZONE ->
+                    ((Timestamp) v).toLocalDateTime().toString();
+            default -> v.toString();
+        };
+    }
+
+    private List<List<Object>> files(Identifier id) throws Exception {
+        List<List<Object>> out = new ArrayList<>();
+        FileStoreTable table = (FileStoreTable) catalog.getTable(id);
+        table.store().newScan().plan().files().forEach(
+                e -> out.add(List.of(e.bucket(), e.file().fileName(), e.file().level(), e.file().rowCount())));
+        return out;
+    }
+}
