@@ -1,0 +1,238 @@
+"""The local file system, also through a mount that all workers share."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from paimon_spark.errors import ErrorKind, OutcomeUnknownError, UnsupportedError
+from paimon_spark.fs.base import FileStatus
+
+_NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
+_AT_FDCWD = -100
+_RENAME_NOREPLACE = 1
+
+
+def local_path(path: str) -> str:
+    """Return the path for the operating system: a `file:` scheme is cut, percent signs stay as they are."""
+    if path.startswith("file://"):
+        return "/" + path[7:].lstrip("/")
+    return path.removeprefix("file:")
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFileIO:
+    """FileIO over the operating system's files."""
+
+    @property
+    def exclusive_create(self) -> bool:
+        """Return True: a hard link to an existing name fails in the kernel."""
+        return True
+
+    def read(self, path: str) -> bytes:
+        """Return the whole content."""
+        return Path(local_path(path)).read_bytes()
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        """Return `length` bytes from `offset`; fewer where the file ends before."""
+        with Path(local_path(path)).open("rb") as f:
+            f.seek(offset)
+            return f.read(length)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """Open for random access."""
+        return pa.OSFile(local_path(path), "rb")
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        """Open a new file for sequential writing, replacing one of that name."""
+        target = Path(local_path(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return pa.OSFile(str(target), "wb")
+
+    def write(self, path: str, data: bytes, overwrite: bool = True) -> None:  # noqa: FBT001, FBT002
+        """Write a whole file in one step."""
+        if not overwrite:
+            if not self.create_exclusive(path, data):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+            return
+        target = Path(local_path(path))
+        temp = _write_temp(target, data, durable=False)
+        try:
+            temp.replace(target)
+        except OSError:
+            temp.unlink(missing_ok=True)
+            raise
+
+    def create_exclusive(self, path: str, data: bytes) -> bool:
+        """Create `path` unless it exists: hidden temporary file, fsync, hard link to the final name."""
+        target = Path(local_path(path))
+        temp = _write_temp(target, data, durable=True)
+        try:
+            created = _publish(temp, target)
+        finally:
+            temp.unlink(missing_ok=True)
+        if created:
+            _sync_directory(target.parent)
+        return created
+
+    def exists(self, path: str) -> bool:
+        """Return whether a file or directory is there."""
+        return Path(local_path(path)).exists()
+
+    def status(self, path: str) -> FileStatus:
+        """Return what is known of a file or directory."""
+        found = Path(local_path(path)).stat()
+        is_dir = bool(found.st_mode & 0o040000)
+        return FileStatus(path, 0 if is_dir else found.st_size, found.st_mtime_ns // 1_000_000, is_dir)
+
+    def list(self, path: str) -> list[FileStatus]:
+        """Return what is directly inside a directory, sorted by path."""
+        base = path.rstrip("/")
+        try:
+            with os.scandir(local_path(path)) as entries:
+                found = [_entry_status(base, e) for e in entries]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted((s for s in found if s is not None), key=lambda s: s.path)
+
+    def list_recursive(self, path: str) -> Iterator[FileStatus]:
+        """Yield all files below a directory."""
+        for status in self.list(path):
+            if status.is_dir:
+                yield from self.list_recursive(status.path)
+            else:
+                yield status
+
+    def delete(self, path: str) -> bool:
+        """Delete one file; return False if it was not there."""
+        try:
+            Path(local_path(path)).unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def delete_dir(self, path: str) -> None:
+        """Delete a directory and all that is in it."""
+        try:
+            shutil.rmtree(local_path(path))
+        except FileNotFoundError:
+            return
+
+    def rename(self, source: str, target: str) -> bool:
+        """Rename a file or directory unless the target exists."""
+        old, new = local_path(source), Path(local_path(target))
+        new.parent.mkdir(parents=True, exist_ok=True)
+        code = _rename_noreplace(old, str(new))
+        if code in (errno.EEXIST, errno.ENOTEMPTY):
+            return False
+        if code == 0:
+            return True
+        if code not in (errno.ENOSYS, errno.EINVAL):
+            raise OSError(code, os.strerror(code), source)
+        if new.exists():
+            return False
+        Path(old).rename(new)
+        return True
+
+    def mkdirs(self, path: str) -> None:
+        """Create a directory and its parents."""
+        Path(local_path(path)).mkdir(parents=True, exist_ok=True)
+
+    def to_config(self) -> Mapping[str, str]:
+        """Return the configuration: there is nothing to configure."""
+        return {"scheme": "file"}
+
+
+def _entry_status(base: str, entry: os.DirEntry[str]) -> FileStatus | None:
+    try:
+        found = entry.stat()
+    except FileNotFoundError:
+        return None
+    is_dir = entry.is_dir()
+    return FileStatus(f"{base}/{entry.name}", 0 if is_dir else found.st_size, found.st_mtime_ns // 1_000_000, is_dir)
+
+
+def _write_temp(target: Path, data: bytes, *, durable: bool) -> Path:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temp = target.with_name(f".{target.name}.{uuid.uuid4()}.tmp")
+    try:
+        with temp.open("xb") as f:
+            f.write(data)
+            if durable:
+                f.flush()
+                os.fsync(f.fileno())
+    except OSError:
+        temp.unlink(missing_ok=True)
+        raise
+    return temp
+
+
+def _publish(temp: Path, target: Path) -> bool:
+    """Give `temp` its final name unless that is taken. After an error the inode tells who holds the name."""
+    try:
+        os.link(temp, target)
+    except OSError as e:
+        if e.errno in _NO_HARD_LINKS:
+            return _publish_by_rename(temp, target)
+        try:
+            if target.exists():
+                return target.samefile(temp)
+        except OSError as again:
+            raise _unknown(target) from again
+        if e.errno == errno.EEXIST:
+            return False
+        raise
+    return True
+
+
+def _publish_by_rename(temp: Path, target: Path) -> bool:
+    inode = temp.stat().st_ino
+    code = _rename_noreplace(str(temp), str(target))
+    if code == 0:
+        return True
+    if code == errno.EEXIST:
+        return False
+    if code in (errno.ENOSYS, errno.EINVAL):
+        raise UnsupportedError(
+            f"The file system of '{target.parent}' offers no atomic way to create a file.",
+            hint="Keep the warehouse on a file system with hard links.",
+            kind=ErrorKind.UNSUPPORTED_STORE,
+        )
+    try:
+        if target.exists():
+            return target.stat().st_ino == inode
+    except OSError as again:
+        raise _unknown(target) from again
+    raise OSError(code, os.strerror(code), str(target))
+
+
+def _unknown(target: Path) -> OutcomeUnknownError:
+    return OutcomeUnknownError(
+        f"The store did not say whether '{target}' was created.", hint="Look whether it exists before you try again."
+    )
+
+
+def _rename_noreplace(source: str, target: str) -> int:
+    """Rename in the kernel without replacing; return 0 or the error number (ENOSYS where there is no such call)."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    call = getattr(libc, "renameat2", None)
+    if call is None:
+        return errno.ENOSYS
+    done = call(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE)
+    return 0 if done == 0 else ctypes.get_errno()
+
+
+def _sync_directory(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

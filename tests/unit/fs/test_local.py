@@ -1,0 +1,75 @@
+"""The local file system."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from paimon_spark.errors import ErrorKind, UnsupportedError
+from paimon_spark.fs import local
+from paimon_spark.fs.base import FileIO
+from paimon_spark.fs.local import LocalFileIO, local_path
+from paimon_spark.testing.behaviours import FileIOTests
+
+
+class TestLocal(FileIOTests):
+    def make(self, tmp_path: Path) -> tuple[FileIO, str]:
+        return LocalFileIO(), str(tmp_path)
+
+
+class TestLocalUri(FileIOTests):
+    def make(self, tmp_path: Path) -> tuple[FileIO, str]:
+        return LocalFileIO(), f"file:{tmp_path}"
+
+
+def test_spellings_of_a_location() -> None:
+    assert local_path("file:/a/b") == "/a/b"
+    assert local_path("file:///a/b") == "/a/b"
+    assert local_path("/a/dt=1%3A2") == "/a/dt=1%3A2"
+
+
+def _failing_link(number: int) -> object:
+    def link(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return link
+
+
+def test_without_hard_links_the_kernel_renames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paimon_spark.fs.local.os.link", _failing_link(errno.EPERM))
+    io = LocalFileIO()
+    assert io.create_exclusive(f"{tmp_path}/f", b"1")
+    assert not io.create_exclusive(f"{tmp_path}/f", b"2")
+    assert io.read(f"{tmp_path}/f") == b"1"
+    assert [p.name for p in tmp_path.iterdir()] == ["f"]
+
+
+def test_a_store_without_any_atomic_create_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paimon_spark.fs.local.os.link", _failing_link(errno.EPERM))
+    monkeypatch.setattr(local, "_rename_noreplace", lambda *_: errno.EINVAL)
+    with pytest.raises(UnsupportedError) as e:
+        LocalFileIO().create_exclusive(f"{tmp_path}/f", b"1")
+    assert e.value.kind is ErrorKind.UNSUPPORTED_STORE
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_after_the_link_was_made_counts_as_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.link
+
+    def link(source: Path, target: Path) -> None:
+        real(source, target)
+        raise OSError(errno.EEXIST, "answer lost, sent again")
+
+    monkeypatch.setattr("paimon_spark.fs.local.os.link", link)
+    assert LocalFileIO().create_exclusive(f"{tmp_path}/f", b"1")
+    assert LocalFileIO().read(f"{tmp_path}/f") == b"1"
+
+
+def test_a_store_error_before_the_link_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paimon_spark.fs.local.os.link", _failing_link(errno.ENOSPC))
+    with pytest.raises(OSError, match="space"):
+        LocalFileIO().create_exclusive(f"{tmp_path}/f", b"1")
+    assert list(tmp_path.iterdir()) == []
