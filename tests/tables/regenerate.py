@@ -1,0 +1,58 @@
+"""Write the sample tables anew with Apache Paimon's Java release: ``python -m tests.tables.regenerate``.
+
+Each case of ``cases.json`` becomes ``NAME.tar.gz`` (the table directory) and ``NAME.json``: what that release itself
+reads back from the latest snapshot and from every earlier one.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.peers.java_peer import COORDINATE, run_steps
+
+HERE = Path(__file__).resolve().parent
+DATABASE = "samples"
+
+
+def regenerate() -> None:
+    """Write every case."""
+    cases = json.loads((HERE / "cases.json").read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as tmp:
+        warehouse = Path(tmp)
+        run_steps(warehouse, [s | {"table": f"{DATABASE}.{n}"} for n, c in cases.items() for s in c["steps"]])
+        for name, case in cases.items():
+            _pack(warehouse / f"{DATABASE}.db" / name, HERE / f"{name}.tar.gz")
+            expected = {"written_by": COORDINATE, "shows": case["shows"]} | _read_back(warehouse, name)
+            (HERE / f"{name}.json").write_text(json.dumps(expected, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _read_back(warehouse: Path, name: str) -> dict[str, Any]:
+    table = f"{DATABASE}.{name}"
+    snapshots = sorted(
+        int(p.name.removeprefix("snapshot-")) for p in (warehouse / f"{DATABASE}.db" / name).glob("snapshot/snapshot-*")
+    )
+    reads = [{"do": "read", "table": table}, *({"do": "read", "table": table, "snapshot": i} for i in snapshots)]
+    answers = run_steps(warehouse, reads)
+    return {
+        "rows": answers[0]["rows"],
+        "rows_by_snapshot": {str(i): a["rows"] for i, a in zip(snapshots, answers[1:], strict=True)},
+    }
+
+
+def _pack(source: Path, target: Path) -> None:
+    with tarfile.open(target, "w:gz") as archive:
+        for path in sorted(source.rglob("*")):
+            if path.is_file() and not path.name.startswith("."):
+                info = tarfile.TarInfo(str(path.relative_to(source.parent)))
+                data = path.read_bytes()
+                info.size = len(data)
+                archive.addfile(info, io.BytesIO(data))
+
+
+if __name__ == "__main__":
+    regenerate()
