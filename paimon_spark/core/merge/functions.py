@@ -1,0 +1,73 @@
+"""Merge functions: what becomes of the rows of one key (semantics, section 4). All work on whole windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_spark.core.key_hash import values_of
+from paimon_spark.core.merge.keys import one_chunk
+from paimon_spark.spec.kinds import VALUE_KIND, RowKind
+
+I64 = npt.NDArray[np.int64]
+RETRACTS = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """All rows of some keys. `order` lists row positions by key and sequence; `starts` where in it each key begins."""
+
+    rows: pa.Table
+    order: I64
+    starts: I64
+
+
+MergeFunction = Callable[[Window], pa.Table]
+"""Return the merged rows, in key order. A key with a single row keeps it as it is."""
+
+
+def retracts(rows: pa.Table) -> npt.NDArray[np.bool_]:
+    """Return which rows are ``-U`` or ``-D``."""
+    kinds = values_of(one_chunk(rows.column(VALUE_KIND)))
+    return (kinds == RowKind.UPDATE_BEFORE) | (kinds == RowKind.DELETE)
+
+
+def drop_retracts(rows: pa.Table) -> pa.Table:
+    """Return `rows` without ``-U`` and ``-D``."""
+    mask = retracts(rows)
+    return rows.filter(pa.array(~mask)) if mask.any() else rows
+
+
+def deduplicate(window: Window) -> pa.Table:
+    """Keep the last row of every key, whatever its kind."""
+    return take(window.rows, window.order[_ends(window)])
+
+
+def deduplicate_ignoring_deletes(window: Window) -> pa.Table:
+    """Keep the last row of every key that is no retract; a lone retract stays as it is."""
+    mask = retracts(window.rows)
+    if not mask.any():
+        return deduplicate(window)
+    ends = _ends(window)
+    counted = np.where(mask[window.order], np.int64(-1), np.arange(len(window.order), dtype=np.int64))
+    last = np.maximum.reduceat(counted, window.starts) if len(window.starts) else ends
+    last = np.where(ends == window.starts, ends, last)
+    return take(window.rows, window.order[last[last >= 0]])
+
+
+def _ends(window: Window) -> I64:
+    return np.append(window.starts[1:], len(window.order)) - 1
+
+
+def take(rows: pa.Table, positions: I64) -> pa.Table:
+    """Return the rows at `positions`; a dense ascending selection costs nothing."""
+    n = len(positions)
+    if n == 0:
+        return rows.slice(0, 0)
+    if int(positions[-1]) - int(positions[0]) == n - 1 and (n == 1 or bool((np.diff(positions) == 1).all())):
+        return rows.slice(int(positions[0]), n)
+    return rows.take(pa.array(positions))

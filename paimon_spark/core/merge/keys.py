@@ -1,0 +1,160 @@
+"""Keys as comparable values: one row at a time for bounds, whole columns at once for sorting.
+
+Every atomic type becomes either int64 numbers that order like the values, or byte strings compared unsigned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.core.key_hash import decimal_limbs, load_words, string_parts, values_of
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, type_to_json
+
+I64 = npt.NDArray[np.int64]
+Column = I64 | pa.Array
+"""int64 numbers, or an array of (large) binary."""
+Key = tuple[Any, ...]
+
+_SIGN = np.uint64(1 << 63)
+_STRINGS = (TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY)
+_COMPACT_DECIMAL = 18
+_PACK_BITS = 63
+_RANK_FROM = 128
+"""Byte strings longer than this are ranked by Arrow instead of being laid out at full width."""
+
+
+def comparable_columns(rows: pa.Table, fields: Sequence[DataField]) -> list[Column]:
+    """Return the columns of `fields` as comparable columns; a wide decimal gives two. Nulls compare anyhow."""
+    out: list[Column] = []
+    for f in fields:
+        if not isinstance(f.type, AtomicType) or f.type.root in (TypeRoot.VARIANT, TypeRoot.BLOB):
+            raise UnsupportedError(
+                f"Column '{f.name}' of type {type_to_json(f.type)} has no order.",
+                hint="Use a column of an atomic type as key or sequence field.",
+            )
+        out.extend(_comparable(one_chunk(rows.column(f.name)), f.type))
+    return out
+
+
+def one_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """Return `column` as one contiguous, plainly encoded array."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [column.slice(0, 0)])
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _comparable(column: pa.Array, t: AtomicType) -> list[Column]:
+    if t.root in _STRINGS:
+        wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
+        return [column.cast(pa.large_binary() if wide else pa.binary())]
+    if t.root is TypeRoot.DECIMAL:
+        low, high = decimal_limbs(column.cast(pa.decimal128(t.precision, t.scale)))
+        if (t.precision or 0) <= _COMPACT_DECIMAL:
+            return [low.view(np.int64)]
+        return [high, (low ^ _SIGN).view(np.int64)]
+    if t.root is TypeRoot.BOOLEAN:
+        return [np.asarray(column.cast(pa.uint8()).fill_null(0)).astype(np.int64)]
+    if t.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+        return [_ordered_floats(values_of(column))]
+    if pa.types.is_temporal(column.type):
+        column = column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())  # noqa: PLR2004 - bits
+    return [values_of(column).astype(np.int64)]
+
+
+def _ordered_floats(values: npt.NDArray[Any]) -> I64:
+    plain = values.astype(np.float64)
+    bits = np.where(np.isnan(plain), np.float64(np.nan), plain).view(np.int64)
+    return np.where(bits < 0, bits ^ np.int64(np.iinfo(np.int64).max), bits)
+
+
+def key_at(columns: Sequence[Column], i: int) -> Key:
+    """Return the key of row `i` as a tuple that compares like the key."""
+    return tuple(int(c[i]) if isinstance(c, np.ndarray) else c[i].as_py() for c in columns)
+
+
+def rows_below(columns: Sequence[Column], start: int, stop: int, key: Key, *, inclusive: bool) -> int:
+    """Return how many of the sorted rows ``start … stop-1`` are less than `key` (or equal, when `inclusive`)."""
+    if len(columns) == 1 and isinstance(columns[0], np.ndarray):
+        return int(np.searchsorted(columns[0][start:stop], key[0], side="right" if inclusive else "left"))
+    low, high = start, stop
+    while low < high:
+        middle = (low + high) // 2
+        probe = key_at(columns, middle)
+        if probe < key or (inclusive and probe == key):
+            low = middle + 1
+        else:
+            high = middle
+    return low - start
+
+
+def sort_codes(columns: Sequence[Column]) -> npt.NDArray[Any]:
+    """Return one sortable value a row: int64 where the key fits, else byte strings of one width."""
+    if len(columns) == 1 and isinstance(columns[0], np.ndarray):
+        return columns[0]
+    parts = [c if isinstance(c, np.ndarray) else _bytes_words(c) for c in columns]
+    packed = _pack([p for p in parts if isinstance(p, np.ndarray)]) if _all_numbers(parts) else None
+    if packed is not None:
+        return packed
+    words: list[npt.NDArray[np.uint64]] = []
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            words.append(part.view(np.uint64) ^ _SIGN)
+        else:
+            words.extend(part)
+    return np.stack(words, axis=1).astype(">u8").view(f"S{8 * len(words)}").reshape(-1)
+
+
+def _all_numbers(parts: Sequence[Any]) -> bool:
+    return all(isinstance(p, np.ndarray) for p in parts)
+
+
+def _pack(parts: Sequence[I64]) -> I64 | None:
+    """Return the columns side by side in one int64, if their value ranges fit."""
+    lows = [int(p.min(initial=0)) for p in parts]
+    widths = [(int(p.max(initial=0)) - low).bit_length() for p, low in zip(parts, lows, strict=True)]
+    if sum(widths) > _PACK_BITS:
+        return None
+    out = np.zeros(len(parts[0]), dtype=np.int64)
+    for part, low, width in zip(parts, lows, widths, strict=True):
+        out = (out << np.int64(width)) | (part - np.int64(low))
+    return out
+
+
+def _bytes_words(column: pa.Array) -> I64 | list[npt.NDArray[np.uint64]]:
+    """Return byte strings as big-endian words padded with zeros, or as dense ranks when they are long."""
+    starts, lengths, raw = string_parts(column)
+    longest = int(lengths.max(initial=0))
+    if longest > _RANK_FROM:
+        return ranks(column)
+    data = np.concatenate([raw, np.zeros(8, dtype=np.uint8)])
+    limit = len(raw)
+    words = [
+        load_words(data, np.minimum(starts + at, limit), lengths - at).byteswap() for at in range(0, max(longest, 1), 8)
+    ]
+    if len(raw) and not raw.all():
+        words.append(lengths.astype(np.uint64))
+    return words
+
+
+def ranks(column: pa.Array) -> I64:
+    """Return the dense rank of every value (nulls last) as int64."""
+    return pc.rank(column, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+
+
+def sequence_codes(rows: pa.Table, fields: Sequence[DataField], *, descending: bool) -> list[I64]:
+    """Return int64 columns that order rows by `fields`, most significant first; null is the smallest value."""
+    out: list[I64] = []
+    for f in fields:
+        valid = np.asarray(one_chunk(rows.column(f.name)).is_valid())
+        out.append(valid.astype(np.int64))
+        for column in comparable_columns(rows, [f]):
+            numbers = column if isinstance(column, np.ndarray) else ranks(column)
+            out.append(np.where(valid, numbers, 0))
+    return [~c for c in out] if descending else out

@@ -1,0 +1,168 @@
+"""Key-range streaming merge of sorted runs.
+
+Each run hands out sorted chunks (one row group at a time). The bound of a window is the smallest last key among
+the loaded chunks: no later chunk holds a key at or below it. The rows up to the bound are ordered by one
+stable sort of concatenated sorted slices, merged, and handed on. A stretch in which one run is alone is
+handed on untouched. Memory: one chunk a run, and the window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_spark.core.key_hash import values_of
+from paimon_spark.core.merge.functions import MergeFunction, Window, deduplicate
+from paimon_spark.core.merge.keys import (
+    Column,
+    Key,
+    comparable_columns,
+    key_at,
+    one_chunk,
+    rows_below,
+    sequence_codes,
+    sort_codes,
+)
+from paimon_spark.spec.kinds import SEQUENCE_NUMBER
+from paimon_spark.spec.types import DataField
+
+I64 = npt.NDArray[np.int64]
+_ALONE = 4096
+"""Rows of one run that must stand alone at the front to be handed on without a window."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeOrder:
+    """How rows compare and what becomes of rows of one key (semantics, section 0)."""
+
+    key: tuple[DataField, ...]
+    sequence: tuple[DataField, ...] = ()
+    descending: bool = False
+    function: MergeFunction = deduplicate
+
+
+class _Cursor:
+    """A sorted run that is being read: the loaded chunk and the position in it."""
+
+    __slots__ = ("_chunks", "_key", "columns", "head", "last", "position", "rows")
+
+    def __init__(self, chunks: Iterator[pa.Table], key: Sequence[DataField]) -> None:
+        self._chunks = chunks
+        self._key = key
+        self.position = 0
+        self.rows: pa.Table = pa.table({})
+        self.columns: list[Column] = []
+        self.head: Key = ()
+        self.last: Key = ()
+
+    def load(self) -> bool:
+        """Load the next chunk with rows; return whether there was one."""
+        for chunk in self._chunks:
+            if chunk.num_rows:
+                self.rows, self.position = chunk, 0
+                self.columns = comparable_columns(chunk, self._key)
+                self.head, self.last = key_at(self.columns, 0), key_at(self.columns, chunk.num_rows - 1)
+                return True
+        return False
+
+    def count(self, key: Key, *, inclusive: bool) -> int:
+        """Return how many unread rows of the chunk are below `key`."""
+        if key > self.last or (inclusive and key == self.last):
+            return int(self.rows.num_rows) - self.position
+        return rows_below(self.columns, self.position, self.rows.num_rows, key, inclusive=inclusive)
+
+    def advance(self, n: int) -> pa.Table:
+        """Hand out the next `n` rows; the caller loads when the chunk is used up."""
+        out = self.rows.slice(self.position, n)
+        self.position += n
+        if not self.used_up:
+            self.head = key_at(self.columns, self.position)
+        return out
+
+    @property
+    def used_up(self) -> bool:
+        """Return whether every row of the chunk was handed out."""
+        return self.position >= self.rows.num_rows
+
+
+def merge_runs(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterator[pa.Table]:
+    """Merge sorted runs into tables in key order, one row a key, retracts included.
+
+    All chunks must have the same schema, with ``_SEQUENCE_NUMBER``, ``_VALUE_KIND`` and the columns of `order`.
+    """
+    live = [c for c in (_Cursor(r, order.key) for r in runs) if c.load()]
+    while live:
+        if len(live) == 1:
+            yield live[0].advance(live[0].rows.num_rows - live[0].position)
+        else:
+            yield _next_window(live, order)
+        live = [c for c in live if not c.used_up or c.load()]
+
+
+def _next_window(live: Sequence[_Cursor], order: MergeOrder) -> pa.Table:
+    first, second = sorted(live, key=lambda c: c.head)[:2]
+    alone = first.count(second.head, inclusive=False)
+    if alone and (alone >= _ALONE or alone == first.rows.num_rows - first.position):
+        return first.advance(alone)
+    bound = min(c.last for c in live)
+    slices, keys = [], []
+    for cursor in live:
+        n = cursor.count(bound, inclusive=True)
+        if n:
+            keys.append([c[cursor.position : cursor.position + n] for c in cursor.columns])
+            slices.append(cursor.advance(n))
+    rows = pa.concat_tables(slices).combine_chunks()
+    columns: list[Column] = [_join(parts) for parts in zip(*keys, strict=True)]
+    return order.function(_window(rows, columns, order))
+
+
+def _join(parts: Sequence[Column]) -> Column:
+    numbers = [p for p in parts if isinstance(p, np.ndarray)]
+    return np.concatenate(numbers) if numbers else pa.concat_arrays(list(parts))
+
+
+def merge_rows(rows: pa.Table, order: MergeOrder) -> pa.Table:
+    """Sort and merge rows that are in no order (a write buffer); return one row a key, in key order."""
+    rows = rows.combine_chunks()
+    return order.function(_window(rows, comparable_columns(rows, order.key), order))
+
+
+def sort_rows(rows: pa.Table, order: MergeOrder) -> pa.Table:
+    """Sort rows by key and sequence and keep all of them."""
+    rows = rows.combine_chunks()
+    window = _window(rows, comparable_columns(rows, order.key), order)
+    return window.rows.take(pa.array(window.order))
+
+
+def _window(rows: pa.Table, columns: Sequence[Column], order: MergeOrder) -> Window:
+    codes = sort_codes(columns)
+    positions = np.argsort(codes, kind="stable").astype(np.int64, copy=False)
+    ordered = codes[positions]
+    fresh = np.empty(len(positions), dtype=np.bool_)
+    fresh[:1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
+    starts = np.flatnonzero(fresh)
+    if len(starts) < len(positions):
+        positions = _order_versions(rows, positions, fresh, order)
+    return Window(rows, positions, starts)
+
+
+def _order_versions(rows: pa.Table, positions: I64, fresh: npt.NDArray[np.bool_], order: MergeOrder) -> I64:
+    """Order the rows of keys that have several by sequence fields and sequence number."""
+    shared = ~fresh
+    shared[:-1] |= ~fresh[1:]
+    where = np.flatnonzero(shared)
+    chosen = positions[where]
+    numbers = values_of(one_chunk(rows.column(SEQUENCE_NUMBER)))[chosen]
+    keys: list[I64] = [numbers]
+    if order.sequence:
+        versions = rows.select([f.name for f in order.sequence]).take(pa.array(chosen))
+        keys.extend(reversed(sequence_codes(versions, order.sequence, descending=order.descending)))
+    keys.append(np.cumsum(fresh)[where])
+    out = positions.copy()
+    out[where] = chosen[np.lexsort(keys)]
+    return out

@@ -1,0 +1,158 @@
+"""The streaming merge: order of keys of every type, versions, windows, pass-through."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_spark.core.merge.functions import deduplicate_ignoring_deletes, drop_retracts
+from paimon_spark.core.merge.sort_merge import MergeOrder, merge_rows, merge_runs, sort_rows
+from paimon_spark.spec.types import DataField, parse_atomic
+
+Row = tuple[Any, ...]
+
+
+def field(name: str, text: str) -> DataField:
+    return DataField(0, name, parse_atomic(text))
+
+
+def table(rows: list[Row], key_type: pa.DataType, extra: dict[str, pa.DataType] | None = None) -> pa.Table:
+    names = ["k", "_SEQUENCE_NUMBER", "_VALUE_KIND", *(extra or {})]
+    types = [key_type, pa.int64(), pa.int8(), *(extra or {}).values()]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    return pa.table({n: pa.array(c, t) for n, c, t in zip(names, columns, types, strict=True)})
+
+
+def chunks(rows: list[Row], key_type: pa.DataType, size: int) -> Iterator[pa.Table]:
+    for at in range(0, len(rows), size):
+        yield table(rows[at : at + size], key_type)
+
+
+KEYS: list[tuple[str, pa.DataType, list[Any]]] = [
+    ("INT", pa.int32(), [-5, 0, 7, 2**31 - 1, -(2**31)]),
+    ("BIGINT", pa.int64(), [-5, 0, 7, 2**63 - 1, -(2**63)]),
+    ("TINYINT", pa.int8(), [-128, 0, 127]),
+    ("BOOLEAN", pa.bool_(), [True, False]),
+    ("STRING", pa.string(), ["", "a", "a\0", "a\0b", "ab", "é", "z", "\U0001f600", "\uffff", "x" * 40, "x" * 41]),
+    ("STRING", pa.string(), ["", "é", "y" * 300, "y" * 299 + "z", "\uffff" * 60]),
+    ("BYTES", pa.binary(), [b"", b"\x7f", b"\x80", b"\xff\x00", b"\xff"]),
+    ("DECIMAL(10,2)", pa.decimal128(10, 2), [Decimal("-1.50"), Decimal("0.00"), Decimal("2.00"), Decimal("10.00")]),
+    ("DECIMAL(38,0)", pa.decimal128(38, 0), [Decimal(-(10**30)), Decimal(-1), Decimal(0), Decimal(2**64), Decimal(10**37)]),
+    ("DATE", pa.date32(), [date(1960, 1, 1), date(1970, 1, 1), date(2024, 5, 14)]),
+    ("TIMESTAMP(6)", pa.timestamp("us"), [datetime(1969, 1, 1), datetime(2024, 1, 1, 0, 0, 0, 5)]),
+    ("DOUBLE", pa.float64(), [float("-inf"), -2.5, -1.0, 0.0, 1e-9, 3.5, float("inf")]),
+    ("FLOAT", pa.float32(), [-2.5, 0.0, 0.5, 3.5]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "arrow", "keys"), KEYS, ids=[f"{t}-{i}" for i, (t, _, _) in enumerate(KEYS)])
+def test_every_key_type_orders_and_deduplicates(text: str, arrow: pa.DataType, keys: list[Any]) -> None:
+    order = MergeOrder(key=(field("k", text),))
+    natural = sorted(keys, key=lambda v: v.encode() if isinstance(v, str) else v)
+    shuffled = [(k, n, 0) for n, k in enumerate(random.Random(3).sample(keys * 3, len(keys) * 3))]
+    merged = merge_rows(table(shuffled, arrow), order)
+    assert merged["k"].to_pylist() == natural
+    newest = {k: n for k, n, _ in shuffled}
+    assert merged["_SEQUENCE_NUMBER"].to_pylist() == [newest[k] for k in natural]
+    runs = [[(k, 10 * r + i, 0) for i, k in enumerate(natural) if (i + r) % 3] for r in range(3)]
+    streamed = pa.concat_tables(merge_runs([chunks(r, arrow, 2) for r in runs], order))
+    expected = {k: n for run in runs for k, n, _ in run}
+    assert list(zip(streamed["k"].to_pylist(), streamed["_SEQUENCE_NUMBER"].to_pylist(), strict=True)) == [
+        (k, expected[k]) for k in natural
+    ]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_runs_equal_a_dict(seed: int) -> None:
+    rng = random.Random(seed)
+    order = MergeOrder(key=(field("k", "BIGINT"),))
+    model: dict[int, tuple[int, int]] = {}
+    runs, sequence = [], 0
+    for _ in range(rng.randint(1, 6)):
+        run = []
+        low = rng.randrange(500)
+        for k in sorted(rng.sample(range(low, low + 3000), rng.randint(0, 400))):
+            run.append((k, sequence, rng.choice([0, 0, 2, 3])))
+            sequence += 1
+        model |= {k: (n, kind) for k, n, kind in run}
+        runs.append(run)
+    rng.shuffle(runs)
+    out = pa.concat_tables([table([], pa.int64()), *merge_runs([chunks(r, pa.int64(), 50) for r in runs], order)])
+    assert out.to_pylist() == [
+        {"k": k, "_SEQUENCE_NUMBER": n, "_VALUE_KIND": kind} for k, (n, kind) in sorted(model.items())
+    ]
+    assert drop_retracts(out)["k"].to_pylist() == [k for k, (_, kind) in sorted(model.items()) if kind != 3]
+
+
+def test_composite_keys_compare_column_by_column() -> None:
+    order = MergeOrder(key=(field("a", "INT"), field("b", "STRING"), field("c", "DECIMAL(30,0)")))
+    rows = [(1, "b", Decimal(2)), (1, "a", Decimal(9)), (0, "z", Decimal(-1)), (1, "a", Decimal(-9)), (1, "", Decimal(0))]
+    n = len(rows)
+    data = pa.table({
+        "a": pa.array([r[0] for r in rows], pa.int32()), "b": [r[1] for r in rows],
+        "c": pa.array([r[2] for r in rows], pa.decimal128(30, 0)),
+        "_SEQUENCE_NUMBER": pa.array(range(n), pa.int64()), "_VALUE_KIND": pa.array([0] * n, pa.int8()),
+    })  # fmt: skip
+    merged = merge_rows(data, order)
+    assert list(zip(*(merged[c].to_pylist() for c in "abc"), strict=True)) == sorted(rows)
+
+
+def versions(rows: list[Row], **how: Any) -> list[Row]:
+    order = MergeOrder(key=(field("k", "INT"),), sequence=(field("ts", "INT"),), **how)
+    data = table([(k, n, kind, v, ts) for n, (k, kind, v, ts) in enumerate(rows)], pa.int32(),
+                 {"v": pa.string(), "ts": pa.int32()})  # fmt: skip
+    singles = [iter([data.slice(i, 1)]) for i in range(len(rows))]
+    streamed = pa.concat_tables(merge_runs(singles, order)).select(["k", "v", "ts", "_VALUE_KIND"])
+    assert streamed.equals(merge_rows(data, order).select(["k", "v", "ts", "_VALUE_KIND"]))
+    return [tuple(r.values()) for r in streamed.to_pylist()]
+
+
+def test_ex_w2_sequence_field() -> None:
+    assert versions([(1, 0, "x", 10), (1, 0, "y", 5), (1, 0, "z", 10), (1, 0, "w", None)]) == [(1, "z", 10, 0)]
+
+
+def test_ex_w3_descending() -> None:
+    assert versions([(1, 0, "x", 10), (1, 0, "y", 5)], descending=True) == [(1, "y", 5, 0)]
+
+
+def test_ex_w4_delete_older_than_data() -> None:
+    assert versions([(1, 0, "a", 10), (1, 3, "a", 5)]) == [(1, "a", 10, 0)]
+
+
+def test_ex_w1_a_lone_record_keeps_its_kind() -> None:
+    order = MergeOrder(key=(field("k", "INT"),))
+    merged = merge_rows(table([(1, 0, 0), (1, 1, 0), (2, 2, 3)], pa.int32()), order)
+    assert [tuple(r.values()) for r in merged.to_pylist()] == [(1, 1, 0), (2, 2, 3)]
+
+
+def test_ex_d4_update_before_then_after() -> None:
+    order = MergeOrder(key=(field("k", "INT"),))
+    assert merge_rows(table([(1, 0, 1), (1, 1, 2)], pa.int32()), order)["_VALUE_KIND"].to_pylist() == [2]
+
+
+def test_ex_d3_ignore_delete_skips_retracts_inside_the_merge() -> None:
+    order = MergeOrder(key=(field("k", "INT"),), function=deduplicate_ignoring_deletes)
+    merged = merge_rows(table([(1, 0, 0), (1, 1, 3), (2, 2, 3), (2, 3, 1), (3, 4, 3)], pa.int32()), order)
+    assert [tuple(r.values()) for r in merged.to_pylist()] == [(1, 0, 0), (3, 4, 3)]
+
+
+def test_sort_rows_keeps_every_version() -> None:
+    order = MergeOrder(key=(field("k", "INT"),))
+    out = sort_rows(table([(2, 5, 0), (1, 7, 3), (2, 4, 0)], pa.int32()), order)
+    assert out["_SEQUENCE_NUMBER"].to_pylist() == [7, 4, 5]
+
+
+def test_a_run_that_is_alone_passes_untouched() -> None:
+    order = MergeOrder(key=(field("k", "BIGINT"),))
+    big = table([(k, k, 0) for k in range(10000)], pa.int64())
+    small = table([(9000, 20000, 0)], pa.int64())
+    out = list(merge_runs([iter([big]), iter([small])], order))
+    assert out[0].num_rows == 9000
+    assert out[0]["k"].chunk(0).buffers()[1].address == big["k"].chunk(0).buffers()[1].address
+    assert pa.concat_tables(out)["_SEQUENCE_NUMBER"].to_pylist()[9000] == 20000
