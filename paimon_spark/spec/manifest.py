@@ -6,12 +6,26 @@ BinaryRow form, arity prefix included; `spec.rows` decodes them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from paimon_spark.spec.kinds import FileKind, FileSource
 
 EMPTY_ROW = bytes(12)
 """Serialized row of arity 0: the partition of an unpartitioned table, the key of an append table."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignColumn:
+    """A column of a metadata record that this release does not know; written back as it was read.
+
+    `path` names the column, and the record it stands in where that is not the outermost: ``_FILE._NEW``.
+    `avro_type` is the type's Avro JSON.
+    """
+
+    path: str
+    avro_type: str
+    value: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +83,7 @@ class ManifestEntry:
     bucket: int
     total_buckets: int
     file: DataFileMeta
+    foreign: tuple[ForeignColumn, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def identity(self) -> FileIdentity:
@@ -105,6 +120,7 @@ class ManifestFileMeta:
     max_level: int | None = None
     min_row_id: int | None = None
     max_row_id: int | None = None
+    foreign: tuple[ForeignColumn, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,3 +159,4 @@ class IndexManifestEntry:
     partition: bytes
     bucket: int
     file: IndexFileMeta
+    foreign: tuple[ForeignColumn, ...] = field(default=(), compare=False, repr=False)

@@ -1,0 +1,203 @@
+"""Paimon types and Arrow types (storage spec, sections 11 and 12.1).
+
+The Arrow form is the one every reader of `format` delivers and every writer expects; what a file holds may differ.
+Field ids travel as field metadata: ``PARQUET:field_id`` for Parquet, ``paimon.id`` for ORC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.spec.types import (
+    BYTES,
+    STRING,
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    RowType,
+    TypeRoot,
+    not_null,
+    reassign_ids,
+)
+
+PARQUET_FIELD_ID = b"PARQUET:field_id"
+ORC_FIELD_ID = b"paimon.id"
+_NESTED_ID_BASE = 536870911
+_IDS_PER_FIELD = 1024
+
+_PLAIN: dict[TypeRoot, pa.DataType] = {
+    TypeRoot.CHAR: pa.string(),
+    TypeRoot.VARCHAR: pa.string(),
+    TypeRoot.BOOLEAN: pa.bool_(),
+    TypeRoot.BINARY: pa.binary(),
+    TypeRoot.VARBINARY: pa.binary(),
+    TypeRoot.TINYINT: pa.int8(),
+    TypeRoot.SMALLINT: pa.int16(),
+    TypeRoot.INT: pa.int32(),
+    TypeRoot.BIGINT: pa.int64(),
+    TypeRoot.FLOAT: pa.float32(),
+    TypeRoot.DOUBLE: pa.float64(),
+    TypeRoot.DATE: pa.date32(),
+    TypeRoot.TIME: pa.time32("ms"),
+    TypeRoot.BLOB: pa.binary(),
+}
+
+_FROM_ARROW: dict[pa.DataType, AtomicType] = {
+    pa.string(): STRING,
+    pa.large_string(): STRING,
+    pa.string_view(): STRING,
+    pa.binary(): BYTES,
+    pa.large_binary(): BYTES,
+    pa.binary_view(): BYTES,
+    pa.bool_(): AtomicType(TypeRoot.BOOLEAN),
+    pa.int8(): AtomicType(TypeRoot.TINYINT),
+    pa.int16(): AtomicType(TypeRoot.SMALLINT),
+    pa.int32(): AtomicType(TypeRoot.INT),
+    pa.int64(): AtomicType(TypeRoot.BIGINT),
+    pa.float32(): AtomicType(TypeRoot.FLOAT),
+    pa.float64(): AtomicType(TypeRoot.DOUBLE),
+    pa.date32(): AtomicType(TypeRoot.DATE),
+    pa.time32("ms"): AtomicType(TypeRoot.TIME, precision=3),
+    pa.time32("s"): AtomicType(TypeRoot.TIME, precision=0),
+    pa.time64("us"): AtomicType(TypeRoot.TIME, precision=6),
+    pa.time64("ns"): AtomicType(TypeRoot.TIME, precision=9),
+}
+_UNIT_PRECISION = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+
+def timestamp_unit(precision: int) -> str:
+    """Return the Arrow unit that stores timestamps of `precision` digits."""
+    if precision <= 3:
+        return "ms"
+    return "us" if precision <= 6 else "ns"
+
+
+def to_arrow_type(t: DataType) -> pa.DataType:
+    """Return the Arrow type of `t`, without field ids inside."""
+    return _convert(t, None, 0)
+
+
+def to_arrow_field(f: DataField) -> pa.Field:
+    """Return the Arrow field of a column, field ids included."""
+    return _field(f.name, _convert(f.type, f.id, 0), f.type.nullable, f.id)
+
+
+def to_arrow_schema(fields: Iterable[DataField]) -> pa.Schema:
+    """Return the Arrow schema of columns, field ids included."""
+    return pa.schema([to_arrow_field(f) for f in fields])
+
+
+def from_arrow(t: pa.DataType, *, nullable: bool = True) -> DataType:
+    """Return the Paimon type of an Arrow type; the members of rows are numbered from 0.
+
+    Raises:
+        UnsupportedError: no Paimon type holds such values.
+    """
+    return reassign_ids(_from_arrow(t, nullable), 0)[0]
+
+
+def fields_from_arrow(schema: pa.Schema) -> tuple[DataField, ...]:
+    """Return the columns of an Arrow schema with ids given in order, nested ones first, as a new table has them."""
+    row, _ = reassign_ids(_row(schema, nullable=False), 0)
+    if not isinstance(row, RowType):
+        raise TypeError("a row stays a row")
+    return row.fields
+
+
+def _field(name: str, t: pa.DataType, nullable: bool, field_id: int | None) -> pa.Field:  # noqa: FBT001
+    if field_id is None:
+        return pa.field(name, t, nullable)
+    text = str(field_id).encode("ascii")
+    return pa.field(name, t, nullable, {PARQUET_FIELD_ID: text, ORC_FIELD_ID: text})
+
+
+def _convert(t: DataType, top: int | None, depth: int) -> pa.DataType:
+    """Convert; `top` is the id of the column or row member around, None for no ids at all."""
+    if isinstance(t, AtomicType):
+        return _atomic(t, numbered=top is not None)
+    if isinstance(t, RowType):
+        return pa.struct(
+            [
+                _field(
+                    f.name,
+                    _convert(f.type, None if top is None else f.id, 0),
+                    f.type.nullable,
+                    f.id if top is not None else None,
+                )
+                for f in t.fields
+            ]
+        )
+    depth += 1
+    up = None if top is None else _NESTED_ID_BASE + top * _IDS_PER_FIELD + depth
+    down = None if top is None else _NESTED_ID_BASE - top * _IDS_PER_FIELD - depth
+    if isinstance(t, ArrayType):
+        return pa.list_(_field("element", _convert(t.element, top, depth), t.element.nullable, up))
+    key, value = (t.key, t.value) if isinstance(t, MapType) else (t.element, _COUNT)
+    return pa.map_(
+        _field("key", _convert(key, top, depth), False, down),  # noqa: FBT003
+        _field("value", _convert(value, top, depth), value.nullable, up),
+    )
+
+
+_COUNT = AtomicType(TypeRoot.INT, nullable=False)
+
+
+def _atomic(t: AtomicType, *, numbered: bool) -> pa.DataType:
+    if t.root is TypeRoot.DECIMAL:
+        return pa.decimal128(t.precision or 10, t.scale or 0)
+    if t.root is TypeRoot.TIMESTAMP:
+        return pa.timestamp(timestamp_unit(6 if t.precision is None else t.precision))
+    if t.root is TypeRoot.TIMESTAMP_LTZ:
+        return pa.timestamp(timestamp_unit(6 if t.precision is None else t.precision), "UTC")
+    if t.root is TypeRoot.VARIANT:
+        ids = (0, 1) if numbered else (None, None)
+        return pa.struct(
+            [_field(n, pa.binary(), False, i) for n, i in zip(("value", "metadata"), ids, strict=True)]  # noqa: FBT003
+        )
+    return _PLAIN[t.root]
+
+
+def _from_arrow(t: pa.DataType, nullable: bool) -> DataType:  # noqa: FBT001
+    nested = _nested_from_arrow(t, nullable)
+    if nested is not None:
+        return nested
+    found = _atomic_from_arrow(t)
+    return found if nullable else not_null(found)
+
+
+def _nested_from_arrow(t: pa.DataType, nullable: bool) -> DataType | None:  # noqa: FBT001
+    if pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t):
+        return ArrayType(_from_arrow(t.value_type, t.value_field.nullable), nullable)
+    if pa.types.is_map(t):
+        return MapType(_from_arrow(t.key_type, False), _from_arrow(t.item_type, t.item_field.nullable), nullable)  # noqa: FBT003
+    if pa.types.is_struct(t):
+        return _row(t, nullable=nullable)
+    return None
+
+
+def _row(members: Sequence[pa.Field], *, nullable: bool) -> RowType:
+    return RowType(
+        tuple(DataField(i, f.name, _from_arrow(f.type, f.nullable)) for i, f in enumerate(members)), nullable
+    )
+
+
+def _atomic_from_arrow(t: pa.DataType) -> AtomicType:
+    if pa.types.is_dictionary(t):
+        return _atomic_from_arrow(t.value_type)
+    if pa.types.is_decimal(t) and t.precision <= 38 and t.scale >= 0:
+        return AtomicType(TypeRoot.DECIMAL, precision=t.precision, scale=t.scale)
+    if pa.types.is_timestamp(t):
+        root = TypeRoot.TIMESTAMP if t.tz is None else TypeRoot.TIMESTAMP_LTZ
+        return AtomicType(root, precision=_UNIT_PRECISION[t.unit])
+    if pa.types.is_fixed_size_binary(t):
+        return AtomicType(TypeRoot.BINARY, length=t.byte_width)
+    if t in _FROM_ARROW:
+        return _FROM_ARROW[t]
+    raise UnsupportedError(
+        f"Arrow values of the type {t} have no column type in Paimon.", hint="Cast the column to another type first."
+    )

@@ -1,0 +1,400 @@
+"""Manifest, manifest list and index manifest: Avro bytes to values and back.
+
+Reading is by column name: a column that the file lacks is null, a column that is not known here is kept with its
+record (`foreign`) and written back by the next rewrite.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import struct
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar, cast
+
+import fastavro
+from fastavro.schema import SchemaParseException, UnknownType
+
+from paimon_spark.errors import CorruptTableError, UnsupportedError
+from paimon_spark.format.manifest_schemas import (
+    ENTRY_FIELDS,
+    FILE_FIELDS,
+    INDEX_FIELDS,
+    INDEX_MANIFEST_VERSION,
+    LIST_FIELDS,
+    MANIFEST_VERSION,
+    record,
+    top_record,
+)
+from paimon_spark.spec.kinds import FileKind, FileSource
+from paimon_spark.spec.manifest import (
+    EMPTY_STATS,
+    DataFileMeta,
+    DeletionRange,
+    ForeignColumn,
+    IndexFileMeta,
+    IndexManifestEntry,
+    ManifestEntry,
+    ManifestFileMeta,
+    SimpleStats,
+)
+
+if sys.version_info >= (3, 14):
+    from compression.zstd import ZstdError
+else:
+    from backports.zstd import ZstdError
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLI = timedelta(milliseconds=1)
+_LEVEL = 1
+MALFORMED = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RecursionError,
+    SchemaParseException,
+    TypeError,
+    UnknownType,
+    ValueError,
+    ZstdError,
+    struct.error,
+    zlib.error,
+)
+"""What the Avro reader raises on bytes that are no Avro file."""
+
+_T = TypeVar("_T")
+_Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Unknown:
+    """One column that the file has and the tables of `manifest_schemas` lack."""
+
+    path: str
+    avro_type: str
+
+    def pick(self, raw: _Record) -> Any:
+        outer, _, name = self.path.rpartition(".")
+        return raw[outer][name] if outer else raw[name]
+
+
+def read_manifest(data: bytes, where: str = "a manifest", size: int | None = None) -> list[ManifestEntry]:
+    """Return the entries of a manifest in file order.
+
+    Args:
+        data: the file's bytes.
+        where: the file's name for error messages.
+        size: the size that the manifest list records; fewer bytes mean a truncated file.
+
+    Raises:
+        CorruptTableError: the bytes are no manifest.
+        UnsupportedError: the manifest has a version that is not known.
+    """
+    known = {"": set(ENTRY_FIELDS), "_FILE": set(FILE_FIELDS)}
+    return _read(data, where, size, MANIFEST_VERSION, known, _entry)
+
+
+def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
+    """Return the bytes of a manifest."""
+    items = list(entries)
+    extra = _union(e.foreign for e in items)
+    file_record = record("record__FILE", FILE_FIELDS | extra.get("_FILE", {}))
+    schema = top_record(ENTRY_FIELDS | {"_FILE": file_record} | extra.get("", {}))
+    return _write(schema, (_with_foreign(_entry_record(e), e.foreign) for e in items))
+
+
+def read_manifest_list(data: bytes, where: str = "a manifest list", size: int | None = None) -> list[ManifestFileMeta]:
+    """Return the records of a manifest list in file order; errors as in `read_manifest`."""
+    return _read(data, where, size, MANIFEST_VERSION, {"": set(LIST_FIELDS)}, _list_meta)
+
+
+def write_manifest_list(metas: Iterable[ManifestFileMeta]) -> bytes:
+    """Return the bytes of a manifest list."""
+    items = list(metas)
+    schema = top_record(LIST_FIELDS | _union(m.foreign for m in items).get("", {}))
+    return _write(schema, (_with_foreign(_list_record(m), m.foreign) for m in items))
+
+
+def read_index_manifest(data: bytes, where: str = "an index manifest") -> list[IndexManifestEntry]:
+    """Return the entries of an index manifest; errors as in `read_manifest`."""
+    return _read(data, where, None, INDEX_MANIFEST_VERSION, {"": set(INDEX_FIELDS)}, _index_entry)
+
+
+def write_index_manifest(entries: Iterable[IndexManifestEntry]) -> bytes:
+    """Return the bytes of an index manifest."""
+    items = list(entries)
+    schema = top_record(INDEX_FIELDS | _union(e.foreign for e in items).get("", {}))
+    return _write(schema, (_with_foreign(_index_record(e), e.foreign) for e in items))
+
+
+def _read(
+    data: bytes,
+    where: str,
+    size: int | None,
+    version: int,
+    known: dict[str, set[str]],
+    make: Callable[[_Record, tuple[ForeignColumn, ...]], _T],
+) -> list[_T]:
+    if size is not None and len(data) < size:
+        raise CorruptTableError(f"{where} is truncated: it has {len(data)} bytes of {size}.", hint=_RESTORE)
+    try:
+        reader = fastavro.reader(io.BytesIO(data))
+        unknown = _unknown_columns(reader.writer_schema, known)
+        out = []
+        for raw in cast("Iterable[_Record]", reader):
+            if raw["_VERSION"] != version:
+                raise UnsupportedError(
+                    f"{where} has version {raw['_VERSION']}; this release reads version {version}.",
+                    hint="Read the table with the release of Apache Paimon that wrote it.",
+                )
+            out.append(make(raw, _foreign(raw, unknown) if unknown else ()))
+    except MALFORMED as e:
+        raise CorruptTableError(f"{where} cannot be read: {_reason(e)}.", hint=_RESTORE) from e
+    return out
+
+
+_RESTORE = "Restore the file from a backup, or roll the table back to a snapshot that does not need it."
+
+
+def _reason(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0].rstrip(". :")
+
+
+def _write(schema: _Record, records: Iterable[_Record]) -> bytes:
+    out = io.BytesIO()
+    parsed = fastavro.parse_schema(schema)
+    fastavro.writer(out, parsed, records, codec="zstandard", codec_compression_level=_LEVEL)
+    return out.getvalue()
+
+
+def _unknown_columns(schema: Any, known: dict[str, set[str]]) -> tuple[_Unknown, ...]:
+    """Return the columns of the file's schema that are not in `known` (record path → names)."""
+    found = []
+    for outer, names in known.items():
+        fields = _fields_of(schema, outer)
+        found += [
+            _Unknown(f"{outer}.{f['name']}" if outer else f["name"], json.dumps(f["type"]))
+            for f in fields
+            if f["name"] not in names
+        ]
+    return tuple(found)
+
+
+def _fields_of(schema: Any, outer: str) -> Sequence[_Record]:
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        raise ValueError("its records have no columns")
+    fields: Sequence[_Record] = schema["fields"]
+    if not outer:
+        return fields
+    return next((_fields_of(f["type"], "") for f in fields if f["name"] == outer), ())
+
+
+def _foreign(raw: _Record, unknown: tuple[_Unknown, ...]) -> tuple[ForeignColumn, ...]:
+    values = ((u, u.pick(raw)) for u in unknown)
+    return tuple(ForeignColumn(u.path, u.avro_type, v) for u, v in values if v is not None)
+
+
+def _union(groups: Iterable[tuple[ForeignColumn, ...]]) -> dict[str, dict[str, Any]]:
+    """Return the unknown columns of all records as optional fields: record path → name → type."""
+    out: dict[str, dict[str, Any]] = {}
+    for column in (c for group in groups for c in group):
+        outer, _, name = column.path.rpartition(".")
+        if name not in out.setdefault(outer, {}):
+            avro_type = json.loads(column.avro_type)
+            out[outer][name] = avro_type if isinstance(avro_type, list) else ["null", avro_type]
+    return out
+
+
+def _with_foreign(raw: _Record, foreign: tuple[ForeignColumn, ...]) -> _Record:
+    for column in foreign:
+        outer, _, name = column.path.rpartition(".")
+        (raw[outer] if outer else raw)[name] = column.value
+    return raw
+
+
+def _stats(raw: _Record | None) -> SimpleStats:
+    if raw is None:
+        return EMPTY_STATS
+    return SimpleStats(raw["_MIN_VALUES"], raw["_MAX_VALUES"], tuple(raw.get("_NULL_COUNTS") or ()))
+
+
+def _stats_record(stats: SimpleStats) -> _Record:
+    return {
+        "_MIN_VALUES": stats.min_values,
+        "_MAX_VALUES": stats.max_values,
+        "_NULL_COUNTS": list(stats.null_counts),
+    }
+
+
+def _names(values: list[str] | None) -> tuple[str, ...] | None:
+    return None if values is None else tuple(values)
+
+
+def _millis(value: datetime | int | None) -> int | None:
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).__sub__(_EPOCH) // _MILLI
+    return value
+
+
+def _file(raw: _Record) -> DataFileMeta:
+    get = raw.get
+    source = get("_FILE_SOURCE")
+    return DataFileMeta(
+        file_name=raw["_FILE_NAME"],
+        file_size=raw["_FILE_SIZE"],
+        row_count=raw["_ROW_COUNT"],
+        min_key=raw["_MIN_KEY"],
+        max_key=raw["_MAX_KEY"],
+        key_stats=_stats(get("_KEY_STATS")),
+        value_stats=_stats(get("_VALUE_STATS")),
+        min_sequence_number=raw["_MIN_SEQUENCE_NUMBER"],
+        max_sequence_number=raw["_MAX_SEQUENCE_NUMBER"],
+        schema_id=raw["_SCHEMA_ID"],
+        level=raw["_LEVEL"],
+        extra_files=tuple(get("_EXTRA_FILES") or ()),
+        creation_time=_millis(get("_CREATION_TIME")),
+        delete_row_count=get("_DELETE_ROW_COUNT"),
+        embedded_index=get("_EMBEDDED_FILE_INDEX"),
+        file_source=None if source is None else FileSource(source),
+        value_stats_cols=_names(get("_VALUE_STATS_COLS")),
+        external_path=get("_EXTERNAL_PATH"),
+        first_row_id=get("_FIRST_ROW_ID"),
+        write_cols=_names(get("_WRITE_COLS")),
+    )
+
+
+def _entry(raw: _Record, foreign: tuple[ForeignColumn, ...]) -> ManifestEntry:
+    return ManifestEntry(
+        FileKind(raw["_KIND"]),
+        raw["_PARTITION"],
+        raw["_BUCKET"],
+        raw.get("_TOTAL_BUCKETS", -1),
+        _file(raw["_FILE"]),
+        foreign,
+    )
+
+
+def _entry_record(e: ManifestEntry) -> _Record:
+    f = e.file
+    return {
+        "_VERSION": MANIFEST_VERSION,
+        "_KIND": int(e.kind),
+        "_PARTITION": e.partition,
+        "_BUCKET": e.bucket,
+        "_TOTAL_BUCKETS": e.total_buckets,
+        "_FILE": {
+            "_FILE_NAME": f.file_name,
+            "_FILE_SIZE": f.file_size,
+            "_ROW_COUNT": f.row_count,
+            "_MIN_KEY": f.min_key,
+            "_MAX_KEY": f.max_key,
+            "_KEY_STATS": _stats_record(f.key_stats),
+            "_VALUE_STATS": _stats_record(f.value_stats),
+            "_MIN_SEQUENCE_NUMBER": f.min_sequence_number,
+            "_MAX_SEQUENCE_NUMBER": f.max_sequence_number,
+            "_SCHEMA_ID": f.schema_id,
+            "_LEVEL": f.level,
+            "_EXTRA_FILES": list(f.extra_files),
+            "_CREATION_TIME": f.creation_time,
+            "_DELETE_ROW_COUNT": f.delete_row_count,
+            "_EMBEDDED_FILE_INDEX": f.embedded_index,
+            "_FILE_SOURCE": None if f.file_source is None else int(f.file_source),
+            "_VALUE_STATS_COLS": None if f.value_stats_cols is None else list(f.value_stats_cols),
+            "_EXTERNAL_PATH": f.external_path,
+            "_FIRST_ROW_ID": f.first_row_id,
+            "_WRITE_COLS": None if f.write_cols is None else list(f.write_cols),
+        },
+    }
+
+
+def _list_meta(raw: _Record, foreign: tuple[ForeignColumn, ...]) -> ManifestFileMeta:
+    return ManifestFileMeta(
+        file_name=raw["_FILE_NAME"],
+        file_size=raw["_FILE_SIZE"],
+        num_added_files=raw["_NUM_ADDED_FILES"],
+        num_deleted_files=raw["_NUM_DELETED_FILES"],
+        partition_stats=_stats(raw.get("_PARTITION_STATS")),
+        schema_id=raw["_SCHEMA_ID"],
+        min_bucket=raw.get("_MIN_BUCKET"),
+        max_bucket=raw.get("_MAX_BUCKET"),
+        min_level=raw.get("_MIN_LEVEL"),
+        max_level=raw.get("_MAX_LEVEL"),
+        min_row_id=raw.get("_MIN_ROW_ID"),
+        max_row_id=raw.get("_MAX_ROW_ID"),
+        foreign=foreign,
+    )
+
+
+def _list_record(m: ManifestFileMeta) -> _Record:
+    return {
+        "_VERSION": MANIFEST_VERSION,
+        "_FILE_NAME": m.file_name,
+        "_FILE_SIZE": m.file_size,
+        "_NUM_ADDED_FILES": m.num_added_files,
+        "_NUM_DELETED_FILES": m.num_deleted_files,
+        "_PARTITION_STATS": _stats_record(m.partition_stats),
+        "_SCHEMA_ID": m.schema_id,
+        "_MIN_BUCKET": m.min_bucket,
+        "_MAX_BUCKET": m.max_bucket,
+        "_MIN_LEVEL": m.min_level,
+        "_MAX_LEVEL": m.max_level,
+        "_MIN_ROW_ID": m.min_row_id,
+        "_MAX_ROW_ID": m.max_row_id,
+    }
+
+
+def _index_entry(raw: _Record, foreign: tuple[ForeignColumn, ...]) -> IndexManifestEntry:
+    ranges = raw.get("_DELETIONS_VECTORS_RANGES")
+    global_index = raw.get("_GLOBAL_INDEX")
+    file = IndexFileMeta(
+        index_type=raw["_INDEX_TYPE"],
+        file_name=raw["_FILE_NAME"],
+        file_size=raw["_FILE_SIZE"],
+        row_count=raw["_ROW_COUNT"],
+        deletion_ranges=None if ranges is None else tuple(_range(r) for r in ranges if r is not None),
+        external_path=raw.get("_EXTERNAL_PATH"),
+        global_index=None if global_index is None else _pack(global_index),
+    )
+    return IndexManifestEntry(FileKind(raw["_KIND"]), raw["_PARTITION"], raw["_BUCKET"], file, foreign)
+
+
+def _range(raw: _Record) -> DeletionRange:
+    return DeletionRange(raw["f0"], raw["f1"], raw["f2"], raw.get("_CARDINALITY"))
+
+
+def _index_record(e: IndexManifestEntry) -> _Record:
+    f = e.file
+    ranges = f.deletion_ranges
+    return {
+        "_VERSION": INDEX_MANIFEST_VERSION,
+        "_KIND": int(e.kind),
+        "_PARTITION": e.partition,
+        "_BUCKET": e.bucket,
+        "_INDEX_TYPE": f.index_type,
+        "_FILE_NAME": f.file_name,
+        "_FILE_SIZE": f.file_size,
+        "_ROW_COUNT": f.row_count,
+        "_DELETIONS_VECTORS_RANGES": None
+        if ranges is None
+        else [{"f0": r.data_file, "f1": r.offset, "f2": r.length, "_CARDINALITY": r.cardinality} for r in ranges],
+        "_EXTERNAL_PATH": f.external_path,
+        "_GLOBAL_INDEX": None if f.global_index is None else _unpack(f.global_index),
+    }
+
+
+def _pack(raw: _Record) -> bytes:
+    plain = {k: {"b64": base64.b64encode(v).decode("ascii")} if isinstance(v, bytes) else v for k, v in raw.items()}
+    return json.dumps(plain).encode()
+
+
+def _unpack(data: bytes) -> _Record:
+    plain = json.loads(data)
+    return {k: base64.b64decode(v["b64"]) if isinstance(v, dict) else v for k, v in plain.items()}
