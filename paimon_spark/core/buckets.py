@@ -1,0 +1,120 @@
+"""Dynamic buckets: which bucket a key hash belongs to (semantics B2, storage 10).
+
+Several assigners may work on one partition at a time. Assigner ``a`` of ``n`` is handed the rows whose hash has the
+floored remainder ``a`` by ``n`` and owns the buckets with remainder ``a``. A known hash keeps its bucket whoever
+owns that; a new hash goes to a bucket of its own assigner, so the index file of a bucket has one writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+MAX_BUCKETS = 32766
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketLimits:
+    """How many keys a bucket takes, how many buckets a partition may have, how many assigners share it."""
+
+    target_rows: int = 2_000_000
+    max_buckets: int = -1
+    assigners: int = 1
+
+    @property
+    def ceiling(self) -> int:
+        """Return the first bucket number that may not be used."""
+        return MAX_BUCKETS if self.max_buckets < 0 else min(self.max_buckets, MAX_BUCKETS)
+
+
+class HashIndex:
+    """The mapping from key hash to bucket of one partition, and how it grew."""
+
+    def __init__(self, known: Mapping[int, I32], limits: BucketLimits) -> None:
+        self._limits = limits
+        self._hashes = {bucket: [hashes] for bucket, hashes in known.items()}
+        self._counts = {bucket: len(hashes) for bucket, hashes in known.items()}
+        self._segments: list[tuple[I32, I32]] = []
+        self._gained: set[int] = set()
+        if known:
+            numbers = [np.full(len(h), b, dtype=np.int32) for b, h in known.items()]
+            self._insert(np.concatenate(list(known.values())), np.concatenate(numbers))
+
+    def assign(self, hashes: I32) -> I32:
+        """Return the bucket of every hash; new hashes are remembered."""
+        out = self._look_up(hashes)
+        unknown = np.flatnonzero(out < 0)
+        if len(unknown):
+            fresh, first, inverse = np.unique(hashes[unknown], return_index=True, return_inverse=True)
+            buckets = np.empty(len(fresh), dtype=np.int32)
+            arrival = np.argsort(first, kind="stable")
+            owner = np.mod(fresh.astype(np.int64), self._limits.assigners)
+            for assigner in np.unique(owner).tolist():
+                mine = arrival[owner[arrival] == assigner]
+                buckets[mine] = self._place(fresh[mine], assigner)
+            self._insert(fresh, buckets)
+            out[unknown] = buckets[inverse.reshape(-1)]
+        return out
+
+    def gained(self) -> Iterator[tuple[int, I32]]:
+        """Yield every bucket that got new hashes, with all of its hashes."""
+        for bucket in sorted(self._gained):
+            yield bucket, np.concatenate(self._hashes[bucket])
+
+    def _look_up(self, hashes: I32) -> I32:
+        out = np.full(len(hashes), -1, dtype=np.int32)
+        for keys, buckets in self._segments:
+            at = np.minimum(np.searchsorted(keys, hashes), len(keys) - 1)
+            out = np.where(keys[at] == hashes, buckets[at], out)
+        return out
+
+    def _insert(self, hashes: I32, buckets: I32) -> None:
+        """Add a sorted segment; segments of similar size are joined, so that their number stays logarithmic."""
+        if not len(hashes):
+            return
+        while self._segments and len(self._segments[-1][0]) <= 2 * len(hashes):
+            keys, numbers = self._segments.pop()
+            hashes, buckets = np.concatenate([keys, hashes]), np.concatenate([numbers, buckets])
+        order = np.argsort(hashes, kind="stable")
+        self._segments.append((hashes[order], buckets[order]))
+
+    def _place(self, fresh: I32, assigner: int) -> I32:
+        """Return buckets of `assigner` for hashes that have none, filling one bucket after the other."""
+        out = np.empty(len(fresh), dtype=np.int32)
+        done = 0
+        while done < len(fresh):
+            bucket = self._open_bucket(assigner)
+            if bucket is None:
+                out[done:] = self._spread(fresh[done:], assigner)
+                break
+            n = min(len(fresh) - done, self._limits.target_rows - self._counts.get(bucket, 0))
+            self._add(bucket, fresh[done : done + n])
+            out[done : done + n] = bucket
+            done += n
+        return out
+
+    def _open_bucket(self, assigner: int) -> int | None:
+        step = self._limits.assigners
+        owned = sorted(b for b in self._counts if b % step == assigner)
+        for bucket in owned:
+            if self._counts[bucket] < self._limits.target_rows:
+                return bucket
+        unused = next((b for b in range(assigner, self._limits.ceiling, step) if b not in self._counts), None)
+        return unused if unused is not None and self._limits.target_rows > 0 else None
+
+    def _spread(self, fresh: I32, assigner: int) -> I32:
+        owned = np.array(sorted(b for b in self._counts if b % self._limits.assigners == assigner), dtype=np.int32)
+        chosen = owned[np.abs(fresh.astype(np.int64) // self._limits.assigners) % len(owned)]
+        for bucket in np.unique(chosen).tolist():
+            self._add(bucket, fresh[chosen == bucket])
+        return chosen
+
+    def _add(self, bucket: int, hashes: I32) -> None:
+        self._hashes.setdefault(bucket, []).append(hashes)
+        self._counts[bucket] = self._counts.get(bucket, 0) + len(hashes)
+        self._gained.add(bucket)
