@@ -1,0 +1,113 @@
+# Everything a fresh machine needs is Python 3.11 or newer with venv, and Java 17 or 21.
+PYTHON ?= python3
+VENV   ?= .venv
+SPARK  ?=
+BIN    := $(VENV)/bin
+MINORS := 4.0 4.1 4.2 4.3
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help check jar quickstart flights lint format unit test test-spark test-all golden dist dist-all docs clean clean-all
+
+help:  ## Show the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# ------------------------------------------------------------------------------------------------------- environments
+
+check:
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed, but '$(PYTHON)' was not found. Install it, or run: make PYTHON=/path/to/python3 …" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, but '$(PYTHON)' is $$($(PYTHON) -V). Run: make PYTHON=python3.11 …" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "Python's venv module is missing. Install it, for example: apt-get install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -m paimon_spark.bridge.java
+
+$(BIN)/python:
+	@echo "Creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: pyproject.toml | check $(BIN)/python
+	@echo "Installing paimon-spark and Spark into $(VENV) (Spark is large: a few minutes the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e . $(if $(SPARK),'pyspark==$(SPARK).*')
+	@touch $@
+
+$(VENV)/.examples: $(VENV)/.runtime
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[examples]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.runtime
+	@echo "Installing the tools of the tests into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]' $(if $(SPARK),'pyspark==$(SPARK).*')
+	@touch $@
+
+.venv-peers/.ready: tests/peers/requirements.txt | check
+	@echo "Installing pypaimon into .venv-peers"
+	@$(PYTHON) -m venv .venv-peers
+	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r tests/peers/requirements.txt
+	@touch $@
+
+# -------------------------------------------------------------------------------------------------------------- using
+
+jar: $(VENV)/.runtime  ## Build the bridge for the installed Spark, if it is not there yet
+	@$(BIN)/python -m paimon_spark.bridge.jars
+
+quickstart: check $(VENV)/.runtime  ## Install everything and run sql/quickstart.sql through the stock spark-sql
+	@$(BIN)/python -m paimon_spark.bridge.jars >/dev/null
+	@rm -rf build/quickstart
+	@$(BIN)/paimon-spark sql --warehouse build/quickstart --format table --echo -d license=$(CURDIR)/LICENSE -f sql/quickstart.sql
+
+flights: check $(VENV)/.examples  ## The same on 336,776 real flights: sql/examples/flights.sql
+	@$(BIN)/python sql/examples/flights_to_parquet.py build/flights
+	@rm -rf build/flights/warehouse
+	@$(BIN)/paimon-spark sql --warehouse build/flights/warehouse --format table --echo -d data=$(CURDIR)/build/flights -f sql/examples/flights.sql
+
+# ----------------------------------------------------------------------------------------------------------- checking
+
+lint: $(VENV)/.test  ## ruff, mypy --strict, import contracts, size limits
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/pytest -q -p no:cacheprovider tests/unit/test_house.py
+
+format: $(VENV)/.test  ## Let ruff format and mend what it can
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+unit: $(VENV)/.test  ## The tests that need no Java
+	@$(BIN)/pytest -q -n 2 -m "not spark and not e2e and not peer and not slow" tests/unit tests/property
+
+test: check $(VENV)/.test .venv-peers/.ready unit  ## All tests but the slow ones
+	@$(BIN)/pytest -q -m "(spark or e2e or peer) and not slow"
+
+test-spark: check  ## The Spark tests on another release: make test-spark SPARK=4.2
+	@test -n "$(SPARK)" || { echo "Say which: make test-spark SPARK=4.0 (one of $(MINORS))" >&2; exit 2; }
+	@$(MAKE) --no-print-directory VENV=.venv-$(SPARK) SPARK=$(SPARK) .venv-$(SPARK)/.test
+	@.venv-$(SPARK)/bin/pytest -q -m "(spark or e2e) and not slow"
+
+test-all: test dist  ## All tests, the slow ones and Paimon's own Java release included
+	@PAIMON_SPARK_PEERS=all $(BIN)/pytest -q -m "slow or peer"
+
+golden: $(VENV)/.test  ## Rewrite the expected answers of the SQL scripts; review the difference
+	@PAIMON_SPARK_ACCEPT=1 $(BIN)/pytest -q -m "not slow" tests/sql
+
+# ---------------------------------------------------------------------------------------------------------- releasing
+
+dist: $(VENV)/.test  ## Build the wheel, with a bridge jar for every Spark release installed in a .venv*
+	@rm -rf dist paimon_spark/bridge/jars
+	@for python in $(BIN)/python $(wildcard .venv-4.*/bin/python); do PYTHONPATH=. $$python tools/prebuild_jar.py; done
+	@$(BIN)/python -m build --quiet --no-isolation --wheel .
+	@ls -l dist
+
+dist-all: check  ## The same for all supported Spark releases, installing each into its own environment
+	@for minor in $(MINORS); do $(MAKE) --no-print-directory VENV=.venv-$$minor SPARK=$$minor .venv-$$minor/.runtime || exit 1; done
+	@$(MAKE) --no-print-directory dist
+
+docs: $(VENV)/.test  ## Build the documentation into build/docs
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@$(BIN)/mkdocs build --strict --site-dir build/docs
+
+clean:  ## Remove what was built, keep the environments
+	@rm -rf build dist paimon_spark/bridge/jars .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +
+
+clean-all: clean  ## Remove the environments too
+	@rm -rf .venv .venv-* .cache

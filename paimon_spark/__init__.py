@@ -1,0 +1,29 @@
+"""Apache Paimon tables on Spark: `configure` a PySpark session, or use the `paimon-spark` command."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.errors import ErrorKind, PaimonError
+from paimon_spark.version import __version__
+
+if TYPE_CHECKING:
+    from paimon_spark.bridge.jars import jar_path
+    from paimon_spark.spark.session import configure
+
+__all__ = ["ErrorKind", "PaimonError", "__version__", "configure", "jar_path"]
+
+_LAZY = {"configure": "paimon_spark.spark.session", "jar_path": "paimon_spark.bridge.jars"}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what needs pyspark only when it is asked for."""
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    message = f"module 'paimon_spark' has no attribute {name!r}"
+    raise AttributeError(message)
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -1,0 +1,96 @@
+"""What is installed here, and the settings that attach paimon-spark to a stock Spark program."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import sysconfig
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from paimon_spark.bridge.jars import jar_path, spark_home
+from paimon_spark.bridge.java import check_java
+from paimon_spark.errors import EngineError
+from paimon_spark.version import __version__
+
+EXTENSION = "paimon.spark.SessionExtension"
+CATALOG = "paimon.spark.Catalog"
+PACKAGES = ("pyspark", "pyarrow", "numpy", "sqlglot", "pydantic", "fastavro")
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogChoice:
+    """The catalog that a launcher registers: its name in SQL and its warehouse."""
+
+    name: str
+    warehouse: str
+
+
+def shipped(relative: str) -> Path:
+    """Return the path of a file of ``conf/`` or ``sql/``, in the source tree or in the installed wheel.
+
+    Raises:
+        EngineError: it is in neither place.
+    """
+    tree = Path(__file__).resolve().parents[2]
+    places = [tree] if (tree / "pyproject.toml").exists() else []
+    places += [Path(sysconfig.get_path("data")) / "share" / "paimon_spark"]
+    for place in places:
+        if (place / relative).exists():
+            return place / relative
+    message = f"{relative} is not part of this installation (looked in {', '.join(map(str, places))})."
+    raise EngineError(message, hint="Install paimon-spark from its wheel or work in its source tree.")
+
+
+def attach_conf(choice: CatalogChoice | None) -> dict[str, str]:
+    """Return the settings that a user would paste: extension, jar, Python and, if chosen, a catalog."""
+    conf = {
+        "spark.jars": str(jar_path()),
+        "spark.sql.extensions": EXTENSION,
+        "spark.pyspark.python": sys.executable,
+    }
+    if choice is not None:
+        conf[f"spark.sql.catalog.{choice.name}"] = CATALOG
+        conf[f"spark.sql.catalog.{choice.name}.warehouse"] = choice.warehouse
+    return conf
+
+
+def launch_conf(choice: CatalogChoice | None, scratch: Path) -> dict[str, str]:
+    """Return the settings of the launchers: those of `attach_conf`, and a session that leaves nothing behind."""
+    log4j = shipped("conf/log4j2.properties").as_uri()
+    return attach_conf(choice) | {
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.warehouse.dir": scratch.as_uri(),
+        "spark.sql.artifact.isolation.enabled": "false",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j}",
+        "spark.log.structuredLogging.enabled": "false",
+        "spark.ui.enabled": "false",
+    }
+
+
+def conf_arguments(conf: Mapping[str, str]) -> list[str]:
+    """Return `conf` as ``--conf key=value`` arguments."""
+    return [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
+
+
+def describe() -> dict[str, str]:
+    """Return what is installed, in the order in which it is worth reading; problems are told in place."""
+    facts = {"paimon-spark": __version__, "python": f"{platform.python_version()} ({sys.executable})"}
+    for package in PACKAGES:
+        try:
+            facts[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            facts[package] = "not installed"
+    for name, ask in (("java", _java), ("spark home", spark_home), ("jar", jar_path)):
+        try:
+            facts[name] = str(ask())
+        except EngineError as error:
+            facts[name] = str(error)
+    return facts
+
+
+def _java() -> str:
+    java = check_java()
+    return f"{java.major} ({java.command})"

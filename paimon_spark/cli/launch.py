@@ -1,0 +1,109 @@
+"""Start the stock Spark programs of the installed pyspark with the bridge attached."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from paimon_spark.cli.env import CatalogChoice, conf_arguments, launch_conf
+from paimon_spark.bridge.jars import spark_home
+from paimon_spark.bridge.java import check_java
+from paimon_spark.cli.render import pump, standard
+from paimon_spark.sqlparse.script import Statement
+
+SQL_CLI = "org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver"
+THRIFT_SERVER = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
+PRINT_HEADER = {"spark.sql.cli.print.header": "true"}
+#: `spark-submit` wants a resource even where the class is in Spark's own jars.
+NO_RESOURCE = "spark-internal"
+
+
+def spark_environ() -> dict[str, str]:
+    """Return the environment for Spark's scripts: this pyspark, this Python, and a Java that fits.
+
+    Raises:
+        EngineError: Java is missing or of a release that this Spark does not run on.
+    """
+    check_java()
+    return {**os.environ, "SPARK_HOME": str(spark_home()), "PYSPARK_PYTHON": sys.executable}
+
+
+@contextmanager
+def _command(
+    program: Sequence[str], choice: CatalogChoice | None, extra: Mapping[str, str], arguments: Sequence[str]
+) -> Iterator[list[str]]:
+    """Yield the whole `spark-submit` command; the user's own `arguments` come last and win.
+
+    The temporary directory serves the session catalog, whose tables live no longer than the program.
+    """
+    with tempfile.TemporaryDirectory(prefix="paimon-spark-") as scratch:
+        conf = {**launch_conf(choice, Path(scratch)), **extra}
+        yield [str(spark_home() / "bin" / "spark-submit"), *program, *conf_arguments(conf), *arguments]
+
+
+def run_sql(
+    choice: CatalogChoice | None,
+    arguments: Sequence[str],
+    *,
+    statements: Sequence[Statement] = (),
+    readable: bool = False,
+    echo: bool = False,
+) -> int:
+    """Run the stock `spark-sql` with `arguments`; return its exit status.
+
+    With `readable` its answers are printed as aligned tables, and with `echo` below the statements they belong to;
+    otherwise its streams are inherited as they are.
+    """
+    environ = spark_environ() | {"SPARK_CONNECT_MODE": "0"}
+    with _command(("--class", SQL_CLI), choice, PRINT_HEADER, (NO_RESOURCE, *arguments)) as command:
+        if not readable:
+            return wait_for(subprocess.Popen(_reordered(command), env=environ))
+        renderer = standard(statements, echo=echo)
+        process = subprocess.Popen(
+            _reordered(command),
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        renderer.announce()
+        return pump(process, renderer)
+
+
+def _reordered(command: Sequence[str]) -> list[str]:
+    """Leave out the resource: for the SQL program Spark takes its own options anywhere and needs none."""
+    return [part for part in command if part != NO_RESOURCE]
+
+
+def run_thrift_server(choice: CatalogChoice | None, host: str, port: int, arguments: Sequence[str]) -> int:
+    """Run the stock Thrift server in the foreground until it is stopped; return its exit status."""
+    hive = ("--hiveconf", f"hive.server2.thrift.bind.host={host}", "--hiveconf", f"hive.server2.thrift.port={port}")
+    program = ("--class", THRIFT_SERVER, "--name", "paimon-spark Thrift server")
+    with _command(program, choice, {}, (*arguments, NO_RESOURCE, *hive)) as command:
+        return wait_for(subprocess.Popen(command, env=spark_environ()))
+
+
+def run_submit(choice: CatalogChoice | None, arguments: Sequence[str]) -> int:
+    """Run the stock `spark-submit` with `arguments`; return its exit status."""
+    with _command((), choice, {}, arguments) as command:
+        return wait_for(subprocess.Popen(command, env=spark_environ()))
+
+
+def wait_for(process: subprocess.Popen[bytes]) -> int:
+    """Wait for `process`, passing a request to terminate on to it; an interrupt reaches it from the terminal."""
+
+    def forward(number: int, _frame: object) -> None:
+        process.send_signal(number)
+
+    before = signal.signal(signal.SIGTERM, forward), signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        return process.wait()
+    finally:
+        signal.signal(signal.SIGTERM, before[0])
+        signal.signal(signal.SIGINT, before[1])

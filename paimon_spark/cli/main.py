@@ -1,0 +1,149 @@
+"""The `paimon-spark` command."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from paimon_spark.cli import env, launch
+from paimon_spark.errors import PaimonError, UsageError
+from paimon_spark.sqlparse.script import Statement, split_script
+from paimon_spark.version import __version__
+
+DEFAULT_CATALOG = "paimon"
+DEFAULT_WAREHOUSE = "paimon-warehouse"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; return 0 for success, 1 for an error, 2 for a wrong command line."""
+    parser = build_parser()
+    options, rest = parser.parse_known_args(argv)
+    if rest and not options.passes_on:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    run: Callable[[argparse.Namespace, list[str]], int] = options.run
+    try:
+        return run(options, rest)
+    except PaimonError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="paimon-spark",
+        description="Apache Paimon tables on Spark: starts Spark's stock programs with the right jar and settings.",
+    )
+    parser.add_argument("--version", action="version", version=f"paimon-spark {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    add = functools.partial(commands.add_parser, allow_abbrev=False)
+    _add_sql(add("sql", help="run SQL statements or a script and print readable answers"))
+    _add_spark_sql(add("spark-sql", help="the stock spark-sql; all its own arguments are passed on"))
+    _add_thrift(add("thriftserver", help="the stock Thrift server, in the foreground"))
+    _add_submit(add("submit", help="the stock spark-submit; a .sql file is run as a script"))
+    _add_env(add("env", help="what is installed, and the --conf lines to paste elsewhere"))
+    return parser
+
+
+def _add_catalog(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--catalog", default=DEFAULT_CATALOG, help=f"name of the catalog (default {DEFAULT_CATALOG})")
+    parser.add_argument(
+        "--warehouse",
+        default=DEFAULT_WAREHOUSE,
+        help=f"directory or URI of the warehouse (default ./{DEFAULT_WAREHOUSE})",
+    )
+
+
+def _choice(options: argparse.Namespace) -> env.CatalogChoice:
+    warehouse = str(options.warehouse)
+    if ":" not in warehouse.split("/", 1)[0]:
+        warehouse = str(Path(warehouse).absolute())
+    return env.CatalogChoice(options.catalog, warehouse)
+
+
+def _add_sql(parser: argparse.ArgumentParser) -> None:
+    _add_catalog(parser)
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("-f", "--file", help="script to run; `-` reads standard input")
+    source.add_argument("-e", "--execute", help="statements to run, separated by semicolons")
+    parser.add_argument("-d", "--define", action="append", default=[], metavar="NAME=VALUE", help="value of ${NAME}")
+    parser.add_argument("--format", choices=("table", "tsv"), help="default: table on a terminal, else tsv")
+    parser.add_argument("--echo", action="store_true", help="print each statement above its answer (tables only)")
+    parser.set_defaults(run=_sql, passes_on=True)
+
+
+def _sql(options: argparse.Namespace, rest: list[str]) -> int:
+    arguments = [*rest, *(part for value in options.define for part in ("-d", value))]
+    statements: list[Statement] = []
+    if options.file == "-":
+        options.file, options.execute = None, sys.stdin.read()
+    if options.file:
+        statements = split_script(_read_script(options.file))
+        arguments += ["-f", options.file]
+    elif options.execute:
+        statements = split_script(options.execute)
+        arguments += ["-e", options.execute]
+    wanted = options.format or ("table" if sys.stdout.isatty() else "tsv")
+    readable = bool(statements) and (wanted == "table" or options.echo)
+    return launch.run_sql(_choice(options), arguments, statements=statements, readable=readable, echo=options.echo)
+
+
+def _read_script(name: str) -> str:
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"the script {name} cannot be read: {error.strerror}.", hint="Check the path.") from error
+
+
+def _add_spark_sql(parser: argparse.ArgumentParser) -> None:
+    _add_catalog(parser)
+    parser.set_defaults(run=lambda options, rest: launch.run_sql(_choice(options), rest), passes_on=True)
+
+
+def _add_thrift(parser: argparse.ArgumentParser) -> None:
+    _add_catalog(parser)
+    parser.add_argument("--host", default="localhost", help="address to listen on (default localhost)")
+    parser.add_argument("--port", type=int, default=10000, help="port to listen on (default 10000)")
+    parser.set_defaults(run=_thrift, passes_on=True)
+
+
+def _thrift(options: argparse.Namespace, rest: list[str]) -> int:
+    return launch.run_thrift_server(_choice(options), options.host, options.port, rest)
+
+
+def _add_submit(parser: argparse.ArgumentParser) -> None:
+    _add_catalog(parser)
+    parser.set_defaults(run=_submit, passes_on=True)
+
+
+def _submit(options: argparse.Namespace, rest: list[str]) -> int:
+    at = next((i for i, part in enumerate(rest) if part.endswith(".sql")), None)
+    if at is not None:
+        rest = [*rest[:at], str(Path(__file__).with_name("submit.py")), *rest[at:]]
+    return launch.run_submit(_choice(options), rest)
+
+
+def _add_env(parser: argparse.ArgumentParser) -> None:
+    _add_catalog(parser)
+    parser.add_argument("--conf", action="store_true", help="print the --conf lines only")
+    parser.set_defaults(run=_env, passes_on=False)
+
+
+def _env(options: argparse.Namespace, _rest: list[str]) -> int:
+    if not options.conf:
+        facts = env.describe()
+        width = max(map(len, facts))
+        for name, value in facts.items():
+            print(f"{name:<{width}}  {value}")
+        print("\nTo attach it to any Spark program:\n")
+    lines = env.conf_arguments(env.attach_conf(_choice(options)))
+    for key, value in zip(lines[::2], lines[1::2], strict=True):
+        print(f"  {key} {value}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,53 @@
+"""The program that `spark-submit` runs to execute a SQL script: ``spark-submit … submit.py script.sql [name=value …]``.
+
+For clusters where the stock `spark-sql` program is not at hand. Statements run in order in one session; answers are
+printed as tables; the first failing statement ends the run with a non-zero exit status.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from paimon_spark.cli.render import table_lines
+from paimon_spark.sqlparse.script import split_script
+
+SHOWN = 1000
+
+
+def main(arguments: list[str]) -> int:
+    """Run the script named first; further arguments set variables for ``${name}``."""
+    if not arguments:
+        sys.stderr.write("usage: spark-submit submit.py SCRIPT.sql [name=value …]\n")
+        return 2
+    script = Path(arguments[0]).read_text(encoding="utf-8")
+    spark = SparkSession.builder.getOrCreate()
+    try:
+        for variable in arguments[1:]:
+            name, _, value = variable.partition("=")
+            spark.conf.set(name, value)
+        for statement in split_script(script):
+            show(spark.sql(statement.text))
+    finally:
+        spark.stop()
+    return 0
+
+
+def show(answer: DataFrame) -> None:
+    """Print an answer of at most `SHOWN` rows; statements without columns print nothing."""
+    if not answer.columns:
+        return
+    rows = [[_text(cell) for cell in row] for row in answer.take(SHOWN)]
+    for line in table_lines([answer.columns, *rows]):
+        print(line)
+    print(flush=True)
+
+
+def _text(cell: object) -> str:
+    return "NULL" if cell is None else str(cell)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,101 @@
+"""Cut a SQL script into statements, keeping the comment above each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from paimon_spark.errors import SqlSyntaxError
+from paimon_spark.sqlparse.tokens import Piece, PieceKind, pieces, position
+
+_COMMENT_MARKS = re.compile(r"^\s*(--|/\*)\s?|\s*\*/\s*$")
+_OPENERS = ("IF", "WHILE", "REPEAT", "LOOP", "FOR")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement without its semicolon, the comment lines right before it, and the line it starts on (from 1)."""
+
+    text: str
+    comment: str = ""
+    line: int = 1
+
+
+def split_script(script: str) -> list[Statement]:
+    """Return the statements of `script` in order; those that hold only blanks and comments are left out.
+
+    A ``;`` ends a statement unless it stands inside quotes, a comment, parentheses or a ``BEGIN … END`` block.
+    Comments inside a statement stay in its text.
+
+    Raises:
+        SqlSyntaxError: a quote or a block comment is not closed.
+    """
+    out: list[Statement] = []
+    current: list[Piece] = []
+    depth = 0
+    blocks = _Blocks()
+    for piece in pieces(script):
+        _refuse_unclosed(script, piece)
+        code = piece.text if piece.kind is PieceKind.CODE else ""
+        depth = max(depth + (code in ("(", "[")) - (code in (")", "]")), 0)
+        if code == ";" and depth == 0 and not blocks.is_open:
+            out += _statement(script, current)
+            current, blocks = [], _Blocks()
+            continue
+        current.append(piece)
+        if code:
+            blocks.see(code)
+    return out + list(_statement(script, current))
+
+
+class _Blocks:
+    """Nesting of compound statements; only a statement that starts with BEGIN is one."""
+
+    def __init__(self) -> None:
+        self._first = ""
+        self._previous = ""
+        self._depth = 0
+
+    @property
+    def is_open(self) -> bool:
+        return self._depth > 0
+
+    def see(self, word: str) -> None:
+        word = word.upper()
+        self._first = self._first or word
+        if self._first == "BEGIN":
+            self._depth += self._change(word)
+        self._previous = word
+
+    def _change(self, word: str) -> int:
+        if word == "END":
+            return -1
+        if self._previous == "END":
+            return 0
+        opens_here = self._previous in ("", ";", "BEGIN", "DO", "THEN", "ELSE", "LOOP", "REPEAT", ":")
+        return int(word in ("BEGIN", "CASE") or (word in _OPENERS and opens_here))
+
+
+def _statement(script: str, parts: list[Piece]) -> Iterator[Statement]:
+    comments: list[str] = []
+    for piece in parts:
+        if piece.kind is PieceKind.COMMENT and not piece.text.startswith("/*+"):
+            comments += piece.text.splitlines()
+        elif piece.kind is not PieceKind.BLANK:
+            end = parts[-1].start + len(parts[-1].text)
+            plain = (_COMMENT_MARKS.sub("", line).rstrip() for line in comments)
+            line, _ = position(script, piece.start)
+            yield Statement(script[piece.start : end].strip(), "\n".join(c for c in plain if c), line)
+            return
+
+
+def _refuse_unclosed(script: str, piece: Piece) -> None:
+    if piece.closed:
+        return
+    line, column = position(script, piece.start)
+    what = "block comment" if piece.kind is PieceKind.COMMENT else f"quote {piece.text[:1]}"
+    raise SqlSyntaxError(
+        f"The {what} opened at line {line}, column {column} is never closed.",
+        hint="Close it, or double or escape the quote if it belongs to the text.",
+    )
