@@ -119,7 +119,7 @@ def parse_schema(text: str | bytes, where: str) -> TableSchema:
 def _with_old_defaults(options: dict[str, str], version: int) -> dict[str, str]:
     if version <= 1:
         options.setdefault("bucket", "1")
-    if version <= 2:  # noqa: PLR2004 - the last version whose default format was ORC
+    if version <= 2:  # the last version whose default format was ORC
         options.setdefault("file.format", "orc")
     return options
 

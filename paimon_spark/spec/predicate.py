@@ -1,0 +1,484 @@
+"""Filters as values: what they say of a row, of a file's statistics, and as JSON (semantics, section 8.2).
+
+Column names are those of the table, values those of `spec.rows`. Evaluation follows SQL: a comparison with null is
+unknown (None), and NaN equals itself and is greater than every other number.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal, NamedTuple, get_args
+
+from paimon_spark.errors import ArgumentError
+from paimon_spark.spec.rows import Timestamp
+
+Operator = Literal["=", "!=", "<", "<=", ">", ">=", "<=>"]
+MAX_COMBINATIONS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`column` `op` `value`; ``<=>`` is equality that holds between nulls."""
+
+    op: Operator
+    column: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class InList:
+    """`column` [NOT] IN `values`."""
+
+    column: str
+    values: tuple[Any, ...]
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """`column` IS [NOT] NULL."""
+
+    column: str
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StartsWith:
+    """`column` LIKE '`prefix`%'."""
+
+    column: str
+    prefix: str | bytes
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All of `parts`."""
+
+    parts: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Any of `parts`."""
+
+    parts: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The opposite of `part`; unknown stays unknown."""
+
+    part: Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class AlwaysTrue:
+    """Holds for every row."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlwaysFalse:
+    """Holds for no row."""
+
+
+Leaf = Comparison | InList | IsNull | StartsWith
+Predicate = Leaf | And | Or | Not | AlwaysTrue | AlwaysFalse
+TRUE = AlwaysTrue()
+FALSE = AlwaysFalse()
+
+
+class ColumnStats(NamedTuple):
+    """What is known of a column of a file; None is unknown.
+
+    Bounds may be wider than the values. A writer leaves them out where the column holds NaN.
+    """
+
+    min: Any = None
+    max: Any = None
+    null_count: int | None = None
+
+
+def and_(*parts: Predicate) -> Predicate:
+    """Return the conjunction of `parts`, flattened and without what is always true."""
+    flat = [p for part in parts for p in split_and(part)]
+    if FALSE in flat:
+        return FALSE
+    return flat[0] if len(flat) == 1 else And(tuple(flat)) if flat else TRUE
+
+
+def or_(*parts: Predicate) -> Predicate:
+    """Return the disjunction of `parts`, flattened and without what is always false."""
+    flat = [p for part in parts for p in (part.parts if isinstance(part, Or) else (part,)) if p != FALSE]
+    if TRUE in flat:
+        return TRUE
+    return flat[0] if len(flat) == 1 else Or(tuple(flat)) if flat else FALSE
+
+
+def split_and(pred: Predicate) -> list[Predicate]:
+    """Return the parts of which all must hold; none where `pred` is always true."""
+    if isinstance(pred, And):
+        return [p for part in pred.parts for p in split_and(part)]
+    return [] if isinstance(pred, AlwaysTrue) else [pred]
+
+
+def columns_of(pred: Predicate) -> frozenset[str]:
+    """Return the columns that `pred` reads."""
+    return frozenset(leaf.column for leaf in _leaves(pred))
+
+
+def _leaves(pred: Predicate) -> Iterator[Leaf]:
+    if isinstance(pred, And | Or):
+        for part in pred.parts:
+            yield from _leaves(part)
+    elif isinstance(pred, Not):
+        yield from _leaves(pred.part)
+    elif not isinstance(pred, AlwaysTrue | AlwaysFalse):
+        yield pred
+
+
+def rename_columns(pred: Predicate, names: Mapping[str, str]) -> Predicate:
+    """Return `pred` with its columns renamed; a column that `names` lacks keeps its name."""
+    if isinstance(pred, And):
+        return And(tuple(rename_columns(p, names) for p in pred.parts))
+    if isinstance(pred, Or):
+        return Or(tuple(rename_columns(p, names) for p in pred.parts))
+    if isinstance(pred, Not):
+        return Not(rename_columns(pred.part, names))
+    if isinstance(pred, AlwaysTrue | AlwaysFalse):
+        return pred
+    name = names.get(pred.column, pred.column)
+    if isinstance(pred, Comparison):
+        return Comparison(pred.op, name, pred.value)
+    if isinstance(pred, InList):
+        return InList(name, pred.values, pred.negated)
+    return IsNull(name, pred.negated) if isinstance(pred, IsNull) else StartsWith(name, pred.prefix)
+
+
+# ------------------------------------------------------------------------------------------------- rows
+
+
+def evaluate(pred: Predicate, values: Mapping[str, Any]) -> bool | None:
+    """Return whether `pred` holds for a row, or None for unknown.
+
+    Raises:
+        KeyError: the row lacks a column of the predicate.
+        ArgumentError: a column is compared with a value of another type.
+    """
+    if isinstance(pred, And):
+        return _all(evaluate(p, values) for p in pred.parts)
+    if isinstance(pred, Or):
+        opposite = _all(_opposite(evaluate(p, values)) for p in pred.parts)
+        return _opposite(opposite)
+    if isinstance(pred, Not):
+        return _opposite(evaluate(pred.part, values))
+    if isinstance(pred, AlwaysTrue | AlwaysFalse):
+        return isinstance(pred, AlwaysTrue)
+    try:
+        return _evaluate_leaf(pred, values[pred.column])
+    except TypeError:
+        raise ArgumentError(f"The column '{pred.column}' is compared with a value of another type.") from None
+
+
+def _opposite(value: bool | None) -> bool | None:  # noqa: FBT001 - a truth value is the operand here
+    return None if value is None else not value
+
+
+def _all(values: Iterator[bool | None]) -> bool | None:
+    unknown = False
+    for value in values:
+        if value is False:
+            return False
+        unknown = unknown or value is None
+    return None if unknown else True
+
+
+def _evaluate_leaf(pred: Leaf, value: Any) -> bool | None:
+    if isinstance(pred, IsNull):
+        return (value is None) is not pred.negated
+    if isinstance(pred, Comparison) and pred.op == "<=>":
+        if value is None or pred.value is None:
+            return value is None and pred.value is None
+        return order(value, pred.value) == 0
+    if value is None:
+        return None
+    if isinstance(pred, Comparison):
+        return None if pred.value is None else _HOLDS[pred.op](order(value, pred.value))
+    if isinstance(pred, StartsWith):
+        return bool(value.startswith(pred.prefix))
+    if any(v is not None and order(value, v) == 0 for v in pred.values):
+        return not pred.negated
+    return None if None in pred.values else pred.negated
+
+
+def order(a: Any, b: Any) -> int:
+    """Return -1, 0 or 1 as `a` sorts before, with or after `b`; neither is null.
+
+    Raises:
+        TypeError: the two do not compare.
+    """
+    if a == b:
+        return 0
+    if a < b:
+        return -1
+    if a > b:
+        return 1
+    return int(_is_nan(a)) - int(_is_nan(b))
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+_HOLDS: dict[str, Callable[[int], bool]] = {
+    "=": lambda c: c == 0,
+    "!=": lambda c: c != 0,
+    "<": lambda c: c < 0,
+    "<=": lambda c: c <= 0,
+    ">": lambda c: c > 0,
+    ">=": lambda c: c >= 0,
+}
+
+
+# ------------------------------------------------------------------------------------------------- statistics
+
+
+def may_match(pred: Predicate, stats: Mapping[str, ColumnStats], row_count: int) -> bool:
+    """Return False only where the statistics prove that no row of the file satisfies `pred`."""
+    return _may(push_not(pred), stats, row_count)
+
+
+def _may(pred: Predicate, stats: Mapping[str, ColumnStats], row_count: int) -> bool:
+    if isinstance(pred, And):
+        return all(_may(p, stats, row_count) for p in pred.parts)
+    if isinstance(pred, Or):
+        return any(_may(p, stats, row_count) for p in pred.parts)
+    if isinstance(pred, AlwaysTrue | AlwaysFalse):
+        return isinstance(pred, AlwaysTrue)
+    leaf = pred.part if isinstance(pred, Not) else pred
+    column = stats.get(leaf.column) if isinstance(leaf, Leaf) else None
+    if column is None:
+        return True
+    all_null = column.null_count is not None and column.null_count >= row_count
+    if isinstance(pred, IsNull):
+        return not all_null if pred.negated else column.null_count != 0
+    if isinstance(pred, Comparison) and pred.op == "<=>" and pred.value is None:
+        return column.null_count != 0
+    if all_null:
+        return False
+    if isinstance(pred, Not):
+        return True
+    try:
+        return _may_leaf(pred, _known(column.min), _known(column.max))
+    except TypeError:
+        return True
+
+
+def _known(bound: Any) -> Any:
+    return None if _is_nan(bound) else bound
+
+
+def _may_leaf(pred: Comparison | InList | StartsWith, low: Any, high: Any) -> bool:
+    if isinstance(pred, StartsWith):
+        size = len(pred.prefix)
+        return (low is None or low[:size] <= pred.prefix) and (high is None or high >= pred.prefix)
+    if isinstance(pred, InList):
+        if not pred.negated:
+            return any(v is not None and _within(v, low, high) for v in pred.values)
+        return None not in pred.values and not (low is not None and low == high and low in pred.values)
+    value = pred.value
+    if value is None:
+        return False
+    if pred.op in ("=", "<=>"):
+        return _within(value, low, high)
+    if pred.op == "!=":
+        return low is None or high is None or not (order(low, value) == 0 == order(high, value))
+    if pred.op in ("<", "<="):
+        return low is None or _HOLDS[pred.op](order(low, value))
+    return high is None or _HOLDS[pred.op](order(high, value))
+
+
+def _within(value: Any, low: Any, high: Any) -> bool:
+    return (low is None or order(low, value) <= 0) and (high is None or order(value, high) <= 0)
+
+
+_OPPOSITES: dict[str, Operator] = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+def push_not(pred: Predicate) -> Predicate:
+    """Return an equal predicate in which Not stands only before StartsWith."""
+    if isinstance(pred, And | Or):
+        return type(pred)(tuple(push_not(p) for p in pred.parts))
+    return _negate(pred.part) if isinstance(pred, Not) else pred
+
+
+def _negate(pred: Predicate) -> Predicate:
+    if isinstance(pred, Not):
+        return push_not(pred.part)
+    if isinstance(pred, And):
+        return Or(tuple(_negate(p) for p in pred.parts))
+    if isinstance(pred, Or):
+        return And(tuple(_negate(p) for p in pred.parts))
+    if isinstance(pred, AlwaysTrue | AlwaysFalse):
+        return FALSE if isinstance(pred, AlwaysTrue) else TRUE
+    if isinstance(pred, InList):
+        return InList(pred.column, pred.values, not pred.negated)
+    if isinstance(pred, IsNull):
+        return IsNull(pred.column, not pred.negated)
+    if isinstance(pred, StartsWith):
+        return Not(pred)
+    if pred.op != "<=>":
+        return Comparison(_OPPOSITES[pred.op], pred.column, pred.value)
+    null = IsNull(pred.column, negated=pred.value is None)
+    return null if pred.value is None else Or((Comparison("!=", pred.column, pred.value), null))
+
+
+def project(pred: Predicate, columns: Sequence[str] | frozenset[str]) -> Predicate:
+    """Return the strongest part of `pred` that reads only `columns`: what holds of every row that satisfies `pred`."""
+    return _project(push_not(pred), frozenset(columns))
+
+
+def _project(pred: Predicate, columns: frozenset[str]) -> Predicate:
+    if isinstance(pred, And):
+        return and_(*(_project(p, columns) for p in pred.parts))
+    if isinstance(pred, Or):
+        return or_(*(_project(p, columns) for p in pred.parts))
+    return pred if columns_of(pred) <= columns else TRUE
+
+
+# ------------------------------------------------------------------------------------------------- fixed values
+
+
+def fixed_values(pred: Predicate, columns: Sequence[str]) -> list[tuple[Any, ...]] | None:
+    """Return every combination of values that `columns` can have in a matching row.
+
+    None where the predicate does not fix them all by ``=``, IN or IS NULL, or in more than 1000 ways, or by a number
+    that has several spellings in bytes (0.0 and -0.0, NaN).
+    """
+    if not columns:
+        return None
+    pred = push_not(pred)
+    if isinstance(pred, Or):
+        union: dict[tuple[Any, ...], None] = {}
+        for part in pred.parts:
+            found = fixed_values(part, columns)
+            if found is None:
+                return None
+            union.update(dict.fromkeys(found))
+        return list(union) if len(union) <= MAX_COMBINATIONS else None
+    choices: dict[str, list[Any]] = {}
+    for part in split_and(pred):
+        fixed = _fixed_column(part)
+        if fixed is not None and not any(isinstance(v, float) and (v == 0 or _is_nan(v)) for v in fixed[1]):
+            column, values = fixed
+            choices[column] = [v for v in choices[column] if v in values] if column in choices else values
+    if any(c not in choices for c in columns):
+        return None
+    count = 1
+    for c in columns:
+        count *= len(choices[c])
+    return list(itertools.product(*(choices[c] for c in columns))) if count <= MAX_COMBINATIONS else None
+
+
+def _fixed_column(pred: Predicate) -> tuple[str, list[Any]] | None:
+    if isinstance(pred, Comparison) and pred.op in ("=", "<=>"):
+        return pred.column, [] if pred.value is None and pred.op == "=" else [pred.value]
+    if isinstance(pred, InList) and not pred.negated:
+        return pred.column, list(dict.fromkeys(v for v in pred.values if v is not None))
+    if isinstance(pred, IsNull) and not pred.negated:
+        return pred.column, [None]
+    if isinstance(pred, Or):
+        found = [_fixed_column(p) for p in pred.parts]
+        names = {f[0] for f in found if f is not None}
+        if None not in found and len(names) == 1:
+            return names.pop(), list(dict.fromkeys(v for f in found if f is not None for v in f[1]))
+    return None
+
+
+# ------------------------------------------------------------------------------------------------- JSON
+
+
+def to_json(pred: Predicate) -> str:
+    """Return `pred` as JSON text."""
+    return json.dumps(to_plain(pred), separators=(",", ":"))
+
+
+def from_json(text: str) -> Predicate:
+    """Parse what `to_json` made.
+
+    Raises:
+        ArgumentError: the text is no predicate.
+    """
+    try:
+        return from_plain(json.loads(text))
+    except (ValueError, KeyError, TypeError, IndexError) as e:
+        raise ArgumentError(f"The predicate {text[:200]!r} cannot be read: {type(e).__name__} {e}.") from e
+
+
+def to_plain(pred: Predicate) -> list[Any]:
+    """Return `pred` as JSON values: a list that begins with the operator."""
+    if isinstance(pred, And | Or):
+        return ["and" if isinstance(pred, And) else "or", *(to_plain(p) for p in pred.parts)]
+    if isinstance(pred, Not):
+        return ["not", to_plain(pred.part)]
+    if isinstance(pred, AlwaysTrue | AlwaysFalse):
+        return ["true" if isinstance(pred, AlwaysTrue) else "false"]
+    if isinstance(pred, Comparison):
+        return [pred.op, pred.column, value_to_plain(pred.value)]
+    if isinstance(pred, InList):
+        return ["not in" if pred.negated else "in", pred.column, [value_to_plain(v) for v in pred.values]]
+    if isinstance(pred, IsNull):
+        return ["is not null" if pred.negated else "is null", pred.column]
+    return ["starts with", pred.column, value_to_plain(pred.prefix)]
+
+
+def from_plain(raw: Any) -> Predicate:
+    """Rebuild a predicate from its JSON values."""
+    op, *rest = raw
+    if op in ("and", "or"):
+        parts = tuple(from_plain(p) for p in rest)
+        return And(parts) if op == "and" else Or(parts)
+    if op == "not":
+        return Not(from_plain(rest[0]))
+    if op in ("true", "false"):
+        return TRUE if op == "true" else FALSE
+    column = str(rest[0])
+    if op in ("in", "not in"):
+        return InList(column, tuple(value_from_plain(v) for v in rest[1]), op == "not in")
+    if op in ("is null", "is not null"):
+        return IsNull(column, op == "is not null")
+    if op == "starts with":
+        return StartsWith(column, value_from_plain(rest[1]))
+    if op not in get_args(Operator):
+        raise ValueError(f"unknown operator {op!r}")
+    return Comparison(op, column, value_from_plain(rest[1]))
+
+
+def value_to_plain(value: Any) -> Any:
+    """Return a value of `spec.rows` as JSON; what JSON has no word for becomes a tagged object."""
+    if isinstance(value, Timestamp):
+        return {"timestamp": list(value)}
+    if isinstance(value, Decimal):
+        return {"decimal": str(value)}
+    if isinstance(value, bytes):
+        return {"bytes": base64.b64encode(value).decode("ascii")}
+    if isinstance(value, float):
+        return {"float": value.hex()}
+    return value
+
+
+def value_from_plain(raw: Any) -> Any:
+    """Rebuild a value from its JSON."""
+    if not isinstance(raw, dict):
+        return raw
+    ((tag, body),) = raw.items()
+    if tag == "timestamp":
+        return Timestamp(*body)
+    if tag == "decimal":
+        return Decimal(body)
+    return base64.b64decode(body) if tag == "bytes" else float.fromhex(body)
