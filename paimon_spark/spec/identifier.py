@@ -1,0 +1,142 @@
+"""Names of tables: ``database.table$branch_b$files`` (sql spec, 0.1)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from paimon_spark.errors import ArgumentError
+
+DEFAULT_DATABASE = "default"
+SYSTEM_DATABASE = "sys"
+SYSTEM_SEPARATOR = "$"
+BRANCH_PREFIX = "branch_"
+MAX_NAME_BYTES = 255
+DATABASE_SUFFIX = ".db"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_QUOTED = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^.`]+))\s*(\.|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Identifier:
+    """One table, perhaps on a branch, perhaps one of its system tables."""
+
+    database: str
+    table: str
+    branch: str | None = None
+    system_table: str | None = None
+
+    @classmethod
+    def parse(cls, text: str, default_database: str | None = None) -> Identifier:
+        """Parse ``[database.]table[$branch_name][$system_table]``; parts may stand in backquotes.
+
+        Raises:
+            ArgumentError: the text is no table name, or has no database and there is no default.
+        """
+        return cls.of(split_name(text), default_database)
+
+    @classmethod
+    def of(cls, parts: Sequence[str], default_database: str | None = None) -> Identifier:
+        """Return the table that the parts of a name mean.
+
+        Raises:
+            ArgumentError: too many or too few parts, or a bad name.
+        """
+        if len(parts) == 1 and default_database is not None:
+            parts = (default_database, parts[0])
+        if len(parts) != 2:
+            raise ArgumentError(f"'{'.'.join(parts)}' is not a table name.", hint="Write it as database.table.")
+        database, name = parts
+        table, branch, system_table = split_table(name)
+        check_name(database, "database")
+        check_name(table, "table")
+        return cls(database, table, branch, system_table)
+
+    @property
+    def object_name(self) -> str:
+        """Return the table with its branch and system table: ``t$branch_b$files``."""
+        branch = f"${BRANCH_PREFIX}{self.branch}" if self.branch else ""
+        return f"{self.table}{branch}" + (f"${self.system_table}" if self.system_table else "")
+
+    @property
+    def full_name(self) -> str:
+        """Return the name as it is written: ``db.t$branch_b$files``."""
+        return f"{self.database}.{self.object_name}"
+
+    @property
+    def base(self) -> Identifier:
+        """Return the table itself, without branch and system table."""
+        return Identifier(self.database, self.table)
+
+    @property
+    def data_table(self) -> Identifier:
+        """Return the table, on its branch, whose system table this is."""
+        return replace(self, system_table=None)
+
+
+def split_name(text: str) -> list[str]:
+    """Split a multi-part name at its dots; a part in backquotes may hold dots.
+
+    Raises:
+        ArgumentError: the text is empty or its quotes are unbalanced.
+    """
+    parts: list[str] = []
+    at = 0
+    more = True
+    while more:
+        m = _QUOTED.match(text, at)
+        part = "" if m is None else m[1].replace("``", "`") if m[1] is not None else m[2].strip()
+        if m is None or not part:
+            raise ArgumentError(f"'{text}' is not a table name.", hint="Write it as database.table.")
+        parts.append(part)
+        at, more = m.end(), m[3] == "."
+    return parts
+
+
+def split_table(name: str) -> tuple[str, str | None, str | None]:
+    """Split ``t$branch_b$files`` into table, branch and system table.
+
+    Raises:
+        ArgumentError: more parts than that, or an empty one.
+    """
+    table, *rest = name.split(SYSTEM_SEPARATOR)
+    branch = None
+    if rest and rest[0].startswith(BRANCH_PREFIX):
+        branch = rest.pop(0)[len(BRANCH_PREFIX) :]
+    if len(rest) > 1 or "" in (table, branch, *rest):
+        raise ArgumentError(
+            f"'{name}' is not a table name.",
+            hint="After the table there may be $branch_<name> and then $<system table>.",
+        )
+    return table, branch, rest[0] if rest else None
+
+
+def check_name(name: str, what: str) -> None:
+    """Refuse what cannot be a database, table, tag or branch: the name becomes the name of a file.
+
+    Raises:
+        ArgumentError: says why, calling the thing `what`.
+    """
+    wrong = _fault(name)
+    if what == "database" and name.lower() == SYSTEM_DATABASE:
+        wrong = "is reserved for procedures and system tables"
+    if wrong:
+        raise ArgumentError(f"The {what} name {name!r} {wrong}.", hint="Choose another name.")
+
+
+def _fault(name: str) -> str:
+    if not name.strip():
+        return "is empty"
+    if _CONTROL.search(name):
+        return "has a control character in it"
+    for character in "/\\" + SYSTEM_SEPARATOR:
+        if character in name:
+            return f"has the character '{character}' in it"
+    if name in (".", ".."):
+        return "is a path"
+    if name != name.strip():
+        return "begins or ends with a blank"
+    if len(name.encode(errors="replace")) > MAX_NAME_BYTES - len("snapshot-"):
+        return f"is longer than {MAX_NAME_BYTES - len('snapshot-')} bytes"
+    return ""

@@ -1,0 +1,162 @@
+"""Paths, partition directories and new names."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_spark.errors import ArgumentError, UnsupportedError
+from paimon_spark.spec.literals import java_float, parse_value, value_text
+from paimon_spark.spec.manifest import EMPTY_ROW, DataFileMeta, IndexFileMeta
+from paimon_spark.spec.paths import (
+    TablePaths,
+    data_names,
+    escape,
+    manifest_names,
+    partition_path,
+    partition_text,
+    unescape,
+)
+from paimon_spark.spec.rows import Timestamp, encode_row
+from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.types import STRING, DataField, parse_atomic
+
+_SHARED = Path(os.environ.get("PAIMON_SPARK_SHARED", Path(__file__).resolve().parents[4] / "shared"))
+_VECTORS = _SHARED / "spec" / "bucket_vectors.json"
+
+OWN = [
+    ("DATE", 19857, "19857", "2024-05-14"),
+    ("TIME(3)", 45296789, "45296789", "12:34:56.789"),
+    ("TIMESTAMP(3)", Timestamp(1715682000000), "2024-05-14T10:20", "2024-05-14 10:20:00.000"),
+    ("TIMESTAMP(6)", Timestamp(1715682030123, 456000), "2024-05-14T10:20:30.123456", "2024-05-14 10:20:30.123456"),
+    ("DECIMAL(20, 8)", Decimal("1E-8"), "0.00000001", "0.00000001"),
+    ("BOOLEAN", True, "true", "true"),
+    ("FLOAT", 0.10000000149011612, "0.1", "0.1"),
+    ("DOUBLE", 1e10, "1.0E10", "1.0E10"),
+]
+
+
+@pytest.mark.parametrize(("type_text", "value", "legacy", "modern"), OWN)
+def test_value_text(type_text: str, value: Any, legacy: str, modern: str) -> None:
+    t = parse_atomic(type_text)
+    assert value_text(value, t) == legacy
+    assert value_text(value, t, legacy=False) == modern
+    assert parse_value(legacy, t) == pytest.approx(value) if type_text == "FLOAT" else parse_value(legacy, t) == value
+    assert parse_value(modern, t) == parse_value(legacy, t)
+
+
+@pytest.mark.skipif(not _VECTORS.exists(), reason="the shared vectors are not here")
+def test_shared_vectors() -> None:
+    for vector in json.loads(_VECTORS.read_text())["partition_path_values"]:
+        t = parse_atomic(vector["type"])
+        raw = vector["value"]
+        value = raw if raw is None or isinstance(raw, bool | int) else parse_value(raw, t)
+        for legacy in (True, False):
+            text = escape(partition_text(value, t, legacy=legacy))
+            assert text == vector[f"legacy_{str(legacy).lower()}"], vector
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (1.0, "1.0"),
+        (-0.0, "-0.0"),
+        (0.001, "0.001"),
+        (0.00099, "9.9E-4"),
+        (9999999.0, "9999999.0"),
+        (1e7, "1.0E7"),
+        (123456.75, "123456.75"),
+        (0.0125, "0.0125"),
+        (-1.5e-10, "-1.5E-10"),
+        (float("nan"), "NaN"),
+        (float("-inf"), "-Infinity"),
+    ],
+)
+def test_floats_print_as_in_java(value: float, expected: str) -> None:
+    assert java_float(value, single=False) == expected
+
+
+def test_partition_path() -> None:
+    fields = [DataField(0, "d t", STRING), DataField(1, "h", parse_atomic("INT"))]
+    assert partition_path(["a/b=c", None], fields) == "d t=a%2Fb%3Dc/h=__DEFAULT_PARTITION__"
+    assert partition_path(["  ", 1], fields, default_name="none") == "d t=none/h=1"
+    assert partition_path([], []) == ""
+    with pytest.raises(UnsupportedError):
+        value_text(b"x", parse_atomic("BYTES"))
+
+
+@given(st.text())
+def test_unescape_undoes_escape(text: str) -> None:
+    assert unescape(escape(text)) == text
+
+
+def test_values_that_do_not_parse() -> None:
+    bad = [
+        ("INT", "1.5"),
+        ("TINYINT", "128"),
+        ("DATE", "2024-13-01"),
+        ("TIMESTAMP(3)", "noon"),
+        ("BOOLEAN", "2"),
+        ("DECIMAL(4, 2)", "100.00"),
+        ("DECIMAL(4, 2)", "1.234"),
+        ("TIME(0)", "25:00:00"),
+        ("INT", "1_0"),
+    ]
+    for type_text, text in bad:
+        with pytest.raises(ArgumentError, match="is no value of type"):
+            parse_value(text, parse_atomic(type_text))
+
+
+def _file(**values: Any) -> DataFileMeta:
+    return DataFileMeta(
+        file_name="data-u-0.parquet",
+        file_size=1,
+        row_count=1,
+        min_sequence_number=0,
+        max_sequence_number=0,
+        schema_id=0,
+        level=0,
+        **values,
+    )
+
+
+def test_table_paths() -> None:
+    schema = TableSchema(id=0, fields=(DataField(0, "p", STRING),), highest_field_id=0, partition_keys=("p",))
+    paths = TablePaths.of("/w/db.db/t/", schema, {})
+    row = encode_row(["x"], [STRING])
+    assert paths.snapshot(3) == "/w/db.db/t/snapshot/snapshot-3"
+    assert paths.latest_hint == "/w/db.db/t/snapshot/LATEST"
+    assert paths.data_file(row, 0, _file()) == "/w/db.db/t/p=x/bucket-0/data-u-0.parquet"
+    assert paths.data_file(row, 0, _file(external_path="s3://b/f")) == "s3://b/f"
+    assert paths.extra_files(row, 0, _file(extra_files=("i",))) == ["/w/db.db/t/p=x/bucket-0/i"]
+    assert paths.bucket_dir(row, -2) == "/w/db.db/t/p=x/bucket-postpone"
+    index = IndexFileMeta(index_type="HASH", file_name="index-u-0", file_size=4, row_count=1)
+    assert paths.index_file(row, 0, index) == "/w/db.db/t/index/index-u-0"
+    assert pickle.loads(pickle.dumps(paths)) == paths
+
+
+def test_paths_of_branches_and_options() -> None:
+    schema = TableSchema(id=0, fields=(), highest_field_id=0)
+    options = {"data-file.path-directory": "data", "index-file-in-data-file-dir": "true"}
+    paths = TablePaths.of("file:/t", schema, options, branch="b1")
+    assert paths.schema(0) == "file:/t/branch/branch-b1/schema/schema-0"
+    assert paths.tag("x") == "file:/t/branch/branch-b1/tag/tag-x"
+    assert paths.manifest("manifest-u-0") == "file:/t/manifest/manifest-u-0"
+    assert paths.bucket_dir(EMPTY_ROW, 1) == "file:/t/data/bucket-1"
+    assert paths.new_index_file(EMPTY_ROW, 1, "index-u-0") == "file:/t/data/bucket-1/index-u-0"
+
+
+def test_new_names_do_not_repeat() -> None:
+    names = data_names("data-", "parquet", "zstd")
+    first, second = names(), names()
+    assert first.endswith("-0.zstd.parquet")
+    assert second.endswith("-1.zstd.parquet")
+    assert manifest_names()() != manifest_names()()
