@@ -1,0 +1,95 @@
+package org.apache.spark.sql.paimonbridge
+
+import java.util.{Collections, Iterator => JIterator}
+
+import scala.util.Try
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.connector.catalog.Identifier
+import org.apache.spark.sql.connector.catalog.procedures.{BoundProcedure, ProcedureParameter, UnboundProcedure}
+import org.apache.spark.sql.connector.read.{LocalScan, Scan}
+import org.apache.spark.sql.execution.command.LeafRunnableCommand
+import org.apache.spark.sql.types.{DataType, StructType}
+
+/** A claimed CALL. Parsing only checked it; it runs once, when Spark runs the command. */
+case class PaimonCallCommand(text: String, catalog: CatalogRef, request: Map[String, Any], columns: StructType)
+    extends LeafRunnableCommand {
+  override val output: Seq[Attribute] = DataTypesBridge.attributes(columns)
+  override def simpleString(maxFields: Int): String = s"PaimonCall ${text.trim}"
+
+  override def run(session: SparkSession): Seq[Row] = {
+    val answer = Engine.json("run_call", request, catalog, idempotent = false)
+    Calls.refresh(session, answer)
+    Json.items(answer.get("rows")).map(r => Values.externalRow(Json.items(r), columns))
+  }
+}
+
+object Calls {
+  private val Opening = "(?is)\\s*(?:(?:--[^\\n]*(?:\\n|$)|/\\*.*?\\*/)\\s*)*(?:explain\\s+)?call\\b.*".r.pattern
+
+  /** The command for a text that is a CALL of ours, else None. Ordinary statements never leave the JVM. */
+  def claim(session: SparkSession, text: String): Option[PaimonCallCommand] =
+    if (!Opening.matcher(text).matches()) None
+    else {
+      val manager = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.catalogManager
+      val current = manager.currentCatalog.name()
+      val request = Map("text" -> text, "current_catalog" -> current,
+        "current_database" -> manager.currentNamespace.headOption, "catalogs" -> Extensions.catalogs(session))
+      val ref = CatalogRef(current, Extensions.catalogs(session).getOrElse(current, Map.empty))
+      val answer = Engine.json("claim_call", request, ref)
+      if (!answer.get("claimed").asBoolean()) None
+      else Some(PaimonCallCommand(text, ref, request, Toolbox.schema(answer.get("schema"))))
+    }
+
+  /** Forget what Spark cached of the tables that a procedure changed. */
+  def refresh(session: SparkSession, answer: JsonNode): Unit =
+    Json.strings(answer.get("changed")).foreach(name => Try(session.catalog.refreshTable(name)))
+}
+
+/** Spark's own CALL route (scripts, parameter markers, SHOW and DESCRIBE PROCEDURE) over the same registry. */
+object Procedures {
+  def load(ref: CatalogRef, ident: Identifier): UnboundProcedure = {
+    val args = Map("namespace" -> ident.namespace().toSeq, "name" -> ident.name())
+    val d = Engine.json("describe_procedure", args, ref)
+    new EngineProcedure(ref, d)
+  }
+
+  def list(ref: CatalogRef, namespace: Array[String]): Array[Identifier] =
+    if (namespace.nonEmpty && !namespace.sameElements(Array("sys"))) Array.empty
+    else Json.strings(Engine.json("list_procedures", Map.empty, ref).get("procedures"))
+      .map(Identifier.of(Array("sys"), _)).toArray
+}
+
+class EngineProcedure(ref: CatalogRef, described: JsonNode) extends UnboundProcedure with BoundProcedure {
+  private val types = Json.items(described.get("parameters")).map(p => DataType.fromDDL(p.get("type").asText()))
+
+  override def name(): String = described.get("name").asText()
+  override def description(): String = described.get("description").asText()
+  override def bind(inputType: StructType): BoundProcedure = this
+  override def isDeterministic: Boolean = false
+
+  override def parameters(): Array[ProcedureParameter] =
+    Json.items(described.get("parameters")).zip(types).map { case (p, t) =>
+      val builder = ProcedureParameter.in(p.get("name").asText(), t).comment(p.get("comment").asText())
+      (if (p.get("required").asBoolean()) builder else builder.defaultValue("NULL")).build()
+    }.toArray
+
+  override def call(input: InternalRow): JIterator[Scan] = {
+    val values = types.zipWithIndex.map { case (t, i) => Values.encode(input.get(i, t), t).orNull }
+    val session = SparkSession.active
+    val current = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.catalogManager
+    val answer = Engine.json("run_procedure", Map("name" -> name(), "values" -> values,
+      "current_database" -> current.currentNamespace.headOption), ref, idempotent = false)
+    Calls.refresh(session, answer)
+    val schema = Toolbox.schema(answer.get("schema"))
+    val data = Json.items(answer.get("rows")).map(r => Values.row(Json.items(r), schema)).toArray
+    Collections.singletonList[Scan](new LocalScan {
+      override def rows(): Array[InternalRow] = data
+      override def readSchema(): StructType = schema
+    }).iterator()
+  }
+}

@@ -1,0 +1,241 @@
+package org.apache.spark.sql.paimonbridge
+
+import java.util.{Map => JMap, Set => JSet}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException
+import org.apache.spark.sql.connector.catalog._
+import org.apache.spark.sql.connector.catalog.TableChange._
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure
+import org.apache.spark.sql.connector.expressions.{IdentityTransform, Transform}
+import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** A Paimon warehouse as a Spark catalog. Every method is one request to the engine. */
+class PaimonCatalog extends TableCatalog with SupportsNamespaces with ProcedureCatalog {
+  protected var ref: CatalogRef = CatalogRef.none
+
+  override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = {
+    ref = CatalogRef(name, options.asCaseSensitiveMap().asScala.toMap)
+    Extensions.check()
+    prepare()
+  }
+
+  protected def prepare(): Unit = Engine.json("open_catalog", Map.empty, ref)
+
+  override def name(): String = ref.name
+  override def defaultNamespace(): Array[String] = Array(ref.options.getOrElse("defaultDatabase", "default"))
+  override def capabilities(): JSet[TableCatalogCapability] =
+    Set(TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE).asJava
+
+  private def database(namespace: Array[String]): String = namespace match {
+    case Array(one) => one
+    case _ => throw new org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException(ref.name +: namespace.toSeq)
+  }
+
+  private def table(method: String, ident: Identifier, args: Map[String, Any], idempotent: Boolean = true) =
+    if (ident.namespace().length != 1) throw new NoSuchTableException(ident)
+    else Engine.json(method, args ++ Map("database" -> ident.namespace()(0), "name" -> ident.name()), ref,
+      idempotent = idempotent, namespace = ident.namespace().toSeq, name = full(ident))
+
+  private def full(ident: Identifier): Seq[String] = ref.name +: ident.namespace().toSeq :+ ident.name()
+
+  private def space(method: String, namespace: Array[String], args: Map[String, Any], idempotent: Boolean = true) =
+    Engine.json(method, args + ("database" -> database(namespace)), ref, idempotent = idempotent,
+      namespace = ref.name +: namespace.toSeq)
+
+  override def listNamespaces(): Array[Array[String]] =
+    Json.strings(Engine.json("list_databases", Map.empty, ref).get("databases")).map(Array(_)).toArray
+
+  override def listNamespaces(namespace: Array[String]): Array[Array[String]] =
+    if (namespace.isEmpty) listNamespaces()
+    else { loadNamespaceMetadata(namespace); Array.empty }
+
+  override def loadNamespaceMetadata(namespace: Array[String]): JMap[String, String] =
+    Json.stringMap(space("load_database", namespace, Map.empty).get("properties")).asJava
+
+  override def createNamespace(namespace: Array[String], metadata: JMap[String, String]): Unit =
+    space("create_database", namespace, Map("properties" -> metadata.asScala.toMap), idempotent = false)
+
+  override def alterNamespace(namespace: Array[String], changes: NamespaceChange*): Unit =
+    space("alter_database", namespace, Map.empty)
+
+  override def dropNamespace(namespace: Array[String], cascade: Boolean): Boolean =
+    space("drop_database", namespace, Map("cascade" -> cascade), idempotent = false).get("dropped").asBoolean()
+
+  override def listTables(namespace: Array[String]): Array[Identifier] =
+    Json.strings(space("list_tables", namespace, Map.empty).get("tables")).map(Identifier.of(namespace, _)).toArray
+
+  private def load(ident: Identifier, travel: Map[String, Any]): Table =
+    PaimonTable.of(ref, table("load_table", ident, Map("travel" -> travel)))
+
+  override def loadTable(ident: Identifier): Table = load(ident, Map.empty)
+  override def loadTable(ident: Identifier, version: String): Table = load(ident, Map("version" -> version))
+  override def loadTable(ident: Identifier, timestamp: Long): Table = load(ident, Map("timestamp" -> timestamp))
+
+  override def tableExists(ident: Identifier): Boolean =
+    ident.namespace().length == 1 && table("table_exists", ident, Map.empty).get("exists").asBoolean()
+
+  override def createTable(ident: Identifier, columns: Array[Column], partitions: Array[Transform],
+      properties: JMap[String, String]): Table =
+    create(ident, CatalogV2Util.v2ColumnsToStructType(columns), partitions, properties)
+
+  override def createTable(ident: Identifier, schema: StructType, partitions: Array[Transform],
+      properties: JMap[String, String]): Table = create(ident, schema, partitions, properties)
+
+  private def create(ident: Identifier, schema: StructType, partitions: Array[Transform],
+      properties: JMap[String, String]): Table = {
+    val keys = partitions.map {
+      case IdentityTransform(r) if r.fieldNames().length == 1 => r.fieldNames()(0)
+      case other => throw new PaimonException(
+        s"[UNSUPPORTED_FEATURE] The partition transform ${other.describe()} is not supported. " +
+          "Partition by plain columns.", "UNSUPPORTED_FEATURE")
+    }
+    table("create_table", ident, Map("schema" -> Json.parse(schema.json), "partition_keys" -> keys.toSeq,
+      "properties" -> properties.asScala.toMap), idempotent = false)
+    loadTable(ident)
+  }
+
+  override def alterTable(ident: Identifier, changes: TableChange*): Table = {
+    table("alter_table", ident, Map("changes" -> changes.map(Changes.encode)), idempotent = false)
+    loadTable(ident)
+  }
+
+  override def dropTable(ident: Identifier): Boolean =
+    table("drop_table", ident, Map.empty, idempotent = false).get("dropped").asBoolean()
+
+  override def purgeTable(ident: Identifier): Boolean = dropTable(ident)
+
+  override def renameTable(from: Identifier, to: Identifier): Unit = {
+    val target = if (to.namespace().length == 2 && to.namespace()(0) == ref.name)
+      Identifier.of(to.namespace().tail, to.name()) else to
+    val space = if (target.namespace().isEmpty) from.namespace() else target.namespace()
+    Engine.json("rename_table", Map("database" -> from.namespace()(0), "name" -> from.name(),
+      "to_database" -> database(space), "to_name" -> target.name()), ref, idempotent = false,
+      namespace = from.namespace().toSeq, name = full(from))
+  }
+
+  override def loadProcedure(ident: Identifier): UnboundProcedure = Procedures.load(ref, ident)
+
+  def listProcedures(namespace: Array[String]): Array[Identifier] = Procedures.list(ref, namespace)
+}
+
+/** ALTER TABLE changes as JSON. */
+object Changes {
+  def encode(change: TableChange): Map[String, Any] = change match {
+    case c: SetProperty => Map("op" -> "set", "key" -> c.property(), "value" -> c.value())
+    case c: RemoveProperty => Map("op" -> "remove", "key" -> c.property())
+    case c: AddColumn => Map("op" -> "add", "column" -> c.fieldNames().toSeq, "type" -> json(c.dataType()),
+      "nullable" -> c.isNullable, "comment" -> c.comment(), "position" -> position(c.position()),
+      "default" -> Option(c.defaultValue()).map(_.getSql))
+    case c: RenameColumn => Map("op" -> "rename", "column" -> c.fieldNames().toSeq, "to" -> c.newName())
+    case c: DeleteColumn => Map("op" -> "drop", "column" -> c.fieldNames().toSeq, "if_exists" -> c.ifExists())
+    case c: UpdateColumnType => Map("op" -> "type", "column" -> c.fieldNames().toSeq, "type" -> json(c.newDataType()))
+    case c: UpdateColumnNullability =>
+      Map("op" -> "nullability", "column" -> c.fieldNames().toSeq, "nullable" -> c.nullable())
+    case c: UpdateColumnComment => Map("op" -> "comment", "column" -> c.fieldNames().toSeq, "comment" -> c.newComment())
+    case c: UpdateColumnPosition =>
+      Map("op" -> "position", "column" -> c.fieldNames().toSeq, "position" -> position(c.position()))
+    case c: UpdateColumnDefaultValue =>
+      Map("op" -> "default", "column" -> c.fieldNames().toSeq, "default" -> c.newDefaultValue())
+    case other => throw new PaimonException(
+      s"[UNSUPPORTED_FEATURE] The table change ${other.getClass.getSimpleName} is not supported.", "UNSUPPORTED_FEATURE")
+  }
+
+  private def json(dataType: DataType) = Json.parse(dataType.json)
+
+  private def position(p: ColumnPosition): Any = p match {
+    case null => null
+    case a: After => Map("after" -> a.column())
+    case _ => Map("first" -> true)
+  }
+}
+
+/** Replaces `spark_catalog`: Paimon tables first, everything else from the session catalog. */
+class PaimonGenericCatalog extends PaimonCatalog with CatalogExtension {
+  private var delegate: CatalogPlugin = _
+  private def tables: TableCatalog = delegate.asInstanceOf[TableCatalog]
+  private def spaces: SupportsNamespaces = delegate.asInstanceOf[SupportsNamespaces]
+  private def functions: FunctionCatalog = delegate.asInstanceOf[FunctionCatalog]
+
+  override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = {
+    val given = options.asCaseSensitiveMap().asScala.toMap
+    val warehouse = given.getOrElse("warehouse", SparkSession.active.sharedState.conf.get("spark.sql.warehouse.dir",
+      SparkSession.active.conf.get("spark.sql.warehouse.dir")))
+    super.initialize(name, new CaseInsensitiveStringMap((given + ("warehouse" -> warehouse)).asJava))
+  }
+
+  override protected def prepare(): Unit = {}
+
+  override def setDelegateCatalog(catalog: CatalogPlugin): Unit = delegate = catalog
+
+  private def ours(ident: Identifier): Boolean =
+    try super.tableExists(ident) catch { case _: Exception => false }
+
+  override def defaultNamespace(): Array[String] = delegate.defaultNamespace()
+  override def listNamespaces(): Array[Array[String]] = spaces.listNamespaces()
+  override def listNamespaces(namespace: Array[String]): Array[Array[String]] = spaces.listNamespaces(namespace)
+  override def namespaceExists(namespace: Array[String]): Boolean = spaces.namespaceExists(namespace)
+  override def loadNamespaceMetadata(namespace: Array[String]): JMap[String, String] =
+    spaces.loadNamespaceMetadata(namespace)
+  override def createNamespace(namespace: Array[String], metadata: JMap[String, String]): Unit =
+    spaces.createNamespace(namespace, metadata)
+  override def alterNamespace(namespace: Array[String], changes: NamespaceChange*): Unit =
+    spaces.alterNamespace(namespace, changes: _*)
+
+  override def dropNamespace(namespace: Array[String], cascade: Boolean): Boolean = {
+    val own = paimonTables(namespace)
+    if (own.nonEmpty && !cascade)
+      throw new org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException(namespace)
+    own.foreach(super.dropTable)
+    spaces.dropNamespace(namespace, cascade)
+  }
+
+  private def paimonTables(namespace: Array[String]): Array[Identifier] =
+    try super.listTables(namespace) catch { case _: Exception => Array.empty }
+
+  override def listTables(namespace: Array[String]): Array[Identifier] =
+    (paimonTables(namespace) ++ tables.listTables(namespace)).distinct
+
+  override def tableExists(ident: Identifier): Boolean = ours(ident) || tables.tableExists(ident)
+
+  private def either(ident: Identifier, mine: => Table, other: => Table): Table =
+    try mine catch { case _: NoSuchTableException => other }
+
+  override def loadTable(ident: Identifier): Table = either(ident, super.loadTable(ident), tables.loadTable(ident))
+  override def loadTable(ident: Identifier, version: String): Table =
+    either(ident, super.loadTable(ident, version), tables.loadTable(ident, version))
+  override def loadTable(ident: Identifier, timestamp: Long): Table =
+    either(ident, super.loadTable(ident, timestamp), tables.loadTable(ident, timestamp))
+  override def invalidateTable(ident: Identifier): Unit = tables.invalidateTable(ident)
+
+  private def isPaimon(properties: JMap[String, String]): Boolean = {
+    val provider = properties.get(TableCatalog.PROP_PROVIDER)
+    provider == null || provider.equalsIgnoreCase("paimon")
+  }
+
+  override def createTable(ident: Identifier, columns: Array[Column], partitions: Array[Transform],
+      properties: JMap[String, String]): Table =
+    if (isPaimon(properties)) { ensureDatabase(ident); super.createTable(ident, columns, partitions, properties) }
+    else tables.createTable(ident, columns, partitions, properties)
+
+  private def ensureDatabase(ident: Identifier): Unit =
+    Engine.json("create_database", Map("database" -> ident.namespace()(0), "properties" -> Map.empty,
+      "ignore_if_exists" -> true), ref)
+
+  override def alterTable(ident: Identifier, changes: TableChange*): Table =
+    if (ours(ident)) super.alterTable(ident, changes: _*) else tables.alterTable(ident, changes: _*)
+  override def dropTable(ident: Identifier): Boolean =
+    if (ours(ident)) super.dropTable(ident) else tables.dropTable(ident)
+  override def purgeTable(ident: Identifier): Boolean =
+    if (ours(ident)) super.dropTable(ident) else tables.purgeTable(ident)
+  override def renameTable(from: Identifier, to: Identifier): Unit =
+    if (ours(from)) super.renameTable(from, to) else tables.renameTable(from, to)
+
+  override def listFunctions(namespace: Array[String]): Array[Identifier] = functions.listFunctions(namespace)
+  override def loadFunction(ident: Identifier): org.apache.spark.sql.connector.catalog.functions.UnboundFunction =
+    functions.loadFunction(ident)
+  override def functionExists(ident: Identifier): Boolean = functions.functionExists(ident)
+}

@@ -1,0 +1,219 @@
+package org.apache.spark.sql.paimonbridge
+
+import java.io.File
+import java.nio.file.{Files, Path, Paths}
+import java.util.{ArrayList => JArrayList, List => JList, UUID}
+import java.util.concurrent.{CompletableFuture, ExecutionException, TimeUnit, TimeoutException}
+import java.util.function.BiFunction
+
+import scala.util.control.NonFatal
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.{SparkConf, SparkContext}
+import org.apache.spark.api.java.JavaSparkContext
+import org.apache.spark.api.python.Py4JServer
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.internal.SQLConf
+
+/** What the engine process finds when it connects, and where it reports that it is ready. */
+class Handover(val context: JavaSparkContext, val toolbox: Toolbox) {
+  val ready = new CompletableFuture[BiFunction[String, JList[Object], Object]]()
+  def announce(endpoint: Object): Unit =
+    ready.complete(endpoint.asInstanceOf[BiFunction[String, JList[Object], Object]])
+}
+
+/** One Python process attached to one SparkContext. It lives until its stdin closes. */
+private class EngineProcess(sc: SparkContext) extends Logging {
+  private val token = "paimon.bridge." + UUID.randomUUID()
+  private val conf: SparkConf = sc.getConf
+  val application: String = sc.applicationId
+  val logFile: Path = Engine.logFile(conf)
+  private val handover = new Handover(JavaSparkContext.fromSparkContext(sc), new Toolbox)
+  private val server = new Py4JServer(conf)
+  System.getProperties.put(token, handover)
+  server.start()
+  val process: Process = launch()
+
+  private def launch(): Process = {
+    Files.createDirectories(logFile.getParent)
+    val builder = new ProcessBuilder(Engine.python(conf), "-m", "paimon_spark.bridge")
+    val env = builder.environment()
+    env.put("PYSPARK_GATEWAY_PORT", server.getListeningPort.toString)
+    env.put("PYSPARK_GATEWAY_SECRET", server.secret)
+    env.put("PAIMON_SPARK_HANDOVER", token)
+    Seq("PYTHONSTARTUP", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE", "PYSPARK_DRIVER_PYTHON")
+      .foreach(env.remove(_))
+    conf.getOption("spark.paimon.pythonPath").filter(_.nonEmpty).foreach { extra =>
+      val old = Option(env.get("PYTHONPATH")).filter(_.nonEmpty)
+      env.put("PYTHONPATH", (extra +: old.toSeq).mkString(File.pathSeparator))
+    }
+    builder.redirectErrorStream(true)
+    builder.redirectOutput(ProcessBuilder.Redirect.appendTo(logFile.toFile))
+    try builder.start()
+    catch {
+      case e: java.io.IOException =>
+        throw Engine.failure(s"The Python engine cannot start: ${e.getMessage}.", logFile,
+          "Set spark.paimon.python to a Python that has paimon-spark and pyspark.")
+    }
+  }
+
+  /** Wait for the endpoint; a process that ends before it reports is an error with its last words. */
+  def endpoint(): BiFunction[String, JList[Object], Object] = {
+    val deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(120)
+    while (System.nanoTime() < deadline) {
+      try return handover.ready.get(200, TimeUnit.MILLISECONDS)
+      catch {
+        case _: TimeoutException if !process.isAlive && !handover.ready.isDone =>
+          throw Engine.failure(s"The Python engine ended with code ${process.exitValue()} before it was ready.",
+            logFile, Engine.lastWords(logFile))
+        case _: TimeoutException =>
+        case e: ExecutionException => throw e.getCause
+      }
+    }
+    throw Engine.failure("The Python engine did not start within 120 s.", logFile, "")
+  }
+
+  def alive: Boolean = process.isAlive
+
+  def stop(): Unit = {
+    System.getProperties.remove(token)
+    try process.getOutputStream.close() catch { case NonFatal(_) => }
+    if (!process.waitFor(3, TimeUnit.SECONDS)) process.destroyForcibly()
+    try server.shutdown() catch { case NonFatal(_) => }
+  }
+}
+
+/** The engine as the rest of the bridge sees it: calls that answer JSON, a JVM object, or throw. */
+object Engine extends Logging {
+  val ProtocolVersion = 1
+
+  private var current: CompletableFuture[EngineProcess] = _
+  private lazy val hook: Unit = Runtime.getRuntime.addShutdownHook(new Thread(() => stop(), "paimon-engine-stop"))
+
+  /** Begin starting the engine for the active SparkContext, without waiting. */
+  def start(): Unit = SparkContext.getActive.foreach(sc => ensure(sc))
+
+  private def ensure(sc: SparkContext): CompletableFuture[EngineProcess] = synchronized {
+    hook
+    val usable = current != null && (!current.isDone ||
+      (!current.isCompletedExceptionally && current.join().alive && current.join().application == sc.applicationId))
+    if (!usable) {
+      if (current != null && current.isDone && !current.isCompletedExceptionally) current.join().stop()
+      val future = new CompletableFuture[EngineProcess]()
+      val loader = getClass.getClassLoader
+      val starter = new Thread(() => {
+        Thread.currentThread().setContextClassLoader(loader)
+        try {
+          val engine = new EngineProcess(sc)
+          engine.endpoint()
+          future.complete(engine)
+        } catch { case e: Throwable => future.completeExceptionally(e) }
+      }, "paimon-engine-start")
+      starter.setDaemon(true)
+      starter.start()
+      current = future
+    }
+    current
+  }
+
+  def stop(): Unit = synchronized {
+    if (current != null && current.isDone && !current.isCompletedExceptionally) current.join().stop()
+    current = null
+  }
+
+  /** Process id of the running engine. */
+  def pid(): Long = engine().process.pid()
+
+  private def engine(): EngineProcess = {
+    val sc = SparkContext.getActive.getOrElse(throw failure("There is no active SparkContext.", null, ""))
+    try ensure(sc).get()
+    catch { case e: ExecutionException => throw e.getCause }
+  }
+
+  /** Send one request and return the engine's JSON answer; its errors become exceptions. */
+  def json(method: String, args: Map[String, Any], catalog: CatalogRef, objects: Seq[Object] = Nil,
+      idempotent: Boolean = true, namespace: Seq[String] = Nil, name: Seq[String] = Nil): JsonNode =
+    send(method, args, catalog, objects, idempotent) match {
+      case text: String =>
+        val answer = Json.parse(text)
+        Json.optional(answer, "error").foreach(Errors.raise(_, namespace, name))
+        answer.get("ok")
+      case other => throw failure(s"The engine answered $method with a ${other.getClass.getName}.", null, "")
+    }
+
+  /** Send one request whose answer is a JVM object. */
+  def jvmObject(method: String, args: Map[String, Any], catalog: CatalogRef, objects: Seq[Object]): Object =
+    send(method, args, catalog, objects, idempotent = true) match {
+      case text: String =>
+        Json.optional(Json.parse(text), "error").foreach(Errors.raise(_, Nil, Nil))
+        throw failure(s"The engine answered $method without an object.", null, "")
+      case other => other
+    }
+
+  private def send(method: String, args: Map[String, Any], catalog: CatalogRef, objects: Seq[Object],
+      idempotent: Boolean): Object = {
+    val session = SparkSession.active.asInstanceOf[org.apache.spark.sql.classic.SparkSession]
+    val options = SQLConf.get.getAllConfs.filter { case (k, _) =>
+      k.startsWith("spark.paimon.") || k.startsWith("paimon.") || k == "spark.sql.session.timeZone" }
+    val request = method + "\n" + Json.text(Map(
+      "version" -> ProtocolVersion, "session" -> session.sessionUUID, "conf" -> options,
+      "catalog" -> catalog.describe, "args" -> args))
+    val attached = new JArrayList[Object]()
+    attached.add(session)
+    objects.foreach(attached.add)
+    attempt(request, attached, if (idempotent) 2 else 1, method)
+  }
+
+  private def attempt(request: String, objects: JList[Object], tries: Int, method: String): Object = {
+    val target = engine()
+    val answer =
+      try target.endpoint().apply(request, objects)
+      catch {
+        case e: Throwable if isTransport(e) =>
+          val died = !target.alive || target.process.waitFor(2, TimeUnit.SECONDS)
+          if (died && tries > 1) return attempt(request, objects, tries - 1, method)
+          val what = if (died) s"The Python engine ended with code ${target.process.exitValue()}" else
+            "The connection to the Python engine broke"
+          throw failure(s"$what during $method: ${e.getMessage}.", target.logFile,
+            if (died && tries == 1 && !method.startsWith("load")) "Look whether the statement took effect, then run it again." else "")
+      }
+    answer match {
+      case t: Throwable => throw t
+      case other => other
+    }
+  }
+
+  private def isTransport(e: Throwable): Boolean =
+    e.isInstanceOf[py4j.Py4JException] || (e.getCause != null && e.getCause.isInstanceOf[py4j.Py4JException])
+
+  def python(conf: SparkConf): String =
+    conf.getOption("spark.paimon.python")
+      .orElse(sys.env.get("PAIMON_SPARK_PYTHON"))
+      .orElse(conf.getOption("spark.pyspark.driver.python"))
+      .orElse(conf.getOption("spark.pyspark.python"))
+      .orElse(sys.env.get("PYSPARK_PYTHON"))
+      .getOrElse("python3")
+
+  def logFile(conf: SparkConf): Path = {
+    val dir = conf.getOption("spark.paimon.log.dir").map(Paths.get(_)).getOrElse(
+      Paths.get(System.getProperty("java.io.tmpdir"), "paimon-spark-" + System.getProperty("user.name")))
+    dir.resolve(s"engine-${ProcessHandle.current().pid()}.log")
+  }
+
+  def lastWords(log: Path): String =
+    try Files.readString(log).linesIterator.toSeq.takeRight(5).mkString(" | ")
+    catch { case NonFatal(_) => "" }
+
+  def failure(message: String, log: Path, hint: String): PaimonException = {
+    val where = if (log == null) "" else s" Its log is $log."
+    new PaimonException(s"[ENGINE_FAILED] $message$where" + (if (hint.isEmpty) "" else " " + hint), "ENGINE_FAILED")
+  }
+}
+
+/** Which catalog a request is about: its name in Spark and its options. */
+case class CatalogRef(name: String, options: Map[String, String]) {
+  def describe: Map[String, Any] = Map("name" -> name, "options" -> options)
+}
+object CatalogRef { val none: CatalogRef = CatalogRef("", Map.empty) }

@@ -1,0 +1,25 @@
+package org.apache.spark.sql.paimonbridge
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalyst.analysis._
+
+/** A failure that the engine named: `[CODE] what was wrong. what to do next`. */
+class PaimonException(text: String, val code: String, cause: Option[Throwable] = None)
+    extends AnalysisException(message = text, cause = cause)
+
+/** The engine's error answers as Spark's own exceptions, so that IF [NOT] EXISTS and did-you-mean keep working. */
+object Errors {
+  def raise(error: JsonNode, namespace: Seq[String], name: Seq[String]): Nothing = {
+    val message = error.get("message").asText()
+    throw (error.get("code").asText() match {
+      case "TABLE_NOT_FOUND" if name.nonEmpty => new NoSuchTableException(name)
+      case "TABLE_EXISTS" if name.nonEmpty => new TableAlreadyExistsException(name)
+      case "DATABASE_NOT_FOUND" if namespace.nonEmpty => new NoSuchNamespaceException(namespace)
+      case "DATABASE_EXISTS" if namespace.nonEmpty => new NamespaceAlreadyExistsException(namespace.toArray)
+      case "DATABASE_NOT_EMPTY" if namespace.nonEmpty => new NonEmptyNamespaceException(namespace.toArray)
+      case code => new PaimonException(message, code)
+    })
+  }
+}

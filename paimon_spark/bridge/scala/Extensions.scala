@@ -1,0 +1,60 @@
+package org.apache.spark.sql.paimonbridge
+
+import java.lang.reflect.{InvocationHandler, InvocationTargetException, Method, Proxy}
+
+import org.apache.spark.SparkContext
+import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
+import org.apache.spark.sql.catalyst.parser.ParserInterface
+import org.apache.spark.sql.internal.SQLConf
+
+/** What the session extension installs: parser, planner strategy, and the engine in the background. */
+class Extensions extends (SparkSessionExtensions => Unit) {
+  override def apply(extensions: SparkSessionExtensions): Unit = {
+    SparkContext.getActive.foreach(sc => sc.conf.setIfMissing(Extensions.ArrowBatch, "65536"))
+    Engine.start()
+    extensions.injectParser((session, delegate) => Extensions.parser(session, delegate))
+    extensions.injectPlannerStrategy(session =>
+      PaimonStrategy(session.asInstanceOf[org.apache.spark.sql.classic.SparkSession]))
+  }
+}
+
+object Extensions {
+  val ArrowBatch = "spark.sql.execution.arrow.maxRecordsPerBatch"
+  private val CatalogKey = "spark\\.sql\\.catalog\\.([^.]+)".r
+  private val Ours = Set("paimon.spark.Catalog", "paimon.spark.GenericCatalog")
+
+  /** A parser that claims our CALL statements and hands every other text to Spark's own. */
+  def parser(session: SparkSession, delegate: ParserInterface): ParserInterface = {
+    val handler = new InvocationHandler {
+      override def invoke(proxy: Object, method: Method, args: Array[Object]): Object = {
+        val claimed =
+          if (method.getName == "parsePlan" && args.length == 1) Calls.claim(session, args(0).asInstanceOf[String])
+          else None
+        claimed.getOrElse(
+          try method.invoke(delegate, (if (args == null) Array.empty[Object] else args): _*)
+          catch { case e: InvocationTargetException => throw e.getCause })
+      }
+    }
+    Proxy.newProxyInstance(getClass.getClassLoader, Array[Class[_]](classOf[ParserInterface]), handler)
+      .asInstanceOf[ParserInterface]
+  }
+
+  /** The session's Paimon catalogs with their options. */
+  def catalogs(session: SparkSession): Map[String, Map[String, String]] = {
+    val confs = SQLConf.get.getAllConfs
+    confs.collect { case (CatalogKey(name), c) if Ours(c) =>
+      val prefix = s"spark.sql.catalog.$name."
+      name -> confs.collect { case (k, v) if k.startsWith(prefix) => k.substring(prefix.length) -> v }
+    }
+  }
+
+  /** Refuse a catalog without the extension: its reads could not be planned. */
+  def check(): Unit = {
+    val conf = SQLConf.get
+    val wanted = conf.getConfString("spark.paimon.requiredSparkConfsCheck.enabled", "true").toBoolean
+    val installed = conf.getConfString("spark.sql.extensions", "").split(",").map(_.trim)
+    if (wanted && !installed.contains("paimon.spark.SessionExtension")) throw new PaimonException(
+      "[ENVIRONMENT] The catalog needs the session extension. " +
+        "Start Spark with --conf spark.sql.extensions=paimon.spark.SessionExtension.", "ENVIRONMENT")
+  }
+}

@@ -1,0 +1,124 @@
+package org.apache.spark.sql.paimonbridge
+
+import java.util.OptionalLong
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.classic.{Dataset, SparkSession}
+import org.apache.spark.sql.connector.expressions.{Expressions, NamedReference}
+import org.apache.spark.sql.connector.expressions.aggregate.{Aggregation, CountStar}
+import org.apache.spark.sql.connector.expressions.filter.Predicate
+import org.apache.spark.sql.connector.read._
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** Collects what Spark pushes down; the engine plans when the scan is built. */
+class PaimonScanBuilder(table: PaimonTable, options: CaseInsensitiveStringMap) extends ScanBuilder
+    with SupportsPushDownV2Filters with SupportsPushDownRequiredColumns with SupportsPushDownLimit
+    with SupportsPushDownAggregates {
+  private var pushed: Array[Predicate] = Array.empty
+  private var inexact: Boolean = false
+  private var required: StructType = table.schema
+  private var limit: Option[Int] = None
+  private var count: Option[Long] = None
+
+  /** Filters over partition columns alone are exact; Spark evaluates all others again. */
+  override def pushPredicates(predicates: Array[Predicate]): Array[Predicate] = {
+    pushed = predicates.filter(Predicates.encode(_).isDefined)
+    val left = predicates.filterNot(p => Predicates.encode(p).isDefined && table.onlyPartitions(p))
+    inexact = left.nonEmpty
+    left
+  }
+
+  override def pushedPredicates(): Array[Predicate] = pushed
+
+  override def pruneColumns(requiredSchema: StructType): Unit = required = requiredSchema
+
+  override def pushLimit(n: Int): Boolean = { limit = Some(n); true }
+
+  override def isPartiallyPushed: Boolean = true
+
+  override def supportCompletePushDown(aggregation: Aggregation): Boolean = counted(aggregation)
+
+  override def pushAggregation(aggregation: Aggregation): Boolean = counted(aggregation)
+
+  private def counted(aggregation: Aggregation): Boolean = {
+    val plain = aggregation.groupByExpressions().isEmpty && !inexact && table.isData &&
+      aggregation.aggregateExpressions().forall(_.isInstanceOf[CountStar])
+    if (plain && count.isEmpty) {
+      val answer = Engine.json("count_rows", request, table.catalog)
+      count = Json.optional(answer, "count").map(_.asLong())
+      if (count.isDefined) required = StructType(
+        aggregation.aggregateExpressions().indices.map(i => StructField(s"count_$i", LongType, nullable = false)))
+    }
+    plain && count.isDefined
+  }
+
+  private def request: Map[String, Any] = Map("table" -> table.token, "columns" -> required.fieldNames.toSeq,
+    "predicate" -> Predicates.all(pushed), "limit" -> limit, "options" -> options.asCaseSensitiveMap().asScala.toMap)
+
+  override def build(): Scan = count match {
+    case Some(n) => new CountScan(required, n)
+    case None => new PaimonScan(table, required, request, pushed)
+  }
+}
+
+/** The answer of a count that the manifests know. */
+class CountScan(override val readSchema: StructType, count: Long) extends LocalScan {
+  import org.apache.spark.sql.catalyst.InternalRow
+  override def rows(): Array[InternalRow] = Array(InternalRow.fromSeq(readSchema.fields.toSeq.map(_ => count)))
+  override def description(): String = s"PaimonCount(from manifests: $count)"
+}
+
+/** One planned read of one snapshot. The engine's frame replaces it when Spark plans the query. */
+class PaimonScan(val table: PaimonTable, override val readSchema: StructType, request: Map[String, Any],
+    pushed: Array[Predicate]) extends Scan with SupportsReportStatistics with SupportsRuntimeV2Filtering {
+  lazy val plan: JsonNode = Engine.json("plan_scan", request, table.catalog)
+
+  private var planned: LogicalPlan = _
+
+  /** The engine's plan of this read, made once: adaptive execution plans a query several times. */
+  def logicalPlan(session: SparkSession): LogicalPlan = synchronized {
+    if (planned == null) {
+      val args = request + ("scan" -> plan.get("scan")) + ("snapshot" -> plan.get("snapshot"))
+      val frame = Engine.jvmObject("scan_frame", args, table.catalog, Nil).asInstanceOf[Dataset[_]]
+      planned = frame.queryExecution.analyzed
+    }
+    planned
+  }
+
+  def info: String = s"${table.name} ${plan.get("info").asText()}"
+
+  override def description(): String = {
+    val filters = if (pushed.isEmpty) "" else s", filters=${pushed.mkString("[", ", ", "]")}"
+    s"PaimonScan $info$filters"
+  }
+
+  override def estimateStatistics(): Statistics = new Statistics {
+    override def sizeInBytes(): OptionalLong = OptionalLong.of(plan.get("bytes").asLong())
+    override def numRows(): OptionalLong =
+      Json.optional(plan, "rows").map(n => OptionalLong.of(n.asLong())).getOrElse(OptionalLong.empty())
+  }
+
+  override def filterAttributes(): Array[NamedReference] = {
+    val read = readSchema.fieldNames.toSet
+    table.partitionKeys.filter(read).map(Expressions.column).toArray
+  }
+
+  /** Dynamic partition filters are applied by the native scan itself. */
+  override def filter(predicates: Array[Predicate]): Unit = {}
+
+  override def toBatch: Batch = throw new PaimonException(
+    "[ENVIRONMENT] Reading needs the session extension. Set spark.sql.extensions=paimon.spark.SessionExtension.",
+    "ENVIRONMENT")
+
+  private lazy val identity: String = Json.text(request) + plan.get("snapshot") + readSchema.json
+  override def equals(other: Any): Boolean = other match {
+    case that: PaimonScan => (this eq that) || (that.table == table && that.identity == identity)
+    case _ => false
+  }
+  override def hashCode(): Int = table.hashCode()
+}

@@ -1,0 +1,92 @@
+package org.apache.spark.sql.paimonbridge
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
+import org.apache.spark.sql.catalyst.optimizer._
+import org.apache.spark.sql.catalyst.planning.PhysicalOperation
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.catalyst.rules.RuleExecutor
+import org.apache.spark.sql.classic.{Dataset, SparkSession}
+import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, SparkStrategy, UnaryExecNode}
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation, LeafV2CommandExec}
+
+/** Replaces our scans by the engine's plan and runs dynamic overwrites through the engine. */
+case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case PhysicalOperation(project, filters, ScanOf(relation, scan)) =>
+      val read = ReadPlan.of(scan.logicalPlan(session), relation.output, project, filters)
+      planLater(PaimonRead(scan.info, read)) :: Nil
+    case PaimonRead(info, child) => PaimonScanExec(info, planLater(child)) :: Nil
+    case o: OverwritePartitionsDynamic =>
+      (o.write, o.table) match {
+        case (Some(write: PaimonWrite), relation: DataSourceV2Relation) =>
+          PaimonInsertExec(session, write, relation, o.query) :: Nil
+        case _ => Nil
+      }
+    case _ => Nil
+  }
+
+  private object ScanOf {
+    def unapply(plan: LogicalPlan): Option[(DataSourceV2ScanRelation, PaimonScan)] = plan match {
+      case r: DataSourceV2ScanRelation => r.scan match {
+        case s: PaimonScan => Some((r, s))
+        case _ => None
+      }
+      case _ => None
+    }
+  }
+}
+
+/** The engine's plan under the names that the query uses, with its filters and projection pushed into it. */
+object ReadPlan extends RuleExecutor[LogicalPlan] {
+  override protected def batches: Seq[Batch] = Seq(Batch("push into the read", FixedPoint(20),
+    PushProjectionThroughUnion, PushDownPredicates, ColumnPruning, CollapseProject, CombineFilters,
+    RemoveNoopOperators, RemoveRedundantAliases))
+
+  def of(source: LogicalPlan, output: Seq[Attribute], project: Seq[NamedExpression],
+      filters: Seq[Expression]): LogicalPlan = {
+    val renamed = Project(output.zip(source.output).map { case (want, have) =>
+      Alias(have, want.name)(exprId = want.exprId, qualifier = want.qualifier,
+        explicitMetadata = Some(want.metadata)) }, source)
+    val filtered = filters.reduceOption(And).fold[LogicalPlan](renamed)(Filter(_, renamed))
+    execute(Project(project, filtered))
+  }
+}
+
+/** Marks where a read of ours stands, so that EXPLAIN can say what was pruned. */
+case class PaimonRead(info: String, child: LogicalPlan) extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
+  override protected def withNewChildInternal(newChild: LogicalPlan): LogicalPlan = copy(child = newChild)
+}
+
+/** Passes its child's rows through; its text in EXPLAIN tells snapshot, partitions and files. */
+case class PaimonScanExec(info: String, child: SparkPlan) extends UnaryExecNode with CodegenSupport {
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override def nodeName: String = "PaimonScan"
+  override def simpleString(maxFields: Int): String = s"PaimonScan $info"
+  override def verboseStringWithOperatorId(): String = s"$formattedNodeName\nRead: $info\n"
+  override protected def doExecute(): RDD[InternalRow] = child.execute()
+  override def inputRDDs(): Seq[RDD[InternalRow]] = child.asInstanceOf[CodegenSupport].inputRDDs()
+  override protected def doProduce(ctx: CodegenContext): String =
+    child.asInstanceOf[CodegenSupport].produce(ctx, this)
+  override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = consume(ctx, input)
+  override def usedInputs: AttributeSet = AttributeSet.empty
+  override protected def withNewChildInternal(newChild: SparkPlan): SparkPlan = copy(child = newChild)
+}
+
+/** INSERT OVERWRITE of the partitions that the query's rows belong to. */
+case class PaimonInsertExec(owner: SparkSession, write: PaimonWrite, relation: DataSourceV2Relation,
+    query: LogicalPlan) extends LeafV2CommandExec {
+  override def output: Seq[Attribute] = Nil
+  override protected def run(): Seq[InternalRow] = {
+    write.insert(Dataset.ofRows(owner, query))
+    owner.sharedState.cacheManager.recacheByPlan(owner, relation)
+    Nil
+  }
+}

@@ -1,0 +1,140 @@
+package org.apache.spark.sql.paimonbridge
+
+import java.util.{EnumSet, Map => JMap, Set => JSet}
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.sql.{DataFrame, Row}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.connector.catalog._
+import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
+import org.apache.spark.sql.connector.expressions.filter.Predicate
+import org.apache.spark.sql.connector.read.ScanBuilder
+import org.apache.spark.sql.connector.write._
+import org.apache.spark.sql.sources.InsertableRelation
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** A table as the engine described it; `described` is its whole knowledge. */
+class PaimonTable(val catalog: CatalogRef, described: JsonNode, byPath: Boolean = false)
+    extends Table with SupportsRead with SupportsWrite with TruncatableTable {
+  val token: JsonNode = described.get("token")
+  val partitionKeys: Seq[String] = Json.strings(described.get("partition_keys"))
+  val isData: Boolean = described.get("kind").asText() == "data"
+
+  override val name: String = described.get("name").asText()
+  override lazy val schema: StructType = Toolbox.schema(described.get("schema"))
+  override def partitioning(): Array[Transform] = partitionKeys.map(k => Expressions.identity(k)).toArray
+  override lazy val properties: JMap[String, String] = Json.stringMap(described.get("properties")).asJava
+
+  override def capabilities(): JSet[TableCapability] = {
+    val all = EnumSet.of(TableCapability.BATCH_READ)
+    if (isData) {
+      all.addAll(EnumSet.of(TableCapability.V1_BATCH_WRITE, TableCapability.TRUNCATE,
+        TableCapability.OVERWRITE_BY_FILTER, TableCapability.OVERWRITE_DYNAMIC))
+      if (!byPath) all.add(TableCapability.BATCH_WRITE)
+    }
+    all
+  }
+
+  /** Whether `p` speaks of partition columns alone, of types that compare here as in Spark. */
+  def onlyPartitions(p: Predicate): Boolean = p.references().nonEmpty && p.references().forall { r =>
+    r.fieldNames().length == 1 && partitionKeys.contains(r.fieldNames()(0)) && (schema(r.fieldNames()(0)).dataType match {
+      case FloatType | DoubleType => false
+      case _ => true
+    })
+  }
+
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = new PaimonScanBuilder(this, options)
+  override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = new PaimonWriteBuilder(this, info)
+
+  override def truncateTable(): Boolean = {
+    Engine.json("truncate", Map("table" -> token), catalog, idempotent = false)
+    true
+  }
+
+  override def equals(other: Any): Boolean = other match {
+    case that: PaimonTable => that.token == token && that.catalog == catalog && that.schema == schema
+    case _ => false
+  }
+  override def hashCode(): Int = token.hashCode()
+  override def toString: String = name
+}
+
+/** A partitioned table: its partitions can be listed and dropped. */
+class PaimonPartitionedTable(catalog: CatalogRef, described: JsonNode)
+    extends PaimonTable(catalog, described) with SupportsAtomicPartitionManagement {
+  override lazy val partitionSchema: StructType = StructType(partitionKeys.map(k => schema(k)))
+
+  override def listPartitionIdentifiers(names: Array[String], ident: InternalRow): Array[InternalRow] = {
+    val fixed = names.zipWithIndex.map { case (n, i) =>
+      val dataType = partitionSchema(n).dataType
+      n -> Values.encode(ident.get(i, dataType), dataType).orNull
+    }.toMap
+    val answer = Engine.json("list_partitions", Map("table" -> token, "fixed" -> fixed), catalog)
+    Json.items(answer.get("partitions")).map(p => Values.row(Json.items(p), partitionSchema)).toArray
+  }
+
+  override def dropPartitions(idents: Array[InternalRow]): Boolean = {
+    val rows = idents.map(row => partitionSchema.fields.zipWithIndex.map { case (f, i) =>
+      Values.encode(row.get(i, f.dataType), f.dataType).orNull })
+    Engine.json("drop_partitions", Map("table" -> token, "partitions" -> rows.map(_.toSeq).toSeq), catalog,
+      idempotent = false)
+    true
+  }
+
+  override def dropPartition(ident: InternalRow): Boolean = dropPartitions(Array(ident))
+  override def truncatePartition(ident: InternalRow): Boolean = dropPartitions(Array(ident))
+  override def truncatePartitions(idents: Array[InternalRow]): Boolean = dropPartitions(idents)
+
+  private def refused(what: String) = new PaimonException(
+    s"[UNSUPPORTED_FEATURE] $what is not possible: a partition exists when it holds data.", "UNSUPPORTED_FEATURE")
+  override def createPartition(ident: InternalRow, properties: JMap[String, String]): Unit = throw refused("ADD PARTITION")
+  override def createPartitions(idents: Array[InternalRow], properties: Array[JMap[String, String]]): Unit =
+    throw refused("ADD PARTITION")
+  override def replacePartitionMetadata(ident: InternalRow, properties: JMap[String, String]): Unit =
+    throw refused("Changing the metadata of a partition")
+  override def loadPartitionMetadata(ident: InternalRow): JMap[String, String] = Map.empty[String, String].asJava
+}
+
+object PaimonTable {
+  def of(catalog: CatalogRef, described: JsonNode): PaimonTable =
+    if (described.get("kind").asText() == "data" && !described.get("partition_keys").isEmpty)
+      new PaimonPartitionedTable(catalog, described)
+    else new PaimonTable(catalog, described)
+}
+
+/** Turns Spark's kinds of overwrite into the engine's: none, by filter, or by the partitions of the rows. */
+class PaimonWriteBuilder(table: PaimonTable, info: LogicalWriteInfo)
+    extends WriteBuilder with SupportsOverwriteV2 with SupportsDynamicOverwrite {
+  private var mode: String = "append"
+  private var replaced: Array[Predicate] = Array.empty
+
+  override def truncate(): WriteBuilder = { mode = "static"; this }
+
+  override def canOverwrite(predicates: Array[Predicate]): Boolean =
+    predicates.forall(p => Predicates.encode(p).isDefined && (p.references().isEmpty || table.onlyPartitions(p)))
+
+  override def overwrite(predicates: Array[Predicate]): WriteBuilder = {
+    mode = "static"
+    replaced = predicates.filterNot(_.name() == "ALWAYS_TRUE")
+    this
+  }
+
+  override def overwriteDynamicPartitions(): WriteBuilder = { mode = "dynamic"; this }
+
+  override def build(): Write = new PaimonWrite(table, mode, replaced, info.options())
+}
+
+/** One INSERT. The engine gets the rows as a frame and commits them. */
+class PaimonWrite(table: PaimonTable, mode: String, replaced: Array[Predicate], options: CaseInsensitiveStringMap)
+    extends V1Write {
+  def insert(frame: DataFrame): Unit =
+    Engine.json("write", Map("table" -> table.token, "mode" -> mode, "predicate" -> Predicates.all(replaced),
+      "options" -> options.asCaseSensitiveMap().asScala.toMap), table.catalog, Seq(frame), idempotent = false)
+
+  override def toInsertableRelation: InsertableRelation = (frame: DataFrame, _: Boolean) => insert(frame)
+  override def description(): String = s"PaimonWrite ${table.name} $mode"
+}

@@ -1,0 +1,137 @@
+package org.apache.spark.sql.paimonbridge
+
+import java.nio.file.{Files, Paths}
+
+import com.fasterxml.jackson.databind.JsonNode
+import org.apache.hadoop.fs.{FileStatus, Path}
+
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, Project, RepartitionByExpression, SubqueryAlias}
+import org.apache.spark.sql.classic.{Dataset, SparkSession}
+import org.apache.spark.sql.execution.datasources._
+import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+/** What the engine needs done on the JVM side; each method is one round trip. */
+class Toolbox {
+  /** A native vectorised scan over exactly the files of `spec` (JSON, or `@file` that holds it). */
+  def nativeFrame(session: SparkSession, spec: String): Dataset[Row] = {
+    val json = Json.parse(Toolbox.content(spec))
+    val index = PaimonFileIndex(json)
+    val dataSchema = Toolbox.schema(json.get("data_schema"))
+    val format = json.get("format").asText() match {
+      case "parquet" => new ParquetFileFormat
+      case "orc" => new OrcFileFormat
+    }
+    val relation = HadoopFsRelation(index, index.partitionSchema, dataSchema, None, format,
+      Json.stringMap(json.get("options")))(session)
+    val scan = LogicalRelation(relation, false)
+    val bySource = scan.output.map(a => a.name -> a).toMap
+    val columns = Json.items(json.get("select")).map { c =>
+      val source: Expression = Json.optional(c, "from").map(f => bySource(f.asText()))
+        .getOrElse(Literal.create(null, DataType.fromJson(c.get("type").toString)))
+      Alias(source, c.get("name").asText())()
+    }
+    Dataset.ofRows(session, Project(columns, scan))
+  }
+
+  /** A frame of one string column `split`, one task a row; `lines` is JSON, or `@file` that holds it. */
+  def textFrame(session: SparkSession, lines: String): Dataset[Row] = {
+    val rows = Json.items(Json.parse(Toolbox.content(lines))).map(_.asText())
+    val rdd = session.sparkContext.parallelize(rows, math.max(rows.size, 1))
+      .map(text => InternalRow(UTF8String.fromString(text)): InternalRow)
+    session.internalCreateDataFrame(rdd, StructType(Seq(StructField("split", StringType))))
+  }
+
+  /** Rows known on the driver. */
+  def localFrame(session: SparkSession, schema: String, rows: String): Dataset[Row] = {
+    val fields = Toolbox.schema(Json.parse(schema))
+    val data = Json.items(Json.parse(Toolbox.content(rows))).map(r => Values.row(Json.items(r), fields))
+    Dataset.ofRows(session, LocalRelation(DataTypesBridge.attributes(fields), data))
+  }
+
+  /** Add the bucket (or key hash) column and shuffle once by (partition, bucket). */
+  def shaped(frame: Dataset[Row], spec: String): Dataset[Row] = {
+    val json = Json.parse(spec)
+    val plan = frame.queryExecution.analyzed
+    val session = frame.sparkSession.asInstanceOf[SparkSession]
+    Json.optional(json, "hash") match {
+      case None => frame
+      case Some(hash) =>
+        val byName = Json.strings(json.get("columns")).zip(plan.output).toMap
+        val keys = Json.items(hash.get("columns")).map(c => byName(c.get("name").asText()))
+        val precisions = Json.items(hash.get("columns")).map(_.get("precision").asInt())
+        val bucket = Alias(PaimonKeyHash(keys, precisions, hash.get("buckets").asInt()), hash.get("name").asText())()
+        val hashed = Project(plan.output :+ bucket, plan)
+        val shuffled = Json.optional(json, "tasks").map(_.asInt()).fold[LogicalPlan](hashed) { tasks =>
+          val parts = Json.strings(json.get("partition")).map(byName)
+          val spread: Expression = if (parts.isEmpty) Literal(0) else new Murmur3Hash(parts)
+          RepartitionByExpression(Seq(TaskOf(spread, bucket.toAttribute, tasks)), hashed, tasks)
+        }
+        Dataset.ofRows(session, shuffled)
+    }
+  }
+
+  /** A line on the terminal of the program that the user started. */
+  def say(text: String): Unit = { System.err.print(text); System.err.flush() }
+}
+
+object Toolbox {
+  def content(text: String): String =
+    if (text.startsWith("@")) Files.readString(Paths.get(text.substring(1))) else text
+
+  def schema(node: JsonNode): StructType = DataType.fromJson(node.toString).asInstanceOf[StructType]
+}
+
+object DataTypesBridge {
+  def attributes(schema: StructType): Seq[AttributeReference] =
+    schema.fields.toSeq.map(f => AttributeReference(f.name, f.dataType, f.nullable, f.metadata)())
+}
+
+/** Exactly these files, each group with its partition values; nothing is listed. */
+class PaimonFileIndex(val identity: String, override val partitionSchema: StructType,
+    groups: Seq[(InternalRow, Seq[FileStatusWithMetadata])], root: Path) extends FileIndex {
+  override def rootPaths: Seq[Path] = Seq(root)
+  override def inputFiles: Array[String] = groups.flatMap(_._2.map(_.getPath.toString)).toArray
+  override def refresh(): Unit = {}
+  override val sizeInBytes: Long = groups.flatMap(_._2.map(_.getLen)).sum
+
+  override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
+    val kept =
+      if (partitionFilters.isEmpty || partitionSchema.isEmpty) groups
+      else {
+        val positions = partitionSchema.fieldNames.zipWithIndex.toMap
+        val bound = partitionFilters.reduce(And).transform { case a: AttributeReference =>
+          BoundReference(positions(a.name), a.dataType, nullable = true) }
+        val predicate = Predicate.createInterpreted(bound)
+        groups.filter { case (values, _) => predicate.eval(values) }
+      }
+    kept.map { case (values, files) => PartitionDirectory(values, files) }
+  }
+
+  override def equals(other: Any): Boolean = other match {
+    case that: PaimonFileIndex => that.identity == identity
+    case _ => false
+  }
+  override def hashCode(): Int = identity.hashCode
+  override def toString: String = s"PaimonFileIndex($root)"
+}
+
+object PaimonFileIndex {
+  def apply(json: JsonNode): PaimonFileIndex = {
+    val schema = Toolbox.schema(json.get("partition_schema"))
+    val groups = Json.items(json.get("groups")).map { g =>
+      val files = Json.items(g.get("files")).map { f =>
+        val status = new FileStatus(f.get(1).asLong(), false, 1, 128L << 20, f.get(2).asLong(), new Path(f.get(0).asText()))
+        FileStatusWithMetadata(status, Map.empty)
+      }
+      (Values.row(Json.items(g.get("values")), schema), files)
+    }
+    new PaimonFileIndex(json.get("identity").asText(), schema, groups, new Path(json.get("root").asText()))
+  }
+}
