@@ -1,0 +1,256 @@
+"""Avro data files (storage spec, section 12.3).
+
+Avro stores rows, so this is the one format that is read and written row by row; tables meant to be fast use another.
+Dates and times are read as the integers that the file holds: their logical types are hidden from the Avro library.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from types import TracebackType
+from typing import Any, Self, cast
+
+import fastavro
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.format.arrow_types import to_arrow_schema
+from paimon_spark.format.avro_values import avro_schema, column, records
+from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileReader, FileWriter, WrittenFile
+from paimon_spark.format.column_stats import StatsCollector
+from paimon_spark.format.conform import empty_columns
+from paimon_spark.format.failures import damaged, data_file_errors
+from paimon_spark.format.manifests import MALFORMED
+from paimon_spark.format.write_options import compression_level
+from paimon_spark.fs.base import FileIO
+from paimon_spark.spec.stats import StatsMode
+from paimon_spark.spec.types import DataField
+
+_CODECS = {"zstd": "zstandard", "none": "null", "gzip": "deflate"}
+_WRITABLE = ("null", "deflate", "bzip2", "zstandard")
+_RATIO = 0.3
+_HIDDEN = ("date", "time-", "timestamp-", "local-timestamp-")
+
+
+@dataclass(frozen=True, slots=True)
+class AvroFormat:
+    """The format `avro`."""
+
+    @property
+    def name(self) -> str:
+        """Return the name, which is also the file suffix."""
+        return "avro"
+
+    def open_reader(
+        self, file_io: FileIO, path: str, fields: Sequence[DataField], file_size: int | None = None
+    ) -> FileReader:
+        """Open a data file to read `fields`."""
+        return AvroReader(file_io, path, fields, file_size)
+
+    def open_writer(
+        self,
+        file_io: FileIO,
+        path: str,
+        fields: Sequence[DataField],
+        *,
+        stats_modes: Sequence[StatsMode] | None = None,
+        compression: str = "zstd",
+        options: Mapping[str, str] | None = None,
+    ) -> FileWriter:
+        """Open a new data file."""
+        codec = _CODECS.get(compression.lower(), compression.lower())
+        if codec not in _WRITABLE:
+            raise UnsupportedError(
+                f"Avro files are not written with the compression '{compression}'.", hint="Use zstd, gzip or none."
+            )
+        stats = StatsCollector(fields, stats_modes)
+        return AvroWriter(file_io, path, fields, stats, codec, compression_level(options or {}))
+
+
+class AvroReader:
+    """One open Avro file. The container tells neither its rows nor where they stand: it is one row group."""
+
+    def __init__(self, file_io: FileIO, path: str, fields: Sequence[DataField], file_size: int | None) -> None:
+        self._path = path
+        self._fields = tuple(fields)
+        self._file_size = file_size
+        with data_file_errors(path):
+            self._data = file_io.read(path)
+        self._rows: int | None = None
+        try:
+            plain = fastavro.reader(io.BytesIO(self._data))
+            self._schema = _record_of(plain.writer_schema)
+            self._columns = tuple(f["name"] for f in self._schema["fields"])
+        except MALFORMED as e:
+            raise damaged(path, e, file_size, len(self._data)) from e
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the names of the columns that the file has."""
+        return self._columns
+
+    @property
+    def row_count(self) -> int:
+        """Return the number of rows; counted block by block at first."""
+        if self._rows is None:
+            try:
+                blocks = fastavro.block_reader(io.BytesIO(self._data))
+                self._rows = sum(int(b.num_records) for b in cast("Iterable[Any]", blocks))
+            except MALFORMED as e:
+                raise damaged(self._path, e, self._file_size, len(self._data)) from e
+        return self._rows
+
+    @property
+    def num_row_groups(self) -> int:
+        """Return 1."""
+        return 1
+
+    @property
+    def row_group_rows(self) -> tuple[int, ...]:
+        """Return the number of rows of the file."""
+        return (self.row_count,)
+
+    def read_row_group(self, index: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the whole file, all of the reader's fields or those named."""
+        del index
+        by_name = {f.name: f for f in self._fields}
+        fields = self._fields if columns is None else tuple(by_name[c] for c in columns)
+        batches = list(self._read(fields, DEFAULT_BATCH_ROWS))
+        return pa.Table.from_batches(batches) if batches else to_arrow_schema(fields).empty_table()
+
+    def select_row_groups(self, expression: pc.Expression | None) -> list[int]:
+        """Return the one row group: Avro has no statistics."""
+        del expression
+        return [0]
+
+    def batches(
+        self, batch_rows: int = DEFAULT_BATCH_ROWS, row_groups: Sequence[int] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in file order."""
+        if row_groups is None or 0 in row_groups:
+            yield from self._read(self._fields, batch_rows)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._data = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _read(self, fields: Sequence[DataField], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        schema = to_arrow_schema(fields)
+        try:
+            rows = iter(cast("Iterable[dict[str, Any]]", fastavro.reader(_without_times(self._data))))
+            while chunk := list(islice(rows, batch_rows)):
+                if not fields:
+                    yield empty_columns(len(chunk))
+                    continue
+                arrays = [column([r.get(f.name) for r in chunk], f.type) for f in fields]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        except (pa.ArrowException, *MALFORMED) as e:
+            raise damaged(self._path, e, self._file_size, len(self._data)) from e
+
+
+class AvroWriter:
+    """One Avro file in the making."""
+
+    def __init__(
+        self, file_io: FileIO, path: str, fields: Sequence[DataField], stats: StatsCollector, codec: str, level: int
+    ) -> None:
+        self._file_io = file_io
+        self._path = path
+        self._fields = tuple(fields)
+        self._schema = to_arrow_schema(fields)
+        self._stats = stats
+        self._codec = codec
+        self._level = level if codec == "zstandard" else None
+        self._avro = fastavro.parse_schema(avro_schema(fields))
+        self._waiting: list[pa.Table] = []
+        self._raw_bytes = 0
+        self._rows = 0
+
+    @property
+    def rows(self) -> int:
+        """Return the number of rows so far."""
+        return self._rows
+
+    @property
+    def bytes_written(self) -> int:
+        """Return an estimate: the file is written when it is closed."""
+        return int(self._raw_bytes * _RATIO)
+
+    def write(self, data: pa.RecordBatch | pa.Table) -> None:
+        """Append rows."""
+        table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
+        if table.schema != self._schema:
+            table = table.select(self._schema.names).cast(self._schema)
+        self._stats.update(table)
+        self._waiting.append(table)
+        self._raw_bytes += table.nbytes
+        self._rows += table.num_rows
+
+    def close(self) -> WrittenFile:
+        """Finish the file."""
+        out = io.BytesIO()
+        rows = (r for t in self._waiting for b in t.to_batches(DEFAULT_BATCH_ROWS) for r in records(b, self._fields))
+        fastavro.writer(out, self._avro, rows, codec=self._codec, codec_compression_level=self._level)
+        data = out.getvalue()
+        self._file_io.write(self._path, data)
+        return WrittenFile(len(data), self._rows, self._stats.result())
+
+    def abort(self) -> None:
+        """Give up: nothing has been written yet."""
+        self._waiting.clear()
+
+
+def _record_of(schema: Any) -> dict[str, Any]:
+    """Return the record; old Java files wrap it in a union with null."""
+    if isinstance(schema, list):
+        schema = next((s for s in schema if s != "null"), None)
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        raise ValueError("its rows have no columns")
+    return schema
+
+
+def _without_times(data: bytes) -> io.BytesIO:
+    """Return the container with a header whose schema has no logical type for dates and times."""
+    source = io.BytesIO(data)
+    header = fastavro.schemaless_reader(source, _HEADER, None)
+    header["meta"]["avro.schema"] = json.dumps(_hide(json.loads(header["meta"]["avro.schema"]))).encode()
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, _HEADER, header)
+    out.write(memoryview(data)[source.tell() :])
+    out.seek(0)
+    return out
+
+
+def _hide(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_hide(s) for s in schema]
+    if not isinstance(schema, dict):
+        return schema
+    hidden = str(schema.get("logicalType", "")).startswith(_HIDDEN)
+    return {k: _hide(v) if k != "default" else v for k, v in schema.items() if not (hidden and k == "logicalType")}
+
+
+_HEADER = fastavro.parse_schema(
+    {
+        "type": "record",
+        "name": "header",
+        "fields": [
+            {"name": "magic", "type": {"type": "fixed", "name": "magic", "size": 4}},
+            {"name": "meta", "type": {"type": "map", "values": "bytes"}},
+            {"name": "sync", "type": {"type": "fixed", "name": "sync", "size": 16}},
+        ],
+    }
+)

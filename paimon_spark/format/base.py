@@ -1,0 +1,152 @@
+"""What a file format offers: readers with row groups, writers with statistics.
+
+Whatever a file holds, a reader delivers exactly the Arrow types of `arrow_types.to_arrow_type`. A wanted column that the
+file lacks comes as nulls: files of thin tables, and files without their partition columns, are normal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.fs.base import FileIO
+from paimon_spark.spec.stats import ColumnStats, StatsMode
+from paimon_spark.spec.types import DataField
+
+DEFAULT_BATCH_ROWS = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A closed data file: exact size, rows, and the statistics of each field in the order of the writer's fields."""
+
+    size: int
+    rows: int
+    stats: tuple[ColumnStats, ...]
+
+
+class FileReader(Protocol):
+    """One open data file. A row group is the unit of loading: a Parquet row group, an ORC stripe, a whole Avro file.
+
+    Every method raises CorruptTableError, naming the file, where the bytes are not what they should be.
+    """
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the names of the columns that the file has."""
+        ...
+
+    @property
+    def row_count(self) -> int:
+        """Return the number of rows."""
+        ...
+
+    @property
+    def row_group_rows(self) -> tuple[int, ...]:
+        """Return the number of rows of each row group."""
+        ...
+
+    @property
+    def num_row_groups(self) -> int:
+        """Return the number of row groups."""
+        ...
+
+    def read_row_group(self, index: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return a row group, all of the reader's fields or those named, in the order asked for."""
+        ...
+
+    def select_row_groups(self, expression: pc.Expression | None) -> list[int]:
+        """Return the row groups that may hold a row for which `expression` is true, by their statistics."""
+        ...
+
+    def batches(
+        self, batch_rows: int = DEFAULT_BATCH_ROWS, row_groups: Sequence[int] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some or all row groups in file order."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the file."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class FileWriter(Protocol):
+    """One data file in the making. Batches have the columns and types of the writer's fields."""
+
+    @property
+    def rows(self) -> int:
+        """Return the number of rows so far."""
+        ...
+
+    @property
+    def bytes_written(self) -> int:
+        """Return about how large the file would be if it was closed now."""
+        ...
+
+    def write(self, data: pa.RecordBatch | pa.Table) -> None:
+        """Append rows."""
+        ...
+
+    def close(self) -> WrittenFile:
+        """Finish the file."""
+        ...
+
+    def abort(self) -> None:
+        """Give up: close and delete the file."""
+        ...
+
+
+class DataFormat(Protocol):
+    """One file format."""
+
+    @property
+    def name(self) -> str:
+        """Return the name, which is also the file suffix."""
+        ...
+
+    def open_reader(
+        self, file_io: FileIO, path: str, fields: Sequence[DataField], file_size: int | None = None
+    ) -> FileReader:
+        """Open a data file to read `fields`, named as in the file's own schema.
+
+        Args:
+            file_io: where the file is.
+            path: its path.
+            fields: columns to read, with the types wanted.
+            file_size: its size by the manifest; told in the error if the file turns out to be damaged.
+        """
+        ...
+
+    def open_writer(
+        self,
+        file_io: FileIO,
+        path: str,
+        fields: Sequence[DataField],
+        *,
+        stats_modes: Sequence[StatsMode] | None = None,
+        compression: str = "zstd",
+        options: Mapping[str, str] | None = None,
+    ) -> FileWriter:
+        """Open a new data file.
+
+        Args:
+            file_io: where to write.
+            path: the file's path.
+            fields: the physical columns in order; ids go into the file.
+            stats_modes: what to collect for each field; none at all if not given.
+            compression: value of `file.compression`.
+            options: the table's options; `file.compression.zstd-level`, `file.block-size` and those that begin with
+                the format's name are obeyed.
+        """
+        ...

@@ -1,0 +1,87 @@
+"""Statistics of columns, gathered batch by batch while a file is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.spec.rows import Timestamp
+from paimon_spark.spec.stats import ColumnStats, StatsMode, truncate_stats
+from paimon_spark.spec.types import AtomicType, DataField, DataType, TypeRoot
+
+UNKNOWN = ColumnStats(None, None, None)
+_WITHOUT_ORDER = (TypeRoot.VARIANT, TypeRoot.BLOB)
+_PER_MILLI = {"s": 0, "ms": 1, "us": 1000, "ns": 1_000_000}
+
+
+class StatsCollector:
+    """Minimum, maximum and null count of each field, as far as its mode asks for them.
+
+    Nested columns are not collected. A floating point column that holds NaN has no minimum and maximum: Spark orders
+    NaN above all numbers, other readers do not.
+    """
+
+    def __init__(self, fields: Sequence[DataField], modes: Sequence[StatsMode] | None) -> None:
+        self._columns = [_Column(f.type, modes[i] if modes is not None else None) for i, f in enumerate(fields)]
+
+    def update(self, data: pa.RecordBatch | pa.Table) -> None:
+        """Take rows into account; the columns stand in the order of the fields."""
+        for column, values in zip(self._columns, data.columns, strict=True):
+            column.update(values)
+
+    def result(self) -> tuple[ColumnStats, ...]:
+        """Return the statistics so far, one per field."""
+        return tuple(c.result() for c in self._columns)
+
+
+class _Column:
+    __slots__ = ("_bounds", "_collect", "_has_nan", "_maxima", "_minima", "_mode", "_nulls", "_type")
+
+    def __init__(self, t: DataType, mode: StatsMode | None) -> None:
+        ordered = isinstance(t, AtomicType) and t.root not in _WITHOUT_ORDER
+        self._type = t
+        self._mode = mode
+        self._collect = mode is not None and mode.collects and ordered
+        self._bounds = mode is not None and mode.bounds and ordered
+        self._nulls = 0
+        self._has_nan = False
+        self._minima: list[pa.Scalar] = []
+        self._maxima: list[pa.Scalar] = []
+
+    def update(self, values: pa.Array | pa.ChunkedArray) -> None:
+        if not self._collect:
+            return
+        self._nulls += values.null_count
+        if not self._bounds or self._has_nan:
+            return
+        if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
+            self._has_nan = True
+            return
+        both = pc.min_max(values)
+        if both["min"].is_valid:
+            self._minima.append(both["min"])
+            self._maxima.append(both["max"])
+
+    def result(self) -> ColumnStats:
+        if not self._collect or self._mode is None:
+            return UNKNOWN
+        if self._has_nan or not self._minima:
+            return ColumnStats(None, None, self._nulls)
+        t = self._minima[0].type
+        low = pc.min(pa.array(self._minima, t))
+        high = pc.max(pa.array(self._maxima, t))
+        return truncate_stats(ColumnStats(_value(low), _value(high), self._nulls), self._mode)
+
+
+def _value(scalar: pa.Scalar) -> Any:
+    """Return a scalar in the value domain of `spec.rows`."""
+    t = scalar.type
+    if pa.types.is_timestamp(t):
+        millis, rest = divmod(scalar.value, _PER_MILLI[t.unit])
+        return Timestamp(millis, rest * (1_000_000 // _PER_MILLI[t.unit]))
+    if pa.types.is_date(t) or pa.types.is_time(t):
+        return scalar.value
+    return scalar.as_py()

@@ -1,0 +1,104 @@
+"""Columns as a file holds them, made into the Arrow types that readers promise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.format.arrow_types import to_arrow_schema, to_arrow_type
+from paimon_spark.spec.types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    TypeRoot,
+    children,
+)
+
+
+def conform_batch(batch: pa.RecordBatch, fields: Sequence[DataField], *, trim: bool = False) -> pa.RecordBatch:
+    """Return the columns of `fields`, in that order and exactly their types; absent ones are null.
+
+    Args:
+        batch: rows as read.
+        fields: what is wanted.
+        trim: cut the padding of CHAR columns.
+    """
+    if not fields:
+        return empty_columns(batch.num_rows)
+    names = {n: i for i, n in enumerate(batch.schema.names)}
+    arrays = [
+        conform_array(batch.column(names[f.name]), f.type, trim=trim)
+        if f.name in names
+        else pa.nulls(batch.num_rows, to_arrow_type(f.type))
+        for f in fields
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=to_arrow_schema(fields))
+
+
+def conform_table(table: pa.Table, fields: Sequence[DataField], *, trim: bool = False) -> pa.Table:
+    """Do to a table what `conform_batch` does to a batch."""
+    if not fields:
+        return pa.Table.from_batches([empty_columns(table.num_rows)])
+    names = {n: i for i, n in enumerate(table.schema.names)}
+    arrays = [
+        _chunks(table.column(names[f.name]), f.type, trim=trim)
+        if f.name in names
+        else pa.nulls(table.num_rows, to_arrow_type(f.type))
+        for f in fields
+    ]
+    return pa.Table.from_arrays(arrays, schema=to_arrow_schema(fields))
+
+
+def empty_columns(rows: int) -> pa.RecordBatch:
+    """Return a batch of `rows` rows without columns."""
+    validity = pa.py_buffer(b"\xff" * ((rows + 7) // 8))
+    return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), rows, [validity]))
+
+
+def conform_array(array: pa.Array, t: DataType, *, trim: bool = False) -> pa.Array:
+    """Return the values of one array in the Arrow type of `t`."""
+    target = to_arrow_type(t)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if not (trim and _has_char(t)):
+        return array if array.type == target else array.cast(target, safe=False)
+    if isinstance(t, AtomicType):
+        return pc.utf8_rtrim(array.cast(target, safe=False), " ")
+    return _rebuild(array, t, target)
+
+
+def _chunks(column: pa.ChunkedArray, t: DataType, *, trim: bool) -> pa.ChunkedArray:
+    target = to_arrow_type(t)
+    if column.type == target and not (trim and _has_char(t)):
+        return column
+    return pa.chunked_array([conform_array(c, t, trim=trim) for c in column.chunks], target)
+
+
+def _has_char(t: DataType) -> bool:
+    if isinstance(t, AtomicType):
+        return t.root is TypeRoot.CHAR
+    return any(_has_char(c) for c in children(t))
+
+
+def _rebuild(array: pa.Array, t: DataType, target: pa.DataType) -> pa.Array:
+    """Trim inside nested values: take the parts, conform each, put them together again."""
+    if array.offset:
+        array = pa.concat_arrays([array.slice(0, 0), array])
+    mask = array.is_null()
+    if isinstance(t, ArrayType):
+        element = conform_array(array.values, t.element, trim=True)
+        return pa.ListArray.from_arrays(array.offsets, element, type=target, mask=mask)
+    if isinstance(t, MapType | MultisetType):
+        key = t.key if isinstance(t, MapType) else t.element
+        keys = conform_array(array.keys, key, trim=True)
+        items = conform_array(array.items, t.value, trim=True) if isinstance(t, MapType) else array.items
+        return pa.MapArray.from_arrays(array.offsets, keys, items, type=target, mask=mask)
+    if isinstance(t, AtomicType):
+        raise TypeError("atomic values have no parts")
+    parts = [conform_array(array.field(f.name), f.type, trim=True) for f in t.fields]
+    return pa.StructArray.from_arrays(parts, fields=list(target), mask=mask)

@@ -1,0 +1,94 @@
+"""Deletion vectors: which rows of a data file are deleted (storage spec, section 14.1).
+
+An index file is a version byte and then, per vector, its size, its body and the CRC32 of the body. The magic number at
+the start of the body tells the 32-bit form from the 64-bit one.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap
+
+from paimon_spark.errors import CorruptTableError, UnsupportedError
+from paimon_spark.spec.manifest import DeletionRange
+
+FILE_VERSION = 1
+_MAGIC_32 = struct.pack(">i", 1581511376)
+_MAGIC_64 = struct.pack("<i", 1681511377)
+_INT = struct.Struct(">i")
+_UINT = struct.Struct(">I")
+_COUNT = struct.Struct("<q")
+_KEY = struct.Struct("<i")
+_MAX_32 = 0x7FFFFFFF
+
+
+def read_vector(data: bytes, found: DeletionRange, where: str = "a deletion vector file") -> BitMap:
+    """Return the deleted positions that one range of an index file holds.
+
+    Args:
+        data: the whole index file.
+        found: where the vector stands, as the index manifest says.
+        where: the file's name for error messages.
+
+    Raises:
+        CorruptTableError: there is no sound vector at that place.
+        UnsupportedError: the vector deletes rows beyond 2^32 of one file.
+    """
+    try:
+        (size,) = _INT.unpack_from(data, found.offset)
+        body = data[found.offset + 4 : found.offset + 4 + size]
+        (crc,) = _UINT.unpack_from(data, found.offset + 4 + size)
+        if size not in (found.length, found.length - 8) or zlib.crc32(body) != crc:
+            raise ValueError("size or checksum do not fit")
+        return _body(body)
+    except (struct.error, ValueError, OverflowError, MemoryError) as e:
+        raise CorruptTableError(
+            f"{where} holds no sound deletion vector for '{found.data_file}': {e}.",
+            hint="Restore the file from a backup, or roll back to a snapshot that does not need it.",
+        ) from e
+
+
+def positions(vector: BitMap) -> npt.NDArray[np.int64]:
+    """Return the deleted positions in ascending order."""
+    return np.frombuffer(vector.to_array(), np.uint32).astype(np.int64)
+
+
+def write_vectors(vectors: Mapping[str, BitMap]) -> tuple[bytes, tuple[DeletionRange, ...]]:
+    """Return an index file in the 32-bit form and the ranges of its vectors, by data file."""
+    out = bytearray([FILE_VERSION])
+    ranges = []
+    for data_file, vector in vectors.items():
+        compact = vector.copy()
+        compact.run_optimize()
+        body = _MAGIC_32 + compact.serialize()
+        ranges.append(DeletionRange(data_file, len(out), len(body), len(vector)))
+        out += _INT.pack(len(body)) + body + _UINT.pack(zlib.crc32(body))
+    return bytes(out), tuple(ranges)
+
+
+def _body(body: bytes) -> BitMap:
+    if body[:4] == _MAGIC_32:
+        return BitMap.deserialize(body[4:])
+    if body[:4] != _MAGIC_64:
+        raise ValueError("unknown magic number")
+    (count,) = _COUNT.unpack_from(body, 4)
+    at = 12
+    out = BitMap()
+    for _ in range(count):
+        (key,) = _KEY.unpack_from(body, at)
+        part = BitMap.deserialize(body[at + 4 :])
+        at += 4 + len(part.serialize())
+        if not part:
+            continue
+        if key:
+            raise UnsupportedError(
+                "A deletion vector names rows beyond 2^32 of one data file.",
+                hint="Compact the table with Paimon first.",
+            )
+        out |= part
+    return out

@@ -1,0 +1,247 @@
+"""ORC data files (storage spec, section 12.2).
+
+CHAR columns of Java files are padded: the padding is cut. TIME is an int. A zoned timestamp is taken as the instant that
+the file stores, which is what writers in UTC mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import orc
+
+from paimon_spark.format.arrow_types import ORC_FIELD_ID, to_arrow_schema
+from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileReader, FileWriter, WrittenFile
+from paimon_spark.format.column_stats import StatsCollector
+from paimon_spark.format.conform import conform_batch, empty_columns
+from paimon_spark.format.failures import data_file_errors
+from paimon_spark.format.write_options import memory
+from paimon_spark.fs.base import FileIO
+from paimon_spark.spec.stats import StatsMode
+from paimon_spark.spec.types import DataField
+
+STRIPE_BYTES = 64 << 20
+_RATIO = 0.35
+_HEADER_BYTES = 3
+_CODECS = {"none": "UNCOMPRESSED", "null": "UNCOMPRESSED", "gzip": "ZLIB", "deflate": "ZLIB", "zstandard": "ZSTD"}
+
+
+@dataclass(frozen=True, slots=True)
+class OrcFormat:
+    """The format `orc`."""
+
+    @property
+    def name(self) -> str:
+        """Return the name, which is also the file suffix."""
+        return "orc"
+
+    def open_reader(
+        self, file_io: FileIO, path: str, fields: Sequence[DataField], file_size: int | None = None
+    ) -> FileReader:
+        """Open a data file to read `fields`."""
+        return OrcReader(file_io, path, fields, file_size)
+
+    def open_writer(
+        self,
+        file_io: FileIO,
+        path: str,
+        fields: Sequence[DataField],
+        *,
+        stats_modes: Sequence[StatsMode] | None = None,
+        compression: str = "zstd",
+        options: Mapping[str, str] | None = None,
+    ) -> FileWriter:
+        """Open a new data file."""
+        given = options or {}
+        stripe = memory(given.get("orc.stripe.size", given.get("file.block-size")), STRIPE_BYTES)
+        codec = _CODECS.get(compression.lower(), compression.upper())
+        return OrcWriter(file_io, path, fields, StatsCollector(fields, stats_modes), codec, stripe)
+
+
+class OrcReader:
+    """One open ORC file; its stripes are the row groups."""
+
+    def __init__(self, file_io: FileIO, path: str, fields: Sequence[DataField], file_size: int | None) -> None:
+        self._path = path
+        self._fields = tuple(fields)
+        self._file_size = file_size
+        self._actual_size: int | None = None
+        with data_file_errors(path):
+            self._source = file_io.open_input(path)
+        try:
+            self._actual_size = self._source.size()
+            with self._errors():
+                self._file = orc.ORCFile(self._source)
+                self._columns = tuple(self._file.schema.names)
+        except BaseException:
+            self._source.close()
+            raise
+        self._stripe_rows: tuple[int, ...] | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the names of the columns that the file has."""
+        return self._columns
+
+    @property
+    def row_count(self) -> int:
+        """Return the number of rows."""
+        return int(self._file.nrows)
+
+    @property
+    def num_row_groups(self) -> int:
+        """Return the number of stripes."""
+        return int(self._file.nstripes)
+
+    @property
+    def row_group_rows(self) -> tuple[int, ...]:
+        """Return the number of rows of each stripe; with several stripes that takes reading their first column."""
+        if self._stripe_rows is None:
+            if self.num_row_groups == 1:
+                self._stripe_rows = (self.row_count,)
+            else:
+                with self._errors():
+                    self._stripe_rows = tuple(
+                        self._file.read_stripe(i, columns=[self._columns[0]]).num_rows
+                        for i in range(self.num_row_groups)
+                    )
+        return self._stripe_rows
+
+    def read_row_group(self, index: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return a stripe, all of the reader's fields or those named."""
+        by_name = {f.name: f for f in self._fields}
+        fields = self._fields if columns is None else [by_name[c] for c in columns]
+        return pa.Table.from_batches([self._stripe(index, fields)])
+
+    def select_row_groups(self, expression: pc.Expression | None) -> list[int]:
+        """Return all stripes: their statistics are not looked at."""
+        del expression
+        return list(range(self.num_row_groups))
+
+    def batches(
+        self, batch_rows: int = DEFAULT_BATCH_ROWS, row_groups: Sequence[int] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some or all stripes in file order."""
+        for index in range(self.num_row_groups) if row_groups is None else row_groups:
+            stripe = self._stripe(index, self._fields)
+            for start in range(0, stripe.num_rows, batch_rows):
+                yield stripe.slice(start, batch_rows)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _stripe(self, index: int, fields: Sequence[DataField]) -> pa.RecordBatch:
+        names = [f.name for f in fields if f.name in self._columns]
+        with self._errors():
+            if not names:
+                return conform_batch(empty_columns(self.row_group_rows[index]), fields)
+            return conform_batch(self._file.read_stripe(index, columns=names), fields, trim=True)
+
+    def _errors(self) -> Any:
+        return data_file_errors(self._path, self._file_size, self._actual_size)
+
+
+class OrcWriter:
+    """One ORC file in the making."""
+
+    def __init__(
+        self,
+        file_io: FileIO,
+        path: str,
+        fields: Sequence[DataField],
+        stats: StatsCollector,
+        codec: str,
+        stripe_bytes: int,
+    ) -> None:
+        self._file_io = file_io
+        self._path = path
+        self._schema = to_arrow_schema(fields)
+        self._physical = pa.schema([_physical_field(f) for f in self._schema])
+        self._stats = stats
+        self._sink = file_io.open_output(path)
+        self._writer = orc.ORCWriter(self._sink, compression=codec, stripe_size=stripe_bytes)
+        self._rows = 0
+        self._raw_bytes = 0
+        self._flushed = 0
+        self._raw_at_flush = 0
+
+    @property
+    def rows(self) -> int:
+        """Return the number of rows so far."""
+        return self._rows
+
+    @property
+    def bytes_written(self) -> int:
+        """Return the bytes of finished stripes plus an estimate for the open one."""
+        done = int(self._sink.tell())
+        if done > max(self._flushed, _HEADER_BYTES):
+            self._flushed, self._raw_at_flush = done, self._raw_bytes
+        ratio = done / self._raw_at_flush if self._raw_at_flush else _RATIO
+        return done + int((self._raw_bytes - self._raw_at_flush) * ratio)
+
+    def write(self, data: pa.RecordBatch | pa.Table) -> None:
+        """Append rows."""
+        table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
+        if table.schema != self._schema:
+            table = table.select(self._schema.names).cast(self._schema)
+        self._stats.update(table)
+        self._rows += table.num_rows
+        self._raw_bytes += table.nbytes
+        self._writer.write(_without_offsets(table.cast(self._physical)))
+
+    def close(self) -> WrittenFile:
+        """Finish the file."""
+        if not self._rows:
+            self._writer.write(self._physical.empty_table())
+        self._writer.close()
+        size = int(self._sink.tell())
+        self._sink.close()
+        return WrittenFile(size, self._rows, self._stats.result())
+
+    def abort(self) -> None:
+        """Give up: close and delete the file."""
+        self._sink.close()
+        self._file_io.delete(self._path)
+
+
+def _without_offsets(table: pa.Table) -> pa.Table:
+    """Return the table with its nested columns copied: the ORC writer of pyarrow ignores the offset of a struct."""
+    for i, f in enumerate(table.schema):
+        if pa.types.is_nested(f.type):
+            empty = table.column(i).slice(0, 0).combine_chunks()
+            copied = [pa.concat_arrays([empty, c]) for c in table.column(i).chunks]
+            table = table.set_column(i, f, pa.chunked_array(copied, f.type))
+    return table
+
+
+def _physical_field(f: pa.Field) -> pa.Field:
+    """Return the field as ORC stores it: TIME as int32, the id as the attribute that Paimon reads."""
+    given = f.metadata or {}
+    metadata = {ORC_FIELD_ID: given[ORC_FIELD_ID]} if ORC_FIELD_ID in given else None
+    return pa.field(f.name, _physical_type(f.type), f.nullable, metadata)
+
+
+def _physical_type(t: pa.DataType) -> pa.DataType:
+    if pa.types.is_time(t):
+        return pa.int32()
+    if pa.types.is_list(t):
+        return pa.list_(_physical_field(t.value_field))
+    if pa.types.is_map(t):
+        return pa.map_(_physical_field(t.key_field), _physical_field(t.item_field))
+    if pa.types.is_struct(t):
+        return pa.struct([_physical_field(f) for f in t])
+    return t

@@ -1,0 +1,346 @@
+"""Parquet data files (storage spec, section 12.1).
+
+The writer keeps to what Java releases back to 0.9 read: version 1 pages, PLAIN and dictionary encodings, integers for
+small decimals. Dictionaries are built only for columns whose sample shows few distinct values: trying costs more CPU
+than all the rest of writing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pds
+import pyarrow.parquet as pq
+
+from paimon_spark.format.arrow_types import to_arrow_schema
+from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileReader, FileWriter, WrittenFile
+from paimon_spark.format.column_stats import StatsCollector
+from paimon_spark.format.conform import conform_batch, conform_table
+from paimon_spark.format.failures import data_file_errors
+from paimon_spark.format.write_options import compression_level, flag, memory
+from paimon_spark.fs.base import FileIO
+from paimon_spark.spec.kinds import KEY_PREFIX, SEQUENCE_NUMBER
+from paimon_spark.spec.stats import StatsMode
+from paimon_spark.spec.types import AtomicType, DataField, DataType, TypeRoot, children
+
+GROUP_ROWS = 500_000
+GROUP_BYTES = 64 << 20
+PAGE_BYTES = 1 << 20
+_SAMPLE_PIECES = 4
+_SAMPLE_ROWS = 4096
+_FEW_TEXTS = 0.25
+_FEW_NUMBERS = 0.1
+_FIRST_RATIO = 0.35
+_CODECS = {"none": "NONE", "null": "NONE", "uncompressed": "NONE", "zstandard": "ZSTD"}
+_LEVELS = {"ZSTD"}
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFormat:
+    """The format `parquet`."""
+
+    @property
+    def name(self) -> str:
+        """Return the name, which is also the file suffix."""
+        return "parquet"
+
+    def open_reader(
+        self, file_io: FileIO, path: str, fields: Sequence[DataField], file_size: int | None = None
+    ) -> FileReader:
+        """Open a data file to read `fields`."""
+        return ParquetReader(file_io, path, fields, file_size)
+
+    def open_writer(
+        self,
+        file_io: FileIO,
+        path: str,
+        fields: Sequence[DataField],
+        *,
+        stats_modes: Sequence[StatsMode] | None = None,
+        compression: str = "zstd",
+        options: Mapping[str, str] | None = None,
+    ) -> FileWriter:
+        """Open a new data file."""
+        settings = _Settings.of(fields, compression, options or {})
+        return ParquetWriter(file_io, path, fields, StatsCollector(fields, stats_modes), settings)
+
+
+class ParquetReader:
+    """One open Parquet file."""
+
+    def __init__(self, file_io: FileIO, path: str, fields: Sequence[DataField], file_size: int | None) -> None:
+        self._path = path
+        self._fields = tuple(fields)
+        self._file_size = file_size
+        self._actual_size: int | None = None
+        with data_file_errors(path):
+            self._source = file_io.open_input(path)
+        try:
+            self._actual_size = self._source.size()
+            with self._errors():
+                unit = "ns" if any(_has_nanos(f.type) for f in fields) else "us"
+                self._file = pq.ParquetFile(self._source, coerce_int96_timestamp_unit=unit)
+                self._metadata = self._file.metadata
+                self._columns = tuple(self._file.schema_arrow.names)
+        except BaseException:
+            self._source.close()
+            raise
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the names of the columns that the file has."""
+        return self._columns
+
+    @property
+    def row_count(self) -> int:
+        """Return the number of rows."""
+        return int(self._metadata.num_rows)
+
+    @property
+    def num_row_groups(self) -> int:
+        """Return the number of row groups."""
+        return int(self._metadata.num_row_groups)
+
+    @property
+    def row_group_rows(self) -> tuple[int, ...]:
+        """Return the number of rows of each row group."""
+        return tuple(self._metadata.row_group(i).num_rows for i in range(self.num_row_groups))
+
+    def read_row_group(self, index: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return a row group, all of the reader's fields or those named."""
+        fields = self._wanted(columns)
+        with self._errors():
+            names = self._present(fields)
+            if not names:
+                rows = self._metadata.row_group(index).num_rows
+                return conform_table(_rows_only(rows), fields)
+            return conform_table(self._file.read_row_group(index, columns=names), fields)
+
+    def select_row_groups(self, expression: pc.Expression | None) -> list[int]:
+        """Return the row groups that may hold a row for which `expression` is true."""
+        everything = list(range(self.num_row_groups))
+        if expression is None or not everything:
+            return everything
+        try:
+            fragment = pds.ParquetFileFormat().make_fragment(self._source)
+            return [g.id for g in fragment.subset(expression).row_groups]
+        except (pa.ArrowException, OSError, ValueError):
+            return everything
+
+    def batches(
+        self, batch_rows: int = DEFAULT_BATCH_ROWS, row_groups: Sequence[int] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some or all row groups in file order."""
+        groups = list(range(self.num_row_groups)) if row_groups is None else list(row_groups)
+        names = self._present(self._fields)
+        with self._errors():
+            if names:
+                for batch in self._file.iter_batches(batch_rows, row_groups=groups, columns=names):
+                    yield conform_batch(batch, self._fields)
+                return
+            for group in groups:
+                left = self._metadata.row_group(group).num_rows
+                while left > 0:
+                    yield conform_table(_rows_only(min(left, batch_rows)), self._fields).to_batches()[0]
+                    left -= batch_rows
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+        self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _wanted(self, columns: Sequence[str] | None) -> Sequence[DataField]:
+        if columns is None:
+            return self._fields
+        by_name = {f.name: f for f in self._fields}
+        return [by_name[c] for c in columns]
+
+    def _present(self, fields: Sequence[DataField]) -> list[str]:
+        return [f.name for f in fields if f.name in self._columns]
+
+    def _errors(self) -> Any:
+        return data_file_errors(self._path, self._file_size, self._actual_size)
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """What the options of the table say about Parquet."""
+
+    codec: str
+    level: int | None
+    group_bytes: int
+    page_bytes: int
+    dictionary: bool
+    delta_columns: tuple[str, ...]
+    int96: bool
+
+    @staticmethod
+    def of(fields: Sequence[DataField], compression: str, options: Mapping[str, str]) -> _Settings:
+        codec = _CODECS.get(compression.lower(), compression.upper())
+        delta = flag(options.get("parquet.delta-encoding", "false"))
+        return _Settings(
+            codec=codec,
+            level=compression_level(options) if codec in _LEVELS else None,
+            group_bytes=memory(options.get("parquet.block.size", options.get("file.block-size")), GROUP_BYTES),
+            page_bytes=memory(options.get("parquet.page.size"), PAGE_BYTES),
+            dictionary=flag(options.get("parquet.enable.dictionary", "true")),
+            delta_columns=tuple(f.name for f in fields if _takes_delta(f)) if delta else (),
+            int96=any(_has_nanos(f.type) for f in fields),
+        )
+
+
+class ParquetWriter:
+    """One Parquet file in the making; rows wait until they fill a row group."""
+
+    def __init__(
+        self, file_io: FileIO, path: str, fields: Sequence[DataField], stats: StatsCollector, settings: _Settings
+    ) -> None:
+        self._file_io = file_io
+        self._path = path
+        self._schema = to_arrow_schema(fields)
+        self._stats = stats
+        self._settings = settings
+        self._sink = file_io.open_output(path)
+        self._writer: pq.ParquetWriter | None = None
+        self._waiting: list[pa.Table] = []
+        self._waiting_rows = 0
+        self._waiting_bytes = 0
+        self._raw_bytes = 0
+        self._rows = 0
+
+    @property
+    def rows(self) -> int:
+        """Return the number of rows so far."""
+        return self._rows
+
+    @property
+    def bytes_written(self) -> int:
+        """Return the bytes of finished row groups plus an estimate for the rows that wait."""
+        done = int(self._sink.tell())
+        ratio = done / self._raw_bytes if self._raw_bytes else _FIRST_RATIO
+        return done + int(self._waiting_bytes * ratio)
+
+    def write(self, data: pa.RecordBatch | pa.Table) -> None:
+        """Append rows."""
+        table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
+        if table.schema != self._schema:
+            table = table.select(self._schema.names).cast(self._schema)
+        start = 0
+        while start < table.num_rows:
+            part = table.slice(start, GROUP_ROWS - self._waiting_rows)
+            start += part.num_rows
+            self._waiting.append(part)
+            self._waiting_rows += part.num_rows
+            self._waiting_bytes += part.nbytes
+            self._rows += part.num_rows
+            if self._waiting_rows >= GROUP_ROWS or self._waiting_bytes >= self._settings.group_bytes:
+                self._flush()
+
+    def close(self) -> WrittenFile:
+        """Finish the file."""
+        self._flush()
+        writer = self._writer or self._open(self._schema.empty_table())
+        writer.close()
+        size = int(self._sink.tell())
+        self._sink.close()
+        return WrittenFile(size, self._rows, self._stats.result())
+
+    def abort(self) -> None:
+        """Give up: close and delete the file."""
+        self._waiting.clear()
+        self._sink.close()
+        self._file_io.delete(self._path)
+
+    def _flush(self) -> None:
+        if not self._waiting_rows:
+            return
+        group = pa.concat_tables(self._waiting)
+        self._waiting.clear()
+        self._stats.update(group)
+        if self._writer is None:
+            self._writer = self._open(group)
+        self._writer.write_table(group, row_group_size=group.num_rows)
+        self._raw_bytes += self._waiting_bytes
+        self._waiting_rows = 0
+        self._waiting_bytes = 0
+
+    def _open(self, first: pa.Table) -> pq.ParquetWriter:
+        s = self._settings
+        delta = {c: "DELTA_BINARY_PACKED" for c in s.delta_columns}
+        return pq.ParquetWriter(
+            self._sink,
+            self._schema,
+            compression=s.codec,
+            compression_level=s.level,
+            use_dictionary=[c for c in dictionary_columns(first) if c not in delta] if s.dictionary else False,
+            column_encoding=delta or None,
+            data_page_version="1.0",
+            data_page_size=s.page_bytes,
+            store_decimal_as_integer=True,
+            store_schema=False,
+            use_deprecated_int96_timestamps=s.int96,
+            write_time_adjusted_to_utc=True,
+        )
+
+
+def dictionary_columns(table: pa.Table) -> list[str]:
+    """Return the paths of the leaf columns for which a dictionary pays, judged by a sample of top-level columns."""
+    rows = table.num_rows
+    step = max(rows // _SAMPLE_PIECES, _SAMPLE_ROWS)
+    starts = range(0, rows, step) if rows else range(0)
+    out: list[str] = []
+    for f, column in zip(table.schema, table.columns, strict=True):
+        if pa.types.is_nested(f.type):
+            out += _leaves(f.name, f.type)
+        elif not pa.types.is_boolean(f.type):
+            sample = pa.chunked_array([c for s in starts for c in column.slice(s, _SAMPLE_ROWS).chunks], f.type)
+            if _few_values(sample):
+                out.append(f.name)
+    return out
+
+
+def _few_values(sample: pa.ChunkedArray) -> bool:
+    count = len(sample) - sample.null_count
+    if not count:
+        return True
+    text = pa.types.is_string(sample.type) or pa.types.is_binary(sample.type)
+    return pc.count_distinct(sample).as_py() <= count * (_FEW_TEXTS if text else _FEW_NUMBERS)
+
+
+def _leaves(path: str, t: pa.DataType) -> list[str]:
+    if pa.types.is_list(t):
+        return _leaves(f"{path}.list.element", t.value_type)
+    if pa.types.is_map(t):
+        return _leaves(f"{path}.key_value.key", t.key_type) + _leaves(f"{path}.key_value.value", t.item_type)
+    if pa.types.is_struct(t):
+        return [leaf for f in t for leaf in _leaves(f"{path}.{f.name}", f.type)]
+    return [path]
+
+
+def _takes_delta(f: DataField) -> bool:
+    integer = isinstance(f.type, AtomicType) and f.type.root in (TypeRoot.INT, TypeRoot.BIGINT)
+    return integer and (f.name == SEQUENCE_NUMBER or f.name.startswith(KEY_PREFIX))
+
+
+def _has_nanos(t: DataType) -> bool:
+    if isinstance(t, AtomicType):
+        return t.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ) and (t.precision or 0) > 6
+    return any(_has_nanos(c) for c in children(t))
+
+
+def _rows_only(rows: int) -> pa.Table:
+    return pa.table({"": pa.array(np.zeros(rows, np.int8))})

@@ -1,0 +1,64 @@
+"""From the name of a file, or of a format, to the code that reads and writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.format.avro import AvroFormat
+from paimon_spark.format.base import DEFAULT_BATCH_ROWS, DataFormat, FileReader
+from paimon_spark.format.orc import OrcFormat
+from paimon_spark.format.parquet import ParquetFormat
+from paimon_spark.fs.base import FileIO
+from paimon_spark.spec.types import DataField
+
+FORMATS: dict[str, DataFormat] = {f.name: f for f in (ParquetFormat(), OrcFormat(), AvroFormat())}
+_TEXT_COMPRESSIONS = {"gz", "bz2", "deflate", "snappy", "lz4", "zst"}
+
+
+def for_name(name: str) -> DataFormat:
+    """Return the format of that name, in any case.
+
+    Raises:
+        UnsupportedError: the format is not implemented.
+    """
+    found = FORMATS.get(name.lower())
+    if found is None:
+        raise UnsupportedError(
+            f"The file format '{name}' is not supported.",
+            hint=f"Formats that are: {', '.join(sorted(FORMATS))}.",
+        )
+    return found
+
+
+def for_file(file_name: str) -> DataFormat:
+    """Return the format of a data file by the suffix of its name; errors as in `for_name`."""
+    parts = file_name.rsplit("/", 1)[-1].lower().split(".")
+    if len(parts) > 2 and parts[-1] in _TEXT_COMPRESSIONS:
+        parts.pop()
+    return for_name(parts[-1] if len(parts) > 1 else "")
+
+
+def open_reader(file_io: FileIO, path: str, fields: Sequence[DataField], file_size: int | None = None) -> FileReader:
+    """Open a data file in the format that its name says; see `DataFormat.open_reader`."""
+    return for_file(path).open_reader(file_io, path, fields, file_size)
+
+
+def read_batches(
+    file_io: FileIO,
+    path: str,
+    fields: Sequence[DataField],
+    predicate: pc.Expression | None = None,
+    batch_rows: int = DEFAULT_BATCH_ROWS,
+    file_size: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a data file, without the row groups whose statistics rule out `predicate`.
+
+    Rows for which the predicate is false may remain. Positions of rows are lost where row groups are skipped.
+    """
+    with open_reader(file_io, path, fields, file_size) as reader:
+        groups = None if predicate is None else reader.select_row_groups(predicate)
+        yield from reader.batches(batch_rows, groups)
