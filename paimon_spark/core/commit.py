@@ -1,0 +1,373 @@
+"""Commits: from messages to published snapshots.
+
+A snapshot is published by creating its file exclusively. Whoever loses that race starts over from the new latest
+snapshot; whoever finds that files it relies on are gone stops with a ConflictError. When the store does not say
+whether a snapshot was created, the next attempt looks for it before anything is repeated.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from paimon_spark.core.changes import (
+    Change,
+    append_part,
+    combine_index,
+    compact_part,
+    overwrite_part,
+    raised_to_top,
+)
+from paimon_spark.core.conflicts import Conflict, describe, find_conflict, find_index_conflict
+from paimon_spark.core.manifests import ManifestStore, merge_manifests
+from paimon_spark.core.messages import CommitMessage
+from paimon_spark.core.scan import live_in_partitions, matching_partitions
+from paimon_spark.core.table import Table
+from paimon_spark.errors import (
+    ArgumentError,
+    ConflictError,
+    EngineError,
+    ErrorKind,
+    OutcomeUnknownError,
+    PaimonError,
+)
+from paimon_spark.spec.kinds import BATCH_COMMIT_IDENTIFIER, BucketMode, CommitKind, FileKind
+from paimon_spark.spec.manifest import ManifestEntry
+from paimon_spark.spec.predicate import AlwaysTrue, Predicate
+from paimon_spark.spec.snapshot import Snapshot
+
+Planner = Callable[[ManifestStore, Snapshot | None], Change]
+_JITTER = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """Snapshots were published: one, or an APPEND followed by a COMPACT."""
+
+    snapshot_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """There was nothing to commit; the table is as before."""
+
+
+CommitResult = Committed | Nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """What a snapshot says of its commit, beside the files."""
+
+    identifier: int = BATCH_COMMIT_IDENTIFIER
+    operation: str | None = None
+    watermark: int | None = None
+    properties: dict[str, str] | None = None
+
+
+@dataclass(slots=True)
+class FileStoreCommit:
+    """Commits to one table in the name of one user. Not to be shared between threads.
+
+    Args:
+        table: where to commit.
+        commit_user: stable for a streaming job, so that repeated identifiers are recognised; random otherwise.
+        clock: epoch seconds.
+        sleep: waits between attempts.
+    """
+
+    table: Table
+    commit_user: str | None = None
+    clock: Callable[[], float] = field(default=time.time, repr=False)
+    sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
+
+    def __post_init__(self) -> None:
+        """Make up a user unless one is given."""
+        if self.commit_user is None:
+            prefix = self.table.options.commit_user_prefix
+            self.commit_user = f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4())
+
+    def commit(
+        self,
+        messages: Iterable[CommitMessage],
+        *,
+        identifier: int = BATCH_COMMIT_IDENTIFIER,
+        operation: str | None = None,
+        ignore_empty: bool = True,
+        watermark: int | None = None,
+        properties: dict[str, str] | None = None,
+    ) -> CommitResult:
+        """Publish what writers and compactors did: the writes first, the compactions after them.
+
+        Raises:
+            ConflictError: files that the messages replace are gone, or every attempt lost the race.
+            OutcomeUnknownError: the store never said whether the snapshot was created.
+        """
+        items = list(messages)
+        tags = Tags(identifier, operation, watermark, properties)
+        ids: list[int] = []
+        written, compacted = append_part(items), compact_part(items)
+        if not written.is_empty or (compacted.is_empty and not ignore_empty):
+            ids.append(self._publish(lambda _store, _latest: written, written.kind, tags))
+        if not compacted.is_empty:
+            ids.append(self._publish(lambda _store, _latest: compacted, compacted.kind, tags))
+        return Committed(tuple(ids)) if ids else Nothing()
+
+    def overwrite(
+        self,
+        messages: Iterable[CommitMessage],
+        *,
+        partitions: Predicate | None = None,
+        dynamic: bool = False,
+        identifier: int = BATCH_COMMIT_IDENTIFIER,
+        operation: str | None = None,
+        ignore_empty: bool = True,
+    ) -> CommitResult:
+        """Replace what is in some partitions by the new files, as the table is at the moment of the commit.
+
+        Args:
+            messages: the new files; none empties the partitions.
+            partitions: filter over the partition columns; None means the whole table.
+            dynamic: replace just the partitions that the messages write to; none, if they write nothing.
+            identifier: identifier of the commit.
+            operation: what the statement was, for the snapshot.
+            ignore_empty: publish nothing where nothing is removed or added.
+
+        Raises:
+            ArgumentError: a message writes outside `partitions`.
+            ConflictError: every attempt lost the race.
+            OutcomeUnknownError: the store never said whether the snapshot was created.
+        """
+        items = raised_to_top(self.table, messages)
+        written = {m.partition for m in items if m.new_files}
+        self._check_inside(written, partitions)
+        by_messages = dynamic and bool(self.table.schema.partition_keys)
+        if by_messages and not written:
+            return Nothing()
+        chosen = written if by_messages else None
+        mode = self.table.bucket_mode
+
+        def plan(store: ManifestStore, latest: Snapshot | None) -> Change:
+            live = live_in_partitions(store, latest, chosen)
+            index = store.read_index(latest.index_manifest if latest else None)
+            targets = chosen
+            if targets is None and partitions is not None:
+                places = {e.partition for e in live} | {i.partition for i in index}
+                targets = matching_partitions(self.table, places, partitions)
+            doomed = [
+                e
+                for e in live
+                if (targets is None or e.partition in targets) and (e.bucket >= 0 or mode is BucketMode.POSTPONE)
+            ]
+            return overwrite_part(items, doomed, [i for i in index if targets is None or i.partition in targets])
+
+        tags = Tags(identifier, operation)
+        ids: list[int] = []
+        store = ManifestStore(self.table)
+        if not ignore_empty or not plan(store, self.table.snapshots.latest()).is_empty:
+            ids.append(self._publish(plan, CommitKind.OVERWRITE, tags))
+        compacted = compact_part(items)
+        if not compacted.is_empty:
+            ids.append(self._publish(lambda _store, _latest: compacted, compacted.kind, tags))
+        return Committed(tuple(ids)) if ids else Nothing()
+
+    def abort(self, messages: Iterable[CommitMessage]) -> None:
+        """Delete the files that uncommitted messages brought. Only for messages that surely were not committed."""
+        paths, file_io = self.table.paths, self.table.file_io
+        for m in messages:
+            kept = {f.file_name for f in (*m.compact_before, *m.deleted_files)}
+            brought = (*m.new_files, *m.new_changelog, *m.compact_after, *m.compact_changelog)
+            for f in (f for f in brought if f.file_name not in kept):
+                file_io.delete(paths.data_file(m.partition, m.bucket, f))
+                for path in paths.extra_files(m.partition, m.bucket, f):
+                    file_io.delete(path)
+            for index in m.new_index_files:
+                file_io.delete(paths.index_file(m.partition, m.bucket, index))
+
+    def uncommitted(self, identifiers: Iterable[int]) -> list[int]:
+        """Return, in order, the identifiers that this user has not committed yet (for recovery before a repeat)."""
+        last = self._last_identifier()
+        return sorted(i for i in identifiers if last is None or i > last)
+
+    def _last_identifier(self) -> int | None:
+        snapshots = self.table.snapshots
+        snapshot_id = snapshots.latest_id() or 0
+        while snapshot_id > 0:
+            found = snapshots.find(snapshot_id)
+            if found is None:
+                return None
+            if found.commit_user == self.commit_user:
+                return found.commit_identifier
+            snapshot_id -= 1
+        return None
+
+    def _check_inside(self, written: set[bytes], partitions: Predicate | None) -> None:
+        if partitions is None or isinstance(partitions, AlwaysTrue):
+            return
+        outside = written - matching_partitions(self.table, written, partitions)
+        if outside:
+            raise ArgumentError(
+                f"The new rows belong to the partition '{self.table.partition_text(min(outside))}', which is not among "
+                "those to be overwritten.",
+                hint="Write only rows of the partitions named in the statement.",
+            )
+
+    def _publish(self, plan: Planner, kind: CommitKind, tags: Tags) -> int:
+        """Try until a snapshot is published or a conflict is found; return its id."""
+        snapshots = self.table.snapshots
+        latest = snapshots.latest()
+        started, since = self.clock(), latest.id if latest else 0
+        attempted: set[str] = set()
+        unknown: Exception | None = None
+        for attempt in range(self.table.options.commit_max_retries + 1):
+            if attempt:
+                self._wait(attempt - 1)
+                latest = snapshots.latest()
+                mine = self._find_own(since, latest, kind, tags, attempted)
+                if mine is not None:
+                    return mine
+                if self._out_of_time(started):
+                    break
+            store = ManifestStore(self.table)
+            snapshot = self._prepare(store, plan, latest, tags)
+            attempted.add(snapshot.delta_manifest_list)
+            try:
+                won = snapshots.try_create(snapshot)
+            except (OutcomeUnknownError, OSError) as e:
+                unknown = e
+                continue
+            except PaimonError:
+                store.discard()
+                raise
+            if won:
+                return snapshot.id
+            store.discard()
+        mine = self._find_own(since, snapshots.latest(), kind, tags, attempted)
+        if mine is not None:
+            return mine
+        raise self._gave_up(unknown)
+
+    def _prepare(self, store: ManifestStore, plan: Planner, latest: Snapshot | None, tags: Tags) -> Snapshot:
+        try:
+            change = plan(store, latest)
+            self._check(store, latest, change)
+            return self._snapshot(store, latest, change, tags)
+        except OSError as e:
+            store.discard()
+            raise EngineError(
+                f"The metadata of a commit to table {self.table.name} cannot be written: {e}.",
+                hint="Nothing was committed. Make the table's directory writable and run the statement again.",
+                kind=ErrorKind.ENVIRONMENT,
+            ) from e
+        except BaseException:
+            store.discard()
+            raise
+
+    def _check(self, store: ManifestStore, latest: Snapshot | None, change: Change) -> None:
+        if not change.needs_check:
+            return
+        base = live_in_partitions(store, latest, change.partitions) if change.entries else []
+        conflict: Conflict | None = find_conflict(base, change.entries, change.kind, self.table.key_types)
+        if conflict is None:
+            removed = [e for e in change.index_changes if e.kind is FileKind.DELETE]
+            unaware = self.table.bucket_mode is BucketMode.BUCKET_UNAWARE
+            live = store.read_index(latest.index_manifest if latest else None)
+            conflict = find_index_conflict(live, removed, change.entries if unaware else ())
+        if conflict is not None:
+            what, hint = describe(conflict, self.table.partition_text)
+            raise ConflictError(f"The commit to table {self.table.name} is refused. {what}", hint=hint)
+
+    def _snapshot(self, store: ManifestStore, latest: Snapshot | None, change: Change, tags: Tags) -> Snapshot:
+        schema_ids = self.table.schema_store.ids()
+        schema_id = max(schema_ids, default=self.table.schema.id)
+        base = merge_manifests(store, store.data_manifests(latest), schema_id) if latest else []
+        base_list, base_size = store.write_list(base)
+        delta_list, delta_size = store.write_list(store.write(change.entries, schema_id))
+        changelog_list, changelog_size = (
+            store.write_list(store.write(change.changelog, schema_id)) if change.changelog else (None, None)
+        )
+        delta_rows = _row_balance(change.entries)
+        now = int(self.clock() * 1000)
+        return Snapshot(
+            id=latest.id + 1 if latest else 1,
+            schema_id=schema_id,
+            base_manifest_list=base_list,
+            base_manifest_list_size=base_size,
+            delta_manifest_list=delta_list,
+            delta_manifest_list_size=delta_size,
+            changelog_manifest_list=changelog_list,
+            changelog_manifest_list_size=changelog_size,
+            index_manifest=self._index_manifest(store, latest, change),
+            commit_user=str(self.commit_user),
+            commit_identifier=tags.identifier,
+            commit_kind=change.kind,
+            time_millis=max(now, latest.time_millis) if latest else now,
+            total_record_count=(latest.total_record_count if latest else 0) + delta_rows,
+            delta_record_count=delta_rows,
+            changelog_record_count=sum(e.file.row_count for e in change.changelog) if change.changelog else None,
+            watermark=_later(latest.watermark if latest else None, tags.watermark),
+            statistics=latest.statistics if latest and latest.schema_id == schema_id else None,
+            properties=tags.properties,
+            next_row_id=latest.next_row_id if latest else None,
+            operation=tags.operation,
+        )
+
+    def _index_manifest(self, store: ManifestStore, latest: Snapshot | None, change: Change) -> str | None:
+        name = latest.index_manifest if latest else None
+        if not change.index_changes:
+            return name
+        return store.write_index(combine_index(self.table.bucket_mode, store.read_index(name), change.index_changes))
+
+    def _find_own(
+        self, since: int, latest: Snapshot | None, kind: CommitKind, tags: Tags, attempted: set[str]
+    ) -> int | None:
+        """Return the snapshot by which an earlier attempt succeeded after all, if one did."""
+        for snapshot_id in range(since + 1, (latest.id if latest else 0) + 1):
+            found = self.table.snapshots.find(snapshot_id)
+            if found is None:
+                continue
+            repeated = (found.commit_user, found.commit_identifier, found.commit_kind) == (
+                self.commit_user,
+                tags.identifier,
+                kind,
+            )
+            if found.delta_manifest_list in attempted or (repeated and tags.identifier != BATCH_COMMIT_IDENTIFIER):
+                self.table.snapshots.write_latest_hint(latest.id if latest else snapshot_id)
+                return snapshot_id
+        return None
+
+    def _wait(self, retry: int) -> None:
+        options = self.table.options
+        millis = min(options.commit_min_retry_wait_ms * 2**retry, options.commit_max_retry_wait_ms)
+        self.sleep(millis / 1000 * (1 + random.random() * _JITTER))
+
+    def _out_of_time(self, started: float) -> bool:
+        timeout = self.table.options.commit_timeout_ms
+        return timeout is not None and (self.clock() - started) * 1000 > timeout
+
+    def _gave_up(self, unknown: Exception | None) -> OutcomeUnknownError | ConflictError:
+        if unknown is not None:
+            error = OutcomeUnknownError(
+                f"The store did not say whether the commit to table {self.table.name} succeeded ({unknown}).",
+                hint=f"Look in its snapshots for the commit user {self.commit_user} before you run the statement again.",
+            )
+            error.__cause__ = unknown
+            return error
+        return ConflictError(
+            f"The commit to table {self.table.name} lost the race for the next snapshot "
+            f"{self.table.options.commit_max_retries + 1} times; nothing was written.",
+            hint="Run the statement again, or raise the table option 'commit.max-retries'.",
+            kind=ErrorKind.COMMIT_RETRIES_EXHAUSTED,
+        )
+
+
+def _row_balance(entries: Sequence[ManifestEntry]) -> int:
+    return sum(e.file.row_count if e.kind is FileKind.ADD else -e.file.row_count for e in entries)
+
+
+def _later(previous: int | None, given: int | None) -> int | None:
+    known = [w for w in (previous, given) if w is not None]
+    return max(known, default=None)

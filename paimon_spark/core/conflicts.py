@@ -1,0 +1,239 @@
+"""What can stand between a commit and the table as it is now: named values, found by pure functions.
+
+A conflict is final for its commit: the files it relied on are not what they were. The race for a snapshot id is no
+conflict; `core.commit` settles that by trying again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from paimon_spark.core.levels import key_range
+from paimon_spark.spec.kinds import CommitKind, FileKind
+from paimon_spark.spec.manifest import (
+    DELETION_VECTORS_INDEX,
+    FileIdentity,
+    IndexManifestEntry,
+    ManifestEntry,
+)
+from paimon_spark.spec.types import DataType
+
+
+@dataclass(frozen=True, slots=True)
+class FileGone:
+    """A file to be removed is not live: another commit compacted or overwrote it."""
+
+    partition: bytes
+    bucket: int
+    level: int
+    file_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileLive:
+    """A file to be added is live already."""
+
+    partition: bytes
+    bucket: int
+    level: int
+    file_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileRepeated:
+    """The change names one file twice: added twice, removed twice, or both added and removed."""
+
+    partition: bytes
+    bucket: int
+    level: int
+    file_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BucketCountChanged:
+    """A partition is organised in another number of buckets than the change assumes."""
+
+    partition: bytes
+    bucket: int
+    existing: int
+    wanted: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRangesOverlap:
+    """Two files of one level above 0 would hold overlapping keys."""
+
+    partition: bytes
+    bucket: int
+    level: int
+    first_file: str
+    second_file: str
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFileGone:
+    """An index file to be replaced is not the table's any more."""
+
+    partition: bytes
+    bucket: int
+    index_type: str
+    file_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class VectorChanged:
+    """A removed data file has a deletion vector that the change does not know of."""
+
+    partition: bytes
+    bucket: int
+    file_name: str
+
+
+Conflict = (
+    FileGone | FileLive | FileRepeated | BucketCountChanged | KeyRangesOverlap | IndexFileGone | VectorChanged
+)
+
+
+def find_conflict(
+    base: Iterable[ManifestEntry], delta: Sequence[ManifestEntry], kind: CommitKind, key_types: Sequence[DataType]
+) -> Conflict | None:
+    """Return the first conflict of a change with the live files, or None.
+
+    Args:
+        base: live entries of (at least) the changed partitions.
+        delta: entries of the change.
+        kind: kind of the snapshot to be; an OVERWRITE may change the number of buckets.
+        key_types: types of the trimmed primary key; empty for append tables, whose levels are not checked.
+    """
+    live = {e.identity: e for e in base}
+    repeated = _repeated(delta)
+    if repeated is not None:
+        return repeated
+    if kind is not CommitKind.OVERWRITE:
+        changed = bucket_count_conflict(live.values(), delta)
+        if changed is not None:
+            return changed
+    for entry in delta:
+        known = entry.identity in live
+        if entry.kind is FileKind.DELETE and not known:
+            return FileGone(entry.partition, entry.bucket, entry.file.level, entry.file.file_name)
+        if entry.kind is FileKind.ADD and known:
+            return FileLive(entry.partition, entry.bucket, entry.file.level, entry.file.file_name)
+    return _overlap(live, delta, key_types) if key_types else None
+
+
+def bucket_count_conflict(base: Iterable[ManifestEntry], delta: Iterable[ManifestEntry]) -> BucketCountChanged | None:
+    """Return the first partition whose files count other buckets than the added files do (values ≤ 0 are ignored)."""
+    counts = {e.partition: e.total_buckets for e in base if e.total_buckets > 0}
+    for entry in delta:
+        if entry.kind is FileKind.DELETE or entry.total_buckets <= 0:
+            continue
+        existing = counts.setdefault(entry.partition, entry.total_buckets)
+        if existing != entry.total_buckets:
+            return BucketCountChanged(entry.partition, entry.bucket, existing, entry.total_buckets)
+    return None
+
+
+def find_index_conflict(
+    live: Sequence[IndexManifestEntry], removed: Iterable[IndexManifestEntry], delta: Sequence[ManifestEntry]
+) -> Conflict | None:
+    """Return the first conflict of a change with the index files, or None.
+
+    Args:
+        live: the table's index entries now.
+        removed: index entries that the change removes by name.
+        delta: the data file entries of a change to a table whose vectors are not replaced bucket by bucket; a data
+            file may go only together with its vector.
+    """
+    names = {e.file.file_name for e in live}
+    given_up = {e.file.file_name: e for e in removed}
+    for name, gone in given_up.items():
+        if name not in names:
+            return IndexFileGone(gone.partition, gone.bucket, gone.file.index_type, name)
+    masked = {
+        (e.partition, e.bucket, r.data_file)
+        for e in live
+        if e.file.index_type == DELETION_VECTORS_INDEX and e.file.file_name not in given_up
+        for r in e.file.deletion_ranges or ()
+    }
+    readded = {(e.partition, e.bucket, e.file.file_name) for e in delta if e.kind is FileKind.ADD}
+    for entry in delta:
+        place = (entry.partition, entry.bucket, entry.file.file_name)
+        if entry.kind is FileKind.DELETE and place in masked and place not in readded:
+            return VectorChanged(*place)
+    return None
+
+
+def describe(conflict: Conflict, partition_text: Callable[[bytes], str]) -> tuple[str, str]:
+    """Return what happened and what to do, as two sentences."""
+    where = _place(conflict, partition_text)
+    again = "Nothing of this commit was written. Run the statement again: it will start from the new state."
+    match conflict:
+        case FileGone(file_name=name, level=level):
+            return (
+                f"The file '{name}' (level {level}) of {where}, which this commit replaces, is gone: another commit "
+                "compacted or overwrote it.",
+                again + " Let one job at a time compact a bucket.",
+            )
+        case FileLive(file_name=name, level=level):
+            return f"The file '{name}' (level {level}) is already part of {where}.", again
+        case FileRepeated(file_name=name, level=level):
+            return (
+                f"This commit names the file '{name}' (level {level}) of {where} twice.",
+                "Nothing was written. Commit every file once.",
+            )
+        case BucketCountChanged(existing=existing, wanted=wanted):
+            return (
+                f"The files of {where} are spread over {existing} buckets, this commit counts {wanted}.",
+                "Rewrite the partition with INSERT OVERWRITE before writing with the new number of buckets.",
+            )
+        case KeyRangesOverlap(level=level, first_file=first, second_file=second):
+            return (
+                f"The files '{first}' and '{second}' of {where} would overlap in level {level}: another commit put "
+                "files there.",
+                again + " Let one job at a time compact a bucket.",
+            )
+        case IndexFileGone(index_type=index_type, file_name=name):
+            return (
+                f"The {index_type} index file '{name}' of {where}, which this commit replaces, is gone: another "
+                "commit wrote the bucket.",
+                again + " Let one job at a time write a table with dynamic buckets.",
+            )
+        case VectorChanged(file_name=name):
+            return f"Rows of the file '{name}' of {where}, which this commit replaces, were deleted meanwhile.", again
+
+
+def _place(conflict: Conflict, partition_text: Callable[[bytes], str]) -> str:
+    partition = partition_text(conflict.partition)
+    return f"bucket {conflict.bucket} of partition '{partition}'" if partition else f"bucket {conflict.bucket}"
+
+
+def _repeated(delta: Iterable[ManifestEntry]) -> FileRepeated | None:
+    seen: set[FileIdentity] = set()
+    for entry in delta:
+        if entry.identity in seen:
+            return FileRepeated(entry.partition, entry.bucket, entry.file.level, entry.file.file_name)
+        seen.add(entry.identity)
+    return None
+
+
+def _overlap(
+    live: dict[FileIdentity, ManifestEntry], delta: Sequence[ManifestEntry], key_types: Sequence[DataType]
+) -> KeyRangesOverlap | None:
+    added = {e.identity: e for e in delta if e.kind is FileKind.ADD and e.file.level > 0}
+    removed = {e.identity for e in delta if e.kind is FileKind.DELETE}
+    levels: dict[tuple[bytes, int, int], list[ManifestEntry]] = {
+        (e.partition, e.bucket, e.file.level): [] for e in added.values()
+    }
+    for identity, entry in (live | added).items():
+        files = levels.get((entry.partition, entry.bucket, entry.file.level))
+        if files is not None and identity not in removed:
+            files.append(entry)
+    for (partition, bucket, level), files in levels.items():
+        ranged = sorted(((key_range(e.file, key_types), e.file.file_name) for e in files), key=lambda item: item[0])
+        for (one, first), (two, second) in pairwise(ranged):
+            if two[0] <= one[1]:
+                return KeyRangesOverlap(partition, bucket, level, first, second)
+    return None

@@ -1,0 +1,312 @@
+"""The manifest files of a table: read through a cache, written in rolled pieces, merged as the list grows."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from paimon_spark.core.levels import comparable
+from paimon_spark.core.table import Table
+from paimon_spark.errors import CorruptTableError, ErrorKind
+from paimon_spark.format.manifests import (
+    read_index_manifest,
+    read_manifest,
+    read_manifest_list,
+    write_index_manifest,
+    write_manifest,
+    write_manifest_list,
+)
+from paimon_spark.spec.kinds import FileKind
+from paimon_spark.spec.manifest import (
+    FileIdentity,
+    IndexManifestEntry,
+    ManifestEntry,
+    ManifestFileMeta,
+    SimpleStats,
+)
+from paimon_spark.spec.paths import NameSource, index_manifest_names, manifest_list_names, manifest_names
+from paimon_spark.spec.rows import decode_row, encode_row, row_arity
+from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.types import DataType
+
+_T = TypeVar("_T")
+_CACHED_RECORDS = 200_000
+
+
+class _Cache(Generic[_T]):
+    """Decoded files by path, least recently used out first. The files are immutable and their names unique."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held = 0
+        self._items: OrderedDict[str, tuple[_T, ...]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, path: str) -> tuple[_T, ...] | None:
+        with self._lock:
+            found = self._items.get(path)
+            if found is not None:
+                self._items.move_to_end(path)
+            return found
+
+    def put(self, path: str, records: tuple[_T, ...]) -> None:
+        with self._lock:
+            if path in self._items or len(records) > self._limit:
+                return
+            self._items[path] = records
+            self._held += len(records) + 1
+            while self._held > self._limit:
+                _, dropped = self._items.popitem(last=False)
+                self._held -= len(dropped) + 1
+
+    def clear(self) -> None:
+        with self._lock:
+            self._items.clear()
+            self._held = 0
+
+
+_ENTRIES: _Cache[ManifestEntry] = _Cache(_CACHED_RECORDS)
+_LISTS: _Cache[ManifestFileMeta] = _Cache(_CACHED_RECORDS)
+_INDEXES: _Cache[IndexManifestEntry] = _Cache(_CACHED_RECORDS)
+
+
+def clear_cache() -> None:
+    """Forget every decoded manifest of this process."""
+    for cache in (_ENTRIES, _LISTS, _INDEXES):
+        cache.clear()
+
+
+@dataclass(slots=True)
+class ManifestStore:
+    """Reads and writes the manifests of one table; remembers the names it wrote so that they can be taken back."""
+
+    table: Table
+    written: list[str] = field(default_factory=list)
+    """Paths of the files written through this store, for cleaning up after a certain failure."""
+    _names: NameSource = field(default_factory=manifest_names, repr=False)
+    _list_names: NameSource = field(default_factory=manifest_list_names, repr=False)
+    _index_names: NameSource = field(default_factory=index_manifest_names, repr=False)
+
+    def read_list(self, name: str, size: int | None = None) -> tuple[ManifestFileMeta, ...]:
+        """Return the records of a manifest list."""
+        path = self.table.paths.manifest(name)
+        return _cached(_LISTS, path, lambda: read_manifest_list(self._bytes(path), path, size))
+
+    def read(self, meta: ManifestFileMeta) -> tuple[ManifestEntry, ...]:
+        """Return the entries of a manifest."""
+        path = self.table.paths.manifest(meta.file_name)
+        return _cached(_ENTRIES, path, lambda: read_manifest(self._bytes(path), path, meta.file_size))
+
+    def read_index(self, name: str | None) -> tuple[IndexManifestEntry, ...]:
+        """Return the entries of an index manifest; none for no name."""
+        if name is None:
+            return ()
+        path = self.table.paths.manifest(name)
+        return _cached(_INDEXES, path, lambda: read_index_manifest(self._bytes(path), path))
+
+    def data_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
+        """Return the manifests of a snapshot: the base list, then the delta list."""
+        return [
+            *self.read_list(snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+            *self.read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+        ]
+
+    def delta_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
+        """Return what a snapshot's own commit added and removed, in order."""
+        metas = self.read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+        return [e for m in metas for e in self.read(m)]
+
+    def changelog_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
+        """Return the changelog files of a snapshot's commit."""
+        if snapshot.changelog_manifest_list is None:
+            return []
+        metas = self.read_list(snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size)
+        return [e for m in metas for e in self.read(m)]
+
+    def write(self, entries: Sequence[ManifestEntry], schema_id: int) -> list[ManifestFileMeta]:
+        """Write entries as manifests of about the target size; nothing for no entries.
+
+        Args:
+            entries: what to write, in order.
+            schema_id: recorded where the entries themselves name no newer schema.
+        """
+        if not entries:
+            return []
+        data = write_manifest(entries)
+        pieces = -(-len(data) // max(1, self.table.options.manifest_target_file_size))
+        if pieces <= 1 or len(entries) == 1:
+            return [self._write_one(tuple(entries), data, schema_id)]
+        step = -(-len(entries) // pieces)
+        chunks = [tuple(entries[i : i + step]) for i in range(0, len(entries), step)]
+        return [self._write_one(chunk, write_manifest(chunk), schema_id) for chunk in chunks]
+
+    def write_list(self, metas: Iterable[ManifestFileMeta]) -> tuple[str, int]:
+        """Write a manifest list; return its name and size."""
+        records = tuple(metas)
+        name, data = self._list_names(), write_manifest_list(records)
+        _LISTS.put(self._put(name, data), records)
+        return name, len(data)
+
+    def write_index(self, entries: Iterable[IndexManifestEntry]) -> str:
+        """Write an index manifest; return its name."""
+        records = tuple(entries)
+        name = self._index_names()
+        _INDEXES.put(self._put(name, write_index_manifest(records)), records)
+        return name
+
+    def discard(self) -> None:
+        """Delete what was written through this store. Only when it is certain that no snapshot refers to it."""
+        for path in self.written:
+            self.table.file_io.delete(path)
+        self.written.clear()
+
+    def _write_one(self, entries: tuple[ManifestEntry, ...], data: bytes, schema_id: int) -> ManifestFileMeta:
+        name = self._names()
+        _ENTRIES.put(self._put(name, data), entries)
+        buckets, levels = [e.bucket for e in entries], [e.file.level for e in entries]
+        rows = [(e.file.first_row_id, e.file.row_count) for e in entries]
+        ranged = [(first, first + count - 1) for first, count in rows if first is not None]
+        tracked = len(ranged) == len(rows)
+        return ManifestFileMeta(
+            file_name=name,
+            file_size=len(data),
+            num_added_files=sum(e.kind is FileKind.ADD for e in entries),
+            num_deleted_files=sum(e.kind is FileKind.DELETE for e in entries),
+            partition_stats=partition_stats(Counter(e.partition for e in entries), self._partition_types),
+            schema_id=max([e.file.schema_id for e in entries], default=schema_id),
+            min_bucket=min(buckets),
+            max_bucket=max(buckets),
+            min_level=min(levels),
+            max_level=max(levels),
+            min_row_id=min(first for first, _ in ranged) if tracked else None,
+            max_row_id=max(last for _, last in ranged) if tracked else None,
+        )
+
+    @property
+    def _partition_types(self) -> list[DataType]:
+        return [f.type for f in self.table.schema.partition_fields]
+
+    def _put(self, name: str, data: bytes) -> str:
+        path = self.table.paths.manifest(name)
+        self.written.append(path)
+        self.table.file_io.write(path, data, overwrite=False)
+        return path
+
+    def _bytes(self, path: str) -> bytes:
+        try:
+            return self.table.file_io.read(path)
+        except FileNotFoundError as e:
+            raise CorruptTableError(
+                f"The metadata file {path} is missing; a concurrent expiration may have removed it.",
+                hint="Read the table again. If that does not help, roll back to a snapshot or tag that is complete.",
+                kind=ErrorKind.FILE_MISSING,
+            ) from e
+
+
+def _cached(cache: _Cache[_T], path: str, load: Callable[[], list[_T]]) -> tuple[_T, ...]:
+    found = cache.get(path)
+    if found is None:
+        found = tuple(load())
+        cache.put(path, found)
+    return found
+
+
+def partition_stats(counts: Mapping[bytes, int], types: Sequence[DataType]) -> SimpleStats:
+    """Return exact statistics over serialized partition rows, given how often each occurs."""
+    rows = [(decode_row(p, types), n) for p, n in counts.items()]
+    lows, highs, nulls = [], [], []
+    for i in range(len(types)):
+        known = [row[i] for row, _ in rows if row[i] is not None]
+        lows.append(min(known, key=_order, default=None))
+        highs.append(max(known, key=_order, default=None))
+        nulls.append(sum(n for row, n in rows if row[i] is None))
+    return SimpleStats(encode_row(lows, types), encode_row(highs, types), tuple(nulls))
+
+
+def _order(value: Any) -> Any:
+    return comparable((value,))
+
+
+def may_hold_partition(meta: ManifestFileMeta, partitions: Iterable[bytes], types: Sequence[DataType]) -> bool:
+    """Return whether a manifest may have entries of one of the partitions, by its partition statistics."""
+    stats = meta.partition_stats
+    if not types or row_arity(stats.min_values) < len(types):
+        return True
+    low, high = decode_row(stats.min_values, types), decode_row(stats.max_values, types)
+    bounds = list(zip(low, high, stats.null_counts or (None,) * len(types), strict=True))
+    return any(all(_inside(v, b) for v, b in zip(decode_row(p, types), bounds, strict=True)) for p in partitions)
+
+
+def _inside(value: Any, bounds: tuple[Any, Any, int | None]) -> bool:
+    low, high, nulls = bounds
+    if value is None:
+        return nulls is None or nulls > 0
+    if low is None or high is None:
+        return nulls is None
+    return bool(_order(low) <= _order(value) <= _order(high))
+
+
+def merge_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """Return entries without the pairs that cancel; a DELETE whose ADD is not among them stays."""
+    live: dict[FileIdentity, ManifestEntry] = {}
+    for entry in entries:
+        if entry.kind is FileKind.ADD or entry.identity not in live:
+            live[entry.identity] = entry
+        elif live[entry.identity].kind is FileKind.ADD:
+            del live[entry.identity]
+    return list(live.values())
+
+
+def merge_manifests(store: ManifestStore, metas: Sequence[ManifestFileMeta], schema_id: int) -> list[ManifestFileMeta]:
+    """Return a list that says the same with fewer, larger manifests; new ones are written through `store`."""
+    full = _merge_full(store, metas, schema_id)
+    return full if full is not None else _merge_minor(store, metas, schema_id)
+
+
+def _merge_full(
+    store: ManifestStore, metas: Sequence[ManifestFileMeta], schema_id: int
+) -> list[ManifestFileMeta] | None:
+    options = store.table.options
+    changing = {m.file_name for m in metas if m.num_deleted_files or m.file_size < options.manifest_target_file_size}
+    size = sum(m.file_size for m in metas if m.file_name in changing)
+    if size < options.manifest_full_compaction_threshold_size or len(metas) < 2:
+        return None
+    removed = {e.identity for m in metas if m.num_deleted_files for e in store.read(m) if e.kind is FileKind.DELETE}
+    partitions = {identity[0] for identity in removed}
+    types = [f.type for f in store.table.schema.partition_fields]
+    kept: list[ManifestFileMeta] = []
+    rewritten: list[ManifestEntry] = []
+    for meta in metas:
+        if meta.file_name not in changing and not (removed and may_hold_partition(meta, partitions, types)):
+            kept.append(meta)
+            continue
+        entries = store.read(meta)
+        live = [e for e in entries if e.kind is FileKind.ADD and e.identity not in removed]
+        if meta.file_name not in changing and len(live) == len(entries):
+            kept.append(meta)
+        else:
+            rewritten += live
+    return kept + store.write(rewritten, schema_id)
+
+
+def _merge_minor(store: ManifestStore, metas: Sequence[ManifestFileMeta], schema_id: int) -> list[ManifestFileMeta]:
+    options = store.table.options
+    out: list[ManifestFileMeta] = []
+    group: list[ManifestFileMeta] = []
+    size = 0
+    for meta in metas:
+        group.append(meta)
+        size += meta.file_size
+        if size >= options.manifest_target_file_size:
+            out += _merge_group(store, group, schema_id)
+            group, size = [], 0
+    return out + (_merge_group(store, group, schema_id) if len(group) >= options.manifest_merge_min_count else group)
+
+
+def _merge_group(store: ManifestStore, group: Sequence[ManifestFileMeta], schema_id: int) -> list[ManifestFileMeta]:
+    if len(group) == 1:
+        return list(group)
+    return store.write(merge_entries(e for m in group for e in store.read(m)), schema_id)

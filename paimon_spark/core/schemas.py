@@ -1,0 +1,55 @@
+"""The schema files of one table or branch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paimon_spark.errors import ErrorKind, NotFoundError
+from paimon_spark.fs.base import FileIO
+from paimon_spark.spec.paths import TablePaths
+from paimon_spark.spec.schema import TableSchema, parse_schema
+
+_PREFIX = "schema-"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaStore:
+    """Reads and publishes schema versions; the newest is found by listing, there is no hint."""
+
+    file_io: FileIO
+    paths: TablePaths
+
+    def ids(self) -> list[int]:
+        """Return all schema ids in order. Names that do not end in a number are no schemas."""
+        names = (s.name for s in self.file_io.list(self.paths.schema_dir) if not s.is_dir)
+        ends = (name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX))
+        return sorted(int(end) for end in ends if end.isascii() and end.isdigit())
+
+    def latest(self) -> TableSchema | None:
+        """Return the newest schema, or None where there is no table."""
+        known = self.ids()
+        return self.get(known[-1]) if known else None
+
+    def get(self, schema_id: int) -> TableSchema:
+        """Return one schema version.
+
+        Raises:
+            NotFoundError: it does not exist.
+            CorruptTableError: the file is malformed.
+        """
+        path = self.paths.schema(schema_id)
+        try:
+            data = self.file_io.read(path)
+        except FileNotFoundError as e:
+            known = ", ".join(map(str, self.ids())) or "none"
+            raise NotFoundError(
+                f"Schema {schema_id} does not exist: {path} is missing; there are: {known}.",
+                hint="Restore the file from a backup.",
+                kind=ErrorKind.SCHEMA_NOT_FOUND,
+            ) from e
+        return parse_schema(data, path)
+
+    def try_create(self, schema: TableSchema) -> bool:
+        """Publish a schema version; return False if another writer took the id."""
+        path, data = self.paths.schema(schema.id), schema.to_json().encode()
+        return self.file_io.create_exclusive(path, data) or self.file_io.read(path) == data

@@ -1,0 +1,172 @@
+"""The snapshot files of one table or branch: which exist, what they say, how the next one is published."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError, UnsupportedError
+from paimon_spark.fs.base import FileIO
+from paimon_spark.spec.paths import TablePaths
+from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
+
+_PREFIX = "snapshot-"
+_EARLIEST_STEPS = 300
+_CHANGING_READS = 3
+"""How often a latest snapshot that vanishes between two reads is looked up again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotStore:
+    """Reads and publishes snapshots. Nothing is cached: a rollback may give an id another content."""
+
+    file_io: FileIO
+    paths: TablePaths
+
+    def latest_id(self) -> int | None:
+        """Return the highest id, or None for a table without snapshots. The hint may lag but is never trusted blindly."""
+        hint = self._hint(self.paths.latest_hint)
+        if hint is not None and not self.exists(hint + 1) and self.exists(hint):
+            return hint
+        return max(self.ids(), default=None)
+
+    def earliest_id(self) -> int | None:
+        """Return the lowest id that still exists."""
+        hint = self._hint(self.paths.earliest_hint)
+        if hint is not None and self.exists(hint):
+            return hint
+        return min(self.ids(), default=None)
+
+    def latest(self) -> Snapshot | None:
+        """Return the newest snapshot."""
+        for _ in range(_CHANGING_READS):
+            latest = self.latest_id()
+            if latest is None:
+                return None
+            found = self.find(latest)
+            if found is not None:
+                return found
+        raise CorruptTableError(
+            f"The newest snapshot below {self.paths.snapshot_dir} vanishes while it is read.",
+            hint="Look whether another program removes snapshots of this table, then try again.",
+            kind=ErrorKind.FILE_MISSING,
+        )
+
+    def earliest(self) -> Snapshot | None:
+        """Return the oldest snapshot; files that a concurrent expiration removes are stepped over."""
+        first = self.earliest_id()
+        if first is None:
+            return None
+        for snapshot_id in range(first, first + _EARLIEST_STEPS):
+            found = self.find(snapshot_id)
+            if found is not None:
+                return found
+        return None
+
+    def ids(self) -> list[int]:
+        """Return all ids in order, by listing. Names that do not end in a number are no snapshots."""
+        names = (s.name for s in self.file_io.list(self.paths.snapshot_dir) if not s.is_dir)
+        ends = (name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX))
+        return sorted(int(end) for end in ends if end.isascii() and end.isdigit())
+
+    def exists(self, snapshot_id: int) -> bool:
+        """Return whether the snapshot file is there."""
+        return self.file_io.exists(self.paths.snapshot(snapshot_id))
+
+    def find(self, snapshot_id: int) -> Snapshot | None:
+        """Return a snapshot, or None if there is no such file."""
+        path = self.paths.snapshot(snapshot_id)
+        try:
+            data = self.file_io.read(path)
+        except FileNotFoundError:
+            return None
+        snapshot, _ = parse_snapshot(data, path)
+        if snapshot.id != snapshot_id:
+            raise CorruptTableError(
+                f"The snapshot file {path} is malformed: it says it is snapshot {snapshot.id}.",
+                hint="Restore the file, or roll back to an earlier snapshot or tag.",
+            )
+        return snapshot
+
+    def get(self, snapshot_id: int) -> Snapshot:
+        """Return a snapshot.
+
+        Raises:
+            NotFoundError: it does not exist; the message names the ids that do.
+        """
+        found = self.find(snapshot_id)
+        if found is None:
+            raise self._missing(snapshot_id)
+        return found
+
+    def at_or_before(self, millis: int) -> Snapshot | None:
+        """Return the newest snapshot committed at or before an epoch time, or None if all are younger."""
+        first, last = self.earliest(), self.latest_id()
+        if first is None or last is None or first.time_millis > millis:
+            return None
+        low, high, best = first.id, last, first
+        while low <= high:
+            middle = (low + high) // 2
+            found = self.find(middle)
+            if found is None:
+                low = middle + 1
+            elif found.time_millis <= millis:
+                best, low = found, middle + 1
+            else:
+                high = middle - 1
+        return best
+
+    def try_create(self, snapshot: Snapshot) -> bool:
+        """Publish a snapshot and the hint; return False if the id is taken by another commit.
+
+        Raises:
+            OutcomeUnknownError: the store did not say whether the file was created.
+            UnsupportedError: the store cannot create a file exclusively.
+        """
+        if not self.file_io.exclusive_create:
+            raise UnsupportedError(
+                f"The store of {self.paths.snapshot_dir} cannot create a file exclusively; commits would be lost.",
+                hint="Keep the warehouse on a store with atomic create or rename.",
+                kind=ErrorKind.UNSUPPORTED_STORE,
+            )
+        path, data = self.paths.snapshot(snapshot.id), snapshot.to_json().encode()
+        if not self.file_io.create_exclusive(path, data) and not self._holds(path, data):
+            return False
+        self.write_latest_hint(snapshot.id)
+        if snapshot.id == 1:
+            self.write_earliest_hint(1)
+        return True
+
+    def write_latest_hint(self, snapshot_id: int) -> None:
+        """Note the newest id. A failure is harmless: readers fall back to listing."""
+        self._write_hint(self.paths.latest_hint, snapshot_id)
+
+    def write_earliest_hint(self, snapshot_id: int) -> None:
+        """Note the oldest id. A failure is harmless."""
+        self._write_hint(self.paths.earliest_hint, snapshot_id)
+
+    def _write_hint(self, path: str, value: int) -> None:
+        with contextlib.suppress(OSError):
+            self.file_io.write(path, str(value).encode("ascii"))
+
+    def _hint(self, path: str) -> int | None:
+        try:
+            data = self.file_io.read(path)
+        except OSError:
+            return None
+        return int(data) if data.isdigit() and int(data) > 0 else None
+
+    def _holds(self, path: str, data: bytes) -> bool:
+        try:
+            return self.file_io.read(path) == data
+        except FileNotFoundError:
+            return False
+
+    def _missing(self, snapshot_id: int) -> NotFoundError:
+        known = self.ids()
+        if not known:
+            message, hint = f"Snapshot {snapshot_id} does not exist; the table has no snapshot yet.", "Write to it first."
+        else:
+            message = f"Snapshot {snapshot_id} does not exist; the table has the snapshots {known[0]} to {known[-1]}."
+            hint = "Pick one of them, or a tag."
+        return NotFoundError(message, hint=hint, kind=ErrorKind.SNAPSHOT_NOT_FOUND)

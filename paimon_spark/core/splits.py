@@ -1,0 +1,180 @@
+"""Splits: the pieces of a scan that are read independently, each from one bucket (semantics R1-R6, R9)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from paimon_spark.core.levels import sections
+from paimon_spark.core.messages import file_from_plain, file_to_plain
+from paimon_spark.core.scan import ScanResult, reads_above_level_0
+from paimon_spark.core.table import Table
+from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, DataFileMeta, DeletionRange, IndexFileMeta, ManifestEntry
+from paimon_spark.spec.types import DataType
+
+
+@dataclass(frozen=True, slots=True)
+class VectorRef:
+    """Where the deletion vector of one data file is: the index file's path and the place inside it."""
+
+    path: str
+    offset: int
+    length: int
+    cardinality: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """Files of one bucket to be read together; `raw` files need no merge and stand in reading order."""
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    files: tuple[DataFileMeta, ...]
+    raw: bool
+    snapshot_id: int
+    row_count: int | None = None
+    """Exact number of rows that reading gives, or None if only reading can tell."""
+    vectors: tuple[VectorRef | None, ...] = ()
+    """One entry for each file, or none at all where no file has a deletion vector."""
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of all files."""
+        return sum(f.file_size for f in self.files)
+
+    def vector_of(self, index: int) -> VectorRef | None:
+        """Return the deletion vector of the file at `index`."""
+        return self.vectors[index] if self.vectors else None
+
+
+def plan_splits(table: Table, result: ScanResult, *, always_merge: bool = False) -> list[Split]:
+    """Return the splits of a scan, bucket by bucket in the order of the scan's entries.
+
+    Args:
+        table: the scanned table.
+        result: what `scan` returned.
+        always_merge: no split is raw, for readers that want to see rows of deletion.
+    """
+    if result.snapshot is None:
+        return []
+    buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
+    for entry in result.entries:
+        buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
+    vectors = _vectors(table, result)
+    out: list[Split] = []
+    for (partition, bucket), entries in buckets.items():
+        files = [e.file for e in entries]
+        for group, raw in _groups(table, files):
+            split = Split(
+                partition=partition,
+                bucket=bucket,
+                total_buckets=entries[0].total_buckets,
+                files=tuple(group),
+                raw=raw and not (always_merge and table.is_primary_key_table),
+                snapshot_id=result.snapshot.id,
+            )
+            out.append(_counted(_with_vectors(split, vectors)))
+    return out
+
+
+def _groups(table: Table, files: Sequence[DataFileMeta]) -> list[tuple[list[DataFileMeta], bool]]:
+    target, cost = table.options.source_split_target_size, table.options.source_split_open_file_cost
+    if not table.is_primary_key_table:
+        ordered = sorted(files, key=lambda f: (f.min_sequence_number, f.file_name))
+        return [(group, True) for group in _packed([[f] for f in ordered], target, cost)]
+    settled = all(f.level != 0 and not f.delete_row_count for f in files)
+    if settled and (reads_above_level_0(table) or len({f.level for f in files}) == 1):
+        ordered = _in_key_order(files, table.key_types)
+        return [(group, True) for group in _packed([[f] for f in ordered], target, cost)]
+    items = [[f for run in section for f in run.files] for section in sections(files, table.key_types)]
+    return [
+        (group, len(group) == 1 and group[0].delete_row_count == 0) for group in _packed(items, target, cost)
+    ]
+
+
+def _in_key_order(files: Sequence[DataFileMeta], key_types: Sequence[DataType]) -> list[DataFileMeta]:
+    return [f for section in sections(files, key_types) for run in section for f in run.files]
+
+
+def _packed(items: Iterable[list[DataFileMeta]], target: int, cost: int) -> list[list[DataFileMeta]]:
+    """Pack items in order into bins: a bin is closed when the next item would take it past the target (R4)."""
+    bins: list[list[DataFileMeta]] = []
+    weight = 0
+    for item in items:
+        own = max(sum(f.file_size for f in item), cost)
+        if bins and weight + own <= target:
+            bins[-1] += item
+            weight += own
+        else:
+            bins.append(list(item))
+            weight = own
+    return bins
+
+
+def _vectors(table: Table, result: ScanResult) -> dict[tuple[bytes, int, str], VectorRef]:
+    paths = table.paths
+    return {
+        (i.partition, i.bucket, r.data_file): _vector(paths.index_file(i.partition, i.bucket, i.file), r)
+        for i in result.index_entries
+        if i.file.index_type == DELETION_VECTORS_INDEX
+        for r in _ranges(i.file)
+    }
+
+
+def _ranges(file: IndexFileMeta) -> tuple[DeletionRange, ...]:
+    return file.deletion_ranges or ()
+
+
+def _vector(path: str, r: DeletionRange) -> VectorRef:
+    return VectorRef(path, r.offset, r.length, r.cardinality)
+
+
+def _with_vectors(split: Split, vectors: dict[tuple[bytes, int, str], VectorRef]) -> Split:
+    found = tuple(vectors.get((split.partition, split.bucket, f.file_name)) for f in split.files)
+    return replace(split, vectors=found) if any(v is not None for v in found) else split
+
+
+def _counted(split: Split) -> Split:
+    """Return the split with its row count, where the metadata tells it (R9)."""
+    deleted = [v.cardinality for v in split.vectors if v is not None]
+    if not split.raw or any(d is None for d in deleted):
+        return split
+    return replace(split, row_count=sum(f.row_count for f in split.files) - sum(d or 0 for d in deleted))
+
+
+def splits_to_json(splits: Iterable[Split]) -> str:
+    """Return splits as one JSON text."""
+    return json.dumps([_to_plain(s) for s in splits], separators=(",", ":"))
+
+
+def splits_from_json(text: str) -> list[Split]:
+    """Parse what `splits_to_json` made."""
+    return [
+        Split(
+            partition=base64.b64decode(raw["partition"]),
+            bucket=raw["bucket"],
+            total_buckets=raw["total_buckets"],
+            files=tuple(file_from_plain(f) for f in raw["files"]),
+            raw=raw["raw"],
+            snapshot_id=raw["snapshot_id"],
+            row_count=raw["row_count"],
+            vectors=tuple(None if v is None else VectorRef(*v) for v in raw["vectors"]),
+        )
+        for raw in json.loads(text)
+    ]
+
+
+def _to_plain(split: Split) -> dict[str, object]:
+    return {
+        "partition": base64.b64encode(split.partition).decode("ascii"),
+        "bucket": split.bucket,
+        "total_buckets": split.total_buckets,
+        "files": [file_to_plain(f) for f in split.files],
+        "raw": split.raw,
+        "snapshot_id": split.snapshot_id,
+        "row_count": split.row_count,
+        "vectors": [None if v is None else (v.path, v.offset, v.length, v.cardinality) for v in split.vectors],
+    }

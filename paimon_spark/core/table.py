@@ -1,0 +1,182 @@
+"""One table as the other parts see it: where it is, what it looks like, which options hold, how its bytes are reached.
+
+A Table is a value. It can be pickled, and rebuilt from a short JSON text in another process without any I/O.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from paimon_spark.core.schemas import SchemaStore
+from paimon_spark.core.snapshots import SnapshotStore
+from paimon_spark.errors import ErrorKind, OptionError
+from paimon_spark.fs.base import FileIO
+from paimon_spark.fs.resolve import file_io_from_config
+from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.kinds import BucketMode
+from paimon_spark.spec.options import CoreOptions
+from paimon_spark.spec.paths import MAIN_BRANCH, TablePaths
+from paimon_spark.spec.rows import decode_row
+from paimon_spark.spec.schema import TableSchema, parse_schema
+from paimon_spark.spec.types import DataField, DataType
+
+TRAVEL_OPTIONS = (
+    "scan.snapshot-id",
+    "scan.tag-name",
+    "scan.watermark",
+    "scan.timestamp",
+    "scan.timestamp-millis",
+    "scan.version",
+)
+"""Options that name the snapshot to read; setting one of them replaces all stored ones."""
+_FIXED_OPTIONS = ("bucket", "path", "primary-key", "partition", "type")
+"""Options that belong to the stored table and cannot be overridden for one statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table at one schema, with the options of the statement laid over the stored ones."""
+
+    identifier: Identifier
+    path: str
+    schema: TableSchema
+    file_io: FileIO
+    options: CoreOptions
+    branch: str = MAIN_BRANCH
+
+    @classmethod
+    def of(
+        cls,
+        identifier: Identifier,
+        path: str,
+        schema: TableSchema,
+        file_io: FileIO,
+        dynamic_options: Mapping[str, str] | None = None,
+    ) -> Table:
+        """Return the table of a schema; the branch is the identifier's."""
+        options = CoreOptions(dict(schema.options))
+        table = cls(identifier, path.rstrip("/"), schema, file_io, options, identifier.branch or MAIN_BRANCH)
+        return table.with_options(dynamic_options) if dynamic_options else table
+
+    @property
+    def name(self) -> str:
+        """Return `database.table`, for messages."""
+        return self.identifier.full_name
+
+    @property
+    def paths(self) -> TablePaths:
+        """Return where the table's files are."""
+        return TablePaths.of(self.path, self.schema, self.options.values, self.branch)
+
+    @property
+    def snapshots(self) -> SnapshotStore:
+        """Return the snapshots of the table's branch."""
+        return SnapshotStore(self.file_io, self.paths)
+
+    @property
+    def schema_store(self) -> SchemaStore:
+        """Return the schema versions of the table's branch."""
+        return SchemaStore(self.file_io, self.paths)
+
+    @property
+    def is_primary_key_table(self) -> bool:
+        """Return whether the table has a primary key."""
+        return bool(self.schema.primary_keys)
+
+    @property
+    def key_fields(self) -> tuple[DataField, ...]:
+        """Return the columns of the trimmed primary key; none for an append table."""
+        return self.schema.key_fields
+
+    @property
+    def key_types(self) -> tuple[DataType, ...]:
+        """Return the types of the trimmed primary key."""
+        return tuple(f.type for f in self.key_fields)
+
+    @property
+    def partition_types(self) -> tuple[DataType, ...]:
+        """Return the types of the partition columns."""
+        return tuple(f.type for f in self.schema.partition_fields)
+
+    @property
+    def bucket_mode(self) -> BucketMode:
+        """Return how a row finds its bucket."""
+        bucket = self.options.bucket
+        if bucket > 0:
+            return BucketMode.HASH_FIXED
+        if not self.is_primary_key_table:
+            return BucketMode.BUCKET_UNAWARE
+        if bucket == -2:
+            return BucketMode.POSTPONE
+        covered = set(self.schema.partition_keys) <= set(self.schema.primary_keys)
+        return BucketMode.HASH_DYNAMIC if covered else BucketMode.KEY_DYNAMIC
+
+    @property
+    def bucket_key_fields(self) -> tuple[DataField, ...]:
+        """Return the columns whose hash decides the bucket: `bucket-key`, or the trimmed primary key."""
+        names: Sequence[str] = self.options.bucket_key or self.schema.trimmed_primary_keys
+        return tuple(self.schema.field(n) for n in names)
+
+    def partition_values(self, partition: bytes) -> tuple[object, ...]:
+        """Return the values of a serialized partition row."""
+        return decode_row(partition, self.partition_types)
+
+    def partition_text(self, partition: bytes) -> str:
+        """Return a partition as `k=v/k2=v2`, its directory; an empty text for an unpartitioned table."""
+        return self.paths.partition_path(partition)
+
+    def with_options(self, dynamic: Mapping[str, str]) -> Table:
+        """Return the table with options laid over the present ones.
+
+        Raises:
+            OptionError: an option is tied to the stored table and its value would differ.
+        """
+        present = dict(self.options.values)
+        for key in _FIXED_OPTIONS:
+            if key in dynamic and dynamic[key] != present.get(key, dynamic[key] if key == "path" else None):
+                raise OptionError(
+                    f"The option '{key}' of table {self.name} cannot be set for one statement or session.",
+                    hint="Change it with ALTER TABLE … SET TBLPROPERTIES, where that is allowed.",
+                    kind=ErrorKind.INVALID_OPTION,
+                )
+        if any(key in dynamic for key in TRAVEL_OPTIONS):
+            present = {k: v for k, v in present.items() if k not in (*TRAVEL_OPTIONS, "scan.mode")}
+        return replace(self, options=CoreOptions(present | dict(dynamic)))
+
+    def at_schema(self, schema_id: int) -> Table:
+        """Return the table at another schema version, keeping the options of this one."""
+        if schema_id == self.schema.id:
+            return self
+        return replace(self, schema=self.schema_store.get(schema_id))
+
+    def with_schema(self, schema: TableSchema) -> Table:
+        """Return the table at a given schema, keeping the options of this one."""
+        return replace(self, schema=schema)
+
+    def to_config(self) -> str:
+        """Return a JSON text from which another process can rebuild the table without I/O."""
+        return json.dumps(
+            {
+                "identifier": [self.identifier.database, self.identifier.object_name],
+                "path": self.path,
+                "schema": self.schema.to_json(),
+                "options": dict(self.options.values),
+                "branch": self.branch,
+                "file_io": dict(self.file_io.to_config()),
+            }
+        )
+
+    @classmethod
+    def from_config(cls, text: str) -> Table:
+        """Rebuild what `to_config` described."""
+        raw = json.loads(text)
+        return cls(
+            identifier=Identifier.of(raw["identifier"]),
+            path=raw["path"],
+            schema=parse_schema(raw["schema"], "a task's table"),
+            file_io=file_io_from_config(raw["file_io"]),
+            options=CoreOptions(raw["options"]),
+            branch=raw["branch"],
+        )
