@@ -1,0 +1,67 @@
+"""Text and literals of a statement as values of a column."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, tzinfo
+from decimal import Decimal
+from typing import Any
+
+from paimon_spark.errors import ArgumentError, ErrorKind
+from paimon_spark.spec.literals import parse_value
+from paimon_spark.spec.rows import Timestamp
+from paimon_spark.spec.types import AtomicType, DataType, TypeRoot, atomic_text
+
+_TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
+_WHOLE = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
+_NUMBERS = (*_WHOLE, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL)
+_EPOCH = datetime(1970, 1, 1)
+
+
+def cast_text(text: str, t: DataType, *, zone: tzinfo, parameter: str) -> Any:
+    """Return the value of type `t` that `text` spells, in the value domain of rows.
+
+    Raises:
+        ArgumentError: it spells none; `parameter` names the argument in the message.
+    """
+    try:
+        value = parse_value(text, t)
+    except ArgumentError as e:
+        raise ArgumentError(f"In the argument '{parameter}': {e.message}", hint=e.hint, kind=e.kind) from None
+    if isinstance(t, AtomicType) and t.root is TypeRoot.TIMESTAMP_LTZ:
+        return _instant(value, zone)
+    return value
+
+
+def cast_number(number: Decimal, t: DataType, *, zone: tzinfo, parameter: str) -> Any:
+    """Return `number` as a value of type `t`.
+
+    Raises:
+        ArgumentError: the type holds no numbers, or not this one.
+    """
+    root = t.root if isinstance(t, AtomicType) else None
+    if root not in _NUMBERS:
+        name = atomic_text(t) if isinstance(t, AtomicType) else "a constructed type"
+        raise ArgumentError(
+            f"In the argument '{parameter}': the number {number} is compared with a column of type {name}.",
+            hint="Write the value in quotes, as the column stores it.",
+            kind=ErrorKind.TYPE_MISMATCH,
+        )
+    whole = root in _WHOLE and number % 1 == 0
+    return cast_text(str(int(number)) if whole else str(number), t, zone=zone, parameter=parameter)
+
+
+def timestamp_millis(text: str, *, zone: tzinfo, parameter: str) -> int:
+    """Return the epoch milliseconds of ``yyyy-MM-dd[ HH:mm:ss[.SSS]]`` on the clock of `zone`.
+
+    Raises:
+        ArgumentError: `text` is no such time.
+    """
+    t = AtomicType(TypeRoot.TIMESTAMP_LTZ, precision=3)
+    stamp: Timestamp = cast_text(text.strip(), t, zone=zone, parameter=parameter)
+    return stamp.millis
+
+
+def _instant(wall: Timestamp, zone: tzinfo) -> Timestamp:
+    local = _EPOCH + timedelta(milliseconds=wall.millis)
+    offset = local.replace(tzinfo=zone).utcoffset() or timedelta()
+    return Timestamp(wall.millis - offset // timedelta(milliseconds=1), wall.nano_of_milli)

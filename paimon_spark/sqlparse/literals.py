@@ -1,0 +1,85 @@
+"""Literals of a CALL as values, read from the source text itself so that nothing is lost on the way."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+_SUFFIXES = {"L": "BIGINT", "S": "SMALLINT", "Y": "TINYINT", "D": "DOUBLE", "F": "FLOAT", "BD": "DECIMAL"}
+_NUMBER = re.compile(r"^(?P<digits>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?P<suffix>[a-zA-Z]*)$")
+_RANGES = {"TINYINT": 1 << 7, "SMALLINT": 1 << 15, "INT": 1 << 31, "BIGINT": 1 << 63}
+_ESCAPE = re.compile(
+    r"\\(?:u(?P<u4>[0-9a-fA-F]{4})|U(?P<u8>[0-9a-fA-F]{8})|(?P<octal>[0-3][0-7]{2})|(?P<char>.))", re.DOTALL
+)
+_CONTROL = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A value as written: its SQL type, the Python value, the source text and where it starts.
+
+    `type` is NULL, BOOLEAN, one of the number types, STRING, BINARY, DATE, TIMESTAMP, MAP or ARRAY. The value of DATE
+    and TIMESTAMP is the text between the quotes; of MAP a dict and of ARRAY a tuple of plain values.
+    """
+
+    type: str
+    value: Any
+    text: str
+    offset: int = 0
+    line: int = 1
+    column: int = 1
+
+    @property
+    def is_blank(self) -> bool:
+        """Return whether this stands for "not given": NULL, or a string of blanks."""
+        return self.type == "NULL" or (self.type == "STRING" and not self.value.strip())
+
+    @property
+    def is_integer(self) -> bool:
+        """Return whether this is a whole number without a fraction or exponent."""
+        return self.type in _RANGES
+
+
+def string_value(source: str) -> str:
+    r"""Return the value of one quoted literal, given with its prefix and quotes; ``\n``, ``\'`` … are resolved."""
+    if source[0] in "rR":
+        return source[2:-1]
+    return _ESCAPE.sub(_unescape, source[1:-1])
+
+
+def _unescape(m: re.Match[str]) -> str:
+    if m["u4"] or m["u8"]:
+        return chr(int(m["u4"] or m["u8"], 16))
+    if m["octal"]:
+        return chr(int(m["octal"], 8))
+    return _CONTROL.get(m["char"], m["char"])
+
+
+def number_value(source: str, *, negative: bool) -> tuple[str, Any] | None:
+    """Return type and value of a number with an optional type suffix, or None when it is none or out of range."""
+    m = _NUMBER.match(source)
+    if m is None:
+        return None
+    digits, suffix = m["digits"], m["suffix"].upper()
+    if suffix and suffix not in _SUFFIXES:
+        return None
+    kind = _SUFFIXES.get(suffix) or _natural_type(digits, negative=negative)
+    exact = Decimal(digits) * (-1 if negative else 1)
+    if kind in _RANGES:
+        whole = digits.isdigit() and -_RANGES[kind] <= exact < _RANGES[kind]
+        return (kind, int(exact)) if whole else None
+    return (kind, exact) if kind == "DECIMAL" else (kind, float(exact))
+
+
+def _natural_type(digits: str, *, negative: bool) -> str:
+    if "e" in digits.lower():
+        return "DOUBLE"
+    if not digits.isdigit():
+        return "DECIMAL"
+    value = -int(digits) if negative else int(digits)
+    for kind in ("INT", "BIGINT"):
+        if -_RANGES[kind] <= value < _RANGES[kind]:
+            return kind
+    return "DECIMAL"

@@ -1,0 +1,71 @@
+"""Partition strings: ``'dt=2024-05-14,hh=1;dt=2024-05-15'`` to a predicate over the partition columns.
+
+``,`` joins the columns of one partition (AND), ``;`` joins partitions (OR). A partition may leave columns out; it then
+stands for all partitions below it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, tzinfo
+
+from paimon_spark.errors import ArgumentError, did_you_mean
+from paimon_spark.spec.predicate import Comparison, IsNull, Predicate, and_, or_
+from paimon_spark.spec.schema import TableSchema
+from paimon_spark.sqlparse.casts import cast_text
+from paimon_spark.sqlparse.options_text import Pair, split_pairs
+
+DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
+
+
+def parse_partitions(text: str, schema: TableSchema, *, zone: tzinfo = UTC, parameter: str = "partitions") -> Predicate:
+    """Return the predicate that `text` stands for.
+
+    Values are raw text or SQL literals (``dt=2024``, ``dt='2024'``, ``dt=DATE '2024-05-14'``), cast to the column's
+    type; the table's default partition name means null. `zone` is where timestamps with local time zone are read.
+
+    Raises:
+        ArgumentError: the table has no partitions, a piece is no pair, a column is none of the partition columns or
+            is named twice in one partition, or a value does not fit its column.
+    """
+    if not schema.partition_keys:
+        raise ArgumentError(
+            f"The argument '{parameter}' needs a partitioned table, and this table has no partition columns.",
+            hint="Leave the argument out.",
+        )
+    groups = list(split_pairs(text, parameter))
+    if not groups:
+        raise ArgumentError(f"The argument '{parameter}' names no partition.", hint="Write for example dt=2024-05-14.")
+    return or_(*(_one(group, schema, zone, parameter) for group in groups))
+
+
+def _one(group: list[Pair], schema: TableSchema, zone: tzinfo, parameter: str) -> Predicate:
+    parts: dict[str, Predicate] = {}
+    for pair in group:
+        column = _column(pair.key, schema, parameter)
+        if column in parts:
+            raise ArgumentError(
+                f"The argument '{parameter}' names the column '{column}' twice in one partition.",
+                hint="Join alternatives with ';': dt=1;dt=2.",
+            )
+        parts[column] = _test(column, pair, schema, zone, parameter)
+    return and_(*parts.values())
+
+
+def _column(key: str, schema: TableSchema, parameter: str) -> str:
+    if key in schema.partition_keys:
+        return key
+    same = [k for k in schema.partition_keys if k.lower() == key.lower()]
+    if len(same) == 1:
+        return same[0]
+    raise ArgumentError(
+        f"The argument '{parameter}' names '{key}', which is no partition column; "
+        f"the partition columns are [{', '.join(schema.partition_keys)}].",
+        hint=did_you_mean(key, schema.partition_keys),
+    )
+
+
+def _test(column: str, pair: Pair, schema: TableSchema, zone: tzinfo, parameter: str) -> Predicate:
+    default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
+    if not pair.quoted and pair.value == default:
+        return IsNull(column)
+    return Comparison("=", column, cast_text(pair.value, schema.field(column).type, zone=zone, parameter=parameter))

@@ -1,0 +1,229 @@
+"""Filter text over partition columns (`where` of a procedure) to a predicate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from sqlglot import exp
+
+from paimon_spark.errors import ArgumentError, SqlSyntaxError, did_you_mean
+from paimon_spark.spec.predicate import (
+    FALSE,
+    TRUE,
+    Comparison,
+    InList,
+    IsNull,
+    Not,
+    Operator,
+    Predicate,
+    StartsWith,
+    and_,
+    or_,
+)
+from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.types import AtomicType, TypeRoot
+from paimon_spark.sqlparse.casts import cast_number, cast_text
+from paimon_spark.sqlparse.dialect import parse_statements
+from paimon_spark.sqlparse.tokens import join_touching_strings
+
+_OPERATORS: dict[type, tuple[Operator, Operator]] = {
+    exp.EQ: ("=", "="),
+    exp.NEQ: ("!=", "!="),
+    exp.LT: ("<", ">"),
+    exp.LTE: ("<=", ">="),
+    exp.GT: (">", "<"),
+    exp.GTE: (">=", "<="),
+    exp.NullSafeEQ: ("<=>", "<=>"),
+}
+"""Operator as written, and with its sides swapped."""
+
+
+def parse_where(text: str, schema: TableSchema, *, zone: tzinfo = UTC, parameter: str = "where") -> Predicate:
+    """Return the predicate of a filter that uses only partition columns.
+
+    Understood: comparisons of a column with a literal, IN, BETWEEN, LIKE 'prefix%', IS NULL, AND, OR, NOT, TRUE, FALSE.
+
+    Raises:
+        ArgumentError: the text does not parse, uses another column or another construct, or a value does not fit.
+    """
+    if not schema.partition_keys:
+        raise ArgumentError(
+            f"The argument '{parameter}' needs a partitioned table, and this table has no partition columns.",
+            hint="Leave the argument out.",
+        )
+    try:
+        trees = parse_statements(join_touching_strings(text))
+    except SqlSyntaxError as e:
+        raise ArgumentError(f"The argument '{parameter}' ({text}) is no condition. {e.message}", hint=e.hint) from e
+    if len(trees) != 1:
+        raise ArgumentError(f"The argument '{parameter}' ({text}) is not one condition.", hint="Write one condition.")
+    return _Reader(text, schema, zone, parameter).condition(trees[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    text: str
+    schema: TableSchema
+    zone: tzinfo
+    parameter: str
+
+    def condition(self, tree: Any) -> Predicate:
+        while isinstance(tree, exp.Paren):
+            tree = tree.this
+        for kind, read in _CONDITIONS.items():
+            if isinstance(tree, kind):
+                return read(self, tree)
+        raise self._unsupported(tree)
+
+    def connective(self, tree: Any) -> Predicate:
+        join = and_ if isinstance(tree, exp.And) else or_
+        return join(self.condition(tree.left), self.condition(tree.right))
+
+    def negation(self, tree: Any) -> Predicate:
+        inner = self.condition(tree.this)
+        if isinstance(inner, IsNull):
+            return IsNull(inner.column, not inner.negated)
+        if isinstance(inner, InList):
+            return InList(inner.column, inner.values, not inner.negated)
+        return Not(inner)
+
+    def truth(self, tree: Any) -> Predicate:
+        return TRUE if tree.this else FALSE
+
+    def comparison(self, tree: Any) -> Predicate:
+        straight, swapped = _OPERATORS[type(tree)]
+        left, right = _bare(tree.left), _bare(tree.right)
+        if isinstance(left, exp.Column):
+            column, side, op = self._column(left), right, straight
+        elif isinstance(right, exp.Column):
+            column, side, op = self._column(right), left, swapped
+        else:
+            raise self._unsupported(right if isinstance(left, exp.Literal) else left)
+        value = self._nullable(side, column)
+        if value is None and op == "<=>":
+            return IsNull(column)
+        return Comparison(op, column, self._known(value))
+
+    def in_list(self, tree: Any) -> Predicate:
+        if not tree.expressions:
+            raise self._unsupported(tree)
+        column = self._column(tree.this)
+        return InList(column, tuple(self._value(item, column) for item in tree.expressions))
+
+    def between(self, tree: Any) -> Predicate:
+        column = self._column(tree.this)
+        low, high = self._value(tree.args["low"], column), self._value(tree.args["high"], column)
+        return and_(Comparison(">=", column, low), Comparison("<=", column, high))
+
+    def is_null(self, tree: Any) -> Predicate:
+        column = self._column(tree.this)
+        if isinstance(tree.expression, exp.Null):
+            return IsNull(column)
+        raise self._unsupported(tree)
+
+    def like(self, tree: Any) -> Predicate:
+        column = self._column(tree.this)
+        t = self.schema.field(column).type
+        pattern = _bare(tree.expression)
+        is_text = isinstance(t, AtomicType) and t.root in (TypeRoot.CHAR, TypeRoot.VARCHAR)
+        if not is_text or not isinstance(pattern, exp.Literal) or not pattern.is_string:
+            raise self._unsupported(tree)
+        body, wildcard = pattern.this.removesuffix("%"), pattern.this.endswith("%")
+        if any(c in body for c in "%_\\"):
+            raise self._unsupported(tree)
+        return StartsWith(column, body) if wildcard else Comparison("=", column, body)
+
+    def flag(self, tree: Any) -> Predicate:
+        column = self._column(tree)
+        t = self.schema.field(column).type
+        if isinstance(t, AtomicType) and t.root is TypeRoot.BOOLEAN:
+            return Comparison("=", column, value=True)
+        raise self._unsupported(tree)
+
+    def _column(self, tree: Any) -> str:
+        tree = _bare(tree)
+        if not isinstance(tree, exp.Column):
+            raise self._unsupported(tree)
+        name = tree.name
+        keys = self.schema.partition_keys
+        same = [k for k in keys if k == name] or [k for k in keys if k.lower() == name.lower()]
+        if same:
+            return same[0]
+        raise ArgumentError(
+            f"The argument '{self.parameter}' ({self.text}) uses '{name}', but only partition columns "
+            f"[{', '.join(keys)}] may stand in it.",
+            hint=did_you_mean(name, keys),
+        )
+
+    def _value(self, tree: Any, column: str) -> Any:
+        return self._known(self._nullable(tree, column))
+
+    def _known(self, value: Any) -> Any:
+        if value is None:
+            raise ArgumentError(
+                f"The argument '{self.parameter}' ({self.text}) compares with NULL, which is never true.",
+                hint="Write IS NULL or IS NOT NULL.",
+            )
+        return value
+
+    def _nullable(self, tree: Any, column: str) -> Any:
+        t = self.schema.field(column).type
+        tree = _bare(tree)
+        if isinstance(tree, exp.Cast | exp.TryCast) and isinstance(_bare(tree.this), exp.Literal | exp.Neg):
+            tree = _bare(tree.this)
+        sign = 1
+        if isinstance(tree, exp.Neg):
+            sign, tree = -1, _bare(tree.this)
+            if isinstance(tree, exp.Cast):
+                tree = _bare(tree.this)
+        if isinstance(tree, exp.Null):
+            return None
+        if isinstance(tree, exp.Boolean):
+            return cast_text(str(tree.this).lower(), t, zone=self.zone, parameter=self.parameter)
+        if not isinstance(tree, exp.Literal):
+            raise self._unsupported(tree)
+        if tree.is_string and sign > 0:
+            return cast_text(tree.this, t, zone=self.zone, parameter=self.parameter)
+        try:
+            number = Decimal(tree.this) * sign
+        except InvalidOperation:
+            raise self._unsupported(tree) from None
+        return cast_number(number, t, zone=self.zone, parameter=self.parameter)
+
+    def _unsupported(self, tree: Any) -> ArgumentError:
+        return ArgumentError(
+            f"The argument '{self.parameter}' ({self.text}) holds what cannot select partitions: {_word(tree)}.",
+            hint="Compare partition columns with literals: =, <>, <, <=, >, >=, IN, BETWEEN, LIKE 'x%', IS NULL, "
+            "AND, OR, NOT.",
+        )
+
+
+def _word(tree: Any) -> str:
+    if isinstance(tree, exp.Literal):
+        return "a literal where a column belongs"
+    if isinstance(tree, exp.Column):
+        return f"the column '{tree.name}' where a literal belongs"
+    return f"the expression '{tree.key.upper()}'"
+
+
+def _bare(tree: Any) -> Any:
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    return tree
+
+
+_CONDITIONS: dict[type | tuple[type, ...], Callable[[_Reader, Any], Predicate]] = {
+    (exp.And, exp.Or): _Reader.connective,
+    exp.Not: _Reader.negation,
+    exp.Boolean: _Reader.truth,
+    tuple(_OPERATORS): _Reader.comparison,
+    exp.In: _Reader.in_list,
+    exp.Between: _Reader.between,
+    exp.Is: _Reader.is_null,
+    exp.Like: _Reader.like,
+    exp.Column: _Reader.flag,
+}

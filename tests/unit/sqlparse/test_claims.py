@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import pytest
+
+from paimon_spark.sqlparse.claims import claims, normalise
+
+NAMES = {"compact", "help"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CALL sys.compact('t')",
+        "call SYS . Compact ('t')",
+        "CALL /* no ( */ `paimon`.`sys`\n.`compact` ('t')",
+        "CALL any_catalog.sys.compact()",
+        "CALL compact('t')",
+        "-- first\nEXPLAIN CALL sys.compact('t')",
+        "EXPLAIN EXTENDED CALL sys.compact('t')",
+        "CALL sys.compact('what? :x')",
+    ],
+)
+def test_ours(text):
+    assert claims(text, NAMES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 'CALL sys.compact()'",
+        "CALL sys.unknown('t')",
+        "CALL system.compact('t')",
+        "CALL a.b.sys.compact('t')",
+        "CALL sys.compact(?)",
+        "CALL sys.compact(table => :name)",
+        "INSERT INTO t SELECT * FROM call",
+        "EXPLAIN SELECT 1",
+        "-- CALL sys.compact('t')",
+        "",
+    ],
+)
+def test_not_ours(text):
+    assert not claims(text, NAMES)
+
+
+def test_normalise():
+    assert normalise("SELECT  `A`.b -- x\n, 'Y' /* z */") == "select a.b , ''"

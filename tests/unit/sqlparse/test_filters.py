@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from datetime import timedelta, timezone
+
+import pytest
+
+from paimon_spark.errors import ArgumentError
+from paimon_spark.spec.predicate import And, Comparison, InList, IsNull, Not, Or, StartsWith
+from paimon_spark.spec.rows import Timestamp
+from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.types import DataField, parse_atomic
+from paimon_spark.sqlparse.casts import timestamp_millis
+from paimon_spark.sqlparse.options_text import parse_options
+from paimon_spark.sqlparse.partitions import parse_partitions
+from paimon_spark.sqlparse.where import parse_where
+
+COLUMNS = {"id": "INT", "dt": "STRING", "hh": "INT", "d": "DATE", "ts": "TIMESTAMP(3) WITH LOCAL TIME ZONE"}
+SCHEMA = TableSchema(
+    id=0,
+    fields=tuple(DataField(i, name, parse_atomic(t)) for i, (name, t) in enumerate(COLUMNS.items())),
+    highest_field_id=4,
+    partition_keys=("dt", "hh", "d", "ts"),
+)
+FLAT = TableSchema(id=0, fields=SCHEMA.fields, highest_field_id=4)
+EAST = timezone(timedelta(hours=2))
+
+
+def eq(column, value):
+    return Comparison("=", column, value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("dt=a", eq("dt", "a")),
+        (" DT = a ", eq("dt", "a")),
+        ("dt=a,hh=1", And((eq("dt", "a"), eq("hh", 1)))),
+        ("dt=a;dt=b", Or((eq("dt", "a"), eq("dt", "b")))),
+        ("dt='a,b;c'", eq("dt", "a,b;c")),
+        ("dt=O'Brien", eq("dt", "O'Brien")),
+        ("dt='it''s'", eq("dt", "it's")),
+        ("hh='7'", eq("hh", 7)),
+        ("d=1970-01-02", eq("d", 1)),
+        ("d=DATE '1970-01-02'", eq("d", 1)),
+        ("dt=__DEFAULT_PARTITION__", IsNull("dt")),
+        ("dt='__DEFAULT_PARTITION__'", eq("dt", "__DEFAULT_PARTITION__")),
+    ],
+)
+def test_partitions(text, expected):
+    assert parse_partitions(text, SCHEMA) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("rubbish", "'rubbish' in the argument 'partitions' is no 'key=value' pair"),
+        ("p=1", "'p', which is no partition column; the partition columns are [dt, hh, d, ts]"),
+        ("dh=1", "Did you mean"),
+        ("hh=x", "'x' is no value of type INT"),
+        ("dt=a,dt=b", "twice"),
+        (";", "names no partition"),
+    ],
+)
+def test_partition_errors(text, part):
+    with pytest.raises(ArgumentError) as caught:
+        parse_partitions(text, SCHEMA)
+    assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("dt = 'it''s'", eq("dt", "it's")),
+        ("'a' < t.dt", Comparison(">", "dt", "a")),
+        ("hh in (1, -2)", InList("hh", (1, -2))),
+        ("hh not in (1)", InList("hh", (1,), negated=True)),
+        ("not (hh = 1 or dt like 'x%')", Not(Or((eq("hh", 1), StartsWith("dt", "x"))))),
+        ("dt like 'x'", eq("dt", "x")),
+        ("hh between 1 and 3", And((Comparison(">=", "hh", 1), Comparison("<=", "hh", 3)))),
+        ("d >= date '1970-01-03' and d < '1970-01-05'", And((Comparison(">=", "d", 2), Comparison("<", "d", 4)))),
+        ("dt is not null", IsNull("dt", negated=True)),
+        ("dt <=> null", IsNull("dt")),
+        ("hh = 10L", eq("hh", 10)),
+        ("hh = 1.0", eq("hh", 1)),
+        ("hh = '3'", eq("hh", 3)),
+        ("`DT` != \"a\"", Comparison("!=", "dt", "a")),
+    ],
+)
+def test_where(text, expected):
+    assert parse_where(text, SCHEMA) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("id > 1", "uses 'id', but only partition columns [dt, hh, d, ts]"),
+        ("nope = 1", "uses 'nope'"),
+        ("hh + 1 = 2", "'ADD'"),
+        ("lower(dt) = 'a'", "'LOWER'"),
+        ("dt like '%x'", "'LIKE'"),
+        ("dt = hh", "column 'hh' where a literal belongs"),
+        ("dt = 1", "Write the value in quotes"),
+        ("hh = 1.5", "'1.5' is no value of type INT"),
+        ("dt = null", "never true"),
+        ("hh =", "no condition"),
+        ("hh = 1; hh = 2", "not one condition"),
+        ("hh = 'a", "never closed"),
+    ],
+)
+def test_where_errors(text, part):
+    with pytest.raises(ArgumentError) as caught:
+        parse_where(text, SCHEMA)
+    assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("parse", [parse_where, parse_partitions])
+def test_an_unpartitioned_table_has_nothing_to_select(parse):
+    with pytest.raises(ArgumentError, match="needs a partitioned table"):
+        parse("dt='a'", FLAT)
+
+
+def test_instants_are_read_in_the_zone_of_the_session():
+    assert parse_partitions("ts=1970-01-01 02:00:00", SCHEMA, zone=EAST) == eq("ts", Timestamp(0))
+    assert timestamp_millis("1970-01-01", zone=EAST, parameter="older_than") == -7_200_000
+    with pytest.raises(ArgumentError, match="older_than"):
+        timestamp_millis("x", zone=EAST, parameter="older_than")
+
+
+def test_options():
+    assert parse_options("a=b , c=d=e,") == {"a": "b", "c": "d=e"}
+    assert parse_options("a='x,y', 'k'='v'") == {"a": "x,y", "k": "v"}
+    assert parse_options("a=b;c") == {"a": "b;c"}
+    assert parse_options(" ") == {}
+    with pytest.raises(ArgumentError, match="'bad' in the argument 'options'"):
+        parse_options("a=b,bad")

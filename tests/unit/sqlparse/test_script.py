@@ -1,0 +1,50 @@
+"""Cutting scripts into statements."""
+
+from __future__ import annotations
+
+from paimon_spark.sqlparse.script import Statement, split_script
+
+
+def texts(script: str) -> list[str]:
+    return [statement.text for statement in split_script(script)]
+
+
+def test_semicolons_in_quotes_and_comments_do_not_end_a_statement() -> None:
+    script = """SELECT 'a;b', "c;d", `e;f` -- one; more
+      , 1; /* two; */ SELECT 2"""
+    assert texts(script) == ["SELECT 'a;b', \"c;d\", `e;f` -- one; more\n      , 1", "SELECT 2"]
+
+
+def test_escaped_quotes() -> None:
+    assert texts(r"SELECT 'it\'s; so'; SELECT 'it''s; so'; SELECT `a``;b`") == [
+        r"SELECT 'it\'s; so'",
+        "SELECT 'it''s; so'",
+        "SELECT `a``;b`",
+    ]
+
+
+def test_empty_statements_are_left_out() -> None:
+    assert texts(" ;; -- nothing\n ; SELECT 1 ; -- the end\n") == ["SELECT 1"]
+
+
+def test_the_comment_above_belongs_to_the_statement() -> None:
+    assert split_script("-- First.\n-- Then.\nSELECT 1;\n\n/* Last. */\nSELECT 2;\nSELECT 3") == [
+        Statement("SELECT 1", "First.\nThen."),
+        Statement("SELECT 2", "Last."),
+        Statement("SELECT 3", ""),
+    ]
+
+
+def test_hints_stay_in_the_text() -> None:
+    assert texts("/*+ OPTIONS('a'='b') */ SELECT 1; SELECT /*+ BROADCAST(t) */ 2") == [
+        "/*+ OPTIONS('a'='b') */ SELECT 1",
+        "SELECT /*+ BROADCAST(t) */ 2",
+    ]
+
+
+def test_operators_that_look_like_comments() -> None:
+    assert texts("SELECT 4 - 1, 4 / 2; SELECT -1") == ["SELECT 4 - 1, 4 / 2", "SELECT -1"]
+
+
+def test_an_unfinished_quote_keeps_the_rest() -> None:
+    assert texts("SELECT 'abc; SELECT 2") == ["SELECT 'abc; SELECT 2"]
