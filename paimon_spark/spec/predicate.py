@@ -13,10 +13,11 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 from paimon_spark.errors import ArgumentError
 from paimon_spark.spec.rows import Timestamp
+from paimon_spark.spec.stats import ColumnStats
 
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "<=>"]
 MAX_COMBINATIONS = 1000
@@ -91,17 +92,6 @@ Leaf = Comparison | InList | IsNull | StartsWith
 Predicate = Leaf | And | Or | Not | AlwaysTrue | AlwaysFalse
 TRUE = AlwaysTrue()
 FALSE = AlwaysFalse()
-
-
-class ColumnStats(NamedTuple):
-    """What is known of a column of a file; None is unknown.
-
-    Bounds may be wider than the values. A writer leaves them out where the column holds NaN.
-    """
-
-    min: Any = None
-    max: Any = None
-    null_count: int | None = None
 
 
 def and_(*parts: Predicate) -> Predicate:

@@ -14,7 +14,6 @@ from paimon_spark.spec.predicate import (
     FALSE,
     TRUE,
     And,
-    ColumnStats,
     Comparison,
     InList,
     IsNull,
@@ -36,6 +35,7 @@ from paimon_spark.spec.predicate import (
     to_json,
 )
 from paimon_spark.spec.rows import Timestamp
+from paimon_spark.spec.stats import ColumnStats
 
 NAN = float("nan")
 A1, A2, B1 = Comparison("=", "a", 1), Comparison("=", "a", 2), Comparison("=", "b", 1)

@@ -1,0 +1,213 @@
+"""Statistics of the columns of a data file: what is collected, how it is cut, how another schema reads it.
+
+Source: storage spec, section 9; semantics R15.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from paimon_spark.errors import OptionError
+from paimon_spark.spec.manifest import DataFileMeta, SimpleStats
+from paimon_spark.spec.rows import decode_field, row_arity
+from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.types import AtomicType, DataField, DataType, TypeRoot
+
+_TRUNCATE = re.compile(r"truncate\s*\(\s*(\d{1,9})\s*\)")
+_MODES = ("none", "counts", "full")
+_MAX_CODE_POINT = 0x10FFFF
+_SURROGATES = range(0xD800, 0xE000)
+_CACHED_PLANS = 64
+
+
+class ColumnStats(NamedTuple):
+    """What is known of a column of a file; None is unknown.
+
+    Bounds may be wider than the values. A writer leaves them out where the column holds NaN.
+    """
+
+    min: Any = None
+    max: Any = None
+    null_count: int | None = None
+
+
+UNKNOWN = ColumnStats()
+
+
+@dataclass(frozen=True, slots=True)
+class StatsMode:
+    """What to collect of a column: nothing, null counts, or bounds too, cut to `length` where that is given."""
+
+    collects: bool = True
+    bounds: bool = True
+    length: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> StatsMode:
+        """Parse ``none``, ``counts``, ``truncate(16)`` or ``full``, in any case.
+
+        Raises:
+            OptionError: it is none of these.
+        """
+        word = text.strip().lower()
+        m = _TRUNCATE.fullmatch(word)
+        if m and int(m[1]) > 0:
+            return cls(length=int(m[1]))
+        if word not in _MODES:
+            raise OptionError(
+                f"'{text}' is no statistics mode.", hint="Choose none, counts, truncate(<length>) or full."
+            )
+        return cls(collects=word != "none", bounds=word == "full")
+
+
+def truncate_stats(stats: ColumnStats, mode: StatsMode) -> ColumnStats:
+    """Return what `mode` lets be stored of exact statistics."""
+    if not mode.collects:
+        return UNKNOWN
+    if not mode.bounds:
+        return ColumnStats(None, None, stats.null_count)
+    if mode.length is None or not isinstance(stats.max, str | bytes):
+        return stats
+    high = truncate_max(stats.max, mode.length)
+    low = None if high is None else truncate_min(stats.min, mode.length)
+    return ColumnStats(low, high, stats.null_count)
+
+
+def truncate_min(value: Any, length: int) -> Any:
+    """Return a lower bound of at most `length` code points or bytes."""
+    return value[:length]
+
+
+def truncate_max(value: str | bytes, length: int) -> str | bytes | None:
+    """Return an upper bound of at most `length` code points or bytes, or None where there is none."""
+    if len(value) <= length:
+        return value
+    if isinstance(value, bytes):
+        head = value[:length].rstrip(b"\xff")
+        return head[:-1] + bytes((head[-1] + 1,)) if head else None
+    for i in range(length - 1, -1, -1):
+        following = ord(value[i]) + 1
+        if following in _SURROGATES:
+            following = _SURROGATES.stop
+        if following <= _MAX_CODE_POINT:
+            return value[:i] + chr(following)
+    return None
+
+
+def stats_view(file: DataFileMeta, schema_of_file: TableSchema, table_schema: TableSchema) -> Mapping[str, ColumnStats]:
+    """Return the value statistics of `file` by the column names of `table_schema`, decoded when they are asked for.
+
+    A column that the file's schema lacks is all null; one whose statistics cannot be used is not in the mapping.
+    """
+    return _StatsView(file.value_stats, file.row_count, _positions(file, schema_of_file, table_schema))
+
+
+def key_stats_view(
+    file: DataFileMeta, schema_of_file: TableSchema, table_schema: TableSchema
+) -> Mapping[str, ColumnStats]:
+    """Return the key statistics of `file` by the names that the key columns have in `table_schema`."""
+    fields = schema_of_file.key_fields
+    names = {f.id: f.name for f in table_schema.key_fields}
+    places = {names[f.id]: (i, f.type, True) for i, f in enumerate(fields) if f.id in names}
+    return _StatsView(file.key_stats, file.row_count, places)
+
+
+_Place = tuple[int, DataType, bool]
+"""Position in the statistics rows, type of the column in the file, whether its bounds hold for the table's type."""
+_ABSENT = -1
+
+
+class _StatsView(Mapping[str, ColumnStats]):
+    """Statistics of one file, decoded column by column."""
+
+    __slots__ = ("_places", "_rows", "_stats")
+
+    def __init__(self, stats: SimpleStats, rows: int, places: Mapping[str, _Place]) -> None:
+        self._stats = stats
+        self._rows = rows
+        self._places = places
+
+    def __getitem__(self, column: str) -> ColumnStats:
+        index, t, same = self._places[column]
+        if index == _ABSENT:
+            return ColumnStats(None, None, self._rows)
+        stats = self._stats
+        if not same or not isinstance(t, AtomicType) or index >= row_arity(stats.min_values):
+            return UNKNOWN
+        nulls = stats.null_counts[index] if index < len(stats.null_counts) else None
+        low, high = decode_field(stats.min_values, index, t), decode_field(stats.max_values, index, t)
+        return ColumnStats(low, high, nulls)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+class _Plan(NamedTuple):
+    """Where the columns of one schema stand in the statistics of files of another; for one list of kept columns."""
+
+    file_schema: TableSchema
+    table_schema: TableSchema
+    places: Mapping[str, _Place]
+
+
+_plans: dict[tuple[int, int, tuple[str, ...] | None, tuple[str, ...] | None], _Plan] = {}
+
+
+def _positions(file: DataFileMeta, file_schema: TableSchema, table_schema: TableSchema) -> Mapping[str, _Place]:
+    """Return the plan for `file`; plans are shared by all files of the same two schema objects."""
+    key = (id(file_schema), id(table_schema), file.value_stats_cols, file.write_cols)
+    plan = _plans.get(key)
+    if plan is None or plan.file_schema is not file_schema or plan.table_schema is not table_schema:
+        if len(_plans) >= _CACHED_PLANS:
+            _plans.clear()
+        plan = _Plan(file_schema, table_schema, _places(file, file_schema, table_schema.fields))
+        _plans[key] = plan
+    return plan.places
+
+
+def _places(file: DataFileMeta, file_schema: TableSchema, fields: Sequence[DataField]) -> dict[str, _Place]:
+    kept = file_schema.field_names if file.value_stats_cols is None else file.value_stats_cols
+    if file.value_stats_cols is None and file.write_cols is not None:
+        kept = file.write_cols
+    at = {name: i for i, name in enumerate(kept)}
+    by_id = {f.id: f for f in file_schema.fields}
+    places: dict[str, _Place] = {}
+    for f in fields:
+        old = by_id.get(f.id)
+        if old is None:
+            places[f.name] = (_ABSENT, f.type, True)
+        elif old.name in at:
+            places[f.name] = (at[old.name], old.type, keeps_order(old.type, f.type))
+    return places
+
+
+_INTEGERS = {TypeRoot.TINYINT: 1, TypeRoot.SMALLINT: 2, TypeRoot.INT: 4, TypeRoot.BIGINT: 8}
+_LENGTHS = (TypeRoot.VARCHAR, TypeRoot.VARBINARY)
+_STAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+_EXACT_IN_DOUBLE = 4
+
+
+def keeps_order(old: DataType, new: DataType) -> bool:
+    """Return whether bounds of `old` values are bounds of the same values read as `new`, no value lost or altered."""
+    if not isinstance(old, AtomicType) or not isinstance(new, AtomicType):
+        return False
+    if old.root in _INTEGERS:
+        width = _INTEGERS[old.root]
+        if new.root in _INTEGERS:
+            return width <= _INTEGERS[new.root]
+        return new.root is TypeRoot.DOUBLE and width <= _EXACT_IN_DOUBLE
+    if old.root is not new.root:
+        return old.root is TypeRoot.FLOAT and new.root is TypeRoot.DOUBLE
+    if old.root is TypeRoot.DECIMAL:
+        return old.scale == new.scale and (old.precision or 0) <= (new.precision or 0)
+    if old.root in _LENGTHS:
+        return (old.length or 0) <= (new.length or 0)
+    if old.root in _STAMPS:
+        return (old.precision or 0) <= (new.precision or 0)
+    return (old.length, old.precision) == (new.length, new.precision)
