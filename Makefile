@@ -93,7 +93,7 @@ golden: $(VENV)/.test  ## Rewrite the expected answers of the SQL scripts; revie
 
 dist: $(VENV)/.test  ## Build the wheel, with a bridge jar for every Spark release installed in a .venv*
 	@rm -rf dist paimon_spark/bridge/jars
-	@for python in $(BIN)/python $(wildcard .venv-4.*/bin/python); do PYTHONPATH=. $$python tools/prebuild_jar.py; done
+	@for python in $(BIN)/python $(wildcard .venv-4.*/bin/python); do $$python -m paimon_spark.bridge.jars --prebuild || exit 1; done
 	@$(BIN)/python -m build --quiet --no-isolation --wheel .
 	@ls -l dist
 

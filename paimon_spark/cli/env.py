@@ -49,7 +49,7 @@ def attach_conf(choice: CatalogChoice | None) -> dict[str, str]:
     conf = {
         "spark.jars": str(jar_path()),
         "spark.sql.extensions": EXTENSION,
-        "spark.pyspark.python": sys.executable,
+        "spark.paimon.python": sys.executable,
     }
     if choice is not None:
         conf[f"spark.sql.catalog.{choice.name}"] = CATALOG

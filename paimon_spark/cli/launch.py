@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from paimon_spark.cli.env import CatalogChoice, conf_arguments, launch_conf
 from paimon_spark.bridge.jars import spark_home
 from paimon_spark.bridge.java import check_java
+from paimon_spark.cli.env import CatalogChoice, conf_arguments, launch_conf
 from paimon_spark.cli.render import pump, standard
 from paimon_spark.sqlparse.script import Statement
 
@@ -70,7 +70,7 @@ def run_sql(
             env=environ,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
         renderer.announce()
         return pump(process, renderer)

@@ -1,14 +1,13 @@
 """Make the answers of the stock ``spark-sql`` program readable: aligned tables, statements echoed above them.
 
 The program writes rows as tab-separated lines on stdout and, after every statement, one ``Time taken`` line on stderr.
-Those lines tell where an answer ends; everything else on stderr passes through untouched.
+Read through one pipe, in the order in which they were written, those lines tell where an answer ends.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import selectors
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -17,7 +16,11 @@ from typing import TextIO
 from paimon_spark.sqlparse.script import Statement
 
 _END = re.compile(r"^Time taken: ([\d.]+) seconds(?:, Fetched (\d+) row\(s\))?\s*$")
+_MESSAGE = re.compile(r"^\d\d:\d\d:\d\d (WARN|ERROR|FATAL|INFO|DEBUG) ")
+_NO_ANSWER = "Response code"
 _NOISE = ("WARNING: Using incubator modules", "Spark master: ", "Spark Web UI available at")
+#: A single row wider than this is printed downwards.
+WIDE = 120
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?%?|NULL")
 
 
@@ -34,22 +37,31 @@ def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
     return [line(rows[0]), "  ".join("-" * w for w in widths), *map(line, rows[1:])]
 
 
-def answer_lines(lines: Sequence[str], fetched: int | None) -> list[str]:
+def answer_lines(lines: Sequence[str], fetched: int) -> list[str]:
     """Return the answer of one statement as lines to print.
 
-    `fetched` is the number of rows the program announced, None for a statement without an answer; what it printed then
-    is no more than a header. An answer whose cells contain line breaks is printed as it came, below its header.
+    `fetched` is the number of rows the program announced. A statement without an answer prints no more than a header.
+    An answer whose cells contain line breaks is printed as it came, without its header.
     """
-    if fetched is None:
+    if not lines or (fetched == 0 and lines[0] == _NO_ANSWER):
         return []
     rows = [line.split("\t") for line in lines]
-    if len(rows) == fetched + 1 and len({len(row) for row in rows}) == 1:
-        return table_lines(rows)
-    return list(lines[1:])
+    if len(rows) != fetched + 1 or len({len(row) for row in rows}) != 1:
+        return list(lines[1:])
+    table = table_lines(rows)
+    if fetched == 1 and len(table[1]) > WIDE:
+        return record_lines(rows[0], rows[1])
+    return table
+
+
+def record_lines(names: Sequence[str], values: Sequence[str]) -> list[str]:
+    """Return one row as lines, one for each column."""
+    width = max(map(len, names))
+    return [f"{name.ljust(width)}  {value}" for name, value in zip(names, values, strict=True)]
 
 
 class Renderer:
-    """Turns the two output streams of one run of ``spark-sql`` into readable text on `out`."""
+    """Turns the lines of one run of ``spark-sql`` into readable text on `out`; messages go to `err`."""
 
     def __init__(self, statements: Sequence[Statement], *, echo: bool, out: TextIO, err: TextIO) -> None:
         self._statements = list(statements)
@@ -68,85 +80,53 @@ class Renderer:
                 print(self._styled(f"-- {line}", "2"), file=self._out)
             print(self._styled(f"{statement.text};", "1"), file=self._out, flush=True)
 
-    def on_output(self, line: str) -> None:
-        """Keep a line of the answer until the answer is complete."""
-        self._pending.append(line)
+    def on_line(self, line: str) -> None:
+        """Take the next line: a message, a line of the answer, or the end of the answer."""
+        if end := _END.match(line):
+            self._finish(float(end[1]), int(end[2] or 0))
+        elif _MESSAGE.match(line):
+            print(line, file=self._err, flush=True)
+        elif not line.startswith(_NOISE):
+            self._pending.append(line)
 
-    def on_message(self, line: str) -> None:
-        """Pass a line of stderr on, unless it is noise."""
-        if not line.startswith(_NOISE):
-            self._err.write(line + "\n")
+    def on_progress(self, text: str) -> None:
+        """Take a progress bar, which redraws its line; it is for people only."""
+        if self._err.isatty():
+            self._err.write(text)
             self._err.flush()
 
-    def finish(self, end: re.Match[str]) -> None:
-        """Print the answer of the statement that has just ended and announce the next one."""
-        fetched = int(end[2]) if end[2] else None
-        for line in answer_lines(self._pending, fetched):
+    def close(self) -> None:
+        """Print what arrived without an end: it is the error that ended the run."""
+        for line in self._pending:
+            print(line, file=self._err, flush=True)
+
+    def _finish(self, seconds: float, fetched: int) -> None:
+        answer = answer_lines(self._pending, fetched)
+        for line in answer:
             print(line, file=self._out)
-        count = "" if fetched is None else f", {fetched} row{'' if fetched == 1 else 's'}"
-        print(self._styled(f"({float(end[1]):.1f} s{count})", "2"), file=self._out, flush=True)
+        count = f", {fetched} row{'' if fetched == 1 else 's'}" if answer else ""
+        print(self._styled(f"({seconds:.1f} s{count})", "2"), file=self._out, flush=True)
         self._pending = []
         self._done += 1
         self.announce()
-
-    def close(self) -> None:
-        """Print what arrived without an end, as happens before an error."""
-        for line in self._pending:
-            print(line, file=self._out)
-        self._out.flush()
 
     def _styled(self, text: str, code: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self._out.isatty() else text
 
 
-class _Pump:
-    """Reads the two pipes of a process as lines."""
-
-    def __init__(self, output: int, messages: int, renderer: Renderer) -> None:
-        self._output = output
-        self._renderer = renderer
-        self._buffers = {output: b"", messages: b""}
-
-    def drain(self, fd: int) -> bool:
-        """Hand over the lines that can be read now; return False at the end of the stream."""
-        while True:
-            try:
-                chunk = os.read(fd, 65536)
-            except BlockingIOError:
-                return True
-            *lines, rest = (self._buffers[fd] + chunk).split(b"\n")
-            self._buffers[fd] = rest
-            for line in lines if chunk or not rest else [*lines, rest]:
-                self._hand_over(fd, line.decode("utf-8", "replace"))
-            if not chunk:
-                return False
-
-    def _hand_over(self, fd: int, line: str) -> None:
-        if fd == self._output:
-            self._renderer.on_output(line)
-        elif end := _END.match(line):
-            self.drain(self._output)
-            self._renderer.finish(end)
-        else:
-            self._renderer.on_message(line)
-
-
 def pump(process: subprocess.Popen[bytes], renderer: Renderer) -> int:
-    """Feed `renderer` from the pipes of `process` until both close; return the exit status.
-
-    A ``Time taken`` line is written after the answer it closes, so that whatever the answer put into the other pipe can
-    be read by then without waiting.
-    """
-    pipes = [pipe.fileno() for pipe in (process.stdout, process.stderr) if pipe is not None]
-    reader = _Pump(pipes[0], pipes[1], renderer)
-    with selectors.DefaultSelector() as selector:
-        for fd in pipes:
-            os.set_blocking(fd, False)
-            selector.register(fd, selectors.EVENT_READ)
-        while selector.get_map():
-            for key, _ in selector.select():
-                if not reader.drain(key.fd):
-                    selector.unregister(key.fd)
+    """Feed `renderer` from the one pipe that carries both streams of `process`; return the exit status."""
+    pipe = process.stdout
+    buffer = b""
+    while pipe is not None and (chunk := os.read(pipe.fileno(), 65536)):
+        *lines, buffer = (buffer + chunk).split(b"\n")
+        for line in lines:
+            renderer.on_line(line.rpartition(b"\r")[2].decode("utf-8", "replace"))
+        if b"\r" in buffer:
+            renderer.on_progress(buffer.decode("utf-8", "replace"))
+            buffer = b""
+    if buffer:
+        renderer.on_line(buffer.decode("utf-8", "replace"))
     renderer.close()
     return process.wait()
 

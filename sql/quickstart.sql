@@ -1,0 +1,55 @@
+-- Five minutes with a table that has a primary key.
+-- Run it with `make quickstart`, or on any Spark that knows the catalog:
+--   paimon-spark sql --format table --echo -d license=$PWD/LICENSE -f sql/quickstart.sql
+
+-- The catalog `paimon` was named on the command line. Its tables are plain files below the warehouse directory.
+USE paimon;
+
+CREATE DATABASE IF NOT EXISTS quickstart;
+
+USE quickstart;
+
+-- One row per word. No bucket option is given, so the table grows buckets as it needs them.
+CREATE TABLE word_count (word STRING, cnt BIGINT) TBLPROPERTIES ('primary-key' = 'word');
+
+-- The words of a real text, the licence of this project, read by Spark's own text source.
+CREATE TEMPORARY VIEW words AS
+SELECT lower(word) AS word
+FROM text.`${license}` LATERAL VIEW explode(split(value, '[^A-Za-z]+')) AS word
+WHERE word <> '';
+
+INSERT INTO word_count SELECT word, count(*) FROM words GROUP BY word;
+
+SELECT word, cnt FROM word_count ORDER BY cnt DESC, word LIMIT 5;
+
+-- Insert a word again and its row is replaced: the key decides.
+INSERT INTO word_count VALUES ('the', 1000), ('paimon', 1);
+
+SELECT word, cnt FROM word_count WHERE word IN ('the', 'of', 'paimon') ORDER BY word;
+
+-- Each INSERT committed a snapshot. Every system table of the format is there to be queried.
+SELECT snapshot_id, commit_kind, total_record_count FROM `word_count$snapshots` ORDER BY snapshot_id;
+
+-- Maintenance is a CALL, and its answer says what it did: here, old versions of rows are merged away.
+CALL sys.compact(table => 'quickstart.word_count');
+
+-- What would a CALL do? EXPLAIN lists its actions and runs nothing.
+EXPLAIN CALL sys.expire_snapshots(table => 'quickstart.word_count', retain_max => 1);
+
+-- A tag keeps the table as it is now, whatever happens later.
+CALL sys.create_tag(table => 'quickstart.word_count', tag => 'licence-text');
+
+-- Something happens: all short words are set to zero.
+INSERT INTO word_count SELECT word, 0 FROM word_count WHERE length(word) <= 3;
+
+SELECT count(*) AS words, sum(cnt) AS total FROM word_count;
+
+-- The tag still answers with the table of before.
+SELECT count(*) AS words, sum(cnt) AS total FROM word_count VERSION AS OF 'licence-text';
+
+-- And it is the way back.
+CALL sys.rollback_to(table => 'quickstart.word_count', tag => 'licence-text');
+
+SELECT count(*) AS words, sum(cnt) AS total FROM word_count;
+
+SELECT word, cnt FROM word_count ORDER BY cnt DESC, word LIMIT 5;

@@ -1,0 +1,88 @@
+"""Readable answers from the streams of spark-sql."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+
+from paimon_spark.cli.render import Renderer, answer_lines, pump, table_lines
+from paimon_spark.sqlparse.script import split_script
+
+
+def test_columns_are_aligned_and_numbers_stand_right() -> None:
+    assert table_lines([["word", "cnt"], ["the", "96"], ["of", "NULL"]]) == [
+        "word   cnt",
+        "----  ----",
+        "the     96",
+        "of    NULL",
+    ]
+
+
+def test_an_answer_without_rows_shows_its_header() -> None:
+    assert answer_lines(["a\tb"], 0) == ["a  b", "-  -"]
+
+
+def test_a_statement_without_an_answer_shows_nothing() -> None:
+    assert answer_lines(["Response code"], 0) == []
+    assert answer_lines([], 0) == []
+
+
+def test_cells_with_line_breaks_are_shown_as_they_are() -> None:
+    assert answer_lines(["plan", "== Physical Plan ==", "Scan", ""], 1) == ["== Physical Plan ==", "Scan", ""]
+
+
+def test_a_wide_single_row_is_shown_downwards() -> None:
+    names = [f"a_long_column_name_{i}" for i in range(9)]
+    lines = answer_lines(["\t".join(names), "\t".join("1" for _ in names)], 1)
+    assert lines == [f"{name}  1" for name in names]
+
+
+PROGRAM = """
+import sys
+print("a\\tb", flush=True); print("1\\tx", flush=True)
+print("[Stage 0:>  (0 + 2) / 2]\\r" + " " * 20 + "\\r", end="", file=sys.stderr, flush=True)
+print("Time taken: 1.25 seconds, Fetched 1 row(s)", file=sys.stderr, flush=True)
+print("WARNING: Using incubator modules: some", file=sys.stderr, flush=True)
+print("12:00:00 WARN Something: worth knowing", file=sys.stderr, flush=True)
+print("Response code", flush=True)
+print("Time taken: 0.04 seconds", file=sys.stderr, flush=True)
+print("boom is unknown", file=sys.stderr, flush=True)
+sys.exit(3)
+"""
+
+
+def run(*, echo: bool) -> tuple[str, str, int]:
+    out, err = io.StringIO(), io.StringIO()
+    statements = split_script("-- Look.\nSELECT 1 AS a, 'x' AS b; CREATE TABLE t (a INT); SELECT boom")
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    renderer = Renderer(statements, echo=echo, out=out, err=err)
+    renderer.announce()
+    status = pump(process, renderer)
+    return out.getvalue(), err.getvalue(), status
+
+
+def test_a_run_is_rendered_in_order_and_its_status_kept() -> None:
+    out, err, status = run(echo=True)
+    assert out.splitlines() == [
+        "",
+        "-- Look.",
+        "SELECT 1 AS a, 'x' AS b;",
+        "a  b",
+        "-  -",
+        "1  x",
+        "(1.2 s, 1 row)",
+        "",
+        "CREATE TABLE t (a INT);",
+        "(0.0 s)",
+        "",
+        "SELECT boom;",
+    ]
+    assert err == "12:00:00 WARN Something: worth knowing\nboom is unknown\n"
+    assert status == 3
+
+
+def test_without_echo_the_answers_alone_are_printed() -> None:
+    out, _, _ = run(echo=False)
+    assert out.splitlines()[:3] == ["a  b", "-  -", "1  x"]
+    assert "SELECT" not in out
