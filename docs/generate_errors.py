@@ -45,7 +45,7 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
     ErrorKind.PROCEDURE_NOT_FOUND: ("There is no such procedure.", "`CALL sys.help()` lists all of them."),
     ErrorKind.SNAPSHOT_NOT_FOUND: (
         "The snapshot does not exist: it was never written, or it has expired.",
-        "``SELECT snapshot_id FROM `<table>$snapshots` `` lists those that do. A tag keeps a snapshot for as long as you like.",
+        "``SELECT snapshot_id FROM `<table>$snapshots` `` lists those that do. A tag keeps a snapshot for good.",
     ),
     ErrorKind.TAG_NOT_FOUND: (
         "The tag does not exist.",
@@ -105,8 +105,8 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
 
 HEAD = """# Errors
 
-Every failure that paimon-spark raises on purpose reads `[CODE] what was wrong. what to do next`. Codes never change their
-meaning. In Python all of them are subclasses of `paimon_spark.PaimonError`, with the code in `.kind`.
+Every failure that paimon-spark raises on purpose reads `[CODE] what was wrong. what to do next`. Codes never change
+their meaning. In Python all of them are subclasses of `paimon_spark.PaimonError`, with the code in `.kind`.
 """
 
 
