@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 from paimon_spark.spec.literals import value_text
 from paimon_spark.spec.manifest import DataFileMeta, IndexFileMeta
+from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.rows import decode_row
-from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import DataField, DataType
 
 MAIN_BRANCH = "main"
@@ -57,31 +56,27 @@ def bucket_name(bucket: int) -> str:
     return "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
 
 
-@dataclass(frozen=True, slots=True)
+Partition = bytes | str
+"""A partition as its serialized row, or as its directory: ``k=v/k2=v2``, empty for an unpartitioned table."""
+
+
 class TablePaths:
     """Paths of one table, in the spelling of `root`; a branch has its own metadata and shares everything else."""
 
-    root: str
-    partition_fields: tuple[DataField, ...] = ()
-    branch: str = MAIN_BRANCH
-    legacy_partition_name: bool = True
-    default_partition: str = DEFAULT_PARTITION
-    data_directory: str | None = None
-    index_in_data: bool = False
-    _partitions: dict[bytes, str] = field(default_factory=dict, compare=False, repr=False)
+    __slots__ = ("_options", "_partitions", "branch", "partition_fields", "root")
 
-    @classmethod
-    def of(cls, root: str, schema: TableSchema, options: Mapping[str, str], branch: str = MAIN_BRANCH) -> TablePaths:
-        """Return the paths of the table at `root`."""
-        return cls(
-            root.rstrip("/") or "/",
-            schema.partition_fields,
-            branch,
-            options.get("partition.legacy-name", "true").strip().lower() != "false",
-            options.get("partition.default-name", DEFAULT_PARTITION),
-            options.get("data-file.path-directory"),
-            options.get("index-file-in-data-file-dir", "false").strip().lower() == "true",
-        )
+    def __init__(
+        self,
+        root: str,
+        options: CoreOptions,
+        partition_fields: Sequence[DataField] = (),
+        branch: str = MAIN_BRANCH,
+    ) -> None:
+        self.root = root.rstrip("/") or "/"
+        self.partition_fields = tuple(partition_fields)
+        self.branch = branch
+        self._options = options
+        self._partitions: dict[bytes, str] = {}
 
     # ---- metadata of the branch
 
@@ -174,7 +169,8 @@ class TablePaths:
     @property
     def data_root(self) -> str:
         """Return the directory below which partitions and buckets stand."""
-        return f"{self.root}/{self.data_directory}" if self.data_directory else self.root
+        directory = self._options.data_file_path_directory
+        return f"{self.root}/{directory}" if directory else self.root
 
     def manifest(self, name: str) -> str:
         """Return a manifest, a manifest list or an index manifest."""
@@ -188,84 +184,75 @@ class TablePaths:
         """Return the values of a serialized partition row."""
         return decode_row(partition, [f.type for f in self.partition_fields])
 
-    def partition_path(self, partition: bytes) -> str:
-        """Return ``k=v/k2=v2`` of a serialized partition row; an empty text without partition columns."""
+    def partition_path(self, partition: Partition) -> str:
+        """Return ``k=v/k2=v2`` of a partition; an empty text without partition columns."""
+        if isinstance(partition, str):
+            return partition
         path = self._partitions.get(partition)
         if path is None:
             path = partition_path(
                 self.partition_values(partition),
                 self.partition_fields,
-                legacy=self.legacy_partition_name,
-                default_name=self.default_partition,
+                legacy=self._options.partition_legacy_name,
+                default_name=self._options.partition_default_name,
             )
             self._partitions[partition] = path
         return path
 
-    def partition_dir(self, partition: bytes) -> str:
-        """Return the directory of a serialized partition row."""
+    def partition_dir(self, partition: Partition) -> str:
+        """Return the directory of a partition."""
         path = self.partition_path(partition)
         return f"{self.data_root}/{path}" if path else self.data_root
 
-    def bucket_dir(self, partition: bytes, bucket: int) -> str:
+    def bucket_dir(self, partition: Partition, bucket: int) -> str:
         """Return the directory of a bucket."""
         return f"{self.partition_dir(partition)}/{bucket_name(bucket)}"
 
-    def data_file(self, partition: bytes, bucket: int, file: DataFileMeta) -> str:
+    def data_file(self, partition: Partition, bucket: int, file: DataFileMeta) -> str:
         """Return where a data file stands."""
         return file.external_path or f"{self.bucket_dir(partition, bucket)}/{file.file_name}"
 
-    def extra_files(self, partition: bytes, bucket: int, file: DataFileMeta) -> list[str]:
+    def extra_files(self, partition: Partition, bucket: int, file: DataFileMeta) -> list[str]:
         """Return where the files stand that belong to a data file."""
         directory = self.data_file(partition, bucket, file).rpartition("/")[0]
         return [f"{directory}/{name}" for name in file.extra_files]
 
-    def index_file(self, partition: bytes, bucket: int, file: IndexFileMeta) -> str:
+    def file_paths(self, partition: Partition, bucket: int, file: DataFileMeta) -> list[str]:
+        """Return where a data file and the files that belong to it stand."""
+        return [self.data_file(partition, bucket, file), *self.extra_files(partition, bucket, file)]
+
+    def index_file(self, partition: Partition, bucket: int, file: IndexFileMeta) -> str:
         """Return where an index file stands."""
         return file.external_path or self.new_index_file(partition, bucket, file.file_name)
 
-    def new_index_file(self, partition: bytes, bucket: int, name: str) -> str:
+    def new_index_file(self, partition: Partition, bucket: int, name: str) -> str:
         """Return where to write an index file called `name`."""
-        directory = self.bucket_dir(partition, bucket) if self.index_in_data else self.index_dir
-        return f"{directory}/{name}"
+        inside = self._options.index_file_in_data_file_dir
+        return f"{self.bucket_dir(partition, bucket) if inside else self.index_dir}/{name}"
 
+    # ---- names of new files: every one has a random part of its own
 
-class NameSource:
-    """Names for new files of one writer: a random part of its own and a counter, unique inside the table."""
+    def new_data_file(self, file_format: str, compression: str | None = None) -> str:
+        """Return a name for a data file; `compression` is put in where the table asks for it."""
+        inside = f".{compression}" if compression and self._options.file_suffix_include_compression else ""
+        return f"{self._options.data_file_prefix}{uuid.uuid4()}-0{inside}.{file_format}"
 
-    __slots__ = ("_next", "_prefix", "_suffix")
+    def new_manifest_name(self) -> str:
+        """Return a name for a manifest."""
+        return f"manifest-{uuid.uuid4()}-0"
 
-    def __init__(self, prefix: str, suffix: str = "", token: str | None = None) -> None:
-        self._prefix = f"{prefix}{token or uuid.uuid4()}"
-        self._suffix = suffix
-        self._next = 0
+    def new_manifest_list_name(self) -> str:
+        """Return a name for a manifest list."""
+        return f"manifest-list-{uuid.uuid4()}-0"
 
-    def __call__(self) -> str:
-        """Return the next name."""
-        name = f"{self._prefix}-{self._next}{self._suffix}"
-        self._next += 1
-        return name
+    def new_index_manifest_name(self) -> str:
+        """Return a name for an index manifest."""
+        return f"index-manifest-{uuid.uuid4()}-0"
 
+    def new_index_name(self) -> str:
+        """Return a name for an index file."""
+        return f"index-{uuid.uuid4()}-0"
 
-def data_names(prefix: str, file_format: str, compression: str | None = None) -> NameSource:
-    """Return names of data files; `compression` is given where the option asks for it in the name."""
-    return NameSource(prefix, f".{compression}.{file_format}" if compression else f".{file_format}")
-
-
-def manifest_names() -> NameSource:
-    """Return names of manifests."""
-    return NameSource("manifest-")
-
-
-def manifest_list_names() -> NameSource:
-    """Return names of manifest lists."""
-    return NameSource("manifest-list-")
-
-
-def index_manifest_names() -> NameSource:
-    """Return names of index manifests."""
-    return NameSource("index-manifest-")
-
-
-def index_names() -> NameSource:
-    """Return names of index files."""
-    return NameSource("index-")
+    def new_statistics_name(self) -> str:
+        """Return a name for a statistics file."""
+        return f"stat-{uuid.uuid4()}-0"

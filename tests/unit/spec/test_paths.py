@@ -16,17 +16,15 @@ from hypothesis import strategies as st
 from paimon_spark.errors import ArgumentError, UnsupportedError
 from paimon_spark.spec.literals import java_float, parse_value, value_text
 from paimon_spark.spec.manifest import EMPTY_ROW, DataFileMeta, IndexFileMeta
+from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.paths import (
     TablePaths,
-    data_names,
     escape,
-    manifest_names,
     partition_path,
     partition_text,
     unescape,
 )
 from paimon_spark.spec.rows import Timestamp, encode_row
-from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import STRING, DataField, parse_atomic
 
 _SHARED = Path(os.environ.get("PAIMON_SPARK_SHARED", Path(__file__).resolve().parents[4] / "shared"))
@@ -129,8 +127,7 @@ def _file(**values: Any) -> DataFileMeta:
 
 
 def test_table_paths() -> None:
-    schema = TableSchema(id=0, fields=(DataField(0, "p", STRING),), highest_field_id=0, partition_keys=("p",))
-    paths = TablePaths.of("/w/db.db/t/", schema, {})
+    paths = TablePaths("/w/db.db/t/", CoreOptions({}), (DataField(0, "p", STRING),))
     row = encode_row(["x"], [STRING])
     assert paths.snapshot(3) == "/w/db.db/t/snapshot/snapshot-3"
     assert paths.latest_hint == "/w/db.db/t/snapshot/LATEST"
@@ -140,13 +137,12 @@ def test_table_paths() -> None:
     assert paths.bucket_dir(row, -2) == "/w/db.db/t/p=x/bucket-postpone"
     index = IndexFileMeta(index_type="HASH", file_name="index-u-0", file_size=4, row_count=1)
     assert paths.index_file(row, 0, index) == "/w/db.db/t/index/index-u-0"
-    assert pickle.loads(pickle.dumps(paths)) == paths
+    assert pickle.loads(pickle.dumps(paths)).bucket_dir(row, 0) == paths.bucket_dir("p=x", 0)
 
 
 def test_paths_of_branches_and_options() -> None:
-    schema = TableSchema(id=0, fields=(), highest_field_id=0)
-    options = {"data-file.path-directory": "data", "index-file-in-data-file-dir": "true"}
-    paths = TablePaths.of("file:/t", schema, options, branch="b1")
+    options = CoreOptions({"data-file.path-directory": "data", "index-file-in-data-file-dir": "true"})
+    paths = TablePaths("file:/t", options, branch="b1")
     assert paths.schema(0) == "file:/t/branch/branch-b1/schema/schema-0"
     assert paths.tag("x") == "file:/t/branch/branch-b1/tag/tag-x"
     assert paths.manifest("manifest-u-0") == "file:/t/manifest/manifest-u-0"
@@ -155,8 +151,7 @@ def test_paths_of_branches_and_options() -> None:
 
 
 def test_new_names_do_not_repeat() -> None:
-    names = data_names("data-", "parquet", "zstd")
-    first, second = names(), names()
-    assert first.endswith("-0.zstd.parquet")
-    assert second.endswith("-1.zstd.parquet")
-    assert manifest_names()() != manifest_names()()
+    paths = TablePaths("/t", CoreOptions({"file.suffix.include.compression": "true", "data-file.prefix": "x-"}))
+    assert paths.new_data_file("parquet", "zstd").startswith("x-")
+    assert paths.new_data_file("parquet", "zstd").endswith("-0.zstd.parquet")
+    assert paths.new_manifest_name() != paths.new_manifest_name()

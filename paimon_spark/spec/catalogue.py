@@ -1,0 +1,190 @@
+"""Every option of Paimon that this release knows: type, default, meaning. The facts are in ``options.json``."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from paimon_spark.errors import OptionError
+from paimon_spark.spec.units import parse_duration_ms, parse_memory
+
+_CORE_GROUPS = ("core", "core-undocumented")
+_OPEN_PREFIXES = ("blob-descriptor",)
+"""Keys below these belong to a file system or a plug-in: any name may follow."""
+_FIELDS = "fields."
+_NEAR = 0.88
+_INFINITE = "infinite"
+_WHOLE = re.compile(r"[+-]?\d{1,19}")
+_RESERVED = frozenset({"comment", "provider", "location", "owner", "external", "is_managed_location"})
+"""Table properties of Spark itself, near no option of Paimon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option. `default` is None where there is none; `values` are the words an enumeration allows."""
+
+    name: str
+    type: str
+    group: str
+    default: str | None = None
+    immutable: bool = False
+    values: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    doc: str = ""
+
+
+@lru_cache(maxsize=1)
+def known_options() -> dict[str, Option]:
+    """Return all options by name, in the order of the catalogue."""
+    raw = json.loads(files("paimon_spark.spec").joinpath("options.json").read_text(encoding="utf-8"))
+    sequences = ("values", "aliases")
+    return {entry["name"]: Option(**{k: tuple(v) if k in sequences else v for k, v in entry.items()}) for entry in raw}
+
+
+@lru_cache(maxsize=1)
+def _by_key() -> dict[str, Option]:
+    """Return the options by name and by alias."""
+    aliases = {alias: option for option in known_options().values() for alias in option.aliases}
+    return aliases | known_options()
+
+
+@lru_cache(maxsize=1)
+def _patterns() -> tuple[tuple[re.Pattern[str], Option], ...]:
+    """Return the options whose name has a column or a type in it."""
+    found = []
+    for option in known_options().values():
+        if "<" in option.name or "#" in option.name:
+            pieces = re.split(r"<[^>]*>|#", option.name)
+            found.append((re.compile(".+".join(map(re.escape, pieces))), option))
+    return tuple(found)
+
+
+@lru_cache(maxsize=1)
+def closed_prefixes() -> frozenset[str]:
+    """Return first words of dotted keys below which a name that is not known can only be a mistake."""
+    names = (o.name for o in known_options().values() if o.group in _CORE_GROUPS)
+    first = {name.split(".")[0] for name in names if "." in name}
+    return frozenset(first - set(_OPEN_PREFIXES) - _format_names())
+
+
+def _format_names() -> set[str]:
+    return {"parquet", "orc", "avro", "csv", "json", "text", "lance", "mosaic", "vortex"}
+
+
+def find_option(key: str) -> Option | None:
+    """Return the option that `key` means, by name, alias or pattern."""
+    option = _by_key().get(key)
+    if option is not None:
+        return option
+    return next((o for pattern, o in _patterns() if pattern.fullmatch(key)), None)
+
+
+def field_of(key: str) -> tuple[str, ...]:
+    """Return the columns that a ``fields.<columns>.<what>`` key names; none for other keys."""
+    option = find_option(key)
+    if option is None or not option.name.startswith("fields.<"):
+        return ()
+    suffix = option.name[option.name.index(">") + 1 :]
+    return tuple(c.strip() for c in key[len(_FIELDS) : len(key) - len(suffix)].split(","))
+
+
+def check_key(key: str) -> Option | None:
+    """Return the option of `key`, or None for a property that is not Paimon's.
+
+    Raises:
+        OptionError: the key is surely meant for Paimon, but there is no such option.
+    """
+    option = find_option(key)
+    if option is not None or key in _RESERVED:
+        return option
+    near = near_miss(key, _by_key())
+    if near or key.split(".")[0] in closed_prefixes() | {"fields"}:
+        hint = f"Did you mean '{near}'?" if near else _choices_below(key)
+        raise OptionError(f"There is no table option '{key}'.", hint=hint)
+    return None
+
+
+def near_miss(key: str, known: Iterable[str]) -> str | None:
+    """Return the known key of which `key` looks like a misspelling."""
+    choices = {name.lower().replace("_", "-"): name for name in known if "<" not in name}
+    word = key.strip().lower().replace("_", "-")
+    found = get_close_matches(word, choices, n=1, cutoff=_NEAR)
+    return choices[found[0]] if found else None
+
+
+def _choices_below(key: str) -> str:
+    prefix = key.split(".")[0] + "."
+    names = [n for n in known_options() if n.startswith(prefix)]
+    near = get_close_matches(key, names, n=3, cutoff=0.5) or names[:6]
+    return f"Options that begin with '{prefix}' are, among others, {', '.join(near)}."
+
+
+def check_value(key: str, value: str, option: Option) -> None:
+    """Refuse a value that the option's type does not allow.
+
+    Raises:
+        OptionError: names the option, the value and what it may be.
+    """
+    text = value.strip()
+    if option.values:
+        if text.lower() not in {v.lower() for v in option.values}:
+            raise _bad(key, value, f"one of {', '.join(option.values)}")
+        return
+    check = _CHECKS.get(option.type)
+    if check is None:
+        return
+    try:
+        check(text)
+    except OptionError as e:
+        raise OptionError(f"The option '{key}' cannot be {value!r}.", hint=e.hint) from None
+    except ValueError as e:
+        raise _bad(key, value, str(e)) from None
+
+
+def _bad(key: str, value: str, wanted: str) -> OptionError:
+    return OptionError(f"The option '{key}' cannot be {value!r}.", hint=f"It must be {wanted}.")
+
+
+def _check_boolean(text: str) -> None:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("true or false")
+
+
+def _check_whole(bits: int) -> Callable[[str], None]:
+    def check(text: str) -> None:
+        if text.lower() == _INFINITE:
+            return
+        if not _WHOLE.fullmatch(text) or not -(1 << bits) <= int(text) < 1 << bits:
+            raise ValueError("a whole number")
+
+    return check
+
+
+def _check_fraction(text: str) -> None:
+    try:
+        float(text)
+    except ValueError:
+        raise ValueError("a number") from None
+
+
+def _check_map(text: str) -> None:
+    if text and any(":" not in part for part in text.split(",")):
+        raise ValueError("pairs such as 0:avro,3:parquet")
+
+
+_CHECKS: dict[str, Callable[[str], object]] = {
+    "Boolean": _check_boolean,
+    "Integer": _check_whole(31),
+    "Long": _check_whole(63),
+    "Double": _check_fraction,
+    "Float": _check_fraction,
+    "Duration": parse_duration_ms,
+    "MemorySize": parse_memory,
+    "Map": _check_map,
+}

@@ -1,0 +1,585 @@
+"""The options of a table with their types: what the program asks instead of reading texts.
+
+The stored texts stay as they are; a property parses its own when it is asked for. Which options exist is in
+`spec.catalogue`, what this release does with them in `spec.features`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from paimon_spark.errors import OptionError
+from paimon_spark.spec.catalogue import check_key, check_value, find_option, known_options
+from paimon_spark.spec.kinds import ChangelogProducer, MergeEngine
+from paimon_spark.spec.stats import StatsMode
+from paimon_spark.spec.units import MAX_LONG, parse_duration_ms, parse_memory
+
+__all__ = ["CoreOptions", "parse_duration_ms", "parse_memory", "validate_options"]
+
+_MAX_INT = (1 << 31) - 1
+_TARGET_PRIMARY_KEY = 128 << 20
+_TARGET_APPEND = 256 << 20
+UNAWARE_OR_DYNAMIC_BUCKET = -1
+POSTPONE_BUCKET = -2
+
+
+@dataclass(frozen=True, slots=True)
+class CoreOptions:
+    """Options of one table; `values` holds what was set, as text."""
+
+    values: Mapping[str, str]
+
+    # ---- access by name
+
+    def get(self, key: str) -> str | None:
+        """Return the text of an option: what was set (by its name or an alias), else its default."""
+        value = self.values.get(key)
+        if value is not None:
+            return value
+        option = known_options().get(key)
+        if option is None:
+            return None
+        for alias in option.aliases:
+            if alias in self.values:
+                return self.values[alias]
+        return option.default
+
+    def is_set(self, key: str) -> bool:
+        """Return whether the option was given, by its name or an alias."""
+        option = find_option(key)
+        return key in self.values or (option is not None and any(a in self.values for a in option.aliases))
+
+    def flag(self, key: str) -> bool:
+        """Return a yes-or-no option."""
+        return self._checked(key, "false").lower() == "true"
+
+    def number(self, key: str) -> int:
+        """Return a whole number; ``infinite`` is the largest."""
+        text = self._checked(key, "0")
+        if text.lower() != "infinite":
+            return int(text)
+        option = find_option(key)
+        return _MAX_INT if option is None or option.type == "Integer" else MAX_LONG
+
+    def number_or_none(self, key: str) -> int | None:
+        """Return a whole number, or None where it is not set and has no default."""
+        return None if self.get(key) is None else self.number(key)
+
+    def fraction(self, key: str) -> float:
+        """Return a number with a fraction."""
+        return float(self._checked(key, "0"))
+
+    def memory(self, key: str) -> int:
+        """Return a size in bytes."""
+        return parse_memory(self._checked(key, "0"))
+
+    def memory_or_none(self, key: str) -> int | None:
+        """Return a size in bytes, or None where it is not set and has no default."""
+        return None if self.get(key) is None else self.memory(key)
+
+    def duration_ms(self, key: str) -> int:
+        """Return a duration in milliseconds."""
+        return parse_duration_ms(self._checked(key, "0"))
+
+    def duration_ms_or_none(self, key: str) -> int | None:
+        """Return a duration in milliseconds, or None where it is not set and has no default."""
+        return None if self.get(key) is None else self.duration_ms(key)
+
+    def names(self, key: str) -> tuple[str, ...]:
+        """Return a comma separated list."""
+        return tuple(part.strip() for part in (self.get(key) or "").split(",") if part.strip())
+
+    def word(self, key: str) -> str:
+        """Return a text; of an enumeration in the spelling of the catalogue."""
+        text = self._checked(key, "")
+        option = find_option(key)
+        return next((v for v in option.values if v.lower() == text.lower()), text) if option else text
+
+    def pairs(self, key: str) -> dict[str, str]:
+        """Return a map written as ``k:v,k2:v2``."""
+        parts = (part.partition(":") for part in self._checked(key, "").split(",") if part.strip())
+        return {k.strip(): v.strip() for k, _, v in parts}
+
+    def _checked(self, key: str, absent: str) -> str:
+        text = self.get(key)
+        if text is None:
+            return absent
+        option = find_option(key)
+        if option is not None:
+            check_value(key, text, option)
+        return text.strip()
+
+    # ---- buckets
+
+    @property
+    def bucket(self) -> int:
+        """Return the number of buckets: positive, -1 (dynamic or unaware) or -2 (postpone)."""
+        return self.number("bucket")
+
+    @property
+    def bucket_key(self) -> tuple[str, ...]:
+        """Return the columns whose hash chooses the bucket; empty if not set."""
+        return self.names("bucket-key")
+
+    @property
+    def bucket_function_type(self) -> str:
+        """Return the function from bucket key to bucket."""
+        return self.word("bucket-function.type")
+
+    @property
+    def bucket_append_ordered(self) -> bool:
+        """Return whether the rows of one bucket of an append table keep their order."""
+        return self.flag("bucket-append-ordered")
+
+    @property
+    def dynamic_bucket_target_row_num(self) -> int:
+        """Return how many keys a dynamic bucket takes."""
+        return self.number("dynamic-bucket.target-row-num")
+
+    @property
+    def dynamic_bucket_max_buckets(self) -> int:
+        """Return how many dynamic buckets a partition may have; -1 for no limit."""
+        return self.number("dynamic-bucket.max-buckets")
+
+    @property
+    def dynamic_bucket_initial_buckets(self) -> int | None:
+        """Return how many dynamic buckets a new partition begins with."""
+        return self.number_or_none("dynamic-bucket.initial-buckets")
+
+    @property
+    def dynamic_bucket_assigner_parallelism(self) -> int | None:
+        """Return how many tasks assign dynamic buckets."""
+        return self.number_or_none("dynamic-bucket.assigner-parallelism")
+
+    # ---- merging
+
+    @property
+    def merge_engine(self) -> MergeEngine:
+        """Return what happens to rows of one key."""
+        return MergeEngine(self.word("merge-engine"))
+
+    @property
+    def changelog_producer(self) -> ChangelogProducer:
+        """Return where rows of change come from."""
+        return ChangelogProducer(self.word("changelog-producer"))
+
+    @property
+    def sequence_field(self) -> tuple[str, ...]:
+        """Return the columns that order the rows of one key."""
+        return self.names("sequence.field")
+
+    @property
+    def sequence_descending(self) -> bool:
+        """Return whether the smallest value of the sequence field wins."""
+        return self.word("sequence.field.sort-order") == "descending"
+
+    @property
+    def rowkind_field(self) -> str | None:
+        """Return the column that holds the kind of a row."""
+        return self.get("rowkind.field")
+
+    @property
+    def ignore_delete(self) -> bool:
+        """Return whether deletes are dropped on write."""
+        return self.flag("ignore-delete")
+
+    @property
+    def ignore_update_before(self) -> bool:
+        """Return whether the old rows of updates are dropped on write."""
+        return self.flag("ignore-update-before")
+
+    # ---- data files
+
+    @property
+    def file_format(self) -> str:
+        """Return the format of new data files."""
+        return self.word("file.format").lower()
+
+    def file_format_of(self, level: int) -> str:
+        """Return the format of new data files at a level."""
+        return self.pairs("file.format.per.level").get(str(level), self.file_format).lower()
+
+    @property
+    def file_compression(self) -> str:
+        """Return the codec of new data files."""
+        return self.word("file.compression").lower()
+
+    def file_compression_of(self, level: int) -> str:
+        """Return the codec of new data files at a level."""
+        return self.pairs("file.compression.per.level").get(str(level), self.file_compression).lower()
+
+    @property
+    def file_compression_zstd_level(self) -> int:
+        """Return the level of the zstd codec."""
+        return self.number("file.compression.zstd-level")
+
+    @property
+    def file_suffix_include_compression(self) -> bool:
+        """Return whether names of data files carry the codec."""
+        return self.flag("file.suffix.include.compression")
+
+    @property
+    def data_file_prefix(self) -> str:
+        """Return what names of data files begin with."""
+        return self.word("data-file.prefix")
+
+    @property
+    def data_file_path_directory(self) -> str | None:
+        """Return the directory between the table and its partitions."""
+        return self.get("data-file.path-directory")
+
+    @property
+    def index_file_in_data_file_dir(self) -> bool:
+        """Return whether index files stand in the bucket directory."""
+        return self.flag("index-file-in-data-file-dir")
+
+    @property
+    def partition_legacy_name(self) -> bool:
+        """Return whether partition directories spell dates as epoch days."""
+        return self.flag("partition.legacy-name")
+
+    @property
+    def partition_default_name(self) -> str:
+        """Return the directory name of a null or blank partition value."""
+        return self.word("partition.default-name")
+
+    def target_file_size(self, *, primary_key: bool) -> int:
+        """Return the size at which a data file is closed."""
+        size = self.memory_or_none("target-file-size")
+        if size is not None:
+            return size
+        return _TARGET_PRIMARY_KEY if primary_key else _TARGET_APPEND
+
+    @property
+    def target_file_row_num(self) -> int | None:
+        """Return the rows at which a data file is closed; None for no limit."""
+        rows = self.number("target-file-row-num")
+        return None if rows == MAX_LONG else rows
+
+    @property
+    def write_buffer_size(self) -> int:
+        """Return the bytes that a writer may hold before it makes files."""
+        return self.memory("write-buffer-size")
+
+    @property
+    def write_only(self) -> bool:
+        """Return whether writers leave compaction and expiry to others."""
+        return self.flag("write-only")
+
+    @property
+    def overwrite_upgrade(self) -> bool:
+        """Return whether an overwrite puts files that do not overlap straight into the top level."""
+        return self.flag("overwrite-upgrade")
+
+    @property
+    def dynamic_partition_overwrite(self) -> bool:
+        """Return whether INSERT OVERWRITE replaces only the partitions of the new rows."""
+        return self.flag("dynamic-partition-overwrite")
+
+    def stats_modes(self, columns: Sequence[str], level: int = 0) -> tuple[StatsMode, ...]:
+        """Return which statistics to collect of each column, in order, for a file at a level."""
+        common = self.pairs("metadata.stats-mode.per.level").get(str(level), self.word("metadata.stats-mode"))
+        default = StatsMode.parse(common)
+        none = StatsMode.parse("none")
+        keep = self.number("metadata.stats-keep-first-n-columns")
+        modes = []
+        for i, column in enumerate(columns):
+            own = self.values.get(f"fields.{column}.stats-mode")
+            late = keep >= 0 and i >= keep
+            modes.append(StatsMode.parse(own) if own is not None else none if late else default)
+        return tuple(modes)
+
+    # ---- levels and compaction
+
+    @property
+    def trigger(self) -> int:
+        """Return the number of sorted runs that makes a bucket compact."""
+        return self.number("num-sorted-run.compaction-trigger")
+
+    @property
+    def stop_trigger(self) -> int:
+        """Return the number of sorted runs at which writing waits for compaction."""
+        stop = self.number_or_none("num-sorted-run.stop-trigger")
+        return max(self.trigger, self.trigger + 3 if stop is None else stop)
+
+    @property
+    def num_levels(self) -> int:
+        """Return the number of levels of a bucket."""
+        levels = self.number_or_none("num-levels")
+        return self.trigger + 1 if levels is None else levels
+
+    @property
+    def compaction_size_ratio(self) -> int:
+        """Return the percentage by which runs may differ in size and still be merged."""
+        return self.number("compaction.size-ratio")
+
+    @property
+    def compaction_max_size_amplification_percent(self) -> int:
+        """Return the percentage of extra size above which everything is compacted."""
+        return self.number("compaction.max-size-amplification-percent")
+
+    @property
+    def compaction_optimization_interval_ms(self) -> int | None:
+        """Return how often a full compaction is due."""
+        return self.duration_ms_or_none("compaction.optimization-interval")
+
+    @property
+    def compaction_total_size_threshold(self) -> int | None:
+        """Return the size below which a bucket is always compacted fully."""
+        return self.memory_or_none("compaction.total-size-threshold")
+
+    @property
+    def compaction_incremental_size_threshold(self) -> int | None:
+        """Return the size below the top level at which a bucket is compacted fully."""
+        return self.memory_or_none("compaction.incremental-size-threshold")
+
+    @property
+    def compaction_offpeak_start_hour(self) -> int:
+        """Return the hour at which the quiet time begins; -1 for none."""
+        return self.number("compaction.offpeak.start.hour")
+
+    @property
+    def compaction_offpeak_end_hour(self) -> int:
+        """Return the hour at which the quiet time ends; -1 for none."""
+        return self.number("compaction.offpeak.end.hour")
+
+    @property
+    def compaction_offpeak_ratio(self) -> int:
+        """Return what the quiet time adds to the size ratio."""
+        return self.number("compaction.offpeak-ratio")
+
+    @property
+    def compaction_force_up_level_0(self) -> bool:
+        """Return whether compaction always takes level 0 along."""
+        return self.flag("compaction.force-up-level-0")
+
+    @property
+    def compaction_force_rewrite_all_files(self) -> bool:
+        """Return whether a full compaction rewrites files that are compact already."""
+        return self.flag("compaction.force-rewrite-all-files")
+
+    @property
+    def compaction_min_file_num(self) -> int:
+        """Return how many small files of an append table are worth a compaction."""
+        return self.number("compaction.min.file-num")
+
+    @property
+    def compaction_file_num_limit(self) -> int:
+        """Return how many files one round of append compaction looks at."""
+        return self.number("compaction.file-num-limit")
+
+    @property
+    def compaction_small_file_ratio(self) -> float:
+        """Return the part of the target size below which a file is small."""
+        return self.fraction("compaction.small-file-ratio")
+
+    @property
+    def compaction_delete_ratio_threshold(self) -> float:
+        """Return the part of deleted rows above which a file of an append table is compacted."""
+        return self.fraction("compaction.delete-ratio-threshold")
+
+    # ---- reading
+
+    @property
+    def source_split_target_size(self) -> int:
+        """Return the bytes of one split."""
+        return self.memory("source.split.target-size")
+
+    @property
+    def source_split_open_file_cost(self) -> int:
+        """Return the bytes that opening a file counts for."""
+        return self.memory("source.split.open-file-cost")
+
+    @property
+    def deletion_vectors_enabled(self) -> bool:
+        """Return whether deleted rows are marked in index files."""
+        return self.flag("deletion-vectors.enabled")
+
+    @property
+    def deletion_vectors_merge_on_read(self) -> bool:
+        """Return whether readers of a table with deletion vectors merge level 0 in."""
+        return self.flag("deletion-vectors.merge-on-read")
+
+    # ---- metadata and commits
+
+    @property
+    def manifest_target_file_size(self) -> int:
+        """Return the size at which a manifest is closed."""
+        return self.memory("manifest.target-file-size")
+
+    @property
+    def manifest_merge_min_count(self) -> int:
+        """Return how many small manifests are worth a merge."""
+        return self.number("manifest.merge-min-count")
+
+    @property
+    def manifest_full_compaction_threshold_size(self) -> int:
+        """Return the size of changed manifests at which all are merged."""
+        return self.memory("manifest.full-compaction-threshold-size")
+
+    @property
+    def manifest_compression(self) -> str:
+        """Return the codec of manifests."""
+        return self.word("manifest.compression")
+
+    @property
+    def commit_user_prefix(self) -> str | None:
+        """Return what names of commit users begin with."""
+        return self.get("commit.user-prefix")
+
+    @property
+    def commit_max_retries(self) -> int:
+        """Return how often a commit that lost a race is tried again."""
+        return self.number("commit.max-retries")
+
+    @property
+    def commit_min_retry_wait_ms(self) -> int:
+        """Return the first pause between two tries."""
+        return self.duration_ms("commit.min-retry-wait")
+
+    @property
+    def commit_max_retry_wait_ms(self) -> int:
+        """Return the longest pause between two tries."""
+        return self.duration_ms("commit.max-retry-wait")
+
+    @property
+    def commit_timeout_ms(self) -> int | None:
+        """Return how long a commit may try; None for no limit."""
+        return self.duration_ms_or_none("commit.timeout")
+
+    @property
+    def commit_force_create_snapshot(self) -> bool:
+        """Return whether a commit without changes makes a snapshot."""
+        return self.flag("commit.force-create-snapshot")
+
+    @property
+    def snapshot_ignore_empty_commit(self) -> bool:
+        """Return whether a batch commit without changes makes no snapshot."""
+        return self.get("snapshot.ignore-empty-commit") is None or self.flag("snapshot.ignore-empty-commit")
+
+    # ---- keeping and expiring
+
+    @property
+    def snapshot_num_retained_min(self) -> int:
+        """Return how many snapshots are kept at least."""
+        return self.number("snapshot.num-retained.min")
+
+    @property
+    def snapshot_num_retained_max(self) -> int:
+        """Return how many snapshots are kept at most."""
+        return self.number("snapshot.num-retained.max")
+
+    @property
+    def snapshot_time_retained_ms(self) -> int:
+        """Return how long snapshots are kept."""
+        return self.duration_ms("snapshot.time-retained")
+
+    @property
+    def snapshot_expire_limit(self) -> int:
+        """Return how many snapshots expire at once."""
+        return self.number("snapshot.expire.limit")
+
+    @property
+    def snapshot_clean_empty_directories(self) -> bool:
+        """Return whether expiry removes directories that became empty."""
+        return self.flag("snapshot.clean-empty-directories")
+
+    @property
+    def changelog_num_retained_min(self) -> int:
+        """Return how many changelogs are kept at least."""
+        value = self.number_or_none("changelog.num-retained.min")
+        return self.snapshot_num_retained_min if value is None else value
+
+    @property
+    def changelog_num_retained_max(self) -> int:
+        """Return how many changelogs are kept at most."""
+        value = self.number_or_none("changelog.num-retained.max")
+        return self.snapshot_num_retained_max if value is None else value
+
+    @property
+    def changelog_time_retained_ms(self) -> int:
+        """Return how long changelogs are kept."""
+        value = self.duration_ms_or_none("changelog.time-retained")
+        return self.snapshot_time_retained_ms if value is None else value
+
+    @property
+    def changelog_lifecycle_decoupled(self) -> bool:
+        """Return whether changelogs outlive their snapshots."""
+        return (
+            self.changelog_num_retained_min > self.snapshot_num_retained_min
+            or self.changelog_num_retained_max > self.snapshot_num_retained_max
+            or self.changelog_time_retained_ms > self.snapshot_time_retained_ms
+        )
+
+    @property
+    def tag_default_time_retained_ms(self) -> int | None:
+        """Return how long new tags are kept; None for as long as nobody deletes them."""
+        return self.duration_ms_or_none("tag.default-time-retained")
+
+    @property
+    def consumer_changelog_only(self) -> bool:
+        """Return whether consumers hold changelogs but not snapshots."""
+        return self.flag("consumer.changelog-only")
+
+    @property
+    def consumer_expiration_time_ms(self) -> int | None:
+        """Return how long a consumer that does not move is kept."""
+        return self.duration_ms_or_none("consumer.expiration-time")
+
+
+def validate_options(options: Mapping[str, Any], *, for_create: bool = False) -> None:
+    """Refuse misspelled names and values that no option allows.
+
+    A key that is not Paimon's is let through: it is stored with the table and means nothing here.
+
+    Raises:
+        OptionError: names the option, the value and what to write instead.
+    """
+    for key, value in options.items():
+        option = check_key(key)
+        if option is not None:
+            check_value(key, str(value), option)
+            _check_special(option.name, key, str(value))
+    if for_create:
+        _check_together(CoreOptions({k: str(v) for k, v in options.items()}))
+
+
+def _check_special(name: str, key: str, value: str) -> None:
+    if name == "bucket" and (int(value) == 0 or int(value) < POSTPONE_BUCKET):
+        raise OptionError(
+            f"The option 'bucket' cannot be {value!r}.",
+            hint="It is a positive number, -1 (dynamic buckets, or none for an append table) or -2 (postpone).",
+        )
+    if name.endswith("stats-mode"):
+        StatsMode.parse(value)
+    elif name == "metadata.stats-mode.per.level":
+        for mode in CoreOptions({key: value}).pairs(name).values():
+            StatsMode.parse(mode)
+    elif name in _AT_LEAST_ONE and CoreOptions({name: value}).number(name) < 1:
+        raise OptionError(f"The option '{key}' cannot be {value!r}.", hint="It must be at least 1.")
+    elif name.endswith("default-name") and not value.strip():
+        raise OptionError(f"The option '{key}' cannot be blank.", hint="Leave it out for the default name.")
+
+
+_AT_LEAST_ONE = (
+    "snapshot.num-retained.min",
+    "changelog.num-retained.min",
+    "snapshot.expire.limit",
+    "num-sorted-run.compaction-trigger",
+    "num-levels",
+    "dynamic-bucket.target-row-num",
+    "target-file-row-num",
+    "read.batch-size",
+)
+
+
+def _check_together(options: CoreOptions) -> None:
+    pairs = (("snapshot.num-retained.min", "snapshot.num-retained.max"),)
+    for low, high in pairs:
+        if options.number(low) > options.number(high):
+            raise OptionError(
+                f"The option '{low}' = {options.get(low)} is larger than '{high}' = {options.get(high)}.",
+                hint="Lower the one or raise the other.",
+            )
