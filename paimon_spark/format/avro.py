@@ -225,7 +225,7 @@ def _record_of(schema: Any) -> dict[str, Any]:
 def _without_times(data: bytes) -> io.BytesIO:
     """Return the container with a header whose schema has no logical type for dates and times."""
     source = io.BytesIO(data)
-    header = fastavro.schemaless_reader(source, _HEADER, None)
+    header = cast("dict[str, Any]", fastavro.schemaless_reader(source, _HEADER, None))
     header["meta"]["avro.schema"] = json.dumps(_hide(json.loads(header["meta"]["avro.schema"]))).encode()
     out = io.BytesIO()
     fastavro.schemaless_writer(out, _HEADER, header)

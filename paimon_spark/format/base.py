@@ -1,7 +1,7 @@
 """What a file format offers: readers with row groups, writers with statistics.
 
-Whatever a file holds, a reader delivers exactly the Arrow types of `arrow_types.to_arrow_type`. A wanted column that the
-file lacks comes as nulls: files of thin tables, and files without their partition columns, are normal.
+Whatever a file holds, a reader delivers exactly the Arrow types of `arrow_types.to_arrow_type`. A wanted column that
+the file lacks comes as nulls: files of thin tables, and files without their partition columns, are normal.
 """
 
 from __future__ import annotations

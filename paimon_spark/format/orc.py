@@ -1,12 +1,13 @@
 """ORC data files (storage spec, section 12.2).
 
-CHAR columns of Java files are padded: the padding is cut. TIME is an int. A zoned timestamp is taken as the instant that
-the file stores, which is what writers in UTC mean.
+CHAR columns of Java files are padded: the padding is cut. TIME is an int. A zoned timestamp is taken as the instant
+that the file stores, which is what writers in UTC mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -20,6 +21,7 @@ from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileReader, FileWriter,
 from paimon_spark.format.column_stats import StatsCollector
 from paimon_spark.format.conform import conform_batch, empty_columns
 from paimon_spark.format.failures import data_file_errors
+from paimon_spark.format.orc_timestamps import is_timestamp, read_timestamps
 from paimon_spark.format.write_options import memory
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.stats import StatsMode
@@ -28,6 +30,7 @@ from paimon_spark.spec.types import DataField
 STRIPE_BYTES = 64 << 20
 _RATIO = 0.35
 _HEADER_BYTES = 3
+_OUT_OF_RANGE = "out of range for nanosecond"
 _CODECS = {"none": "UNCOMPRESSED", "null": "UNCOMPRESSED", "gzip": "ZLIB", "deflate": "ZLIB", "zstandard": "ZSTD"}
 
 
@@ -149,7 +152,24 @@ class OrcReader:
         with self._errors():
             if not names:
                 return conform_batch(empty_columns(self.row_group_rows[index]), fields)
-            return conform_batch(self._file.read_stripe(index, columns=names), fields, trim=True)
+            try:
+                return conform_batch(self._file.read_stripe(index, columns=names), fields, trim=True)
+            except pa.ArrowInvalid as e:
+                if _OUT_OF_RANGE not in str(e):
+                    raise
+            return self._wide_stripe(index, fields)
+
+    def _wide_stripe(self, index: int, fields: Sequence[DataField]) -> pa.RecordBatch:
+        """Return a stripe with timestamps that do not fit nanoseconds: these columns are decoded apart."""
+        times = [f for f in fields if is_timestamp(f) and f.name in self._columns]
+        others = [f for f in fields if f not in times]
+        names = [f.name for f in others if f.name in self._columns]
+        rows = self.row_group_rows[index]
+        rest = self._file.read_stripe(index, columns=names) if names else empty_columns(rows)
+        decoded = dict(zip((f.name for f in times), read_timestamps(self._source, index, times), strict=True))
+        plain = conform_batch(rest, others, trim=True)
+        arrays = [decoded[f.name] if f.name in decoded else plain.column(f.name) for f in fields]
+        return pa.RecordBatch.from_arrays(arrays, schema=to_arrow_schema(fields))
 
     def _errors(self) -> Any:
         return data_file_errors(self._path, self._file_size, self._actual_size)
@@ -172,8 +192,8 @@ class OrcWriter:
         self._schema = to_arrow_schema(fields)
         self._physical = pa.schema([_physical_field(f) for f in self._schema])
         self._stats = stats
-        self._sink = file_io.open_output(path)
-        self._writer = orc.ORCWriter(self._sink, compression=codec, stripe_size=stripe_bytes)
+        self._sink = _Sink(file_io.open_output(path))
+        self._writer = orc.ORCWriter(pa.PythonFile(self._sink, mode="w"), compression=codec, stripe_size=stripe_bytes)
         self._rows = 0
         self._raw_bytes = 0
         self._flushed = 0
@@ -187,7 +207,7 @@ class OrcWriter:
     @property
     def bytes_written(self) -> int:
         """Return the bytes of finished stripes plus an estimate for the open one."""
-        done = int(self._sink.tell())
+        done = self._sink.tell()
         if done > max(self._flushed, _HEADER_BYTES):
             self._flushed, self._raw_at_flush = done, self._raw_bytes
         ratio = done / self._raw_at_flush if self._raw_at_flush else _RATIO
@@ -202,20 +222,63 @@ class OrcWriter:
         self._rows += table.num_rows
         self._raw_bytes += table.nbytes
         self._writer.write(_without_offsets(table.cast(self._physical)))
+        self._sink.check()
 
     def close(self) -> WrittenFile:
         """Finish the file."""
         if not self._rows:
             self._writer.write(self._physical.empty_table())
         self._writer.close()
-        size = int(self._sink.tell())
-        self._sink.close()
+        size = self._sink.tell()
+        self._sink.finish()
         return WrittenFile(size, self._rows, self._stats.result())
 
     def abort(self) -> None:
         """Give up: close and delete the file."""
-        self._sink.close()
+        with suppress(pa.ArrowException, OSError):
+            self._writer.close()
+        with suppress(pa.ArrowException, OSError):
+            self._sink.finish()
         self._file_io.delete(self._path)
+
+
+class _Sink:
+    """Takes what the ORC library writes and never fails in its face: it answers an error of a stream by aborting.
+
+    The first error is kept and raised by `check` and `finish`.
+    """
+
+    def __init__(self, out: pa.NativeFile) -> None:
+        self._out = out
+        self._size = 0
+        self._error: Exception | None = None
+        self.closed = False
+
+    def write(self, data: bytes) -> int:
+        if self._error is None:
+            try:
+                self._out.write(data)
+            except (pa.ArrowException, OSError, ValueError) as e:
+                self._error = e
+        self._size += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._size
+
+    def flush(self) -> None:
+        """Do nothing: the file is flushed when it is finished."""
+
+    def close(self) -> None:
+        self.closed = True
+
+    def check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def finish(self) -> None:
+        self._out.close()
+        self.check()
 
 
 def _without_offsets(table: pa.Table) -> pa.Table:

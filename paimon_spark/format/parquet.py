@@ -280,7 +280,7 @@ class ParquetWriter:
 
     def _open(self, first: pa.Table) -> pq.ParquetWriter:
         s = self._settings
-        delta = {c: "DELTA_BINARY_PACKED" for c in s.delta_columns}
+        delta = dict.fromkeys(s.delta_columns, "DELTA_BINARY_PACKED")
         return pq.ParquetWriter(
             self._sink,
             self._schema,

@@ -1,0 +1,65 @@
+"""What only Avro data files do."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io as bytes_io
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.format.arrow_types import to_arrow_schema
+from paimon_spark.format.avro_values import avro_schema
+from paimon_spark.format.registry import for_name, read_batches
+from paimon_spark.fs.memory import InMemoryFileIO
+from paimon_spark.spec.types import DataField, MapType, parse_atomic
+
+PATH = "/t/data-1.avro"
+
+
+def test_records_inside_a_union_with_null() -> None:
+    fields = [DataField(0, "a", parse_atomic("INT")), DataField(1, "t", parse_atomic("TIMESTAMP(3)"))]
+    out = bytes_io.BytesIO()
+    schema: Any = ["null", avro_schema(fields)]
+    fastavro.writer(out, fastavro.parse_schema(schema), [{"a": 1, "t": 253402300799999}, {"a": None, "t": None}])
+    store = InMemoryFileIO()
+    store.write(PATH, out.getvalue())
+    (batch,) = read_batches(store, PATH, fields)
+    assert batch.to_pylist() == [
+        {"a": 1, "t": dt.datetime(9999, 12, 31, 23, 59, 59, 999000)},
+        {"a": None, "t": None},
+    ]
+
+
+def test_schema_as_java_writes_it() -> None:
+    fields = [
+        DataField(0, "k", parse_atomic("BIGINT NOT NULL")),
+        DataField(1, "z", parse_atomic("TIMESTAMP(6) WITH LOCAL TIME ZONE")),
+        DataField(2, "m", MapType(parse_atomic("INT"), parse_atomic("STRING"))),
+    ]
+    k, z, m = avro_schema(fields)["fields"]
+    assert k == {"name": "k", "type": "long"}
+    assert z["type"] == ["null", {"type": "long", "logicalType": "local-timestamp-micros"}]
+    assert m["type"][1]["logicalType"] == "map"
+    assert m["type"][1]["items"]["name"] == "record_m"
+    assert m["type"][1]["items"]["fields"][0] == {"name": "key", "type": "int"}
+
+
+def test_what_avro_cannot_hold_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match=r"TIMESTAMP\(9\)"):
+        for_name("avro").open_writer(InMemoryFileIO(), PATH, [DataField(0, "t", parse_atomic("TIMESTAMP(9)"))])
+    with pytest.raises(UnsupportedError, match="snappy"):
+        for_name("avro").open_writer(InMemoryFileIO(), PATH, [], compression="snappy")
+
+
+def test_an_empty_union_map_is_no_row() -> None:
+    fields = [DataField(0, "m", MapType(parse_atomic("STRING"), parse_atomic("INT")))]
+    store = InMemoryFileIO()
+    writer = for_name("avro").open_writer(store, PATH, fields, compression="none")
+    writer.write(pa.table({"m": [[("a", 1)], [], None]}, schema=to_arrow_schema(fields)))
+    writer.close()
+    (batch,) = read_batches(store, PATH, fields)
+    assert batch.column(0).to_pylist() == [[("a", 1)], [], None]

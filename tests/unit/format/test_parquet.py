@@ -1,0 +1,166 @@
+"""What only Parquet files do."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io as bytes_io
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from paimon_spark.format import parquet
+from paimon_spark.format.arrow_types import to_arrow_schema
+from paimon_spark.format.registry import open_reader, read_batches
+from paimon_spark.fs.memory import InMemoryFileIO
+from paimon_spark.spec.types import ArrayType, DataField, parse_atomic
+
+PATH = "/t/data-1.parquet"
+
+
+def fields_of(**types: str) -> list[DataField]:
+    return [DataField(i, n, parse_atomic(t)) for i, (n, t) in enumerate(types.items())]
+
+
+def write(store: InMemoryFileIO, fields: list[DataField], data: pa.Table, **more: Any) -> pq.ParquetFile:
+    writer = parquet.ParquetFormat().open_writer(store, PATH, fields, **more)
+    writer.write(data.cast(to_arrow_schema(fields)))
+    writer.close()
+    return pq.ParquetFile(pa.BufferReader(store.read(PATH)))
+
+
+def encodings(file: pq.ParquetFile) -> dict[str, tuple[str, ...]]:
+    group = file.metadata.row_group(0)
+    return {group.column(i).path_in_schema: group.column(i).encodings for i in range(group.num_columns)}
+
+
+ROWS = 20_000
+MIXED = fields_of(_KEY_id="BIGINT NOT NULL", _SEQUENCE_NUMBER="BIGINT NOT NULL", few="STRING", many="STRING")
+DATA = pa.table(
+    {
+        "_KEY_id": range(ROWS),
+        "_SEQUENCE_NUMBER": range(ROWS),
+        "few": [f"city {i % 7}" for i in range(ROWS)],
+        "many": [f"row {i}" for i in range(ROWS)],
+    }
+)
+
+
+def test_what_java_expects_of_the_file() -> None:
+    fields = fields_of(
+        d9="DECIMAL(9, 2)", d18="DECIMAL(18, 2)", d20="DECIMAL(20, 2)", t0="TIMESTAMP(0)", b="BINARY(4)", tm="TIME(0)"
+    )
+    fields.append(DataField(7, "ar", ArrayType(parse_atomic("INT"))))
+    file = write(InMemoryFileIO(), fields, to_arrow_schema(fields).empty_table())
+    columns = {file.schema.column(i).path: file.schema.column(i) for i in range(len(file.schema))}
+    assert [columns[c].physical_type for c in ("d9", "d18", "d20", "b")] == [
+        "INT32",
+        "INT64",
+        "FIXED_LEN_BYTE_ARRAY",
+        "BYTE_ARRAY",
+    ]
+    assert columns["d20"].length == 9
+    assert "milliseconds" in str(columns["t0"].logical_type)
+    assert "isAdjustedToUTC=true, timeUnit=milliseconds" in str(columns["tm"].logical_type)
+    assert "ar.list.element" in columns
+    text = str(file.schema)
+    assert "field_id=7 ar" in text
+    assert f"field_id={536870911 + 7 * 1024 + 1} element" in text
+
+
+def test_encodings_are_those_that_old_readers_know() -> None:
+    file = write(InMemoryFileIO(), MIXED, DATA)
+    found = encodings(file)
+    assert "RLE_DICTIONARY" in found["few"]
+    assert all("RLE_DICTIONARY" not in found[c] for c in ("many", "_KEY_id", "_SEQUENCE_NUMBER"))
+    assert not any("DELTA" in e for names in found.values() for e in names)
+    assert file.metadata.row_group(0).column(0).compression == "ZSTD"
+
+
+def test_options_of_the_writer() -> None:
+    delta = encodings(write(InMemoryFileIO(), MIXED, DATA, options={"parquet.delta-encoding": "true"}))
+    assert "DELTA_BINARY_PACKED" in delta["_KEY_id"]
+    assert "DELTA_BINARY_PACKED" in delta["_SEQUENCE_NUMBER"]
+    plain = encodings(write(InMemoryFileIO(), MIXED, DATA, options={"parquet.enable.dictionary": "false"}))
+    assert "RLE_DICTIONARY" not in plain["few"]
+    file = write(InMemoryFileIO(), MIXED, DATA, compression="none")
+    assert file.metadata.row_group(0).column(0).compression == "UNCOMPRESSED"
+
+
+def test_row_groups_are_bounded_and_skipped_by_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "GROUP_ROWS", 5000)
+    store = InMemoryFileIO()
+    write(store, MIXED, DATA)
+    with open_reader(store, PATH, MIXED[:1]) as reader:
+        assert reader.row_group_rows == (5000,) * 4
+        assert reader.select_row_groups(pc.field("_KEY_id") == 7000) == [1]
+        assert reader.select_row_groups(pc.field("no such column") == 1) == [0, 1, 2, 3]
+        assert reader.select_row_groups(None) == [0, 1, 2, 3]
+        assert sum(b.num_rows for b in reader.batches(1000, [1, 3])) == 10_000
+    assert sum(b.num_rows for b in read_batches(store, PATH, MIXED[:1], pc.field("_KEY_id") < 100)) == 5000
+
+
+def test_nanoseconds_are_int96_and_survive() -> None:
+    fields = fields_of(t9="TIMESTAMP(9)", t3="TIMESTAMP(3)")
+    store = InMemoryFileIO()
+    rows = pa.table(
+        {"t9": pa.array([1, -1, None], pa.timestamp("ns")), "t3": pa.array([5, -5, None], pa.timestamp("ms"))}
+    )
+    file = write(store, fields, rows)
+    assert {file.schema.column(i).physical_type for i in range(2)} == {"INT96"}
+    (batch,) = read_batches(store, PATH, fields)
+    assert batch.column(0).cast(pa.int64()).to_pylist() == [1, -1, None]
+    assert batch.column(1).cast(pa.int64()).to_pylist() == [5, -5, None]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "stored"),
+    [
+        ("TIMESTAMP(3)", pa.array([1_000_000, -1000], pa.timestamp("us"))),
+        ("TIMESTAMP(6)", pa.array([253402300799, -62135596800], pa.timestamp("s"))),
+        ("TIMESTAMP(6) WITH LOCAL TIME ZONE", pa.array([5], pa.timestamp("us"))),
+        ("TIMESTAMP(6)", pa.array([5], pa.timestamp("us", "UTC"))),
+        ("TIME(3)", pa.array([86_399_999], pa.int32())),
+        ("STRING", pa.array(["a", None]).dictionary_encode()),
+        ("STRING", pa.array(["a", None], pa.large_string())),
+        ("BYTES", pa.array([b"abc"], pa.binary(3))),
+        ("DECIMAL(9, 2)", pa.array([Decimal("1.25")], pa.decimal128(9, 2))),
+    ],
+)
+def test_other_physical_types_are_brought_to_the_wanted_one(wanted: str, stored: pa.Array) -> None:
+    store = InMemoryFileIO()
+    out = bytes_io.BytesIO()
+    pq.write_table(pa.table({"x": stored}), out)
+    store.write(PATH, out.getvalue())
+    fields = fields_of(x=wanted)
+    (batch,) = read_batches(store, PATH, fields)
+    assert batch.schema == to_arrow_schema(fields)
+    assert batch.column(0).null_count == stored.null_count
+
+
+def test_int96_of_low_precision_reaches_far_years() -> None:
+    store = InMemoryFileIO()
+    out = bytes_io.BytesIO()
+    far = dt.datetime(9999, 12, 31, 23, 59, 59)
+    pq.write_table(pa.table({"x": pa.array([far], pa.timestamp("us"))}), out, use_deprecated_int96_timestamps=True)
+    store.write(PATH, out.getvalue())
+    (batch,) = read_batches(store, PATH, fields_of(x="TIMESTAMP(6)"))
+    assert batch.column(0).to_pylist() == [far]
+
+
+def test_dictionaries_are_judged_by_a_sample() -> None:
+    table = pa.table(
+        {
+            "unique": np.arange(100_000),
+            "late": np.concatenate([np.zeros(25_000, np.int64), np.arange(75_000)]),
+            "few": np.arange(100_000) % 10,
+            "nulls": pa.nulls(100_000, pa.string()),
+            "flag": pa.array(np.arange(100_000) % 2 == 0),
+            "nest": pa.array([{"a": [1]}] * 100_000),
+        }
+    )
+    assert parquet.dictionary_columns(table) == ["few", "nulls", "nest.a.list.element"]
