@@ -181,8 +181,7 @@ class FileStoreCommit:
             kept = {f.file_name for f in (*m.compact_before, *m.deleted_files)}
             brought = (*m.new_files, *m.new_changelog, *m.compact_after, *m.compact_changelog)
             for f in (f for f in brought if f.file_name not in kept):
-                file_io.delete(paths.data_file(m.partition, m.bucket, f))
-                for path in paths.extra_files(m.partition, m.bucket, f):
+                for path in paths.file_paths(m.partition, m.bucket, f):
                     file_io.delete(path)
             for index in m.new_index_files:
                 file_io.delete(paths.index_file(m.partition, m.bucket, index))

@@ -27,7 +27,6 @@ from paimon_spark.spec.manifest import (
     ManifestFileMeta,
     SimpleStats,
 )
-from paimon_spark.spec.paths import NameSource, index_manifest_names, manifest_list_names, manifest_names
 from paimon_spark.spec.rows import decode_row, encode_row, row_arity
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.types import DataType
@@ -86,9 +85,6 @@ class ManifestStore:
     table: Table
     written: list[str] = field(default_factory=list)
     """Paths of the files written through this store, for cleaning up after a certain failure."""
-    _names: NameSource = field(default_factory=manifest_names, repr=False)
-    _list_names: NameSource = field(default_factory=manifest_list_names, repr=False)
-    _index_names: NameSource = field(default_factory=index_manifest_names, repr=False)
 
     def read_list(self, name: str, size: int | None = None) -> tuple[ManifestFileMeta, ...]:
         """Return the records of a manifest list."""
@@ -146,14 +142,14 @@ class ManifestStore:
     def write_list(self, metas: Iterable[ManifestFileMeta]) -> tuple[str, int]:
         """Write a manifest list; return its name and size."""
         records = tuple(metas)
-        name, data = self._list_names(), write_manifest_list(records)
+        name, data = self.table.paths.new_manifest_list_name(), write_manifest_list(records)
         _LISTS.put(self._put(name, data), records)
         return name, len(data)
 
     def write_index(self, entries: Iterable[IndexManifestEntry]) -> str:
         """Write an index manifest; return its name."""
         records = tuple(entries)
-        name = self._index_names()
+        name = self.table.paths.new_index_manifest_name()
         _INDEXES.put(self._put(name, write_index_manifest(records)), records)
         return name
 
@@ -164,7 +160,7 @@ class ManifestStore:
         self.written.clear()
 
     def _write_one(self, entries: tuple[ManifestEntry, ...], data: bytes, schema_id: int) -> ManifestFileMeta:
-        name = self._names()
+        name = self.table.paths.new_manifest_name()
         _ENTRIES.put(self._put(name, data), entries)
         buckets, levels = [e.bucket for e in entries], [e.file.level for e in entries]
         rows = [(e.file.first_row_id, e.file.row_count) for e in entries]

@@ -20,7 +20,6 @@ from paimon_spark.spec.manifest import (
 )
 from paimon_spark.spec.predicate import (
     AlwaysTrue,
-    ColumnStats,
     Predicate,
     and_,
     evaluate,
@@ -31,7 +30,7 @@ from paimon_spark.spec.predicate import (
 from paimon_spark.spec.rows import bucket_of, decode_row, encode_row, murmur, row_arity, row_body
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.spec.stats import key_stats_view, stats_view
+from paimon_spark.spec.stats import ColumnStats, key_stats_view, stats_view
 
 ManifestTest = Callable[[ManifestFileMeta], bool]
 EntryTest = Callable[[ManifestEntry], bool]

@@ -68,7 +68,7 @@ class Table:
     @property
     def paths(self) -> TablePaths:
         """Return where the table's files are."""
-        return TablePaths.of(self.path, self.schema, self.options.values, self.branch)
+        return TablePaths(self.path, self.options, self.schema.partition_fields, self.branch)
 
     @property
     def snapshots(self) -> SnapshotStore:
