@@ -43,8 +43,12 @@ class Option:
 def known_options() -> dict[str, Option]:
     """Return all options by name, in the order of the catalogue."""
     raw = json.loads(files("paimon_spark.spec").joinpath("options.json").read_text(encoding="utf-8"))
-    sequences = ("values", "aliases")
-    return {entry["name"]: Option(**{k: tuple(v) if k in sequences else v for k, v in entry.items()}) for entry in raw}
+    return {entry["name"]: _option(entry) for entry in raw}
+
+
+def _option(entry: dict[str, Any]) -> Option:
+    lists: dict[str, Any] = {k: tuple(entry[k]) for k in ("values", "aliases") if k in entry}
+    return Option(**(entry | lists))
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,129 @@
+"""Tag and consumer files, and the names of branches (storage spec, section 15)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from paimon_spark.errors import ArgumentError, CorruptTableError, OptionError
+from paimon_spark.spec.identifier import check_name
+from paimon_spark.spec.paths import MAIN_BRANCH
+from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
+from paimon_spark.spec.units import parse_duration_ms
+
+_DATE_PARTS = 3
+_NANOS = 6
+_MAX_PARTS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A named snapshot; with a retention it also knows when it was made, in local wall-clock time."""
+
+    snapshot: Snapshot
+    create_time: datetime | None = None
+    time_retained: timedelta | None = None
+
+    @property
+    def time_retained_text(self) -> str | None:
+        """Return the retention as ISO text, such as ``PT24H``."""
+        return None if self.time_retained is None else duration_text(self.time_retained)
+
+    def to_json(self) -> str:
+        """Return the file's text."""
+        out = json.loads(self.snapshot.to_json())
+        if self.create_time is not None:
+            t = self.create_time
+            out["tagCreateTime"] = [t.year, t.month, t.day, t.hour, t.minute, t.second, t.microsecond * 1000]
+        if self.time_retained is not None:
+            out["tagTimeRetained"] = self.time_retained.total_seconds()
+        return json.dumps(out, indent=2)
+
+
+def parse_tag(text: str | bytes, where: str) -> Tag:
+    """Parse a tag file.
+
+    Raises:
+        CorruptTableError: it is no snapshot, or its time or retention cannot be read.
+    """
+    snapshot, raw = parse_snapshot(text, where)
+    try:
+        return Tag(snapshot, _create_time(raw), _retained(raw))
+    except (ValueError, TypeError, OverflowError, OptionError) as e:
+        raise CorruptTableError(
+            f"The tag file {where} is malformed: {e}.", hint="Delete the tag and create it again."
+        ) from e
+
+
+def _create_time(raw: Mapping[str, Any]) -> datetime | None:
+    value = raw.get("tagCreateTime")
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return datetime.fromisoformat(value).replace(tzinfo=None)
+    parts = [int(part) for part in value]
+    if not _DATE_PARTS <= len(parts) <= _MAX_PARTS:
+        raise ValueError(f"tagCreateTime is {value!r}")
+    if len(parts) == _MAX_PARTS:
+        parts[_NANOS] //= 1000
+    return datetime(*parts)  # type: ignore[arg-type]  # the list never reaches the time zone
+
+
+def _retained(raw: Mapping[str, Any]) -> timedelta | None:
+    value = raw.get("tagTimeRetained")
+    if value is None:
+        return None
+    return timedelta(milliseconds=parse_duration_ms(value)) if isinstance(value, str) else timedelta(seconds=value)
+
+
+def duration_text(span: timedelta) -> str:
+    """Return a duration as Java prints it: hours, minutes and seconds, such as ``PT1H30M`` or ``PT0.5S``."""
+    total = span // timedelta(microseconds=1)
+    sign = "-" if total < 0 else ""
+    seconds, micros = divmod(abs(total), 1_000_000)
+    hours, minutes, rest = seconds // 3600, seconds // 60 % 60, seconds % 60
+    text = f"{sign}{hours}H" * bool(hours) + f"{sign}{minutes}M" * bool(minutes)
+    fraction = f".{micros:06}".rstrip("0") if micros else ""
+    if rest or fraction or not text:
+        text += f"{sign}{rest}{fraction}S"
+    return f"PT{text}"
+
+
+def parse_consumer(text: str | bytes, where: str) -> int:
+    """Return the next snapshot that a consumer will read.
+
+    Raises:
+        CorruptTableError: the file does not say.
+    """
+    try:
+        value = json.loads(text)["nextSnapshot"]
+    except (ValueError, KeyError, TypeError):
+        value = None
+    if type(value) is not int:
+        raise CorruptTableError(
+            f"The consumer file {where} is malformed: it has no whole number 'nextSnapshot'.",
+            hint="Reset or delete the consumer.",
+        )
+    return value
+
+
+def consumer_json(next_snapshot: int) -> str:
+    """Return the text of a consumer file."""
+    return json.dumps({"nextSnapshot": next_snapshot}, indent=2)
+
+
+def check_branch_name(name: str) -> str:
+    """Return a name for a new branch without the blanks around it.
+
+    Raises:
+        ArgumentError: no branch can be called that.
+    """
+    text = name.strip()
+    check_name(text, "branch")
+    if text == MAIN_BRANCH or text.isdigit():
+        why = "it is the name of the main branch" if text == MAIN_BRANCH else "digits alone mean a snapshot"
+        raise ArgumentError(f"'{text}' cannot be the name of a branch: {why}.", hint="Choose another name.")
+    return text
