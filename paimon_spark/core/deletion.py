@@ -1,0 +1,174 @@
+"""The one door through which files of a table are deleted.
+
+What an operation wants to delete comes in as proposals; `SafeDeleter` reads everything that still protects files,
+turns the proposals into a plan (delete, or keep and by whom), and looks again right before it deletes. A file that is
+already gone is no error, so a run that died half-way can simply be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from paimon_spark.core.manifests import ManifestStore
+from paimon_spark.core.reachability import Reachability
+from paimon_spark.core.refs import Holder, HolderKey, holders
+from paimon_spark.core.table import Table
+
+DELETE = "delete"
+KEEP = "keep"
+WRITE = "write"
+WARN = "warn"
+_THREADS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing that an operation does to one file: `action` is delete, keep, write or warn."""
+
+    action: str
+    path: str
+    bytes: int
+    reason: str
+    kept_by: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the bare file name."""
+        return self.path.rsplit("/", 1)[-1]
+
+
+@dataclass(slots=True)
+class Proposals:
+    """Files that somebody wants to delete; one path counts once. A size may be unknown (None)."""
+
+    data: dict[str, tuple[int | None, str]] = field(default_factory=dict)
+    metadata: dict[str, tuple[int | None, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionPlan:
+    """What goes and what stays.
+
+    `references` are the snapshot, tag and changelog files themselves; they go last and are not looked up among what
+    protects files. `doomed` are the holders that these references stand for: they protect nothing any more. `future`
+    are holders that the operation itself will create.
+    """
+
+    data: tuple[Action, ...] = ()
+    metadata: tuple[Action, ...] = ()
+    references: tuple[Action, ...] = ()
+    kept: tuple[Action, ...] = ()
+    doomed: frozenset[HolderKey] = frozenset()
+    future: tuple[Holder, ...] = ()
+
+    @property
+    def deletions(self) -> list[Action]:
+        """Return everything that goes, in the order of deletion."""
+        return [*self.data, *self.metadata, *self.references]
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """How much was really deleted."""
+
+    files: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Deleted) -> Deleted:
+        return Deleted(self.files + other.files, self.bytes + other.bytes)
+
+
+class SafeDeleter:
+    """Deletes files of a table that nothing reaches any more."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._io = table.file_io
+
+    def plan(
+        self,
+        proposals: Proposals,
+        *,
+        doomed: Iterable[HolderKey] = (),
+        future: Iterable[Holder] = (),
+        references: Sequence[Action] = (),
+        look: bool = True,
+    ) -> DeletionPlan:
+        """Decide about every proposed file.
+
+        Args:
+            proposals: the files that the operation no longer needs.
+            doomed: holders that the operation removes.
+            future: holders that the operation creates.
+            references: the files of the doomed holders.
+            look: ask the store for each file, so that sizes are exact and absent files are left out.
+
+        Raises:
+            CorruptTableError: something that protects files cannot be read; nothing may be deleted.
+        """
+        doomed, future = frozenset(doomed), tuple(future)
+        data = self._actions(proposals.data, look=look)
+        metadata = self._actions(proposals.metadata, look=look)
+        data, metadata = self._judge(data, metadata, doomed, future)
+        return DeletionPlan(
+            data=tuple(a for a in data if a.action == DELETE),
+            metadata=tuple(a for a in metadata if a.action == DELETE),
+            references=tuple(self.measure(references) if look else references),
+            kept=tuple(a for a in (*data, *metadata) if a.action == KEEP),
+            doomed=doomed,
+            future=future,
+        )
+
+    def delete_files(self, plan: DeletionPlan) -> Deleted:
+        """Delete the data and metadata files of a plan, after looking again at what protects files now."""
+        data, metadata = self._judge(list(plan.data), list(plan.metadata), plan.doomed, plan.future)
+        return self.delete(data) + self.delete(metadata)
+
+    def delete_references(self, plan: DeletionPlan) -> Deleted:
+        """Delete the snapshot, tag or changelog files of a plan, one after the other in their order."""
+        return sum((self._delete_one(a) for a in plan.references), Deleted())
+
+    def delete(self, actions: Sequence[Action]) -> Deleted:
+        """Delete the files of those actions that say so."""
+        going = [a for a in actions if a.action == DELETE]
+        if len(going) <= 1:
+            return sum(map(self._delete_one, going), Deleted())
+        with ThreadPoolExecutor(min(_THREADS, len(going))) as pool:
+            return sum(pool.map(self._delete_one, going), Deleted())
+
+    def _delete_one(self, action: Action) -> Deleted:
+        return Deleted(1, action.bytes) if self._io.delete(action.path) else Deleted()
+
+    def _actions(self, proposed: dict[str, tuple[int | None, str]], *, look: bool) -> list[Action]:
+        items = [Action(DELETE, path, size or 0, reason) for path, (size, reason) in proposed.items()]
+        return self.measure(items) if look else items
+
+    def measure(self, actions: Sequence[Action]) -> list[Action]:
+        """Return the actions whose files exist, with their exact sizes."""
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return [a for a in pool.map(self._measured, actions) if a is not None]
+
+    def _measured(self, action: Action) -> Action | None:
+        try:
+            return replace(action, bytes=self._io.status(action.path).size)
+        except FileNotFoundError:
+            return None
+
+    def _judge(
+        self, data: list[Action], metadata: list[Action], doomed: frozenset[HolderKey], future: tuple[Holder, ...]
+    ) -> tuple[list[Action], list[Action]]:
+        if not data and not metadata:
+            return data, metadata
+        remaining = [h for h in holders(self._table) if h.key not in doomed]
+        reach = Reachability(ManifestStore(self._table), [*remaining, *future])
+        held = reach.metadata_holders() if metadata else {}
+        metadata = [_judged(a, held) for a in metadata]
+        held = reach.data_holders({a.name for a in data})
+        return [_judged(a, held) for a in data], metadata
+
+
+def _judged(action: Action, held: dict[str, Holder]) -> Action:
+    holder = held.get(action.name)
+    return action if holder is None else replace(action, action=KEEP, kept_by=holder.label)

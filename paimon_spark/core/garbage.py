@@ -1,0 +1,97 @@
+"""Which files a removed snapshot or tag leaves behind: proposals only, nothing here looks at who else needs them.
+
+The metadata of what is being removed may be partly gone, because an earlier run died: then there is nothing to propose
+from it and its files are left to the orphan cleaner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from paimon_spark.core.deletion import Proposals
+from paimon_spark.core.manifests import ManifestStore
+from paimon_spark.core.scan import live_entries
+from paimon_spark.core.table import Table
+from paimon_spark.errors import CorruptTableError, ErrorKind
+from paimon_spark.spec.kinds import FileKind
+from paimon_spark.spec.manifest import ManifestEntry
+from paimon_spark.spec.snapshot import Snapshot
+
+_T = TypeVar("_T")
+
+
+class Garbage:
+    """Collects proposals from snapshots."""
+
+    def __init__(self, table: Table) -> None:
+        self.proposals = Proposals()
+        self._paths = table.paths
+        self._store = ManifestStore(table)
+
+    def add_removed(self, snapshot: Snapshot) -> None:
+        """Propose the data files that the commit of a snapshot took out of the table.
+
+        A file that the same commit adds again has only changed its level and stays.
+        """
+        entries = self._or_nothing(lambda: tuple(self._store.delta_entries(snapshot)))
+        added = {self._path(e) for e in entries if e.kind is FileKind.ADD}
+        reason = f"removed by snapshot {snapshot.id} ({snapshot.commit_kind})"
+        self._add_files((e for e in entries if e.kind is FileKind.DELETE and self._path(e) not in added), reason)
+
+    def add_changelog(self, snapshot: Snapshot, reason: str) -> None:
+        """Propose the changelog files of a snapshot's commit."""
+        entries = self._or_nothing(lambda: tuple(self._store.changelog_entries(snapshot)))
+        self._add_files((e for e in entries if e.kind is FileKind.ADD), reason)
+
+    def add_state(self, snapshot: Snapshot, reason: str) -> None:
+        """Propose all data files that are live in a snapshot."""
+        entries = self._or_nothing(lambda: tuple(live_entries(self._store, self._store.data_manifests(snapshot))))
+        self._add_files(entries, reason)
+
+    def add_metadata(self, snapshot: Snapshot, reason: str, *, with_changelog: bool) -> None:
+        """Propose the manifests, index files and statistics of a snapshot."""
+        lists = [
+            (snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+            (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+        ]
+        if with_changelog and snapshot.changelog_manifest_list is not None:
+            lists.append((snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size))
+        for name, size in lists:
+            self._add_list(name, size, reason)
+        self._add_index(snapshot, reason)
+        if snapshot.statistics is not None:
+            self._propose(self._paths.statistics(snapshot.statistics), None, reason)
+
+    def _add_list(self, name: str, size: int | None, reason: str) -> None:
+        for meta in self._or_nothing(lambda: self._store.read_list(name)):
+            self._propose(self._paths.manifest(meta.file_name), meta.file_size, reason)
+        self._propose(self._paths.manifest(name), size, reason)
+
+    def _add_index(self, snapshot: Snapshot, reason: str) -> None:
+        if snapshot.index_manifest is None:
+            return
+        for entry in self._or_nothing(lambda: self._store.read_index(snapshot.index_manifest)):
+            path = self._paths.index_file(entry.partition, entry.bucket, entry.file)
+            self._propose(path, entry.file.file_size, reason)
+        self._propose(self._paths.manifest(snapshot.index_manifest), None, reason)
+
+    def _add_files(self, entries: Iterable[ManifestEntry], reason: str) -> None:
+        for e in entries:
+            self.proposals.data.setdefault(self._path(e), (e.file.file_size, reason))
+            for extra in self._paths.extra_files(e.partition, e.bucket, e.file):
+                self.proposals.data.setdefault(extra, (None, reason))
+
+    def _propose(self, path: str, size: int | None, reason: str) -> None:
+        self.proposals.metadata.setdefault(path, (size, reason))
+
+    def _path(self, entry: ManifestEntry) -> str:
+        return self._paths.data_file(entry.partition, entry.bucket, entry.file)
+
+    def _or_nothing(self, read: Callable[[], tuple[_T, ...]]) -> tuple[_T, ...]:
+        try:
+            return read()
+        except CorruptTableError as e:
+            if e.kind is ErrorKind.FILE_MISSING:
+                return ()
+            raise

@@ -1,0 +1,135 @@
+"""What still needs a file: every snapshot, tag and long-lived changelog of the table and of all its branches.
+
+Names of data, index and metadata files are unique inside a table, so files are compared by bare name. Reading is
+strict: if the manifests of anything that protects files cannot be read, nothing may be deleted and the error goes up.
+
+Two things are tolerant, because Paimon itself removes these files earlier than what refers to them: changelog manifest
+lists, and the data manifest lists of a long-lived changelog. A tag does not hold changelog files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from paimon_spark.core.manifests import ManifestStore
+from paimon_spark.core.refs import Holder, HolderKind
+from paimon_spark.errors import CorruptTableError, ErrorKind
+from paimon_spark.spec.kinds import FileKind, FileSource
+from paimon_spark.spec.manifest import FileIdentity, ManifestEntry, ManifestFileMeta
+
+
+def file_names(entry: ManifestEntry) -> tuple[str, ...]:
+    """Return the names of all files that one entry stands for: the data file and its companions."""
+    return (entry.file.file_name, *(_bare(extra) for extra in entry.file.extra_files))
+
+
+class Reachability:
+    """Answers who holds some files. Every manifest is read once, whatever number of holders share it."""
+
+    def __init__(self, reader: ManifestStore, holders: Iterable[Holder]) -> None:
+        self._reader = reader
+        self._holders = tuple(holders)
+
+    def metadata_holders(self) -> dict[str, Holder]:
+        """Return who holds each manifest list, manifest, index manifest, index file and statistics file."""
+        held: dict[str, Holder] = {}
+        for holder in self._holders:
+            for name in self._metadata(holder):
+                held.setdefault(name, holder)
+        return held
+
+    def data_holders(self, wanted: Collection[str]) -> dict[str, Holder]:
+        """Return who holds which of the data and changelog files called `wanted`; absent means nobody."""
+        held: dict[str, Holder] = {}
+        if not wanted:
+            return held
+        view = _WantedView(self._reader, frozenset(wanted))
+        for holder in self._holders:
+            for name in self._data(holder, view):
+                held.setdefault(name, holder)
+        return held
+
+    def _metadata(self, holder: Holder) -> Iterator[str]:
+        snapshot, is_changelog = holder.snapshot, holder.kind is HolderKind.CHANGELOG
+        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
+            metas = self._list(name, tolerant=is_changelog)
+            if metas is not None:
+                yield name
+                yield from (m.file_name for m in metas)
+        if snapshot.changelog_manifest_list is not None and holder.kind is not HolderKind.TAG:
+            yield snapshot.changelog_manifest_list
+            metas = self._list(snapshot.changelog_manifest_list, tolerant=True)
+            yield from (m.file_name for m in metas or ())
+        if is_changelog:
+            return
+        if snapshot.index_manifest is not None:
+            yield snapshot.index_manifest
+            yield from (_bare(e.file.file_name) for e in self._reader.read_index(snapshot.index_manifest))
+        if snapshot.statistics is not None:
+            yield snapshot.statistics
+
+    def _data(self, holder: Holder, view: _WantedView) -> Iterator[str]:
+        snapshot = holder.snapshot
+        if holder.kind is not HolderKind.CHANGELOG:
+            lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+            yield from view.live(m for name in lists for m in self._list(name) or ())
+        if holder.kind is HolderKind.TAG:
+            return
+        if snapshot.changelog_manifest_list is not None:
+            yield from view.added(self._list(snapshot.changelog_manifest_list, tolerant=True) or ())
+        elif holder.kind is HolderKind.CHANGELOG:
+            delta = self._list(snapshot.delta_manifest_list, tolerant=True)
+            yield from view.added(delta or (), written_only=True)
+
+    def _list(self, name: str, *, tolerant: bool = False) -> tuple[ManifestFileMeta, ...] | None:
+        try:
+            return self._reader.read_list(name)
+        except CorruptTableError as e:
+            if tolerant and e.kind is ErrorKind.FILE_MISSING:
+                return None
+            raise
+
+
+class _WantedView:
+    """The part of each manifest that speaks about the wanted files."""
+
+    def __init__(self, reader: ManifestStore, wanted: frozenset[str]) -> None:
+        self._reader = reader
+        self._wanted = wanted
+        self._read: dict[str, list[ManifestEntry]] = {}
+
+    def live(self, metas: Iterable[ManifestFileMeta]) -> set[str]:
+        """Return the wanted names that are live after all manifests together."""
+        added: dict[FileIdentity, ManifestEntry] = {}
+        deleted: set[FileIdentity] = set()
+        for meta in metas:
+            for entry in self._entries(meta):
+                if entry.kind is FileKind.ADD:
+                    added[entry.identity] = entry
+                else:
+                    deleted.add(entry.identity)
+        return self._names(e for identity, e in added.items() if identity not in deleted)
+
+    def added(self, metas: Iterable[ManifestFileMeta], *, written_only: bool = False) -> set[str]:
+        """Return the wanted names that some manifest adds; `written_only` leaves out what a compaction made."""
+        return self._names(
+            e
+            for meta in metas
+            for e in self._entries(meta)
+            if e.kind is FileKind.ADD and not (written_only and e.file.file_source is FileSource.COMPACT)
+        )
+
+    def _entries(self, meta: ManifestFileMeta) -> list[ManifestEntry]:
+        found = self._read.get(meta.file_name)
+        if found is None:
+            entries = self._reader.read(meta)
+            found = [e for e in entries if not self._wanted.isdisjoint(file_names(e))]
+            self._read[meta.file_name] = found
+        return found
+
+    def _names(self, entries: Iterable[ManifestEntry]) -> set[str]:
+        return {n for e in entries for n in file_names(e) if n in self._wanted}
+
+
+def _bare(name: str) -> str:
+    return name.rsplit("/", 1)[-1]

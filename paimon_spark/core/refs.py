@@ -1,0 +1,265 @@
+"""Tags, branches, consumers and long-lived changelogs of a table, and everything together that holds its files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeVar
+
+from paimon_spark.core.snapshots import SnapshotStore
+from paimon_spark.core.table import Table
+from paimon_spark.errors import (
+    AlreadyExistsError,
+    ArgumentError,
+    CorruptTableError,
+    ErrorKind,
+    NotFoundError,
+    did_you_mean,
+)
+from paimon_spark.fs.base import FileIO, FileStatus
+from paimon_spark.spec.paths import MAIN_BRANCH, TablePaths
+from paimon_spark.spec.refs import Tag, parse_consumer, parse_tag
+from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
+
+_TAG = "tag-"
+_BRANCH = "branch-"
+_CONSUMER = "consumer-"
+_CHANGELOG = "changelog-"
+_LISTINGS = 5
+"""How often the holders are listed again when one of them vanishes while it is read."""
+_THREADS = 8
+_K = TypeVar("_K")
+_T = TypeVar("_T")
+
+HolderKey = tuple[str, str, str]
+"""(kind, branch, name)."""
+
+
+class HolderKind(StrEnum):
+    """What can hold files."""
+
+    SNAPSHOT = "snapshot"
+    TAG = "tag"
+    CHANGELOG = "changelog"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """One state of the table that somebody may still read."""
+
+    kind: HolderKind
+    branch: str
+    name: str
+    snapshot: Snapshot
+
+    @property
+    def key(self) -> HolderKey:
+        """Return what tells holders apart."""
+        return (str(self.kind), self.branch, self.name)
+
+    @property
+    def label(self) -> str:
+        """Return the holder in words: ``snapshot 4``, ``tag 'keep'``, ``snapshot 2 of branch 'dev'``."""
+        name = f"'{self.name}'" if self.kind is HolderKind.TAG else self.name
+        where = "" if self.branch == MAIN_BRANCH else f" of branch '{self.branch}'"
+        return f"{self.kind} {name}{where}"
+
+
+@dataclass(frozen=True, slots=True)
+class RefStore:
+    """The tags, consumers and long-lived changelogs of one branch. Nothing is cached."""
+
+    file_io: FileIO
+    paths: TablePaths
+
+    @classmethod
+    def of(cls, table: Table) -> RefStore:
+        """Return the references of the table's branch."""
+        return cls(table.file_io, table.paths)
+
+    # ---- tags
+
+    def tag_names(self) -> list[str]:
+        """Return the names of all tags, sorted."""
+        return _names(self.file_io.list(self.paths.tag_dir), _TAG)
+
+    def find_tag(self, name: str) -> Tag | None:
+        """Return a tag, or None if there is no such file."""
+        path = self.paths.tag(name)
+        data = _read(self.file_io, path)
+        return None if data is None else parse_tag(data, path)
+
+    def get_tag(self, name: str) -> Tag:
+        """Return a tag.
+
+        Raises:
+            NotFoundError: there is none of that name.
+        """
+        tag = self.find_tag(name)
+        if tag is None:
+            raise self.no_such_tag(name)
+        return tag
+
+    def tags(self) -> dict[str, Tag]:
+        """Return all tags by name, in the order of names; one that vanishes while they are read is left out."""
+        found = _parallel(self.find_tag, names := self.tag_names())
+        return {name: tag for name, tag in zip(names, found, strict=True) if tag is not None}
+
+    def create_tag(self, name: str, tag: Tag) -> None:
+        """Write a new tag.
+
+        Raises:
+            AlreadyExistsError: the name is taken.
+        """
+        if not self.file_io.create_exclusive(self.paths.tag(name), tag.to_json().encode()):
+            raise self.tag_exists(name)
+
+    def replace_tag(self, name: str, tag: Tag) -> None:
+        """Overwrite a tag."""
+        self.file_io.write(self.paths.tag(name), tag.to_json().encode())
+
+    def no_such_tag(self, name: str) -> NotFoundError:
+        """Return the error for a tag that does not exist."""
+        known = self.tag_names()
+        listed = f"the tags are {', '.join(known)}" if known else "the table has no tags"
+        return NotFoundError(
+            f"Tag '{name}' does not exist; {listed}.", hint=did_you_mean(name, known), kind=ErrorKind.TAG_NOT_FOUND
+        )
+
+    def tag_exists(self, name: str) -> AlreadyExistsError:
+        """Return the error for a tag that exists already."""
+        return AlreadyExistsError(
+            f"Tag '{name}' already exists.",
+            hint="Pick another name, delete the tag first, or replace it.",
+            kind=ErrorKind.TAG_EXISTS,
+        )
+
+    # ---- long-lived changelogs
+
+    def changelog_ids(self) -> list[int]:
+        """Return the ids of all long-lived changelogs in order."""
+        ends = _names(self.file_io.list(self.paths.changelog_dir), _CHANGELOG)
+        return sorted(int(e) for e in ends if e.isascii() and e.isdigit())
+
+    def find_changelog(self, snapshot_id: int) -> Snapshot | None:
+        """Return a long-lived changelog, or None if there is no such file."""
+        path = self.paths.changelog(snapshot_id)
+        data = _read(self.file_io, path)
+        return None if data is None else parse_snapshot(data, path)[0]
+
+    # ---- consumers
+
+    def consumers(self) -> dict[str, int]:
+        """Return the next snapshot of every consumer, by name.
+
+        Raises:
+            CorruptTableError: a consumer file cannot be understood; its progress must not be ignored.
+        """
+        found: dict[str, int] = {}
+        for name in _names(self.file_io.list(self.paths.consumer_dir), _CONSUMER):
+            path = self.paths.consumer(name)
+            data = _read(self.file_io, path)
+            if data is not None:
+                found[name] = parse_consumer(data, path)
+        return found
+
+    def consumer_files(self) -> list[FileStatus]:
+        """Return the files of all consumers."""
+        files = self.file_io.list(self.paths.consumer_dir)
+        return [s for s in files if not s.is_dir and s.name.startswith(_CONSUMER)]
+
+
+def check_tag_name(name: str) -> str:
+    """Return a name for a new tag without the blanks around it.
+
+    Raises:
+        ArgumentError: no tag can be called that.
+    """
+    text = name.strip()
+    if not text:
+        raise ArgumentError("A tag needs a name, but the name is blank.", hint="Give a name such as 'before_upgrade'.")
+    bad = next((c for c in text if c in "/\\," or ord(c) < ord(" ")), None)
+    if bad is not None:
+        raise ArgumentError(
+            f"'{text}' cannot be the name of a tag: it contains {bad!r}.",
+            hint="Slashes and commas are not allowed: tags are files, and lists of tags are separated by commas.",
+        )
+    return text
+
+
+def branches(table: Table) -> list[FileStatus]:
+    """Return the directories of all branches but main."""
+    found = table.file_io.list(table.paths.branches_dir)
+    return [s for s in found if s.is_dir and s.name.startswith(_BRANCH)]
+
+
+def branch_name(directory: FileStatus) -> str:
+    """Return the name of the branch that a directory of `branches` holds."""
+    return directory.name.removeprefix(_BRANCH)
+
+
+def holders(table: Table) -> list[Holder]:
+    """Return every snapshot, tag and long-lived changelog of the table and all its branches, tags first.
+
+    Raises:
+        CorruptTableError: one of them cannot be read.
+    """
+    for _ in range(_LISTINGS):
+        found = _holders_once(table)
+        if found is not None:
+            return sorted(found, key=_order)
+    raise CorruptTableError(
+        f"The snapshots and tags of table {table.name} keep changing while they are read.",
+        hint="Wait until other jobs that expire snapshots or delete tags are done, then try again.",
+    )
+
+
+def _holders_once(table: Table) -> list[Holder] | None:
+    """Return all holders, or None if one vanished after it was listed (it may have got another name)."""
+    found: list[Holder] = []
+    for branch in (MAIN_BRANCH, *map(branch_name, branches(table))):
+        part = _holders_of(replace(table, branch=branch))
+        if part is None:
+            return None
+        found += part
+    return found
+
+
+def _holders_of(table: Table) -> list[Holder] | None:
+    refs, store = RefStore.of(table), SnapshotStore(table.file_io, table.paths)
+    snapshot_ids, tag_names, changelog_ids = store.ids(), refs.tag_names(), refs.changelog_ids()
+    snapshots = _parallel(store.find, snapshot_ids)
+    tags = _parallel(refs.find_tag, tag_names)
+    changelogs = _parallel(refs.find_changelog, changelog_ids)
+    if None in snapshots or None in tags or None in changelogs:
+        return None
+    named: list[tuple[HolderKind, str, Snapshot | None]] = [
+        *((HolderKind.SNAPSHOT, str(i), s) for i, s in zip(snapshot_ids, snapshots, strict=True)),
+        *((HolderKind.TAG, n, t.snapshot if t else None) for n, t in zip(tag_names, tags, strict=True)),
+        *((HolderKind.CHANGELOG, str(i), s) for i, s in zip(changelog_ids, changelogs, strict=True)),
+    ]
+    return [Holder(kind, table.branch, name, s) for kind, name, s in named if s is not None]
+
+
+def _order(holder: Holder) -> tuple[bool, int, str]:
+    return (holder.kind is not HolderKind.TAG, holder.snapshot.id, holder.branch)
+
+
+def _parallel(read: Callable[[_K], _T], keys: list[_K]) -> list[_T]:
+    if len(keys) <= 1:
+        return [read(k) for k in keys]
+    with ThreadPoolExecutor(min(_THREADS, len(keys))) as pool:
+        return list(pool.map(read, keys))
+
+
+def _names(files: Iterable[FileStatus], prefix: str) -> list[str]:
+    return sorted(s.name.removeprefix(prefix) for s in files if not s.is_dir and s.name.startswith(prefix))
+
+
+def _read(file_io: FileIO, path: str) -> bytes | None:
+    try:
+        return file_io.read(path)
+    except FileNotFoundError:
+        return None

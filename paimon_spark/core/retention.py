@@ -1,0 +1,70 @@
+"""Which snapshots may go: the arithmetic of snapshot expiry, without any I/O (semantics E1, E2, E4).
+
+A snapshot stays until its *successor* is older than the retention time: a query that started just before the
+successor was committed still finds its files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from paimon_spark.errors import ArgumentError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionRule:
+    """How much history to keep. A successor committed at `older_than_millis` or later protects its predecessor."""
+
+    retain_max: int
+    retain_min: int
+    older_than_millis: int
+    max_deletes: int
+
+    def check(self) -> RetentionRule:
+        """Return the rule itself.
+
+        Raises:
+            ArgumentError: the numbers contradict each other.
+        """
+        if self.retain_min < 1:
+            raise ArgumentError(
+                f"retain_min is {self.retain_min}, but the newest snapshot always stays.",
+                hint="Give 1 or more.",
+            )
+        if self.retain_max < self.retain_min:
+            raise ArgumentError(
+                f"retain_max ({self.retain_max}) is less than retain_min ({self.retain_min}).",
+                hint="Give a smaller retain_min too, or set the table option 'snapshot.num-retained.min'.",
+            )
+        if self.max_deletes < 1:
+            raise ArgumentError(f"max_deletes is {self.max_deletes}.", hint="Give 1 or more.")
+        return self
+
+
+def choose_end(
+    rule: RetentionRule,
+    earliest: int,
+    latest: int,
+    *,
+    consumer_floor: int | None,
+    time_of: Callable[[int], int | None],
+) -> int:
+    """Return the exclusive end of the snapshots to expire; `earliest` or less means none.
+
+    Args:
+        rule: how much to keep.
+        earliest: id of the oldest snapshot.
+        latest: id of the newest snapshot.
+        consumer_floor: smallest snapshot id that a consumer still has to read.
+        time_of: commit time of a snapshot in epoch milliseconds, None if it is gone.
+    """
+    begin = max(latest - rule.retain_max + 1, earliest)
+    end = min(latest - rule.retain_min + 1, earliest + rule.max_deletes)
+    if consumer_floor is not None:
+        end = min(end, consumer_floor)
+    for snapshot_id in range(begin, end):
+        successor_time = time_of(snapshot_id + 1)
+        if successor_time is not None and successor_time >= rule.older_than_millis:
+            return snapshot_id
+    return end

@@ -1,0 +1,167 @@
+"""Expire snapshots: plan which ids go and which files go with them, then do exactly that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from paimon_spark.core.deletion import DELETE, WRITE, Action, Deleted, DeletionPlan, SafeDeleter
+from paimon_spark.core.garbage import Garbage
+from paimon_spark.core.refs import Holder, HolderKind, RefStore
+from paimon_spark.core.retention import RetentionRule, choose_end
+from paimon_spark.core.table import Table
+from paimon_spark.spec.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireConfig:
+    """What a caller asks for; None means the table's option. `older_than_millis` is a point in time (epoch)."""
+
+    retain_max: int | None = None
+    retain_min: int | None = None
+    older_than_millis: int | None = None
+    max_deletes: int | None = None
+    exact: bool = True
+    """Look at every file while planning, so that sizes are right and absent files are not listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpirePlan:
+    """Snapshots from `begin` to before `end` go; equal numbers mean that nothing is to be done."""
+
+    begin: int = 0
+    end: int = 0
+    count: int = 0
+    files: DeletionPlan = field(default_factory=DeletionPlan)
+    writes: tuple[Action, ...] = ()
+
+    @property
+    def deletions(self) -> list[Action]:
+        """Return what would be deleted, in order."""
+        return self.files.deletions
+
+    @property
+    def kept(self) -> list[Action]:
+        """Return what would go with the snapshots but is still needed, and by whom."""
+        return list(self.files.kept)
+
+    @property
+    def actions(self) -> list[Action]:
+        """Return everything in one list."""
+        return [*self.deletions, *self.writes, *self.kept]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireResult:
+    """How many snapshots went, how many files went with them (snapshot files included), and their bytes."""
+
+    count: int = 0
+    files: int = 0
+    bytes: int = 0
+
+
+def plan_expire(table: Table, config: ExpireConfig, clock_millis: int) -> ExpirePlan:
+    """Plan an expiry; nothing is changed.
+
+    Raises:
+        ArgumentError: the numbers of `config` contradict each other or the table's options.
+        CorruptTableError: something that protects files, or a consumer, cannot be read.
+    """
+    rule = _rule(table, config, clock_millis).check()
+    store = table.snapshots
+    earliest, latest = store.earliest_id(), store.latest_id()
+    if earliest is None or latest is None:
+        return ExpirePlan()
+    end = choose_end(
+        rule, earliest, latest, consumer_floor=_consumer_floor(table), time_of=lambda i: _time(store.find(i))
+    )
+    if end <= earliest:
+        return ExpirePlan(earliest, earliest)
+    ids = store.ids()
+    end = min(i for i in ids if i >= end)
+    found = [store.find(i) for i in ids if earliest <= i <= end]
+    return _plan_range(table, [s for s in found if s is not None], end, look=config.exact)
+
+
+def execute_expire(table: Table, plan: ExpirePlan) -> ExpireResult:
+    """Do what the plan says. What became protected since then stays.
+
+    The order keeps the table readable at every step: data files, metadata files, snapshot files from the oldest,
+    and the EARLIEST hint.
+    """
+    if plan.end <= plan.begin:
+        return ExpireResult()
+    table.snapshots.get(plan.end)
+    deleter = SafeDeleter(table)
+    deleted = deleter.delete_files(plan.files)
+    _keep_changelogs(table, plan.files.future)
+    references = deleter.delete_references(plan.files)
+    table.snapshots.write_earliest_hint(plan.end)
+    total: Deleted = deleted + references
+    return ExpireResult(references.files, total.files, total.bytes)
+
+
+def _plan_range(table: Table, snapshots: list[Snapshot], end: int, *, look: bool) -> ExpirePlan:
+    doomed = [s for s in snapshots if s.id < end]
+    decoupled = table.options.changelog_lifecycle_decoupled
+    garbage = Garbage(table)
+    for snapshot in snapshots[1:]:
+        garbage.add_removed(snapshot)
+    for snapshot in doomed:
+        reason = f"only snapshot {snapshot.id} needs it"
+        garbage.add_changelog(snapshot, reason)
+        garbage.add_metadata(snapshot, reason, with_changelog=True)
+    going = [Holder(HolderKind.SNAPSHOT, table.branch, str(s.id), s) for s in doomed]
+    future = [Holder(HolderKind.CHANGELOG, table.branch, str(s.id), s) for s in doomed] if decoupled else []
+    files = SafeDeleter(table).plan(
+        garbage.proposals,
+        doomed=[h.key for h in going],
+        future=future,
+        references=[_snapshot_action(table, s) for s in doomed],
+        look=look,
+    )
+    return ExpirePlan(doomed[0].id, end, len(doomed), files, _writes(table, future, end))
+
+
+def _snapshot_action(table: Table, snapshot: Snapshot) -> Action:
+    return Action(DELETE, table.paths.snapshot(snapshot.id), 0, f"snapshot {snapshot.id} expires")
+
+
+def _writes(table: Table, future: list[Holder], end: int) -> tuple[Action, ...]:
+    kept = [
+        Action(
+            WRITE, table.paths.changelog(h.snapshot.id), len(h.snapshot.to_json().encode()), "changelogs live longer"
+        )
+        for h in future
+    ]
+    hint = Action(WRITE, table.paths.earliest_hint, len(str(end)), f"snapshot {end} is the oldest now")
+    return (*kept, hint)
+
+
+def _keep_changelogs(table: Table, future: tuple[Holder, ...]) -> None:
+    for holder in future:
+        path = table.paths.changelog(holder.snapshot.id)
+        table.file_io.write(path, holder.snapshot.to_json().encode())
+    if future:
+        newest = max(h.snapshot.id for h in future)
+        table.file_io.write(f"{table.paths.changelog_dir}/LATEST", str(newest).encode("ascii"))
+
+
+def _rule(table: Table, config: ExpireConfig, clock_millis: int) -> RetentionRule:
+    options = table.options
+    cutoff = clock_millis - options.snapshot_time_retained_ms
+    return RetentionRule(
+        retain_max=options.snapshot_num_retained_max if config.retain_max is None else config.retain_max,
+        retain_min=options.snapshot_num_retained_min if config.retain_min is None else config.retain_min,
+        older_than_millis=cutoff if config.older_than_millis is None else config.older_than_millis,
+        max_deletes=options.snapshot_expire_limit if config.max_deletes is None else config.max_deletes,
+    )
+
+
+def _consumer_floor(table: Table) -> int | None:
+    if table.options.consumer_changelog_only:
+        return None
+    return min(RefStore.of(table).consumers().values(), default=None)
+
+
+def _time(snapshot: Snapshot | None) -> int | None:
+    return None if snapshot is None else snapshot.time_millis

@@ -1,0 +1,76 @@
+"""What happens to old history after a commit: tags whose time is over, idle consumers, snapshots.
+
+Nothing here can undo the commit or make it fail: what goes wrong becomes a warning.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from paimon_spark.core.refs import RefStore
+from paimon_spark.core.table import Table
+from paimon_spark.engine.expire import ExpireConfig, ExpireResult, execute_expire, plan_expire
+from paimon_spark.engine.tags import execute_delete_tags, expired_tags, plan_delete_tags
+from paimon_spark.errors import PaimonError
+
+_T = TypeVar("_T")
+_NONE: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Maintenance:
+    """What was cleaned up after a commit."""
+
+    snapshots: ExpireResult = field(default_factory=ExpireResult)
+    tags: tuple[str, ...] = ()
+    consumers: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def maintain_after_commit(table: Table, clock: Callable[[], int] | None = None) -> Maintenance:
+    """Expire tags, consumers and snapshots by the options of the table; nothing for a write-only table.
+
+    Args:
+        table: the table at its newest schema.
+        clock: gives the epoch milliseconds of now.
+    """
+    if table.options.write_only:
+        return Maintenance()
+    now = clock() if clock is not None else time.time_ns() // 1_000_000
+    warnings: list[str] = []
+    tags = _guarded(lambda: _expire_tags(table, now), _NONE, "tags", warnings)
+    consumers = _guarded(lambda: _expire_consumers(table, now), _NONE, "consumers", warnings)
+    snapshots = _guarded(lambda: _expire_snapshots(table, now), ExpireResult(), "snapshots", warnings)
+    return Maintenance(snapshots, tags, consumers, tuple(warnings))
+
+
+def _expire_snapshots(table: Table, now: int) -> ExpireResult:
+    return execute_expire(table, plan_expire(table, ExpireConfig(exact=False), now))
+
+
+def _expire_tags(table: Table, now: int) -> tuple[str, ...]:
+    if not table.options.flag("tag.time-expire-enabled"):
+        return ()
+    names = expired_tags(table, now)
+    if not names:
+        return ()
+    return execute_delete_tags(table, plan_delete_tags(table, names, exact=False)).names
+
+
+def _expire_consumers(table: Table, now: int) -> tuple[str, ...]:
+    keep_ms = table.options.consumer_expiration_time_ms
+    if keep_ms is None:
+        return ()
+    idle = [f for f in RefStore.of(table).consumer_files() if f.mtime_ms < now - keep_ms]
+    return tuple(f.name.removeprefix("consumer-") for f in idle if table.file_io.delete(f.path))
+
+
+def _guarded(run: Callable[[], _T], nothing: _T, what: str, warnings: list[str]) -> _T:
+    try:
+        return run()
+    except (PaimonError, OSError) as e:
+        warnings.append(f"The commit stands, but expiring {what} of the table failed: {e}")
+        return nothing

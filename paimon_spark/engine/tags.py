@@ -1,0 +1,234 @@
+"""Create, replace, rename, delete and expire tags.
+
+Deleting the tag of a snapshot that still exists removes one small file. If the snapshot has expired and no other tag
+points to it, the data and metadata files that nothing else reaches go too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from paimon_spark.core.deletion import DELETE, WARN, WRITE, Action, Deleted, DeletionPlan, SafeDeleter
+from paimon_spark.core.garbage import Garbage
+from paimon_spark.core.manifests import ManifestStore
+from paimon_spark.core.refs import HolderKey, HolderKind, RefStore, check_tag_name
+from paimon_spark.core.table import Table
+from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
+from paimon_spark.spec.refs import Tag
+from paimon_spark.spec.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class TagPlan:
+    """A tag to write: `tag` is None if it is there already and that is fine. `rename_from` is its old name, if any."""
+
+    name: str
+    tag: Tag | None
+    actions: tuple[Action, ...] = ()
+    replace: bool = False
+    rename_from: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTagsPlan:
+    """Tags to delete, with the files that go with them; `missing` names do not exist."""
+
+    names: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    warnings: tuple[Action, ...] = ()
+    files: DeletionPlan = field(default_factory=DeletionPlan)
+
+    @property
+    def actions(self) -> list[Action]:
+        """Return everything in one list, warnings about missing tags first."""
+        return [*self.warnings, *self.files.references, *self.files.data, *self.files.metadata, *self.files.kept]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTagsResult:
+    """Which tags went, which were not there, and what was deleted (tag files included)."""
+
+    names: tuple[str, ...]
+    missing: tuple[str, ...]
+    files: int = 0
+    bytes: int = 0
+
+
+def plan_create_tag(
+    table: Table,
+    name: str,
+    *,
+    clock_millis: int,
+    snapshot_id: int | None = None,
+    time_retained_ms: int | None = None,
+    if_not_exists: bool = False,
+    replace: bool = False,
+) -> TagPlan:
+    """Plan a tag of a snapshot, by default of the newest; nothing is changed.
+
+    Args:
+        table: the table.
+        name: the tag's name; blanks around it are dropped.
+        clock_millis: now; stored if the tag has a retention.
+        snapshot_id: what to tag. An expired snapshot that another tag still has may be named.
+        time_retained_ms: how long to keep the tag; by default the option `tag.default-time-retained`.
+        if_not_exists: an existing tag of the name is left alone.
+        replace: the tag must exist and is overwritten.
+
+    Raises:
+        ArgumentError: the name or the retention is not allowed.
+        AlreadyExistsError: the tag exists.
+        NotFoundError: there is no such snapshot, or no tag to replace.
+        CorruptTableError: the snapshot's manifests cannot be read, so the tag would protect nothing.
+    """
+    name = check_tag_name(name)
+    refs = RefStore.of(table)
+    present = refs.find_tag(name)
+    if replace and present is None:
+        raise refs.no_such_tag(name)
+    if present is not None and not replace:
+        if if_not_exists:
+            return TagPlan(name, None)
+        raise refs.tag_exists(name)
+    snapshot = _snapshot(table, refs, snapshot_id)
+    ManifestStore(table).data_manifests(snapshot)
+    tag = _new_tag(table, snapshot, time_retained_ms, clock_millis)
+    verb = "points" if present is None else "points from now on"
+    reason = f"tag '{name}' {verb} to snapshot {snapshot.id}"
+    action = Action(WRITE, table.paths.tag(name), len(tag.to_json().encode()), reason)
+    return TagPlan(name, tag, (action,), replace=replace)
+
+
+def plan_rename_tag(table: Table, name: str, new_name: str) -> TagPlan:
+    """Plan another name for a tag; nothing is changed.
+
+    Raises:
+        ArgumentError: the new name is not allowed.
+        NotFoundError: the tag does not exist.
+        AlreadyExistsError: the new name is taken.
+    """
+    refs, new_name = RefStore.of(table), check_tag_name(new_name)
+    tag = refs.get_tag(name)
+    if refs.find_tag(new_name) is not None:
+        raise refs.tag_exists(new_name)
+    size = len(tag.to_json().encode())
+    actions = (
+        Action(WRITE, table.paths.tag(new_name), size, f"new name of tag '{name}'"),
+        Action(DELETE, table.paths.tag(name), size, f"it is called '{new_name}' now"),
+    )
+    return TagPlan(new_name, tag, actions, rename_from=name)
+
+
+def execute_tag(table: Table, plan: TagPlan) -> Snapshot | None:
+    """Write the tag of a plan; return its snapshot, or None if there was nothing to do.
+
+    Raises:
+        AlreadyExistsError: the name was taken since the tag was planned.
+    """
+    if plan.tag is None:
+        return None
+    refs = RefStore.of(table)
+    if plan.replace:
+        refs.replace_tag(plan.name, plan.tag)
+    else:
+        refs.create_tag(plan.name, plan.tag)
+    if plan.rename_from is not None:
+        table.file_io.delete(table.paths.tag(plan.rename_from))
+    return plan.tag.snapshot
+
+
+def plan_delete_tags(table: Table, names: str | Iterable[str], *, exact: bool = True) -> DeleteTagsPlan:
+    """Plan the deletion of tags, given as a list or as a text with commas; nothing is changed.
+
+    Raises:
+        ArgumentError: no name is given.
+        CorruptTableError: something that protects files cannot be read.
+    """
+    asked = _split(names)
+    tags = RefStore.of(table).tags()
+    present, missing = [n for n in asked if n in tags], [n for n in asked if n not in tags]
+    doomed: set[HolderKey] = {(str(HolderKind.TAG), table.branch, n) for n in present}
+    garbage = Garbage(table)
+    for name, snapshot in _orphaned(table, tags, present):
+        reason = f"only tag '{name}' needs it: snapshot {snapshot.id} has expired"
+        garbage.add_state(snapshot, reason)
+        garbage.add_metadata(snapshot, reason, with_changelog=False)
+    references = [Action(DELETE, table.paths.tag(n), 0, f"tag '{n}' is deleted") for n in present]
+    files = SafeDeleter(table).plan(garbage.proposals, doomed=doomed, references=references, look=exact)
+    warnings = tuple(Action(WARN, table.paths.tag(n), 0, f"there is no tag '{n}'") for n in missing)
+    return DeleteTagsPlan(tuple(present), tuple(missing), warnings, files)
+
+
+def execute_delete_tags(table: Table, plan: DeleteTagsPlan) -> DeleteTagsResult:
+    """Do what the plan says: the tag files first, so that no tag ever points to deleted files."""
+    deleter = SafeDeleter(table)
+    deleted: Deleted = deleter.delete_references(plan.files)
+    deleted += deleter.delete_files(plan.files)
+    return DeleteTagsResult(plan.names, plan.missing, deleted.files, deleted.bytes)
+
+
+def expired_tags(table: Table, clock_millis: int) -> list[str]:
+    """Return the names of the tags whose time is over."""
+    now = _wall_clock(clock_millis)
+    return [
+        name
+        for name, tag in RefStore.of(table).tags().items()
+        if tag.create_time is not None and tag.time_retained is not None and tag.create_time + tag.time_retained < now
+    ]
+
+
+def list_tags(table: Table) -> dict[str, Tag]:
+    """Return all tags by name, in the order of names."""
+    return RefStore.of(table).tags()
+
+
+def _snapshot(table: Table, refs: RefStore, snapshot_id: int | None) -> Snapshot:
+    if snapshot_id is None:
+        latest = table.snapshots.latest()
+        if latest is None:
+            raise NotFoundError(
+                f"Table {table.name} has no snapshot to tag.",
+                hint="Write to it first.",
+                kind=ErrorKind.SNAPSHOT_NOT_FOUND,
+            )
+        return latest
+    found = table.snapshots.find(snapshot_id)
+    if found is not None:
+        return found
+    tagged = [t.snapshot for t in refs.tags().values() if t.snapshot.id == snapshot_id]
+    return tagged[0] if tagged else table.snapshots.get(snapshot_id)
+
+
+def _new_tag(table: Table, snapshot: Snapshot, retained_ms: int | None, clock_millis: int) -> Tag:
+    if retained_ms is None:
+        retained_ms = table.options.tag_default_time_retained_ms
+    if retained_ms is None:
+        return Tag(snapshot)
+    if retained_ms <= 0:
+        raise ArgumentError(f"A tag cannot be kept for {retained_ms} ms.", hint="Give a duration such as '1 d'.")
+    return Tag(snapshot, _wall_clock(clock_millis), timedelta(milliseconds=retained_ms))
+
+
+def _split(names: str | Iterable[str]) -> list[str]:
+    parts = names.split(",") if isinstance(names, str) else list(names)
+    found = list(dict.fromkeys(p.strip() for p in parts if p.strip()))
+    if not found:
+        raise ArgumentError("No tag is named.", hint="Give one name, or several separated by commas.")
+    return found
+
+
+def _orphaned(table: Table, tags: dict[str, Tag], going: Collection[str]) -> Sequence[tuple[str, Snapshot]]:
+    """Return the tagged snapshots that nothing names any more once the tags in `going` are deleted."""
+    staying = {t.snapshot.id for n, t in tags.items() if n not in going}
+    found: dict[int, tuple[str, Snapshot]] = {}
+    for name in going:
+        snapshot = tags[name].snapshot
+        if snapshot.id not in staying and not table.snapshots.exists(snapshot.id):
+            found.setdefault(snapshot.id, (name, snapshot))
+    return list(found.values())
+
+
+def _wall_clock(millis: int) -> datetime:
+    return datetime.fromtimestamp(millis / 1000)
