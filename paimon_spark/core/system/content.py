@@ -1,0 +1,224 @@
+"""System tables about the content of one snapshot: files, manifests, partitions, buckets, index files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from paimon_spark.core.system.render import (
+    key_list,
+    partition_set,
+    partition_spec,
+    raw_text,
+    sorted_map,
+    stored_time,
+)
+from paimon_spark.core.system.view import View
+from paimon_spark.spec.manifest import (
+    DELETION_VECTORS_INDEX,
+    DataFileMeta,
+    IndexManifestEntry,
+    ManifestEntry,
+)
+from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.stats import UNKNOWN, stats_view
+
+Row = tuple[Any, ...]
+
+
+def files(view: View) -> Iterator[Row]:
+    """Yield one row per live data file."""
+    schemas = _Schemas(view)
+    for entry in _by_bucket(view):
+        f, head = entry.file, _file_head(view, entry, schemas)
+        nulls, low, high = _statistics(f, schemas.of(f), view.table.schema)
+        yield (
+            *head[:10],
+            nulls,
+            low,
+            high,
+            f.min_sequence_number,
+            f.max_sequence_number,
+            stored_time(f.creation_time),
+            f.delete_row_count,
+            None if f.file_source is None else f.file_source.name,
+            f.first_row_id,
+            None if f.write_cols is None else list(f.write_cols),
+        )
+
+
+def file_key_ranges(view: View) -> Iterator[Row]:
+    """Yield one row per live data file, without the statistics."""
+    schemas = _Schemas(view)
+    for entry in _by_bucket(view):
+        yield (*_file_head(view, entry, schemas), entry.file.first_row_id)
+
+
+def manifests(view: View) -> Iterator[Row]:
+    """Yield one row per manifest of the snapshot, the changelog's included."""
+    if view.snapshot is None:
+        return
+    metas = view.store.data_manifests(view.snapshot)
+    if view.snapshot.changelog_manifest_list is not None:
+        metas += view.store.read_list(view.snapshot.changelog_manifest_list)
+    fields = view.table.schema.partition_fields
+    for m in metas:
+        stats = m.partition_stats
+        yield (
+            m.file_name,
+            m.file_size,
+            m.num_added_files,
+            m.num_deleted_files,
+            m.schema_id,
+            partition_set(stats.min_values, fields, view.zone),
+            partition_set(stats.max_values, fields, view.zone),
+            m.min_row_id,
+            m.max_row_id,
+        )
+
+
+def partitions(view: View) -> Iterator[Row]:
+    """Yield one row per partition that has files, in the order of their text."""
+    deleted = _deleted_counts(view)
+    fields, default = view.table.schema.partition_fields, view.table.options.partition_default_name
+    sums = _sums((e.partition, e) for e in view.live())
+    named = sorted((partition_spec(p, fields, default, view.zone), p, s) for p, s in sums.items())
+    for text, partition, s in named:
+        yield (
+            text,
+            s.rows,
+            s.size,
+            s.files,
+            stored_time(s.newest),
+            None,
+            None,
+            None,
+            None,
+            s.total_buckets,
+            False,
+            deleted.get(partition, 0),
+        )
+
+
+def buckets(view: View) -> Iterator[Row]:
+    """Yield one row per bucket that has files, in the order of partition and bucket."""
+    fields = view.table.schema.partition_fields
+    sums = _sums(((e.partition, e.bucket), e) for e in view.live())
+    rows = [(partition_set(p, fields, view.zone), bucket, s) for (p, bucket), s in sums.items()]
+    for text, bucket, s in sorted(rows, key=lambda r: r[:2]):
+        yield (text, bucket, s.rows, s.size, s.files, stored_time(s.newest))
+
+
+def table_indexes(view: View) -> Iterator[Row]:
+    """Yield one row per index file; what a global index covers is not interpreted."""
+    fields = view.table.schema.partition_fields
+    for e in _index_entries(view):
+        ranges = None
+        if e.file.deletion_ranges is not None:
+            ranges = [
+                {"f0": r.data_file, "f1": r.offset, "f2": r.length, "_CARDINALITY": r.cardinality}
+                for r in e.file.deletion_ranges
+            ]
+        yield (
+            partition_set(e.partition, fields, view.zone),
+            e.bucket,
+            e.file.index_type,
+            e.file.file_name,
+            e.file.file_size,
+            e.file.row_count,
+            ranges,
+            None,
+            None,
+            None,
+            None,
+        )
+
+
+class _Schemas:
+    """The schemas that the files of a table were written with."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._found: dict[int, TableSchema] = {view.table.schema.id: view.table.schema}
+
+    def of(self, file: DataFileMeta) -> TableSchema:
+        found = self._found.get(file.schema_id)
+        if found is None:
+            found = self._found[file.schema_id] = self._view.table.schema_store.get(file.schema_id)
+        return found
+
+
+@dataclass(slots=True)
+class _Sum:
+    rows: int = 0
+    size: int = 0
+    files: int = 0
+    newest: int | None = None
+    total_buckets: int = 0
+
+    def add(self, entry: ManifestEntry) -> None:
+        f = entry.file
+        self.rows += f.row_count
+        self.size += f.file_size
+        self.files += 1
+        if f.creation_time is not None and (self.newest is None or f.creation_time >= self.newest):
+            self.newest = f.creation_time
+        self.total_buckets = entry.total_buckets
+
+
+def _sums(entries: Iterable[tuple[Any, ManifestEntry]]) -> dict[Any, _Sum]:
+    sums: dict[Any, _Sum] = {}
+    for key, entry in entries:
+        sums.setdefault(key, _Sum()).add(entry)
+    return sums
+
+
+def _by_bucket(view: View) -> list[ManifestEntry]:
+    fields = view.table.schema.partition_fields
+    entries = list(view.live())
+    texts = {p: partition_set(p, fields, view.zone) for p in {e.partition for e in entries}}
+    return sorted(entries, key=lambda e: (texts[e.partition], e.bucket))
+
+
+def _file_head(view: View, entry: ManifestEntry, schemas: _Schemas) -> Row:
+    f = entry.file
+    keys = schemas.of(f).key_fields
+    return (
+        partition_set(entry.partition, view.table.schema.partition_fields, view.zone),
+        entry.bucket,
+        view.table.paths.data_file(entry.partition, entry.bucket, f),
+        f.file_name.rpartition(".")[2],
+        f.schema_id,
+        f.level,
+        f.row_count,
+        f.file_size,
+        key_list(f.min_key, keys),
+        key_list(f.max_key, keys),
+    )
+
+
+def _statistics(file: DataFileMeta, written: TableSchema, current: TableSchema) -> tuple[str, str, str]:
+    known = stats_view(file, written, current)
+    columns = [(f, known.get(f.name, UNKNOWN)) for f in current.fields]
+    return (
+        sorted_map({f.name: "null" if s.null_count is None else str(s.null_count) for f, s in columns}),
+        sorted_map({f.name: raw_text(s.min, f.type) for f, s in columns}),
+        sorted_map({f.name: raw_text(s.max, f.type) for f, s in columns}),
+    )
+
+
+def _index_entries(view: View) -> tuple[IndexManifestEntry, ...]:
+    return () if view.snapshot is None else view.store.read_index(view.snapshot.index_manifest)
+
+
+def _deleted_counts(view: View) -> dict[bytes, int | None]:
+    """Return the rows that deletion vectors hide, by partition; None where a vector does not tell."""
+    counts: dict[bytes, int | None] = {}
+    for entry in _index_entries(view):
+        if entry.file.index_type != DELETION_VECTORS_INDEX:
+            continue
+        for r in entry.file.deletion_ranges or ():
+            before = counts.get(entry.partition, 0)
+            counts[entry.partition] = None if before is None or r.cardinality is None else before + r.cardinality
+    return counts

@@ -1,0 +1,124 @@
+"""System tables about the history and definition of a table: snapshots, schemas, tags and so on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from paimon_spark.core.refs import RefStore, branch_name, branches
+from paimon_spark.core.system.render import flat_json, local_time, text_list, type_text
+from paimon_spark.core.system.view import View
+from paimon_spark.errors import CorruptTableError, ErrorKind
+from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.types import field_to_json
+
+Row = tuple[Any, ...]
+_FIELD_OPTION_PARTS = 3
+
+
+def snapshots(view: View) -> Iterator[Row]:
+    """Yield one row per snapshot."""
+    store = view.table.snapshots
+    for snapshot_id in store.ids():
+        s = store.find(snapshot_id)
+        if s is not None:
+            yield _snapshot_row(s, view)
+
+
+def _snapshot_row(s: Snapshot, view: View) -> Row:
+    return (
+        s.id,
+        s.schema_id,
+        s.commit_user,
+        s.commit_identifier,
+        str(s.commit_kind),
+        local_time(s.time_millis, view.zone),
+        s.base_manifest_list,
+        s.delta_manifest_list,
+        s.changelog_manifest_list,
+        s.total_record_count,
+        s.delta_record_count,
+        s.changelog_record_count,
+        s.watermark,
+        s.next_row_id,
+        s.operation,
+    )
+
+
+def schemas(view: View) -> Iterator[Row]:
+    """Yield one row per schema version."""
+    store = view.table.schema_store
+    for schema_id in store.ids():
+        s = store.get(schema_id)
+        yield (
+            s.id,
+            flat_json([field_to_json(f) for f in s.fields]),
+            flat_json(list(s.partition_keys)),
+            flat_json(list(s.primary_keys)),
+            flat_json(dict(s.options)),
+            s.comment,
+            local_time(s.time_millis or 0, view.zone),
+        )
+
+
+def options(view: View) -> Iterator[Row]:
+    """Yield the stored options of the newest schema."""
+    newest = view.table.schema_store.latest() or view.table.schema
+    yield from newest.options.items()
+
+
+def tags(view: View) -> Iterator[Row]:
+    """Yield one row per tag, in the order of names."""
+    for name, tag in RefStore.of(view.table).tags().items():
+        s = tag.snapshot
+        yield (
+            name,
+            s.id,
+            s.schema_id,
+            local_time(s.time_millis, view.zone),
+            s.total_record_count,
+            tag.create_time,
+            tag.time_retained_text,
+        )
+
+
+def branch_rows(view: View) -> Iterator[Row]:
+    """Yield one row per branch but main; the time is that of its directory."""
+    for directory in branches(view.table):
+        yield (branch_name(directory), local_time(directory.mtime_ms, view.zone))
+
+
+def consumers(view: View) -> Iterator[Row]:
+    """Yield one row per consumer."""
+    yield from RefStore.of(view.table).consumers().items()
+
+
+def statistics(view: View) -> Iterator[Row]:
+    """Yield the result of the last ANALYZE that holds for the snapshot."""
+    if view.snapshot is None or view.snapshot.statistics is None:
+        return
+    path = view.table.paths.statistics(view.snapshot.statistics)
+    try:
+        raw = json.loads(view.table.file_io.read(path))
+        columns = json.dumps(raw.get("colStats") or {}, indent=2, separators=(",", " : "), ensure_ascii=False)
+        yield (raw["snapshotId"], raw["schemaId"], raw.get("mergedRecordCount"), raw.get("mergedRecordSize"), columns)
+    except FileNotFoundError as e:
+        raise CorruptTableError(
+            f"The statistics file {path} is missing.", hint="Run ANALYZE TABLE again.", kind=ErrorKind.FILE_MISSING
+        ) from e
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
+        raise CorruptTableError(
+            f"The statistics file {path} is malformed: {e}.", hint="Run ANALYZE TABLE again."
+        ) from e
+
+
+def aggregation_fields(view: View) -> Iterator[Row]:
+    """Yield one row per column with the `fields.<column>.…` options that speak of it."""
+    schema = view.table.schema_store.latest() or view.table.schema
+    keys = [(k.split("."), k, v) for k, v in schema.options.items()]
+    keys = [k for k in keys if len(k[0]) >= _FIELD_OPTION_PARTS and k[0][0] == "fields"]
+    for f in schema.fields:
+        own = [(key, value) for parts, key, value in keys if parts[1] == f.name]
+        functions, names = text_list(v for _, v in own), text_list(k for k, _ in own)
+        yield (f.name, type_text(f.type), functions, names, f.description)

@@ -1,0 +1,110 @@
+"""How system tables spell partitions, keys, statistics, types and times: as Paimon prints them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any
+
+from paimon_spark.spec.literals import value_text
+from paimon_spark.spec.rows import Timestamp, decode_row
+from paimon_spark.spec.types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    TypeRoot,
+    atomic_text,
+)
+
+_EPOCH = datetime(1970, 1, 1)
+_BINARY = (TypeRoot.BINARY, TypeRoot.VARBINARY)
+
+
+def partition_set(partition: bytes, fields: Sequence[DataField], zone: tzinfo | None = None) -> str:
+    """Return the values of a partition as ``{v1, v2}``; dates and times in their SQL spelling."""
+    types = [f.type for f in fields]
+    values = decode_row(partition, types)
+    return "{" + ", ".join(sql_text(v, t, zone) for v, t in zip(values, types, strict=True)) + "}"
+
+
+def partition_spec(partition: bytes, fields: Sequence[DataField], default: str, zone: tzinfo | None = None) -> str:
+    """Return a partition as ``k=v/k2=v2``, not escaped; null is the default partition's name."""
+    values = decode_row(partition, [f.type for f in fields])
+    texts = (default if v is None else sql_text(v, f.type, zone) for v, f in zip(values, fields, strict=True))
+    return "/".join(f"{f.name}={text}" for f, text in zip(fields, texts, strict=True))
+
+
+def sql_text(value: Any, t: DataType, zone: tzinfo | None = None) -> str:
+    """Return a value as a cast to STRING gives it; local timestamps as the wall clock of `zone`."""
+    if value is None:
+        return "null"
+    if isinstance(t, AtomicType) and t.root is TypeRoot.TIMESTAMP_LTZ:
+        value = Timestamp(_millis(local_time(value.millis, zone)), value.nano_of_milli)
+    return value_text(value, t, legacy=False)
+
+
+def raw_text(value: Any, t: DataType) -> str:
+    """Return a value as keys and statistics show it: the stored form, so dates are epoch days; bytes are hex."""
+    if value is None:
+        return "null"
+    if isinstance(t, AtomicType) and t.root in _BINARY:
+        return "0x" + bytes(value).hex()
+    if not isinstance(t, AtomicType):
+        return str(value)
+    return value_text(value, t)
+
+
+def key_list(key: bytes, fields: Sequence[DataField]) -> str | None:
+    """Return a key row as ``[v1, v2]``, or None for the empty key of an append table."""
+    if not fields:
+        return None
+    values = decode_row(key, [f.type for f in fields])
+    return "[" + ", ".join(raw_text(v, f.type) for v, f in zip(values, fields, strict=True)) + "]"
+
+
+def sorted_map(values: Mapping[str, str]) -> str:
+    """Return ``{a=1, b=2}`` with the names in order."""
+    return "{" + ", ".join(f"{k}={v}" for k, v in sorted(values.items())) + "}"
+
+
+def text_list(values: Iterable[str]) -> str:
+    """Return ``[a, b]``."""
+    return "[" + ", ".join(values) + "]"
+
+
+def type_text(t: DataType) -> str:
+    """Return a type in SQL spelling, nullability included."""
+    suffix = "" if t.nullable else " NOT NULL"
+    if isinstance(t, AtomicType):
+        return atomic_text(t)
+    if isinstance(t, ArrayType):
+        return f"ARRAY<{type_text(t.element)}>{suffix}"
+    if isinstance(t, MultisetType):
+        return f"MULTISET<{type_text(t.element)}>{suffix}"
+    if isinstance(t, MapType):
+        return f"MAP<{type_text(t.key)}, {type_text(t.value)}>{suffix}"
+    return "ROW<" + ", ".join(f"`{f.name}` {type_text(f.type)}" for f in t.fields) + ">" + suffix
+
+
+def flat_json(value: Any) -> str:
+    """Return JSON without blanks."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def local_time(epoch_millis: int, zone: tzinfo | None = None) -> datetime:
+    """Return the wall clock of `zone` (None: of this process) at an epoch time, without a zone."""
+    moment = datetime.fromtimestamp(epoch_millis // 1000, UTC).astimezone(zone)
+    return moment.replace(tzinfo=None) + timedelta(milliseconds=epoch_millis % 1000)
+
+
+def stored_time(millis: int | None) -> datetime | None:
+    """Return a wall clock that is stored as if it were UTC, such as a file's creation time."""
+    return None if millis is None else _EPOCH + timedelta(milliseconds=millis)
+
+
+def _millis(wall: datetime) -> int:
+    return (wall - _EPOCH) // timedelta(milliseconds=1)

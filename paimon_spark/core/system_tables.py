@@ -1,0 +1,112 @@
+"""System tables by name: which there are, what their columns are, what is in them.
+
+Times are wall-clock times without a zone. They are those of the zone of this process unless the caller gives one, just
+as Paimon shows those of its JVM; the creation time of a file is stored as a wall clock and shown as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_spark.core.system import content, history
+from paimon_spark.core.system.columns import COLUMNS
+from paimon_spark.core.system.view import View
+from paimon_spark.core.table import Table
+from paimon_spark.core.travel import resolve_snapshot
+from paimon_spark.errors import NotFoundError, UnsupportedError, did_you_mean
+from paimon_spark.spec.snapshot import Snapshot
+
+_Rows = Callable[[View], Iterable[tuple[Any, ...]]]
+
+_ROWS: Mapping[str, _Rows] = {
+    "snapshots": history.snapshots,
+    "schemas": history.schemas,
+    "options": history.options,
+    "tags": history.tags,
+    "branches": history.branch_rows,
+    "consumers": history.consumers,
+    "statistics": history.statistics,
+    "aggregation_fields": history.aggregation_fields,
+    "files": content.files,
+    "file_key_ranges": content.file_key_ranges,
+    "manifests": content.manifests,
+    "partitions": content.partitions,
+    "buckets": content.buckets,
+    "table_indexes": content.table_indexes,
+}
+_BY_SNAPSHOT = ("files", "file_key_ranges", "manifests", "partitions", "buckets", "table_indexes", "statistics")
+
+
+@dataclass(frozen=True, slots=True)
+class SystemScan:
+    """A system table that is a scan of the table's own rows.
+
+    `top_level_only`: of a primary-key table, only the files of the highest level, which need no merge. `keep_kinds`: no
+    filter on the row kind, and a first column `rowkind` (nullable string: +I, -U, +U, -D).
+    """
+
+    name: str
+    top_level_only: bool = False
+    keep_kinds: bool = False
+
+
+SYSTEM_SCANS: Mapping[str, SystemScan] = {
+    "ro": SystemScan("ro", top_level_only=True),
+    "audit_log": SystemScan("audit_log", keep_kinds=True),
+}
+_UNSUPPORTED = ("binlog", "row_tracking", "compact_buckets", "file_monitor", "file_indexes")
+
+SYSTEM_TABLE_NAMES = tuple(sorted([*_ROWS, *SYSTEM_SCANS]))
+
+
+def check_system_table(name: str) -> str:
+    """Return the canonical name of a system table.
+
+    Raises:
+        NotFoundError: there is none of that name.
+        UnsupportedError: Paimon has it, this release does not.
+    """
+    known = name.lower()
+    if known in SYSTEM_TABLE_NAMES:
+        return known
+    if known in _UNSUPPORTED:
+        raise UnsupportedError(
+            f"The system table ${known} is not supported.", hint=f"There are: {', '.join(SYSTEM_TABLE_NAMES)}."
+        )
+    near = did_you_mean(name, SYSTEM_TABLE_NAMES)
+    raise NotFoundError(
+        f"There is no system table ${name}.", hint=near or f"There are: {', '.join(SYSTEM_TABLE_NAMES)}."
+    )
+
+
+def system_table_schema(name: str) -> pa.Schema:
+    """Return the columns of a system table that is not a scan."""
+    return COLUMNS[check_system_table(name)]
+
+
+def system_table(table: Table, name: str, *, snapshot: Snapshot | None = None, zone: tzinfo | None = None) -> pa.Table:
+    """Return the rows of a system table that is not a scan.
+
+    Args:
+        table: the table.
+        name: the part after the dollar sign.
+        snapshot: what the content tables show; None is what the table's scan options say, or the newest.
+        zone: whose wall clock times are shown in; None is the zone of this process.
+
+    Raises:
+        NotFoundError: there is no such system table.
+    """
+    known = check_system_table(name)
+    if snapshot is None and known in _BY_SNAPSHOT:
+        snapshot, schema = resolve_snapshot(table)
+        table = table.with_schema(schema)
+    schema_of_rows = COLUMNS[known]
+    rows = list(_ROWS[known](View(table, snapshot, zone)))
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema_of_rows)
+    arrays = [pa.array(c, type=f.type) for c, f in zip(columns, schema_of_rows, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema_of_rows)
