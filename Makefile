@@ -1,7 +1,7 @@
 # Everything a fresh machine needs is Python 3.11 or newer with venv, and Java 17 or 21.
 PYTHON ?= python3
 VENV   ?= .venv
-SPARK  ?=
+SPARK  ?= 4.1
 BIN    := $(VENV)/bin
 MINORS := 4.0 4.1 4.2 4.3
 
@@ -26,7 +26,7 @@ $(BIN)/python:
 
 $(VENV)/.runtime: pyproject.toml | check $(BIN)/python
 	@echo "Installing paimon-spark and Spark into $(VENV) (Spark is large: a few minutes the first time)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e . $(if $(SPARK),'pyspark==$(SPARK).*')
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e . "pyspark==$(SPARK).*"
 	@touch $@
 
 $(VENV)/.examples: $(VENV)/.runtime
@@ -35,7 +35,7 @@ $(VENV)/.examples: $(VENV)/.runtime
 
 $(VENV)/.test: $(VENV)/.runtime
 	@echo "Installing the tools of the tests into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]' $(if $(SPARK),'pyspark==$(SPARK).*')
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]' "pyspark==$(SPARK).*"
 	@touch $@
 
 .venv-peers/.ready: tests/peers/requirements.txt | check
@@ -79,7 +79,6 @@ test: check $(VENV)/.test .venv-peers/.ready unit  ## All tests but the slow one
 	@$(BIN)/pytest -q -m "(spark or e2e or peer) and not slow"
 
 test-spark: check  ## The Spark tests on another release: make test-spark SPARK=4.2
-	@test -n "$(SPARK)" || { echo "Say which: make test-spark SPARK=4.0 (one of $(MINORS))" >&2; exit 2; }
 	@$(MAKE) --no-print-directory VENV=.venv-$(SPARK) SPARK=$(SPARK) .venv-$(SPARK)/.test
 	@.venv-$(SPARK)/bin/pytest -q -m "(spark or e2e) and not slow"
 

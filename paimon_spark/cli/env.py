@@ -60,11 +60,12 @@ def attach_conf(choice: CatalogChoice | None) -> dict[str, str]:
 def launch_conf(choice: CatalogChoice | None, scratch: Path) -> dict[str, str]:
     """Return the settings of the launchers: those of `attach_conf`, and a session that leaves nothing behind."""
     log4j = shipped("conf/log4j2.properties").as_uri()
+    java_options = f"-Dlog4j2.configurationFile={log4j} -Dderby.stream.error.file=/dev/null"
     return attach_conf(choice) | {
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": scratch.as_uri(),
         "spark.sql.artifact.isolation.enabled": "false",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j}",
+        "spark.driver.extraJavaOptions": java_options,
         "spark.log.structuredLogging.enabled": "false",
         "spark.ui.enabled": "false",
     }
