@@ -8,6 +8,7 @@ than all the rest of writing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -262,7 +263,11 @@ class ParquetWriter:
     def abort(self) -> None:
         """Give up: close and delete the file."""
         self._waiting.clear()
-        self._sink.close()
+        with suppress(pa.ArrowException, OSError):
+            if self._writer is not None:
+                self._writer.close()
+        with suppress(pa.ArrowException, OSError):
+            self._sink.close()
         self._file_io.delete(self._path)
 
     def _flush(self) -> None:
