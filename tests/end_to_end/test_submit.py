@@ -1,0 +1,74 @@
+"""spark-submit: a SQL script, and a PySpark program."""
+
+from __future__ import annotations
+
+from tests.end_to_end.programs import ROOT, Place
+
+SCRIPT = """
+-- A table, twice the same key.
+CREATE DATABASE paimon.jobs;
+CREATE TABLE paimon.jobs.t (id INT, v STRING) TBLPROPERTIES ('primary-key' = 'id');
+INSERT INTO paimon.jobs.t VALUES (1, 'a;b'), (2, '${word}');
+INSERT INTO paimon.jobs.t VALUES (1, 'c');
+SELECT * FROM paimon.jobs.t ORDER BY id;
+"""
+
+PROGRAM = """
+import sys
+from pyspark.sql import SparkSession, functions as F
+
+import paimon_spark
+
+builder = paimon_spark.configure(SparkSession.builder, catalog="paimon", warehouse=sys.argv[1])
+spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+spark.sql("CREATE DATABASE paimon.jobs")
+numbers = spark.range(100).select("id", (F.col("id") % 3).cast("int").alias("part"))
+numbers.writeTo("paimon.jobs.numbers").using("paimon").partitionedBy("part").create()
+numbers.where("part = 0").writeTo("paimon.jobs.numbers").overwritePartitions()
+spark.table("paimon.jobs.numbers").groupBy("part").count().orderBy("part").toPandas
+rows = spark.sql("SELECT part, count(*) AS n, sum(id) AS s FROM paimon.jobs.numbers GROUP BY part ORDER BY part").collect()
+print("ANSWER", [tuple(row) for row in rows])
+spark.stop()
+"""
+EXPECTED = [(part, len(range(part, 100, 3)), sum(range(part, 100, 3))) for part in range(3)]
+
+
+def test_a_script_through_the_launcher(place: Place) -> None:
+    script = place.directory / "job.sql"
+    script.write_text(SCRIPT)
+    done = place.cli("submit", script, "word=x")
+    assert done.stdout.splitlines() == ["id  v", "--  -", " 1  c", " 2  x", ""]
+    assert place.left_behind() == {"warehouse", "job.sql"}
+
+
+def test_a_script_with_the_plain_settings(place: Place) -> None:
+    script = place.directory / "job.sql"
+    script.write_text(SCRIPT)
+    done = place.stock("spark-submit", ROOT / "paimon_spark/cli/submit.py", script, "word=x")
+    assert done.stdout.splitlines()[2:4] == [" 1  c", " 2  x"]
+
+
+def test_a_failing_script_has_an_exit_status(place: Place) -> None:
+    script = place.directory / "job.sql"
+    script.write_text("SELECT 1 AS one; CALL paimon.sys.compact(table => 'no.such'); SELECT 2 AS two")
+    done = place.cli("submit", script, check=False)
+    assert done.returncode != 0
+    assert "one" in done.stdout
+    assert "two" not in done.stdout
+
+
+def test_a_pyspark_program_configures_itself(place: Place) -> None:
+    program = place.directory / "program.py"
+    program.write_text(PROGRAM)
+    from paimon_spark.bridge.jars import spark_home
+
+    submit = [spark_home() / "bin/spark-submit", "--master", "local[2]", "--conf", "spark.ui.enabled=false"]
+    done = place.run([*submit, program, place.warehouse])
+    assert f"ANSWER {EXPECTED}" in done.stdout
+
+
+def test_a_pyspark_program_with_the_plain_settings(place: Place) -> None:
+    program = place.directory / "program.py"
+    program.write_text(PROGRAM)
+    done = place.stock("spark-submit", program, place.warehouse)
+    assert f"ANSWER {EXPECTED}" in done.stdout

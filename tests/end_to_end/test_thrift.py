@@ -1,0 +1,107 @@
+"""The stock Thrift server: beeline, and PyHive with several connections at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from pyhive import hive
+
+from paimon_spark.bridge.jars import spark_home
+from tests.end_to_end.programs import BIN, ROOT, Place, free_port, server
+
+CONNECTIONS = 4
+
+
+@pytest.fixture(scope="module")
+def thrift(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, int]]:
+    """One server for the tests of this module."""
+    place = Place(tmp_path_factory.mktemp("thrift"))
+    port = free_port()
+    command = [BIN / "paimon-spark", "thriftserver", "--warehouse", place.warehouse, "--port", str(port)]
+    settings = ["--master", "local[2]", "--properties-file", ROOT / "conf" / "thrift-server.conf"]
+    with server(place, [*command, *settings, "--conf", "spark.sql.shuffle.partitions=2"], port):
+        yield place, port
+
+
+def beeline(place: Place, port: int, *arguments: str) -> list[str]:
+    command = [spark_home() / "bin/beeline", "-u", f"jdbc:hive2://localhost:{port}", "--silent=true"]
+    done = place.run([*command, "--outputformat=tsv2", *arguments])
+    return [line for line in done.stdout.splitlines() if line and not line.startswith("WARNING")]
+
+
+def test_beeline(thrift: tuple[Place, int]) -> None:
+    place, port = thrift
+    script = place.directory / "beeline.sql"
+    script.write_text(
+        "CREATE DATABASE paimon.bee;\nUSE paimon.bee;\n"
+        "CREATE TABLE t (id INT, v STRING) TBLPROPERTIES ('primary-key' = 'id');\n"
+        "INSERT INTO t VALUES (1, 'a'), (2, 'b');\nINSERT INTO t VALUES (2, 'c');\n"
+        "SELECT id, v FROM t ORDER BY id;\nCALL sys.compact(table => 'bee.t');\nSHOW TABLES;\n"
+    )
+    lines = beeline(place, port, "-f", str(script))
+    at = next(i for i, line in enumerate(lines) if line.endswith("id\tv"))
+    assert lines[at + 1 : at + 3] == ["1\ta", "2\tc"]
+    assert any(line.split("\t")[:2] == ["bee", "t"] for line in lines)
+
+
+def test_four_connections_each_with_its_own_options(thrift: tuple[Place, int]) -> None:
+    _, port = thrift
+    with hive.connect("localhost", port).cursor() as cursor:
+        cursor.execute("CREATE DATABASE IF NOT EXISTS paimon.many")
+        cursor.execute(
+            "CREATE TABLE paimon.many.t (id INT, v INT) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')"
+        )
+        for version in range(1, CONNECTIONS + 1):
+            cursor.execute(f"INSERT INTO paimon.many.t VALUES (1, {version}), ({version + 1}, 0)")
+
+    def look(version: int) -> list[tuple[int, int]]:
+        """Read the table as of its own snapshot, again and again, while the others read theirs."""
+        answers = []
+        with hive.connect("localhost", port).cursor() as cursor:
+            cursor.execute("SET spark.paimon.*.many.t.scan.snapshot-id = " + str(version))
+            cursor.execute("USE paimon.many")
+            for _ in range(3):
+                cursor.execute("SELECT max(v), count(*) FROM t")
+                answers += cursor.fetchall()
+        return answers
+
+    with ThreadPoolExecutor(CONNECTIONS) as pool:
+        seen = list(pool.map(look, range(1, CONNECTIONS + 1)))
+    assert [set(answers) for answers in seen] == [{(v, v + 1)} for v in range(1, CONNECTIONS + 1)]
+
+
+def test_what_bi_tools_ask_first(thrift: tuple[Place, int]) -> None:
+    _, port = thrift
+    with hive.connect("localhost", port).cursor() as cursor:
+        cursor.execute("USE paimon")
+        cursor.execute("CREATE DATABASE IF NOT EXISTS bi")
+        cursor.execute("CREATE TABLE bi.t (id BIGINT, name STRING, price DECIMAL(10, 2))")
+        cursor.execute("SELECT * FROM bi.t LIMIT 0")
+        assert [column[0].split(".")[-1] for column in cursor.description] == ["id", "name", "price"]
+        cursor.execute("DESCRIBE bi.t")
+        assert [row[:2] for row in cursor.fetchall()][:3] == [
+            ("id", "bigint"),
+            ("name", "string"),
+            ("price", "decimal(10,2)"),
+        ]
+        cursor.execute("SHOW TABLES IN bi")
+        assert [row[1] for row in cursor.fetchall()] == ["t"]
+        cursor.execute("SELECT * FROM (SELECT id, name FROM bi.t) typed WHERE 1 = 0")
+        assert cursor.fetchall() == []
+
+
+def test_an_error_keeps_its_code_and_the_session(thrift: tuple[Place, int]) -> None:
+    _, port = thrift
+    with hive.connect("localhost", port).cursor() as cursor:
+        with pytest.raises(hive.OperationalError) as caught:
+            cursor.execute("CALL paimon.sys.compakt(table => 'a.b')")
+        assert "compact" in str(caught.value)
+        cursor.execute("SELECT 1")
+        assert cursor.fetchall() == [(1,)]
+
+
+def test_the_server_leaves_nothing_behind(thrift: tuple[Place, int]) -> None:
+    place, _ = thrift
+    assert place.left_behind() <= {"warehouse", "server.log", "beeline.sql"}
