@@ -6,7 +6,7 @@ Every atomic type becomes either int64 numbers that order like the values, or by
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,9 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, type_to_json
 
 I64 = npt.NDArray[np.int64]
-Column = I64 | pa.Array
+Column: TypeAlias = "I64 | pa.Array"
 """int64 numbers, or an array of (large) binary."""
-Key = tuple[Any, ...]
+Key: TypeAlias = tuple[Any, ...]
 
 _SIGN = np.uint64(1 << 63)
 _STRINGS = (TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY)

@@ -162,7 +162,7 @@ def _order_versions(rows: pa.Table, positions: I64, fresh: npt.NDArray[np.bool_]
     if order.sequence:
         versions = rows.select([f.name for f in order.sequence]).take(pa.array(chosen))
         keys.extend(reversed(sequence_codes(versions, order.sequence, descending=order.descending)))
-    keys.append(np.cumsum(fresh)[where])
+    keys.append(np.cumsum(fresh, dtype=np.int64)[where])
     out = positions.copy()
     out[where] = chosen[np.lexsort(keys)]
     return out

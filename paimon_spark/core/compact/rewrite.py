@@ -1,0 +1,191 @@
+"""Executing a compaction unit: upgrade what can stay as it is, merge and rewrite the rest (semantics, section 3)."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from paimon_spark.core.compact.append import in_order
+from paimon_spark.core.levels import SortedRun, sections
+from paimon_spark.core.merge.functions import drop_retracts
+from paimon_spark.core.messages import CommitMessage, file_from_plain, file_to_plain
+from paimon_spark.core.read import BucketFiles, merged_rows
+from paimon_spark.core.rolling import RollingWriter
+from paimon_spark.core.table import Table
+from paimon_spark.spec.kinds import FileSource
+from paimon_spark.spec.manifest import DataFileMeta
+
+Section = Sequence[SortedRun]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactTask:
+    """Files of one bucket to compact; `drop_deletes` where nothing older lies beneath the output level."""
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    files: tuple[DataFileMeta, ...]
+    output_level: int = 0
+    drop_deletes: bool = False
+    force_rewrite: bool = False
+    reason: str = ""
+
+    @property
+    def bytes_in(self) -> int:
+        """Return the size of the files to compact."""
+        return sum(f.file_size for f in self.files)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the task as plain JSON values."""
+        return {
+            "partition": b64encode(self.partition).decode("ascii"),
+            "bucket": self.bucket,
+            "total_buckets": self.total_buckets,
+            "files": [file_to_plain(f) for f in self.files],
+            "output_level": self.output_level,
+            "drop_deletes": self.drop_deletes,
+            "force_rewrite": self.force_rewrite,
+            "reason": self.reason,
+        }
+
+    @classmethod
+    def from_plain(cls, raw: dict[str, Any]) -> CompactTask:
+        """Rebuild what `to_plain` made."""
+        values = dict(raw)
+        values["partition"] = b64decode(raw["partition"])
+        values["files"] = tuple(file_from_plain(f) for f in raw["files"])
+        return cls(**values)
+
+
+def compact_bucket(table: Table, task: CompactTask) -> CommitMessage:
+    """Do one task; return the files that go and those that come. Nothing is committed."""
+    if not table.is_primary_key_table:
+        return _message(task, task.files, _rewrite_append(table, task))
+    work = _KeyedCompaction(table, task)
+    try:
+        for section in sections(task.files, table.key_types):
+            work.add(section)
+        work.flush()
+    except BaseException:
+        work.abort()
+        raise
+    return _message(task, work.before, work.after)
+
+
+def _message(task: CompactTask, before: Sequence[DataFileMeta], after: Sequence[DataFileMeta]) -> CommitMessage:
+    return CommitMessage(
+        partition=task.partition,
+        bucket=task.bucket,
+        total_buckets=task.total_buckets,
+        compact_before=tuple(before),
+        compact_after=tuple(after),
+    )
+
+
+def _rewrite_append(table: Table, task: CompactTask) -> list[DataFileMeta]:
+    files = in_order(task.files)
+    reader = BucketFiles(table, task.partition, task.bucket)
+    writer = RollingWriter(
+        table,
+        task.partition,
+        task.bucket,
+        level=task.output_level,
+        source=FileSource.COMPACT,
+        first_sequence=min(f.min_sequence_number for f in files),
+    )
+    try:
+        for file in files:
+            for rows in reader.chunks(file, table.schema.fields):
+                writer.write(rows)
+        return writer.close()
+    except BaseException:
+        writer.abort()
+        raise
+
+
+class _KeyedCompaction:
+    """Walks the sections of a unit in key order; neighbours that need rewriting are rewritten together."""
+
+    def __init__(self, table: Table, task: CompactTask) -> None:
+        self._table = table
+        self._task = task
+        self._files = BucketFiles(table, task.partition, task.bucket)
+        options = table.options
+        self._small = options.target_file_size(primary_key=True) * options.compaction_small_file_ratio
+        self._batch: list[Section] = []
+        self._writers: list[RollingWriter] = []
+        self.before: list[DataFileMeta] = []
+        self.after: list[DataFileMeta] = []
+
+    def add(self, section: Section) -> None:
+        """Take the next section: rewrite it with its neighbours, or upgrade the big files of a single run."""
+        if len(section) > 1:
+            self._batch.append(section)
+            return
+        for file in section[0].files:
+            alone = (SortedRun(file.level, (file,)),)
+            if file.file_size < self._small:
+                self._batch.append(alone)
+            else:
+                self.flush()
+                self._upgrade(file)
+
+    def flush(self) -> None:
+        """Rewrite the batch; a batch of one single file is upgraded."""
+        batch, self._batch = self._batch, []
+        if len(batch) == 1 and len(batch[0]) == 1:
+            for file in batch[0][0].files:
+                self._upgrade(file)
+        elif batch:
+            self._rewrite(batch)
+
+    def abort(self) -> None:
+        """Delete what was written."""
+        for writer in self._writers:
+            writer.abort()
+
+    def _upgrade(self, file: DataFileMeta) -> None:
+        deletes = self._task.drop_deletes and file.delete_row_count != 0
+        if deletes or self._task.force_rewrite:
+            self._rewrite([(SortedRun(file.level, (file,)),)])
+        elif file.level != self._task.output_level:
+            self.before.append(file)
+            self.after.append(file.upgrade(self._task.output_level))
+
+    def _rewrite(self, batch: Sequence[Section]) -> None:
+        task = self._task
+        writer = RollingWriter(
+            self._table, task.partition, task.bucket, level=task.output_level, source=FileSource.COMPACT
+        )
+        self._writers.append(writer)
+        for rows in merged_rows(self._files, batch, self._table.schema.fields):
+            kept = drop_retracts(rows) if task.drop_deletes else rows
+            if kept.num_rows:
+                writer.write(kept)
+        self.before.extend(f for section in batch for run in section for f in run.files)
+        self.after.extend(writer.close())
+
+
+def preview(table: Table, task: CompactTask) -> tuple[list[DataFileMeta], list[DataFileMeta]]:
+    """Return the files that the task would rewrite, and those it would move to the output level as they are."""
+    if not table.is_primary_key_table:
+        return list(task.files), []
+    work = _KeyedPreview(table, task)
+    for section in sections(task.files, table.key_types):
+        work.add(section)
+    work.flush()
+    return work.rewritten, work.before
+
+
+class _KeyedPreview(_KeyedCompaction):
+    """The same walk, writing nothing."""
+
+    def __init__(self, table: Table, task: CompactTask) -> None:
+        super().__init__(table, task)
+        self.rewritten: list[DataFileMeta] = []
+
+    def _rewrite(self, batch: Sequence[Section]) -> None:
+        self.rewritten.extend(f for section in batch for run in section for f in run.files)

@@ -1,0 +1,115 @@
+"""Predicates as Arrow expressions: exact filters over rows, and row group pruning.
+
+Negations are pushed down to the leaves, where an unknown answer may then count as false: only the top decides
+whether a row stays. NaN compares as in SQL: equal to itself and larger than every number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.core.values import arrow_scalar
+from paimon_spark.spec.predicate import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    Comparison,
+    InList,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    StartsWith,
+)
+from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
+
+_OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+
+
+def to_expression(
+    predicate: Predicate, fields: Mapping[str, DataField], *, negated: bool = False
+) -> pc.Expression:
+    """Return an expression that is true exactly where `predicate` is; `fields` gives the column of each name."""
+    if isinstance(predicate, AlwaysTrue | AlwaysFalse):
+        return pc.scalar(isinstance(predicate, AlwaysTrue) is not negated)
+    if isinstance(predicate, Not):
+        return to_expression(predicate.part, fields, negated=not negated)
+    if isinstance(predicate, And | Or):
+        every = isinstance(predicate, And) is not negated
+        out = pc.scalar(every)
+        for n, part in enumerate(predicate.parts):
+            one = to_expression(part, fields, negated=negated)
+            out = one if n == 0 else out & one if every else out | one
+        return out
+    return _leaf(predicate, fields[predicate.column], negated)
+
+
+def _leaf(p: Comparison | InList | IsNull | StartsWith, field: DataField, negated: bool) -> pc.Expression:  # noqa: FBT001
+    column = pc.field(field.name)
+    if isinstance(p, IsNull):
+        return column.is_null() if p.negated is negated else column.is_valid()
+    if isinstance(p, StartsWith):
+        found = pc.starts_with(column, pattern=p.prefix)
+        return ~found if negated else found
+    if isinstance(p, InList):
+        return _in_list(column, field, p, negated=p.negated is not negated)
+    if p.op == "<=>":
+        return _null_safe(column, field, p.value, negated=negated)
+    if p.value is None:
+        return pc.scalar(False)  # noqa: FBT003 - an Arrow literal
+    return _compare(column, field, _OPPOSITE[p.op] if negated else p.op, p.value)
+
+
+def _in_list(column: pc.Expression, field: DataField, p: InList, *, negated: bool) -> pc.Expression:
+    values = [v for v in p.values if v is not None]
+    if any(isinstance(v, float) and math.isnan(v) for v in values):
+        parts = tuple(Comparison("!=" if negated else "=", p.column, v) for v in p.values)
+        return to_expression(And(parts) if negated else Or(parts), {p.column: field})
+    if negated and len(values) < len(p.values):
+        return pc.scalar(False)  # noqa: FBT003 - an Arrow literal
+    found = column.isin(pa.array([arrow_scalar(v, field.type) for v in values]))
+    return column.is_valid() & ~found if negated else found
+
+
+def _null_safe(column: pc.Expression, field: DataField, value: Any, *, negated: bool) -> pc.Expression:
+    if value is None:
+        return column.is_valid() if negated else column.is_null()
+    if negated:
+        return column.is_null() | _compare(column, field, "!=", value)
+    return _compare(column, field, "=", value)
+
+
+def _compare(column: pc.Expression, field: DataField, op: str, value: Any) -> pc.Expression:
+    scalar = arrow_scalar(value, field.type)
+    if isinstance(field.type, AtomicType) and field.type.root in _FLOATS:
+        if math.isnan(value):
+            return _compare_nan(column, op)
+        if op in (">", ">="):
+            return _plain(column, op, scalar) | pc.is_nan(column)
+    return _plain(column, op, scalar)
+
+
+def _compare_nan(column: pc.Expression, op: str) -> pc.Expression:
+    if op in ("=", ">="):
+        return pc.is_nan(column)
+    if op in ("!=", "<"):
+        return ~pc.is_nan(column)
+    return column.is_valid() if op == "<=" else pc.scalar(False)  # noqa: FBT003 - an Arrow literal
+
+
+def _plain(column: pc.Expression, op: str, scalar: pa.Scalar) -> pc.Expression:
+    if op == "=":
+        return column == scalar
+    if op == "!=":
+        return column != scalar
+    if op == "<":
+        return column < scalar
+    if op == "<=":
+        return column <= scalar
+    return column > scalar if op == ">" else column >= scalar

@@ -1,0 +1,191 @@
+"""What happens to a batch before it reaches its buckets: types, nulls, defaults, kinds, and the split into groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.core.key_hash import values_of
+from paimon_spark.core.merge.keys import one_chunk
+from paimon_spark.core.table import Table
+from paimon_spark.core.values import arrow_scalar
+from paimon_spark.errors import ArgumentError, ErrorKind
+from paimon_spark.format.arrow_types import to_arrow_type
+from paimon_spark.spec.kinds import RowKind
+from paimon_spark.spec.literals import parse_value
+from paimon_spark.spec.types import DataField, type_to_json
+
+ROW_KIND_COLUMN = "_row_kind_"
+BUCKET_COLUMN = "_bucket_"
+HASH_COLUMN = "_hash_"
+I64 = npt.NDArray[np.int64]
+_RECODE_FROM = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class IntakeRules:
+    """How a table takes rows."""
+
+    name: str
+    fields: tuple[DataField, ...]
+    accepts_retracts: bool
+    kind_column: str | None
+    dropped_kinds: tuple[RowKind, ...]
+
+    @classmethod
+    def of(cls, table: Table) -> IntakeRules:
+        """Return the rules of a table."""
+        options = table.options
+        dropped = (RowKind.UPDATE_BEFORE, RowKind.DELETE) if options.ignore_delete else ()
+        if options.ignore_update_before:
+            dropped = (*dropped, RowKind.UPDATE_BEFORE)
+        return cls(table.name, table.schema.fields, table.is_primary_key_table, options.rowkind_field, dropped)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows with their kinds, and buckets or key hashes if they were computed upstream."""
+
+    columns: pa.Table
+    kinds: npt.NDArray[np.int8]
+    buckets: npt.NDArray[np.int32] | None = None
+    hashes: npt.NDArray[np.int32] | None = None
+
+    @property
+    def count(self) -> int:
+        """Return the number of rows."""
+        return len(self.kinds)
+
+    def take(self, positions: I64) -> Rows:
+        """Return the rows at `positions`; buckets and hashes have served."""
+        return Rows(self.columns.take(pa.array(positions)), self.kinds[positions])
+
+    def slice(self, start: int, n: int) -> Rows:
+        """Return `n` rows from `start`; buckets and hashes have served."""
+        return Rows(self.columns.slice(start, n), self.kinds[start : start + n])
+
+
+def take_in(batch: pa.RecordBatch | pa.Table, rules: IntakeRules) -> Rows:
+    """Return the rows of a batch that are to be written, in the table's own types.
+
+    Raises:
+        ArgumentError: columns or values do not fit the table.
+    """
+    names = batch.schema.names
+    columns = [_fit(_column(batch, names, i, rules), f, rules) for i, f in enumerate(rules.fields)]
+    table = pa.Table.from_arrays(columns, names=[f.name for f in rules.fields])
+    kinds = _kinds(batch, table, rules)
+    extras = [
+        values_of(one_chunk(batch.column(c)).cast(pa.int32())) if c in names else None
+        for c in (BUCKET_COLUMN, HASH_COLUMN)
+    ]
+    dropped = np.isin(kinds, rules.dropped_kinds) if rules.dropped_kinds else np.zeros(0, dtype=np.bool_)
+    if dropped.any():
+        keep = ~dropped
+        table = table.filter(pa.array(keep))
+        kinds, extras = kinds[keep], [None if e is None else e[keep] for e in extras]
+    return Rows(table, kinds, *extras)
+
+
+def _column(batch: pa.RecordBatch | pa.Table, names: Sequence[str], i: int, rules: IntakeRules) -> pa.ChunkedArray:
+    f = rules.fields[i]
+    at = i if i < len(names) and names[i] == f.name else next((n for n, c in enumerate(names) if c == f.name), -1)
+    if at < 0:
+        raise ArgumentError(
+            f"The rows for table {rules.name} lack the column '{f.name}'.",
+            hint=f"Give all columns: {', '.join(c.name for c in rules.fields)}.",
+            kind=ErrorKind.COLUMN_NOT_FOUND,
+        )
+    column = batch.column(at)
+    return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+
+
+def _fit(column: pa.ChunkedArray, f: DataField, rules: IntakeRules) -> pa.ChunkedArray:
+    """Return a column in the table's type, without forbidden nulls, with the default in place of null."""
+    if not f.type.nullable and column.null_count:
+        raise ArgumentError(
+            f"Column '{f.name}' of table {rules.name} is NOT NULL, but {column.null_count} rows have no value for it.",
+            hint="Give a value in every row.",
+            kind=ErrorKind.NOT_NULL_VIOLATION,
+        )
+    arrow = to_arrow_type(f.type)
+    if column.type != arrow:
+        try:
+            column = column.cast(arrow, safe=not pa.types.is_timestamp(arrow))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
+            raise ArgumentError(
+                f"Values for column '{f.name}' of table {rules.name} do not fit its type {type_to_json(f.type)}: {e}.",
+                hint="Cast them before writing.",
+                kind=ErrorKind.TYPE_MISMATCH,
+            ) from e
+    if f.default_value is not None and column.null_count:
+        return pc.fill_null(column, arrow_scalar(parse_value(f.default_value, f.type), f.type))
+    return column
+
+
+def _kinds(batch: pa.RecordBatch | pa.Table, table: pa.Table, rules: IntakeRules) -> npt.NDArray[np.int8]:
+    if rules.kind_column is not None:
+        kinds = _parse_kinds(table.column(rules.kind_column), rules)
+    elif ROW_KIND_COLUMN in batch.schema.names:
+        kinds = values_of(one_chunk(batch.column(ROW_KIND_COLUMN)).cast(pa.int8()))
+    else:
+        return np.zeros(batch.num_rows, dtype=np.int8)
+    if not rules.accepts_retracts and np.isin(kinds, (RowKind.UPDATE_BEFORE, RowKind.DELETE)).any():
+        raise ArgumentError(
+            f"Table {rules.name} has no primary key, so it takes no deletes or update-before rows.",
+            hint="Give the table a primary key, or filter these rows out.",
+        )
+    return kinds
+
+
+def _parse_kinds(column: pa.ChunkedArray, rules: IntakeRules) -> npt.NDArray[np.int8]:
+    spellings = pa.array([k.short for k in RowKind])
+    found = pc.index_in(one_chunk(column), value_set=spellings)
+    if found.null_count:
+        raise ArgumentError(
+            f"Column '{rules.kind_column}' is the rowkind.field of table {rules.name}, but a row holds no kind in it.",
+            hint=f"Use one of {', '.join(k.short for k in RowKind)}.",
+        )
+    return found.to_numpy().astype(np.int8)
+
+
+def partition_codes(columns: pa.Table, fields: Sequence[DataField]) -> tuple[I64, list[int]]:
+    """Return a number 0 … n-1 for the partition of each row, and the first row of each partition."""
+    codes = np.zeros(columns.num_rows, dtype=np.int64)
+    for f in fields:
+        encoded = one_chunk(columns.column(f.name)).dictionary_encode(null_encoding="encode")
+        codes = codes * max(1, len(encoded.dictionary)) + encoded.indices.to_numpy()
+        if int(codes.max(initial=0)) > _RECODE_FROM:
+            codes = np.unique(codes, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    if not codes.any():
+        return codes, [0]
+    _, firsts, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    return inverse.reshape(-1).astype(np.int64), firsts.tolist()
+
+
+def group_codes(
+    codes: I64, buckets: npt.NDArray[np.int32]
+) -> tuple[I64 | None, list[int], list[tuple[int, int]]]:
+    """Group rows by partition code and bucket, keeping their order inside a group.
+
+    Returns:
+        The order that brings groups together (None: they stand together already), where each group starts in that
+        order, and the (partition code, bucket) of each.
+    """
+    low = int(buckets.min())
+    span = int(buckets.max()) - low + 1
+    keys: npt.NDArray[Any] = codes * span + (buckets - low)
+    order: I64 | None = None
+    if len(keys) > 1 and (keys[1:] < keys[:-1]).any():
+        small = int(keys.max()) < np.iinfo(np.uint16).max
+        order = np.argsort(keys.astype(np.uint16) if small else keys, kind="stable")
+        keys = keys[order]
+    starts = np.concatenate([[0], np.flatnonzero(keys[1:] != keys[:-1]) + 1])
+    groups = [(int(k) // span, int(k) % span + low) for k in keys[starts]]
+    return order, starts.tolist(), groups

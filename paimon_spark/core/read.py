@@ -1,0 +1,212 @@
+"""Reading: files of one bucket into rows of the table as it is today (semantics, section 8).
+
+A raw split is read file by file. Any other split is merged section by section; a section of a single run is read
+without comparing anything. Memory: one row group a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.core.evolve import ColumnPlan, plan_columns
+from paimon_spark.core.filtering import to_expression
+from paimon_spark.core.levels import SortedRun, sections
+from paimon_spark.core.merge.functions import drop_retracts
+from paimon_spark.core.merge.rules import SYSTEM_FIELDS, merge_order, needed_fields
+from paimon_spark.core.merge.sort_merge import merge_runs
+from paimon_spark.core.splits import Split
+from paimon_spark.core.table import Table
+from paimon_spark.errors import CorruptTableError, ErrorKind
+from paimon_spark.format.arrow_types import to_arrow_schema
+from paimon_spark.format.base import DEFAULT_BATCH_ROWS
+from paimon_spark.format.deletion_vectors import read_vector
+from paimon_spark.format.registry import open_reader
+from paimon_spark.spec.kinds import VALUE_KIND, RowKind
+from paimon_spark.spec.manifest import DataFileMeta, DeletionRange
+from paimon_spark.spec.predicate import TRUE, Predicate, columns_of, project
+from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
+
+ROW_KIND = "_row_kind_"
+"""Name of the int8 column that carries the kind of each row between Spark and the table."""
+ROW_KIND_FIELD = DataField(-1, ROW_KIND, AtomicType(TypeRoot.TINYINT, nullable=False))
+Positions = npt.NDArray[np.int64]
+DeletedRows = Callable[[DataFileMeta], Positions | None]
+"""Physical positions of deleted rows of a file, sorted; None where there are none."""
+
+
+def read_split(
+    table: Table,
+    split: Split,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    *,
+    keep_kinds: bool = False,
+    batch_rows: int = DEFAULT_BATCH_ROWS,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a split for which `predicate` holds.
+
+    Args:
+        table: the table at the schema to read with.
+        split: files of one bucket.
+        columns: columns to return, in this order; all if not given.
+        predicate: filter over columns of the table, applied exactly.
+        keep_kinds: keep retracts, and add the column ``_row_kind_`` (int8) at the end.
+        batch_rows: the most rows of one batch.
+    """
+    wanted = table.schema.fields if columns is None else tuple(table.schema.field(c) for c in columns)
+    condition = predicate or TRUE
+    read = tuple({f.id: f for f in (*wanted, *(table.schema.field(c) for c in sorted(columns_of(condition))))}.values())
+    files = BucketFiles(table, split.partition, split.bucket, _deleted_rows(table, split))
+    rows = _read_rows(files, split, read, condition, keep_kinds=keep_kinds)
+    expression = None if condition == TRUE else to_expression(condition, {f.name: f for f in read})
+    out = (*wanted, ROW_KIND_FIELD) if keep_kinds else wanted
+    schema = to_arrow_schema(out)
+    for chunk in rows:
+        kept = chunk if expression is None else chunk.filter(expression)
+        if kept.num_rows:
+            yield from _finish(kept, schema).to_batches(max_chunksize=batch_rows)
+
+
+def _finish(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    if not schema.names:
+        return rows.select([])
+    return pa.Table.from_arrays([rows.column(n) for n in schema.names], schema=schema)
+
+
+def _read_rows(
+    files: BucketFiles, split: Split, read: tuple[DataField, ...], condition: Predicate, *, keep_kinds: bool
+) -> Iterator[pa.Table]:
+    table = files.table
+    if not table.is_primary_key_table:
+        for file in split.files:
+            for rows in files.chunks(file, read, condition):
+                yield _with_kind(rows) if keep_kinds else rows
+    elif split.raw and not keep_kinds:
+        for file in split.files:
+            yield from files.chunks(file, read, condition)
+    else:
+        for rows in merged_rows(files, sections(split.files, table.key_types), read, condition):
+            kept = rows if keep_kinds else drop_retracts(rows)
+            if kept.num_rows:
+                yield kept.rename_columns({VALUE_KIND: ROW_KIND}) if keep_kinds else kept
+
+
+def _with_kind(rows: pa.Table) -> pa.Table:
+    kinds = np.full(rows.num_rows, RowKind.INSERT, dtype=np.int8)
+    return rows.append_column(ROW_KIND, pa.array(kinds))
+
+
+def merged_rows(
+    files: BucketFiles,
+    parts: Sequence[Sequence[SortedRun]],
+    columns: tuple[DataField, ...],
+    condition: Predicate = TRUE,
+) -> Iterator[pa.Table]:
+    """Yield the merged rows of sections in key order, retracts included, with system columns beside `columns`.
+
+    `condition` only spares reading: rows for which it is false may still come.
+    """
+    order = merge_order(files.table)
+    read = needed_fields(files.table, order, columns)
+    on_keys = project(condition, [f.name for f in order.key])
+    for section in parts:
+        pushed = condition if len(section) == 1 else on_keys
+        yield from merge_runs([files.run(r, read, pushed) for r in section], order)
+
+
+class BucketFiles:
+    """The data files of one bucket, read as the table's present columns."""
+
+    def __init__(
+        self, table: Table, partition: bytes, bucket: int, deleted_rows: DeletedRows = lambda _: None
+    ) -> None:
+        self.table = table
+        self.partition = partition
+        self.bucket = bucket
+        self._deleted_rows = deleted_rows
+        self._paths = table.paths
+        self._fields = {table.schema.id: table.schema.fields}
+
+    def path(self, file: DataFileMeta) -> str:
+        """Return where `file` is."""
+        return self._paths.data_file(self.partition, self.bucket, file)
+
+    def run(self, run: SortedRun, fields: Sequence[DataField], condition: Predicate) -> Iterator[pa.Table]:
+        """Yield the rows of a sorted run, one row group at a time."""
+        for file in run.files:
+            yield from self.chunks(file, fields, condition)
+
+    def chunks(self, file: DataFileMeta, fields: Sequence[DataField], condition: Predicate = TRUE) -> Iterator[pa.Table]:
+        """Yield the rows of one file, one row group at a time, as `fields` of the table.
+
+        Row groups are left out where statistics prove `condition` false.
+        """
+        plan = self._plan(file, fields)
+        deleted = self._deleted_rows(file)
+        path = self.path(file)
+        try:
+            reader = open_reader(self.table.file_io, path, plan.physical, file.file_size)
+        except FileNotFoundError as e:
+            raise CorruptTableError(
+                f"The data file {path} of table {self.table.name} is missing.",
+                hint="If the snapshot was expired meanwhile, run the query again; else roll back to a snapshot without it.",
+                kind=ErrorKind.FILE_MISSING,
+            ) from e
+        with reader:
+            starts = np.concatenate([[0], np.cumsum(reader.row_group_rows)])
+            for index in reader.select_row_groups(_pushable(condition, plan)):
+                rows = plan.apply(reader.read_row_group(index))
+                yield rows if deleted is None else _without(rows, deleted, int(starts[index]))
+
+    def _plan(self, file: DataFileMeta, fields: Sequence[DataField]) -> ColumnPlan:
+        table = self.table
+        written = self._fields.get(file.schema_id)
+        if written is None:
+            written = self._fields[file.schema_id] = table.schema_store.get(file.schema_id).fields
+        held = written if file.write_cols is None else tuple(f for f in written if f.name in file.write_cols)
+        values = dict(zip(table.schema.partition_keys, table.partition_values(self.partition), strict=True))
+        constants = {f.name: values[f.name] for f in fields if f.name in values}
+        return plan_columns(fields, (*SYSTEM_FIELDS, *held), constants)
+
+
+def _pushable(condition: Predicate, plan: ColumnPlan) -> pc.Expression | None:
+    """Return the part of `condition` that the file's own statistics can judge."""
+    same = {
+        w.name: s
+        for w, s in zip(plan.wanted, plan.sources, strict=True)
+        if s is not None and s.name == w.name and s.type == w.type
+    }
+    part = project(condition, list(same))
+    return None if part == TRUE else to_expression(part, same)
+
+
+def _without(rows: pa.Table, deleted: Positions, start: int) -> pa.Table:
+    low, high = np.searchsorted(deleted, [start, start + rows.num_rows])
+    if low == high:
+        return rows
+    keep = np.ones(rows.num_rows, dtype=np.bool_)
+    keep[deleted[low:high] - start] = False
+    return rows.filter(pa.array(keep))
+
+
+def _deleted_rows(table: Table, split: Split) -> DeletedRows:
+    """Return how to find the deleted rows of a split's files; each index file is read once."""
+    refs = {f.file_name: v for f, v in zip(split.files, split.vectors, strict=False) if v is not None}
+    loaded: dict[str, bytes] = {}
+
+    def positions(file: DataFileMeta) -> Positions | None:
+        ref = refs.get(file.file_name)
+        if ref is None:
+            return None
+        if ref.path not in loaded:
+            loaded[ref.path] = table.file_io.read(ref.path)
+        found = DeletionRange(file.file_name, ref.offset, ref.length, ref.cardinality)
+        vector = read_vector(loaded[ref.path], found, ref.path)
+        return np.array(vector.to_array(), dtype=np.int64)
+
+    return positions

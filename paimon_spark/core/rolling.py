@@ -1,0 +1,198 @@
+"""Data files in the making: rows in, files of about the target size and their manifest records out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.core.merge.functions import retracts
+from paimon_spark.core.merge.rules import SYSTEM_FIELDS
+from paimon_spark.core.table import Table
+from paimon_spark.core.values import row_at
+from paimon_spark.format.base import FileWriter, WrittenFile
+from paimon_spark.format.registry import for_name
+from paimon_spark.spec.kinds import KEY_FIELD_ID_START, KEY_PREFIX, SEQUENCE_NUMBER, FileSource
+from paimon_spark.spec.manifest import EMPTY_ROW, EMPTY_STATS, DataFileMeta, SimpleStats
+from paimon_spark.spec.rows import encode_row
+from paimon_spark.spec.stats import ColumnStats, StatsMode
+from paimon_spark.spec.types import DataField, not_null
+
+_SLICE_BYTES = 4 << 20
+_MIN_SLICE = 1024
+_MAX_SLICE = 65536
+_KEY_STATS = StatsMode.parse("truncate(128)")
+
+
+class RollingWriter:
+    """Writes the files of one bucket at one level.
+
+    Rows of a primary-key table come in key order with their system columns; those of an append table in arrival order.
+    """
+
+    def __init__(
+        self, table: Table, partition: bytes, bucket: int, *, level: int, source: FileSource, first_sequence: int = 0
+    ) -> None:
+        self._table = table
+        self._level = level
+        self._source = source
+        self._next_sequence = first_sequence
+        self._keys = table.key_fields
+        options = table.options
+        self._format = options.file_format_of(level)
+        self._compression = options.file_compression_of(level)
+        self._fields, self._modes = _physical(table, level)
+        self._target = options.target_file_size(primary_key=table.is_primary_key_table)
+        self._most_rows = options.target_file_row_num if source is FileSource.APPEND else None
+        self._directory = table.paths.bucket_dir(partition, bucket)
+        self._open: _OpenFile | None = None
+        self._done: list[DataFileMeta] = []
+
+    def write(self, rows: pa.Table) -> None:
+        """Add rows; files are closed and opened as they fill up."""
+        step = self._slice_rows(rows)
+        at = 0
+        while at < rows.num_rows:
+            current = self._open or self._begin()
+            n = step if self._most_rows is None else min(step, self._most_rows - current.writer.rows)
+            current.add(rows.slice(at, n), self._fields)
+            at += n
+            full = self._most_rows is not None and current.writer.rows >= self._most_rows
+            if full or current.writer.bytes_written >= self._target:
+                self._finish()
+
+    def close(self) -> list[DataFileMeta]:
+        """Finish the last file; return the records of all files."""
+        self._finish()
+        return self._done
+
+    def abort(self) -> None:
+        """Delete every file that was written."""
+        if self._open is not None:
+            self._open.writer.abort()
+            self._open = None
+        for file in self._done:
+            self._table.file_io.delete(f"{self._directory}/{file.file_name}")
+        self._done = []
+
+    def _slice_rows(self, rows: pa.Table) -> int:
+        width = max(1, rows.nbytes // max(1, rows.num_rows))
+        return min(_MAX_SLICE, max(_MIN_SLICE, _SLICE_BYTES // width))
+
+    def _begin(self) -> _OpenFile:
+        options = self._table.options
+        name = self._table.paths.new_data_file(self._format, self._compression)
+        writer = for_name(self._format).open_writer(
+            self._table.file_io,
+            f"{self._directory}/{name}",
+            self._fields,
+            stats_modes=self._modes,
+            compression=self._compression,
+            options=options.values,
+        )
+        self._open = _OpenFile(name, writer, self._keys)
+        return self._open
+
+    def _finish(self) -> None:
+        if self._open is None:
+            return
+        opened, self._open = self._open, None
+        written = opened.writer.close()
+        self._done.append(self._keyed(opened, written) if self._keys else self._appended(opened, written))
+
+    def _keyed(self, opened: _OpenFile, written: WrittenFile) -> DataFileMeta:
+        keys = len(self._keys)
+        types = self._table.key_types
+        return DataFileMeta(
+            file_name=opened.name,
+            file_size=written.size,
+            row_count=written.rows,
+            min_key=encode_row(opened.first_key, types),
+            max_key=encode_row(opened.last_key, types),
+            key_stats=_stats(self._fields[:keys], written.stats[:keys]),
+            value_stats=_stats(self._table.schema.fields, written.stats[keys + len(SYSTEM_FIELDS) :]),
+            min_sequence_number=opened.first_sequence,
+            max_sequence_number=opened.last_sequence,
+            schema_id=self._table.schema.id,
+            level=self._level,
+            creation_time=local_wall_clock_millis(),
+            delete_row_count=opened.deletes,
+            file_source=self._source,
+        )
+
+    def _appended(self, opened: _OpenFile, written: WrittenFile) -> DataFileMeta:
+        first = self._next_sequence
+        self._next_sequence += written.rows
+        return DataFileMeta(
+            file_name=opened.name,
+            file_size=written.size,
+            row_count=written.rows,
+            min_key=EMPTY_ROW,
+            max_key=EMPTY_ROW,
+            key_stats=EMPTY_STATS,
+            value_stats=_stats(self._fields, written.stats),
+            min_sequence_number=first,
+            max_sequence_number=self._next_sequence - 1,
+            schema_id=self._table.schema.id,
+            level=self._level,
+            creation_time=local_wall_clock_millis(),
+            delete_row_count=0,
+            file_source=self._source,
+        )
+
+
+class _OpenFile:
+    """One file and what its record will say."""
+
+    def __init__(self, name: str, writer: FileWriter, keys: Sequence[DataField]) -> None:
+        self.name = name
+        self.writer = writer
+        self._keys = keys
+        self.first_key: tuple[object, ...] = ()
+        self.last_key: tuple[object, ...] = ()
+        self.first_sequence = 0
+        self.last_sequence = 0
+        self.deletes = 0
+
+    def add(self, rows: pa.Table, fields: Sequence[DataField]) -> None:
+        """Write rows and take note of keys, sequence numbers and retracts."""
+        if self._keys:
+            bounds = pc.min_max(rows.column(SEQUENCE_NUMBER)).as_py()
+            if not self.writer.rows:
+                self.first_key = row_at(rows, self._keys, 0)
+                self.first_sequence, self.last_sequence = bounds["min"], bounds["max"]
+            self.last_key = row_at(rows, self._keys, rows.num_rows - 1)
+            self.first_sequence = min(self.first_sequence, bounds["min"])
+            self.last_sequence = max(self.last_sequence, bounds["max"])
+            self.deletes += int(retracts(rows).sum())
+        columns = [rows.column(f.name.removeprefix(KEY_PREFIX)) for f in fields]
+        self.writer.write(pa.Table.from_arrays(columns, names=[f.name for f in fields]))
+
+
+def _physical(table: Table, level: int) -> tuple[tuple[DataField, ...], tuple[StatsMode, ...]]:
+    """Return the columns of a data file in order, and the statistics to collect of each."""
+    modes = table.options.stats_modes(table.schema.field_names, level)
+    if not table.is_primary_key_table:
+        return table.schema.fields, modes
+    keys = tuple(
+        DataField(f.id + KEY_FIELD_ID_START, KEY_PREFIX + f.name, not_null(f.type)) for f in table.key_fields
+    )
+    system = (StatsMode.parse("none"),) * len(SYSTEM_FIELDS)
+    return (*keys, *SYSTEM_FIELDS, *table.schema.fields), ((_KEY_STATS,) * len(keys) + system + tuple(modes))
+
+
+def _stats(fields: Sequence[DataField], stats: Sequence[ColumnStats]) -> SimpleStats:
+    types = [f.type for f in fields]
+    return SimpleStats(
+        encode_row([s.min for s in stats], types),
+        encode_row([s.max for s in stats], types),
+        tuple(s.null_count for s in stats),
+    )
+
+
+def local_wall_clock_millis() -> int:
+    """Return the local wall clock as if it was UTC, in epoch milliseconds: how creation times are stored."""
+    now = time.time()
+    return int((now + time.localtime(now).tm_gmtoff) * 1000)

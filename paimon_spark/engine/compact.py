@@ -1,0 +1,285 @@
+"""Compaction as an operation: plan what to rewrite, run one task a bucket, commit group by group."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from paimon_spark.core.commit import Committed, CommitResult, FileStoreCommit
+from paimon_spark.core.compact.append import AppendOptions, pick_bucketed, pick_bucketed_full, pick_unaware
+from paimon_spark.core.compact.pick import CompactUnit, PickOptions, pick, pick_full
+from paimon_spark.core.compact.rewrite import CompactTask
+from paimon_spark.core.levels import highest_level, max_level, sorted_runs
+from paimon_spark.core.messages import CommitMessage, messages_from_json
+from paimon_spark.core.scan import scan
+from paimon_spark.core.table import Table
+from paimon_spark.engine.runner import TaskRunner
+from paimon_spark.engine.tasks import compact_payload
+from paimon_spark.errors import OutcomeUnknownError, PaimonError
+from paimon_spark.spec.features import check_writable
+from paimon_spark.spec.kinds import BucketMode
+from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry
+from paimon_spark.spec.predicate import TRUE, Predicate
+
+_GROUP_TASKS = 32
+Place = tuple[bytes, int]
+
+
+class Strategy(StrEnum):
+    """How much to compact: everything, or what the automatic picker would take now."""
+
+    FULL = "full"
+    MINOR = "minor"
+
+
+@dataclass(frozen=True, slots=True)
+class CompactGroup:
+    """Tasks that are committed together."""
+
+    tasks: tuple[CompactTask, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """What a compaction would do, exactly; nothing is changed by planning."""
+
+    table: Table
+    strategy: Strategy
+    snapshot_id: int | None
+    groups: tuple[CompactGroup, ...]
+    buckets_seen: int = 0
+
+    @property
+    def tasks(self) -> tuple[CompactTask, ...]:
+        """Return the tasks of all groups."""
+        return tuple(t for g in self.groups for t in g.tasks)
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether there is nothing to do."""
+        return not self.groups
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupResult:
+    """What the commit of one group changed. An upgraded file counts as taken and as given, its bytes do not."""
+
+    snapshot_ids: tuple[int, ...] = ()
+    buckets: int = 0
+    files_in: int = 0
+    files_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    files_upgraded: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionResult:
+    """What a compaction did, group by group."""
+
+    snapshot_before: int | None
+    groups: tuple[GroupResult, ...] = ()
+    duration_millis: int = 0
+    snapshot_ids: tuple[int, ...] = field(default=())
+
+    @property
+    def total(self) -> GroupResult:
+        """Return the sum of all groups."""
+        names = ("buckets", "files_in", "files_out", "bytes_in", "bytes_out", "rows_in", "rows_out", "files_upgraded")
+        sums = {n: sum(getattr(g, n) for g in self.groups) for n in names}
+        return GroupResult(snapshot_ids=self.snapshot_ids, **sums)
+
+    @property
+    def snapshot_after(self) -> int | None:
+        """Return the snapshot of the last commit, or the one before if nothing was committed."""
+        return self.snapshot_ids[-1] if self.snapshot_ids else self.snapshot_before
+
+
+Progress = Callable[[int, int], None]
+"""Called with (finished tasks, all tasks)."""
+
+
+def plan_compaction(
+    table: Table,
+    *,
+    strategy: Strategy = Strategy.FULL,
+    partitions: Predicate | None = None,
+    places: Collection[Place] | None = None,
+) -> CompactionPlan:
+    """Return what to compact in the newest snapshot.
+
+    Args:
+        table: the table with the options of the statement.
+        strategy: full, or what the automatic picker takes.
+        partitions: filter over the partition columns.
+        places: only these buckets.
+    """
+    check_writable(table.schema)
+    snapshot = table.snapshots.latest()
+    found = scan(table, snapshot, partition_predicate=partitions or TRUE)
+    buckets: dict[Place, list[ManifestEntry]] = {}
+    for entry in found.entries:
+        if places is None or (entry.partition, entry.bucket) in places:
+            buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
+    tasks = [task for entries in buckets.values() for task in _bucket_tasks(table, entries, strategy)]
+    groups = tuple(CompactGroup(tuple(g)) for g in _grouped(tasks))
+    return CompactionPlan(table, strategy, snapshot.id if snapshot else None, groups, len(buckets))
+
+
+def _grouped(tasks: Iterable[CompactTask]) -> Iterator[list[CompactTask]]:
+    """Yield tasks by partition; small partitions share a group."""
+    by_partition: dict[bytes, list[CompactTask]] = {}
+    for task in tasks:
+        by_partition.setdefault(task.partition, []).append(task)
+    current: list[CompactTask] = []
+    for partition in sorted(by_partition):
+        if current and len(current) + len(by_partition[partition]) > _GROUP_TASKS:
+            yield current
+            current = []
+        current = current + by_partition[partition]
+    if current:
+        yield current
+
+
+def _bucket_tasks(table: Table, entries: Sequence[ManifestEntry], strategy: Strategy) -> Iterator[CompactTask]:
+    first = entries[0]
+    files = [e.file for e in entries]
+    if table.is_primary_key_table:
+        highest = highest_level(files)
+        for unit in _keyed_units(table, files, strategy):
+            yield CompactTask(
+                partition=first.partition,
+                bucket=first.bucket,
+                total_buckets=first.total_buckets,
+                files=unit.files,
+                output_level=unit.output_level,
+                drop_deletes=unit.output_level != 0 and unit.output_level >= highest,
+                force_rewrite=table.options.compaction_force_rewrite_all_files,
+                reason=unit.reason,
+            )
+        return
+    for group in _append_groups(table, files, strategy):
+        yield CompactTask(
+            partition=first.partition,
+            bucket=first.bucket,
+            total_buckets=first.total_buckets,
+            files=group,
+            reason="small files",
+        )
+
+
+def _keyed_units(table: Table, files: Sequence[DataFileMeta], strategy: Strategy) -> list[CompactUnit]:
+    options = table.options
+    runs = sorted_runs(files)
+    top = max_level(files, options.num_levels)
+    if strategy is Strategy.FULL:
+        force = options.compaction_force_rewrite_all_files
+        return pick_full(runs, top, must_rewrite=lambda f: force or bool(f.delete_row_count))
+    now = time.time()
+    unit = pick(
+        runs, pick_options(table), top, hour=time.localtime(now).tm_hour, now_millis=int(now * 1000)
+    )
+    return [] if unit is None else [unit]
+
+
+def _append_groups(
+    table: Table, files: Sequence[DataFileMeta], strategy: Strategy
+) -> list[tuple[DataFileMeta, ...]]:
+    options = append_options(table)
+    if table.bucket_mode is BucketMode.BUCKET_UNAWARE:
+        return pick_unaware(files, options)
+    full = strategy is Strategy.FULL
+    group = pick_bucketed_full(files, options) if full else pick_bucketed(files, options)
+    return [] if group is None else [group]
+
+
+def pick_options(table: Table) -> PickOptions:
+    """Return the thresholds of the picker for a table."""
+    o = table.options
+    return PickOptions(
+        trigger=o.trigger,
+        size_ratio=o.compaction_size_ratio,
+        max_amplification_percent=o.compaction_max_size_amplification_percent,
+        optimization_interval_millis=o.compaction_optimization_interval_ms,
+        total_size_threshold=o.compaction_total_size_threshold,
+        incremental_size_threshold=o.compaction_incremental_size_threshold,
+        offpeak_start=o.compaction_offpeak_start_hour,
+        offpeak_end=o.compaction_offpeak_end_hour,
+        offpeak_ratio=o.compaction_offpeak_ratio,
+        force_up_level_0=o.compaction_force_up_level_0,
+    )
+
+
+def append_options(table: Table) -> AppendOptions:
+    """Return the thresholds of append compaction for a table."""
+    o = table.options
+    return AppendOptions(
+        target_file_size=o.target_file_size(primary_key=False),
+        open_file_cost=o.source_split_open_file_cost,
+        small_file_ratio=o.compaction_small_file_ratio,
+        min_file_num=o.compaction_min_file_num,
+        file_num_limit=o.compaction_file_num_limit,
+        delete_ratio_threshold=o.compaction_delete_ratio_threshold,
+    )
+
+
+def execute_compaction(
+    plan: CompactionPlan, runner: TaskRunner, progress: Progress | None = None, *, commit_user: str | None = None
+) -> CompactionResult:
+    """Run the tasks of the plan; each group is committed when all of its tasks are done.
+
+    Raises:
+        ConflictError: another commit replaced files of a group; groups committed before stay.
+    """
+    started = time.monotonic()
+    done: list[GroupResult] = []
+    finished, total = 0, len(plan.tasks)
+    for number, group in enumerate(plan.groups, 1):
+        commit = FileStoreCommit(plan.table, commit_user)
+        messages: list[CommitMessage] = []
+        payloads = [compact_payload(plan.table, t) for t in group.tasks]
+        description = f"compact {plan.table.name}: group {number} of {len(plan.groups)}, {len(payloads)} tasks"
+        try:
+            for result in runner.run("compact", payloads, description=description):
+                messages.extend(messages_from_json(result))
+                finished += 1
+                if progress is not None:
+                    progress(finished, total)
+        except Exception:
+            commit.abort(messages)
+            raise
+        try:
+            committed = commit.commit(messages)
+        except OutcomeUnknownError:
+            raise
+        except PaimonError:
+            commit.abort(messages)
+            raise
+        done.append(_group_result(group, messages, committed))
+    return CompactionResult(
+        snapshot_before=plan.snapshot_id,
+        groups=tuple(done),
+        duration_millis=int((time.monotonic() - started) * 1000),
+        snapshot_ids=tuple(i for g in done for i in g.snapshot_ids),
+    )
+
+
+def _group_result(group: CompactGroup, messages: Sequence[CommitMessage], committed: CommitResult) -> GroupResult:
+    before = [f for m in messages for f in m.compact_before]
+    after = [f for m in messages for f in m.compact_after]
+    same = {f.file_name for f in before} & {f.file_name for f in after}
+    return GroupResult(
+        snapshot_ids=committed.snapshot_ids if isinstance(committed, Committed) else (),
+        buckets=len({(t.partition, t.bucket) for t in group.tasks}),
+        files_in=len(before),
+        files_out=len(after),
+        bytes_in=sum(f.file_size for f in before if f.file_name not in same),
+        bytes_out=sum(f.file_size for f in after if f.file_name not in same),
+        rows_in=sum(f.row_count for f in before),
+        rows_out=sum(f.row_count for f in after),
+        files_upgraded=len(same),
+    )

@@ -1,0 +1,214 @@
+"""Writing as an operation: plan on the driver, write anywhere, finish on the driver."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from paimon_spark.core.buckets import BucketLimits
+from paimon_spark.core.commit import Committed, CommitResult, FileStoreCommit
+from paimon_spark.core.manifests import ManifestStore
+from paimon_spark.core.messages import CommitMessage
+from paimon_spark.core.scan import live_in_partitions
+from paimon_spark.core.table import Table
+from paimon_spark.core.write import TableWriter, WritePlanInfo
+from paimon_spark.engine.compact import CompactionPlan, CompactionResult, Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.runner import LocalRunner, TaskRunner
+from paimon_spark.errors import ConflictError, OutcomeUnknownError, PaimonError
+from paimon_spark.spec.features import check_writable
+from paimon_spark.spec.kinds import BucketMode
+from paimon_spark.spec.manifest import HASH_INDEX, ManifestEntry
+from paimon_spark.spec.predicate import Predicate
+
+Overwrite = Literal["static", "dynamic"]
+_BYTES_PER_ASSIGNER = 128 << 20
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePlan:
+    """One write statement: the table, what its writers must know, and what it replaces."""
+
+    table: Table
+    info: WritePlanInfo
+    overwrite: Overwrite | None = None
+    partitions: Predicate | None = None
+    operation: str | None = None
+
+    def for_workers(self) -> str:
+        """Return the JSON text from which `open_writer` makes a writer in another process."""
+        return json.dumps({"table": self.table.to_config(), "info": self.info.to_json()}, separators=(",", ":"))
+
+
+def open_writer(text: str) -> TableWriter:
+    """Return the writer of one task of the plan that `WritePlan.for_workers` described."""
+    raw = json.loads(text)
+    return TableWriter(Table.from_config(raw["table"]), WritePlanInfo.from_json(raw["info"]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteResult:
+    """A committed write, and the compaction that should follow it (None: nothing to compact)."""
+
+    commit: CommitResult
+    compaction: CompactionPlan | None = None
+    compacted: CompactionResult | None = None
+    commit_user: str = ""
+
+
+def plan_write(
+    table: Table,
+    *,
+    overwrite: Overwrite | None = None,
+    static_partitions: Predicate | None = None,
+    parallelism: int = 1,
+    size_hint: int | None = None,
+    operation: str | None = None,
+) -> WritePlan:
+    """Plan a write into the newest snapshot.
+
+    Args:
+        table: the table with the options of the statement.
+        overwrite: None to add rows; static replaces the table or `static_partitions`; dynamic replaces the partitions
+            that the rows belong to.
+        static_partitions: filter over the partition columns for a static overwrite.
+        parallelism: how many writers there may be.
+        size_hint: about how many bytes of rows come, if known.
+        operation: what the statement is, for the snapshot.
+    """
+    check_writable(table.schema)
+    assigners = _assigners(table, parallelism, size_hint)
+    info = WritePlanInfo(assigners=assigners) if overwrite else _state(table, assigners)
+    return WritePlan(
+        table=table, info=info, overwrite=overwrite, partitions=static_partitions, operation=operation
+    )
+
+
+def _assigners(table: Table, parallelism: int, size_hint: int | None) -> int:
+    options = table.options
+    if table.bucket_mode is not BucketMode.HASH_DYNAMIC:
+        return 1
+    wanted = options.dynamic_bucket_assigner_parallelism or options.dynamic_bucket_initial_buckets
+    if wanted is None:
+        wanted = parallelism if size_hint is None else min(parallelism, -(-size_hint // _BYTES_PER_ASSIGNER))
+    ceiling = BucketLimits(max_buckets=options.dynamic_bucket_max_buckets).ceiling
+    return max(1, min(wanted, ceiling))
+
+
+def _state(table: Table, assigners: int) -> WritePlanInfo:
+    mode = table.bucket_mode
+    if mode is BucketMode.BUCKET_UNAWARE:
+        return WritePlanInfo(assigners=assigners)
+    store, snapshot = ManifestStore(table), table.snapshots.latest()
+    sequences: dict[bytes, dict[int, int]] = {}
+    foreign: dict[bytes, int] = {}
+    for entry in live_in_partitions(store, snapshot, None):
+        buckets = sequences.setdefault(entry.partition, {})
+        buckets[entry.bucket] = max(buckets.get(entry.bucket, -1), entry.file.max_sequence_number)
+        if mode is BucketMode.HASH_FIXED and _is_foreign(table, entry):
+            foreign[entry.partition] = entry.total_buckets
+    hash_files: dict[bytes, dict[int, str]] = {}
+    if mode is BucketMode.HASH_DYNAMIC and snapshot is not None:
+        for item in store.read_index(snapshot.index_manifest):
+            if item.file.index_type == HASH_INDEX:
+                hash_files.setdefault(item.partition, {})[item.bucket] = item.file.external_path or item.file.file_name
+    return WritePlanInfo(
+        assigners=assigners, max_sequences=sequences, hash_files=hash_files, foreign_buckets=foreign
+    )
+
+
+def _is_foreign(table: Table, entry: ManifestEntry) -> bool:
+    return entry.total_buckets > 0 and entry.total_buckets != table.options.bucket
+
+
+def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteResult:
+    """Commit what the writers did and plan the compaction that follows; the caller runs that with `follow_up`.
+
+    Files of a write that surely was not committed are deleted.
+    """
+    commit = FileStoreCommit(plan.table)
+    try:
+        if plan.overwrite is None:
+            result = commit.commit(messages, operation=plan.operation)
+        else:
+            result = commit.overwrite(
+                messages,
+                partitions=plan.partitions,
+                dynamic=plan.overwrite == "dynamic",
+                operation=plan.operation,
+            )
+    except OutcomeUnknownError:
+        raise
+    except PaimonError:
+        commit.abort(messages)
+        raise
+    user = str(commit.commit_user)
+    if not isinstance(result, Committed) or plan.table.options.write_only:
+        return WriteResult(commit=result, commit_user=user)
+    places = {(m.partition, m.bucket) for m in messages if m.new_files}
+    compaction = plan_compaction(plan.table, strategy=Strategy.MINOR, places=places) if places else None
+    return WriteResult(
+        commit=result, compaction=None if compaction is None or compaction.is_empty else compaction, commit_user=user
+    )
+
+
+def follow_up(plan: WritePlan, result: WriteResult, runner: TaskRunner) -> WriteResult:
+    """Run the compaction after a write, then expire snapshots, unless the table is write-only.
+
+    The rows are committed already: if another commit gets in the way of the compaction, the next write repeats it.
+    """
+    compacted = None
+    if result.compaction is not None:
+        try:
+            compacted = execute_compaction(result.compaction, runner, commit_user=result.commit_user)
+        except ConflictError as e:
+            _log.info("The compaction after a write to %s gave way to another commit: %s", plan.table.name, e)
+    if isinstance(result.commit, Committed) and not plan.table.options.write_only:
+        _expire(plan.table)
+    return WriteResult(
+        commit=result.commit, compaction=result.compaction, compacted=compacted, commit_user=result.commit_user
+    )
+
+
+def _expire(table: Table) -> None:
+    try:
+        execute_expire(table, plan_expire(table, ExpireConfig(exact=False), int(time.time() * 1000)))
+    except PaimonError as e:
+        _log.warning("Snapshots of %s were not expired after a write: %s", table.name, e)
+
+
+def complete_write(plan: WritePlan, messages: Sequence[CommitMessage], runner: TaskRunner) -> WriteResult:
+    """Do `finish_write` and `follow_up`."""
+    return follow_up(plan, finish_write(plan, messages), runner)
+
+
+def write_arrow(
+    table: Table,
+    batches: pa.Table | Iterable[pa.RecordBatch | pa.Table],
+    *,
+    overwrite: Overwrite | None = None,
+    static_partitions: Predicate | None = None,
+    runner: TaskRunner | None = None,
+) -> WriteResult:
+    """Write Arrow data in this process, commit it, compact as the table asks for, and expire snapshots.
+
+    Args:
+        table: where to write.
+        batches: rows with all columns of the table, optionally with ``_row_kind_`` (int8).
+        overwrite: see `plan_write`.
+        static_partitions: see `plan_write`.
+        runner: runs the compaction; in this process if not given.
+    """
+    plan = plan_write(table, overwrite=overwrite, static_partitions=static_partitions)
+    with TableWriter(table, plan.info) as writer:
+        for batch in batches.to_batches() if isinstance(batches, pa.Table) else batches:
+            writer.write(batch)
+        messages = writer.finish()
+    return complete_write(plan, messages, runner or LocalRunner())

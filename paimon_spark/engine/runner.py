@@ -1,0 +1,35 @@
+"""Where tasks run: in this process, or wherever a runner of another package takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Protocol
+
+from paimon_spark.engine.tasks import run_task
+
+
+class TaskRunner(Protocol):
+    """Runs tasks of one kind; payloads and results are JSON texts."""
+
+    def run(self, kind: str, payloads: Sequence[str], *, description: str) -> Iterator[str]:
+        """Yield the results in the order in which tasks end; the first error ends the run."""
+        ...
+
+
+class LocalRunner:
+    """Runs tasks in this process, `threads` at a time."""
+
+    def __init__(self, threads: int = 1) -> None:
+        self._threads = threads
+
+    def run(self, kind: str, payloads: Sequence[str], *, description: str) -> Iterator[str]:
+        """Yield the results in the order in which tasks end."""
+        del description
+        if self._threads == 1 or len(payloads) <= 1:
+            for payload in payloads:
+                yield run_task(kind, payload)
+            return
+        with ThreadPoolExecutor(self._threads, thread_name_prefix=kind) as pool:
+            for done in as_completed([pool.submit(run_task, kind, p) for p in payloads]):
+                yield done.result()
