@@ -104,6 +104,16 @@ def test_row_groups_are_bounded_and_skipped_by_statistics(monkeypatch: pytest.Mo
     assert sum(b.num_rows for b in read_batches(store, PATH, MIXED[:1], pc.field("_KEY_id") < 100)) == 5000
 
 
+def test_row_groups_that_may_hold_nan_are_never_skipped() -> None:
+    store = InMemoryFileIO()
+    fields = fields_of(d="DOUBLE", k="INT")
+    write(store, fields, pa.table({"d": [5.0, float("nan")], "k": [1, 2]}))
+    with open_reader(store, PATH, fields) as reader:
+        assert reader.select_row_groups((pc.field("d") > 6) | pc.is_nan(pc.field("d"))) == [0]
+        assert reader.select_row_groups(pc.field("d") != 5) == [0]
+        assert reader.select_row_groups(pc.field("k") > 6) == []
+
+
 def test_nanoseconds_are_int96_and_survive() -> None:
     fields = fields_of(t9="TIMESTAMP(9)", t3="TIMESTAMP(3)")
     store = InMemoryFileIO()
