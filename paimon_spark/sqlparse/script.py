@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.sqlparse.tokens import Piece, PieceKind, pieces, position
@@ -19,7 +19,7 @@ class Statement:
 
     text: str
     comment: str = ""
-    line: int = 1
+    line: int = field(default=1, compare=False)
 
 
 def split_script(script: str) -> list[Statement]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -8,7 +9,7 @@ from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.sqlparse.call import parse_call
 
 
-def values(text):
+def values(text: Any) -> Any:
     return [(v.type, v.value) for v in parse_call(text).positional]
 
 
@@ -42,29 +43,29 @@ def values(text):
         ("X'1f'", "BINARY", b"\x1f"),
     ],
 )
-def test_literals(source, kind, value):
+def test_literals(source: Any, kind: Any, value: Any) -> None:
     assert values(f"CALL sys.p({source})") == [(kind, value)]
 
 
-def test_names_keep_their_parts_and_case():
+def test_names_keep_their_parts_and_case() -> None:
     call = parse_call("CALL `My Cat`.SYS.Compact(`table` => 'a', Order_By => 'b');")
     assert (call.catalog, call.namespace, call.procedure) == ("My Cat", "SYS", "Compact")
     assert [(n, v.value) for n, v in call.named] == [("table", "a"), ("Order_By", "b")]
     assert not call.explain
 
 
-def test_bare_name_and_no_arguments():
+def test_bare_name_and_no_arguments() -> None:
     call = parse_call("call compact()")
     assert (call.catalog, call.namespace, call.procedure) == (None, None, "compact")
     assert call.positional == call.named == ()
 
 
 @pytest.mark.parametrize("mode", ["", "EXTENDED", "formatted"])
-def test_explain(mode):
+def test_explain(mode: Any) -> None:
     assert parse_call(f"EXPLAIN {mode} CALL sys.compact('t') -- why").explain
 
 
-def test_source_text_of_a_literal_is_kept():
+def test_source_text_of_a_literal_is_kept() -> None:
     (value,) = parse_call("CALL sys.p(\n  'it''s')").positional
     assert (value.text, value.line, value.column) == ("'it''s'", 2, 3)
 
@@ -87,7 +88,7 @@ def test_source_text_of_a_literal_is_kept():
         ("EXPLAIN SELECT 1", "expected CALL"),
     ],
 )
-def test_errors_name_the_place(text, part):
+def test_errors_name_the_place(text: Any, part: Any) -> None:
     with pytest.raises(SqlSyntaxError) as caught:
         parse_call(text)
     assert part in str(caught.value)

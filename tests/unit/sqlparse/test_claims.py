@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from paimon_spark.sqlparse.claims import claims, normalise
@@ -20,7 +22,7 @@ NAMES = {"compact", "help"}
         "CALL sys.compact('what? :x')",
     ],
 )
-def test_ours(text):
+def test_ours(text: Any) -> None:
     assert claims(text, NAMES)
 
 
@@ -39,9 +41,9 @@ def test_ours(text):
         "",
     ],
 )
-def test_not_ours(text):
+def test_not_ours(text: Any) -> None:
     assert not claims(text, NAMES)
 
 
-def test_normalise():
+def test_normalise() -> None:
     assert normalise("SELECT  `A`.b -- x\n, 'Y' /* z */") == "select a.b , ''"

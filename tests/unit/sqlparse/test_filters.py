@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import timedelta, timezone
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ FLAT = TableSchema(id=0, fields=SCHEMA.fields, highest_field_id=4)
 EAST = timezone(timedelta(hours=2))
 
 
-def eq(column, value):
+def eq(column: Any, value: Any) -> Any:
     return Comparison("=", column, value)
 
 
@@ -46,7 +47,7 @@ def eq(column, value):
         ("dt='__DEFAULT_PARTITION__'", eq("dt", "__DEFAULT_PARTITION__")),
     ],
 )
-def test_partitions(text, expected):
+def test_partitions(text: Any, expected: Any) -> None:
     assert parse_partitions(text, SCHEMA) == expected
 
 
@@ -61,7 +62,7 @@ def test_partitions(text, expected):
         (";", "names no partition"),
     ],
 )
-def test_partition_errors(text, part):
+def test_partition_errors(text: Any, part: Any) -> None:
     with pytest.raises(ArgumentError) as caught:
         parse_partitions(text, SCHEMA)
     assert part in str(caught.value)
@@ -83,10 +84,10 @@ def test_partition_errors(text, part):
         ("hh = 10L", eq("hh", 10)),
         ("hh = 1.0", eq("hh", 1)),
         ("hh = '3'", eq("hh", 3)),
-        ("`DT` != \"a\"", Comparison("!=", "dt", "a")),
+        ('`DT` != "a"', Comparison("!=", "dt", "a")),
     ],
 )
-def test_where(text, expected):
+def test_where(text: Any, expected: Any) -> None:
     assert parse_where(text, SCHEMA) == expected
 
 
@@ -107,26 +108,26 @@ def test_where(text, expected):
         ("hh = 'a", "never closed"),
     ],
 )
-def test_where_errors(text, part):
+def test_where_errors(text: Any, part: Any) -> None:
     with pytest.raises(ArgumentError) as caught:
         parse_where(text, SCHEMA)
     assert part in str(caught.value)
 
 
 @pytest.mark.parametrize("parse", [parse_where, parse_partitions])
-def test_an_unpartitioned_table_has_nothing_to_select(parse):
+def test_an_unpartitioned_table_has_nothing_to_select(parse: Any) -> None:
     with pytest.raises(ArgumentError, match="needs a partitioned table"):
         parse("dt='a'", FLAT)
 
 
-def test_instants_are_read_in_the_zone_of_the_session():
+def test_instants_are_read_in_the_zone_of_the_session() -> None:
     assert parse_partitions("ts=1970-01-01 02:00:00", SCHEMA, zone=EAST) == eq("ts", Timestamp(0))
     assert timestamp_millis("1970-01-01", zone=EAST, parameter="older_than") == -7_200_000
     with pytest.raises(ArgumentError, match="older_than"):
         timestamp_millis("x", zone=EAST, parameter="older_than")
 
 
-def test_options():
+def test_options() -> None:
     assert parse_options("a=b , c=d=e,") == {"a": "b", "c": "d=e"}
     assert parse_options("a='x,y', 'k'='v'") == {"a": "x,y", "k": "v"}
     assert parse_options("a=b;c") == {"a": "b;c"}

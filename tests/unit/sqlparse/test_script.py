@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.sqlparse.script import Statement, split_script
 
 
@@ -46,5 +49,24 @@ def test_operators_that_look_like_comments() -> None:
     assert texts("SELECT 4 - 1, 4 / 2; SELECT -1") == ["SELECT 4 - 1, 4 / 2", "SELECT -1"]
 
 
-def test_an_unfinished_quote_keeps_the_rest() -> None:
-    assert texts("SELECT 'abc; SELECT 2") == ["SELECT 'abc; SELECT 2"]
+def test_lines() -> None:
+    assert [s.line for s in split_script("-- head\n\nSELECT 1;\n\n-- x\nSELECT\n2")] == [3, 6]
+
+
+def test_parentheses_raw_texts_and_nested_comments() -> None:
+    assert texts(r"SELECT (1;2); SELECT /* a /* nested; */ ; */ r'\'; SELECT 3") == [
+        "SELECT (1;2)",
+        r"SELECT /* a /* nested; */ ; */ r'\'",
+        "SELECT 3",
+    ]
+
+
+def test_a_compound_block_is_one_statement() -> None:
+    block = "BEGIN IF x THEN SELECT CASE WHEN a THEN 1 END; END IF; WHILE y DO SELECT 2; END WHILE; END"
+    assert texts(f"SELECT 1; {block}; SELECT 2") == ["SELECT 1", block, "SELECT 2"]
+
+
+@pytest.mark.parametrize(("text", "part"), [("SELECT 'abc; SELECT 2", "quote '"), ("SELECT 1; /* x", "block comment")])
+def test_what_is_opened_must_be_closed(text: str, part: str) -> None:
+    with pytest.raises(SqlSyntaxError, match=part):
+        split_script(text)

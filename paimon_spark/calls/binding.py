@@ -1,0 +1,192 @@
+"""Arguments of a CALL to the parameters of a procedure: one clear error for each way to get it wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from paimon_spark.calls.spec import DRY_RUN, NAMESPACE, Form, Param, ParamType, Procedure
+from paimon_spark.errors import ArgumentError, ErrorKind, did_you_mean
+from paimon_spark.sqlparse.call import Literal
+
+_WIDER = {
+    ParamType.INT: ("TINYINT", "SMALLINT", "INT"),
+    ParamType.BIGINT: ("TINYINT", "SMALLINT", "INT", "BIGINT"),
+}
+_LIMIT = {ParamType.INT: 1 << 31, ParamType.BIGINT: 1 << 63}
+_WORDS = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """Bound values by parameter name; absent ones are missing. `form` is the name of the positional form used."""
+
+    values: Mapping[str, Any]
+    form: str = ""
+    dry_run: bool = False
+
+    def text(self, name: str) -> str:
+        """Return a required STRING."""
+        return str(self.values[name])
+
+    def optional_text(self, name: str) -> str | None:
+        """Return a STRING, or None when it was not given."""
+        value = self.values.get(name)
+        return None if value is None else str(value)
+
+    def integer(self, name: str) -> int | None:
+        """Return an INT or BIGINT, or None when it was not given."""
+        value = self.values.get(name)
+        return None if value is None else int(value)
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """Return a BOOLEAN, or `default` when it was not given."""
+        value = self.values.get(name)
+        return default if value is None else bool(value)
+
+
+def bind(procedure: Procedure, positional: Sequence[Literal], named: Sequence[tuple[str, Literal]]) -> Arguments:
+    """Bind the arguments of one CALL.
+
+    NULL and blank strings count as "not given". String literals are cast to the parameter's type, since many tools
+    quote everything.
+
+    Raises:
+        ArgumentError: the arguments do not fit the procedure; the hint holds the signature.
+    """
+    if positional and named:
+        raise _error(procedure, "mixes positional and named arguments", "Use one kind for the whole CALL.")
+    if named:
+        form, given = "", _by_name(procedure, named)
+    else:
+        form, given = _by_position(procedure, positional)
+    present = {p.name: literal for p, literal in given if not literal.is_blank}
+    _require(procedure, present, {p.name for p, _ in given})
+    values = {name: _cast(procedure, procedure.param(name), literal) for name, literal in present.items()}
+    own = procedure.has_own_dry_run
+    dry_run = False if own else bool(values.pop(DRY_RUN, False))
+    return Arguments(values, form, dry_run)
+
+
+def literal_of(value: Any) -> Literal:
+    """Return a plain value, as a native route hands it over, as the literal it would have been."""
+    if value is None:
+        return Literal("NULL", None, "NULL")
+    if isinstance(value, bool):
+        return Literal("BOOLEAN", value, str(value).upper())
+    if isinstance(value, int):
+        kind = "INT" if -(1 << 31) <= value < 1 << 31 else "BIGINT"
+        return Literal(kind, value, str(value))
+    if isinstance(value, Mapping):
+        return Literal("MAP", dict(value), str(value))
+    return Literal("STRING", str(value), f"'{value}'")
+
+
+def _by_name(procedure: Procedure, named: Iterable[tuple[str, Literal]]) -> list[tuple[Param, Literal]]:
+    out: dict[str, tuple[Param, Literal]] = {}
+    spelled: dict[str, str] = {}
+    for name, literal in named:
+        param = procedure.find(name)
+        if param is None:
+            names = [n for p in procedure.named_params for n in (p.name, *p.aliases)]
+            raise _error(procedure, f"names an unknown argument '{name}'", did_you_mean(name, names))
+        if param.name in out:
+            first = spelled[param.name]
+            both = "" if first.lower() == name.lower() else f" (as '{first}' and as '{name}', which mean the same)"
+            raise _error(procedure, f"names the argument '{param.name}' twice{both}", "Give it once.")
+        out[param.name] = (param, literal)
+        spelled[param.name] = name
+    return list(out.values())
+
+
+def _by_position(procedure: Procedure, literals: Sequence[Literal]) -> tuple[str, list[tuple[Param, Literal]]]:
+    forms = [f for f in procedure.forms if len(f.params) == len(literals)]
+    if not forms and len(literals) > len(procedure.params):
+        raise _error(
+            procedure,
+            f"has {len(literals)} positional arguments where at most {len(procedure.params)} are possible",
+            f"'{DRY_RUN}' can only be given by name." if not procedure.has_own_dry_run else "",
+        )
+    forms = forms or [Form(tuple(p.name for p in procedure.params[: len(literals)]))]
+    fitting = [f for f in forms if all(_fits(procedure.param(n), v) for n, v in zip(f.params, literals, strict=True))]
+    form = (fitting or forms)[0]
+    return form.name, [(procedure.param(n), v) for n, v in zip(form.params, literals, strict=True)]
+
+
+def _fits(param: Param, literal: Literal) -> bool:
+    """Return whether `literal` is a value of the parameter's own kind, so that a form may be chosen by it."""
+    if literal.is_blank:
+        return True
+    if param.type is ParamType.STRING:
+        return literal.type == "STRING"
+    if param.type is ParamType.BOOLEAN:
+        return literal.type == "BOOLEAN" or (literal.type == "STRING" and literal.value.strip().lower() in _WORDS)
+    if param.type is ParamType.MAP:
+        return literal.type == "MAP"
+    return literal.is_integer or (literal.type == "STRING" and _whole(literal.value) is not None)
+
+
+def _require(procedure: Procedure, present: Mapping[str, Literal], given: set[str]) -> None:
+    missing = [p.name for p in procedure.params if p.required and p.name not in present]
+    if not missing:
+        return
+    empty = [name for name in missing if name in given]
+    plural = "s" if len(missing) > 1 else ""
+    note = f"An empty text or NULL counts as not given ({', '.join(empty)})." if empty else ""
+    raise _error(procedure, f"misses the required argument{plural} {', '.join(missing)}", note)
+
+
+def _cast(procedure: Procedure, param: Param, literal: Literal) -> Any:
+    value = _value(param.type, literal)
+    if value is not None:
+        return value
+    place = f" (line {literal.line}, column {literal.column})" if literal.offset else ""
+    raise _error(
+        procedure,
+        f"gives the argument '{param.name}', which is {param.type}, the {literal.type} value {literal.text}{place}",
+        f"Write {_EXAMPLES[param.type]}.",
+        ErrorKind.TYPE_MISMATCH,
+    )
+
+
+_EXAMPLES = {
+    ParamType.STRING: "a text in quotes",
+    ParamType.INT: "a whole number such as 10",
+    ParamType.BIGINT: "a whole number such as 10",
+    ParamType.BOOLEAN: "true or false",
+    ParamType.MAP: "map('key', 'value')",
+}
+
+
+def _value(kind: ParamType, literal: Literal) -> Any:
+    """Return the value as the parameter's type, or None when there is no cast."""
+    if kind is ParamType.STRING:
+        if literal.type in ("MAP", "ARRAY", "BINARY"):
+            return None
+        if literal.type == "BOOLEAN":
+            return "true" if literal.value else "false"
+        return str(literal.value)
+    if kind is ParamType.BOOLEAN:
+        if literal.type == "STRING":
+            return _WORDS.get(literal.value.strip().lower())
+        return literal.value if literal.type == "BOOLEAN" else None
+    if kind is ParamType.MAP:
+        return {str(k): str(v) for k, v in literal.value.items()} if literal.type == "MAP" else None
+    if literal.type == "STRING":
+        number = _whole(literal.value)
+        return number if number is not None and -_LIMIT[kind] <= number < _LIMIT[kind] else None
+    return literal.value if literal.type in _WIDER[kind] else None
+
+
+def _whole(text: str) -> int | None:
+    text = text.strip()
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    return int(text) if digits.isascii() and digits.isdigit() else None
+
+
+def _error(procedure: Procedure, what: str, hint: str, kind: ErrorKind = ErrorKind.INVALID_ARGUMENT) -> ArgumentError:
+    signature = f"Signature: {procedure.signature}."
+    return ArgumentError(
+        f"The CALL of {NAMESPACE}.{procedure.name} {what}.", hint=f"{hint} {signature}".strip(), kind=kind
+    )

@@ -1,0 +1,83 @@
+"""What a CALL runs in: catalog, current database, runner, clock and the options of the session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
+from typing import Any, Protocol
+
+from paimon_spark.calls.registry import Registry, installed_registry
+from paimon_spark.core.table import Table
+from paimon_spark.engine.runner import TaskRunner
+from paimon_spark.errors import ArgumentError
+from paimon_spark.spec.identifier import Identifier, split_name
+
+
+class TableSource(Protocol):
+    """What a CALL needs of a catalog."""
+
+    def load_table(self, identifier: Identifier, dynamic_options: Mapping[str, str] | None = None) -> Table:
+        """Return the table, with `dynamic_options` laid over its own."""
+
+
+def no_progress(done: int, total: int, what: str) -> None:
+    """Report progress to nobody."""
+
+
+def no_options(identifier: Identifier) -> Mapping[str, str]:
+    """Return the session options of a table where there is no session."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallContext:
+    """Everything a procedure may use. One is made for each CALL.
+
+    `zone` is where timestamps in arguments are read; `table_options` gives the session's options for a table.
+    """
+
+    catalog: TableSource
+    catalog_name: str
+    runner: TaskRunner
+    clock_millis: Callable[[], int]
+    current_database: str = "default"
+    progress: Callable[[int, int, str], None] = no_progress
+    zone: tzinfo = UTC
+    table_options: Callable[[Identifier], Mapping[str, str]] = no_options
+    registry: Registry = field(default_factory=installed_registry)
+    services: Mapping[str, Any] = field(default_factory=dict)
+
+    def identifier(self, text: str, parameter: str = "table") -> Identifier:
+        """Return the table that an argument names: ``t``, ``db.t`` or ``catalog.db.t``, each with ``$branch_x``.
+
+        Raises:
+            ArgumentError: it is no name, names another catalog, or a system table.
+        """
+        parts = split_name(text)
+        if len(parts) == 3:
+            if parts[0].lower() != self.catalog_name.lower():
+                raise ArgumentError(
+                    f"The argument '{parameter}' names the catalog '{parts[0]}', but the CALL runs in the catalog "
+                    f"'{self.catalog_name}'.",
+                    hint=f"Write CALL {parts[0]}.sys.…, or name a table of '{self.catalog_name}'.",
+                )
+            parts = parts[1:]
+        identifier = Identifier.of(parts, self.current_database)
+        if identifier.system_table is not None:
+            raise ArgumentError(
+                f"The argument '{parameter}' names the system table '{identifier.full_name}'.",
+                hint=f"Name the table itself: '{identifier.data_table.full_name}'.",
+            )
+        return identifier
+
+    def table(self, text: str, options: Mapping[str, str] | None = None, parameter: str = "table") -> Table:
+        """Load the table that an argument names, with the session's options and `options` over them.
+
+        Raises:
+            ArgumentError: the argument is no name of a table of this catalog.
+            NotFoundError: there is no such table.
+        """
+        identifier = self.identifier(text, parameter)
+        dynamic = {**self.table_options(identifier), **(options or {})}
+        return self.catalog.load_table(identifier, dynamic)

@@ -1,0 +1,32 @@
+"""What a procedure decided to do, before it does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from paimon_spark.engine.actions import Action
+
+PayloadT = TypeVar("PayloadT")
+
+PLAN_COLUMNS: tuple[tuple[str, str], ...] = (
+    ("action", "string"),
+    ("path", "string"),
+    ("bytes", "bigint"),
+    ("reason", "string"),
+    ("kept_by", "string"),
+)
+"""Columns of EXPLAIN CALL and of a dry run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(Generic[PayloadT]):
+    """The actions on files as a person reads them, and what `execute` needs to carry out exactly these."""
+
+    actions: tuple[Action, ...]
+    payload: PayloadT
+
+
+def plan_rows(actions: tuple[Action, ...]) -> list[tuple[object, ...]]:
+    """Return the rows of `PLAN_COLUMNS`."""
+    return [(a.action, a.path, a.bytes, a.reason, a.kept_by) for a in actions]

@@ -1,0 +1,93 @@
+"""Run a CALL: parse, bind, plan, and then either show the plan or execute it once and report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from paimon_spark.calls.binding import Arguments, bind, literal_of
+from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.plan import PLAN_COLUMNS, plan_rows
+from paimon_spark.calls.registry import Registry, installed_registry
+from paimon_spark.calls.report import REPORT_COLUMNS, report_rows
+from paimon_spark.calls.spec import NAMESPACE, Procedure
+from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
+from paimon_spark.sqlparse.call import CallStatement, parse_call
+from paimon_spark.sqlparse.claims import claims as _claims
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """Rows of a CALL. `columns` are (name, Spark type); `touched` names the tables whose cached state is stale."""
+
+    columns: list[tuple[str, str]]
+    rows: list[tuple[Any, ...]]
+    nullable: list[bool] = field(default_factory=list)
+    touched: tuple[str, ...] = ()
+
+
+def claims(text: str, registry: Registry | None = None) -> bool:
+    """Return whether `text` is a CALL or EXPLAIN CALL that this package runs."""
+    return "call" in text.lower() and _claims(text, (registry or installed_registry()).names)
+
+
+def run_call(call: str | CallStatement, ctx: CallContext) -> CallResult:
+    """Run one CALL statement, or show what it would do if it is an EXPLAIN CALL.
+
+    Raises:
+        PaimonError: the statement is wrong, or the procedure failed.
+    """
+    statement = parse_call(call) if isinstance(call, str) else call
+    procedure = find_procedure(statement, ctx)
+    return _run(procedure, bind(procedure, statement.positional, statement.named), ctx, explain=statement.explain)
+
+
+def run_named(name: str, values: Mapping[str, Any], ctx: CallContext, *, explain: bool = False) -> CallResult:
+    """Run the procedure `name` with plain values by parameter name; None is "not given".
+
+    Raises:
+        PaimonError: the arguments are wrong, or the procedure failed.
+    """
+    procedure = ctx.registry.get(name)
+    named = [(key, literal_of(value)) for key, value in values.items()]
+    return _run(procedure, bind(procedure, (), named), ctx, explain=explain)
+
+
+def find_procedure(statement: CallStatement, ctx: CallContext) -> Procedure:
+    """Return the procedure that a statement names.
+
+    Raises:
+        NotFoundError: there is none, or the namespace is not `sys`.
+        ArgumentError: the statement names another catalog than that of the context.
+    """
+    if statement.catalog is not None and statement.catalog.lower() != ctx.catalog_name.lower():
+        raise ArgumentError(
+            f"The CALL names the catalog '{statement.catalog}', but runs in '{ctx.catalog_name}'.",
+            hint=f"'{statement.catalog}' is no Paimon catalog of this session.",
+        )
+    if statement.namespace is not None and statement.namespace.lower() != NAMESPACE:
+        raise NotFoundError(
+            f"There is no procedure '{statement.namespace}.{statement.procedure}'.",
+            hint=f"Procedures are in the namespace {NAMESPACE}: CALL {NAMESPACE}.{statement.procedure}(…).",
+            kind=ErrorKind.PROCEDURE_NOT_FOUND,
+        )
+    return ctx.registry.get(statement.procedure)
+
+
+def result_columns(procedure: Procedure) -> list[tuple[str, str, bool]]:
+    """Return name, Spark type and nullability of what a procedure returns when it is executed."""
+    own = [(c.name, c.type, c.nullable) for c in procedure.columns]
+    return own + ([(name, kind, True) for name, kind, _ in REPORT_COLUMNS] if procedure.reports else [])
+
+
+def _run(procedure: Procedure, args: Arguments, ctx: CallContext, *, explain: bool) -> CallResult:
+    started = ctx.clock_millis()
+    plan = procedure.steps.plan(ctx, args)
+    if explain or args.dry_run:
+        return CallResult(list(PLAN_COLUMNS), plan_rows(plan.actions), [True] * len(PLAN_COLUMNS))
+    report = procedure.steps.execute(ctx, plan)
+    columns = result_columns(procedure)
+    duration = max(ctx.clock_millis() - started, 0)
+    rows = report_rows(report, duration) if procedure.reports else [tuple(row) for row in report.own_rows]
+    return CallResult([c[:2] for c in columns], rows, [c[2] for c in columns], report.touched)

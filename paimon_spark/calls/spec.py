@@ -1,0 +1,170 @@
+"""What a procedure is: its parameters and result columns as tables, and the two steps plan and execute."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from paimon_spark.calls.plan import Plan
+from paimon_spark.calls.report import Report
+
+if TYPE_CHECKING:
+    from paimon_spark.calls.binding import Arguments
+    from paimon_spark.calls.context import CallContext
+
+DRY_RUN = "dry_run"
+NAMESPACE = "sys"
+_MARK = "__paimon_procedure__"
+
+
+class ParamType(StrEnum):
+    """Type of a parameter, spelled as in SQL."""
+
+    STRING = "STRING"
+    INT = "INT"
+    BIGINT = "BIGINT"
+    BOOLEAN = "BOOLEAN"
+    MAP = "MAP<STRING,STRING>"
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One parameter. `aliases` are further names for named calls; `default` says in words what holds when absent."""
+
+    name: str
+    type: ParamType
+    doc: str
+    required: bool = False
+    default: str = ""
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One result column; `type` is Spark's name of the type, in lower case."""
+
+    name: str
+    type: str
+    doc: str
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A positional form other than "the first n parameters": which parameters its values go to, and its name.
+
+    Several forms of one length are told apart by the literals: the first form that takes them as they are wins.
+    """
+
+    params: tuple[str, ...]
+    name: str = ""
+    doc: str = ""
+
+
+PayloadT = TypeVar("PayloadT")
+
+
+class Steps(Protocol[PayloadT]):
+    """The two steps of a procedure. `plan` reads only; `execute` carries out that plan and nothing else."""
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[PayloadT]:
+        """Check the arguments and decide what is to be done."""
+
+    def execute(self, ctx: CallContext, plan: Plan[PayloadT]) -> Report:
+        """Do it, and report what was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Procedure:
+    """A declared procedure. `reports` is False for procedures that only answer a question."""
+
+    name: str
+    summary: str
+    params: tuple[Param, ...]
+    columns: tuple[Column, ...]
+    example: str
+    steps: Steps[Any]
+    forms: tuple[Form, ...] = ()
+    doc: str = ""
+    reports: bool = True
+
+    @property
+    def has_own_dry_run(self) -> bool:
+        """Return whether `dry_run` is a parameter of Paimon's procedure, answered in Paimon's columns."""
+        return any(p.name == DRY_RUN for p in self.params)
+
+    @property
+    def named_params(self) -> tuple[Param, ...]:
+        """Return every parameter that can be given by name, `dry_run` included."""
+        return self.params if self.has_own_dry_run else (*self.params, DRY_RUN_PARAM)
+
+    @property
+    def signature(self) -> str:
+        """Return the signature on one line; optional parameters stand in brackets."""
+        parts = [f"{p.name} {p.type}" if p.required else f"[{p.name} {p.type}]" for p in self.params]
+        return f"{NAMESPACE}.{self.name}({', '.join(parts)})"
+
+    def param(self, name: str) -> Param:
+        """Return the parameter called `name` exactly."""
+        return next(p for p in self.named_params if p.name == name)
+
+    def find(self, name: str) -> Param | None:
+        """Return the parameter that `name` means, in any case and under any of its names."""
+        wanted = name.lower()
+        for p in self.named_params:
+            if wanted == p.name.lower() or wanted in (a.lower() for a in p.aliases):
+                return p
+        return None
+
+
+DRY_RUN_PARAM = Param(
+    DRY_RUN,
+    ParamType.BOOLEAN,
+    "Return the plan (action, path, bytes, reason, kept_by) and change nothing. By name only.",
+    default="false",
+)
+
+ClassT = TypeVar("ClassT", bound=type[Steps[Any]])
+
+
+def procedure(
+    *,
+    name: str,
+    summary: str,
+    params: Iterable[Param],
+    columns: Iterable[Column],
+    example: str,
+    forms: Iterable[Form] = (),
+    reports: bool = True,
+) -> Callable[[ClassT], ClassT]:
+    """Declare the decorated class as the procedure `name`; its docstring is the procedure's description."""
+
+    def declare(cls: ClassT) -> ClassT:
+        declaration = Procedure(
+            name=name,
+            summary=summary,
+            params=tuple(params),
+            columns=tuple(columns),
+            example=example,
+            steps=cls(),
+            forms=tuple(forms),
+            doc=inspect.cleandoc(cls.__doc__ or ""),
+            reports=reports,
+        )
+        setattr(cls, _MARK, declaration)
+        return cls
+
+    return declare
+
+
+def declared_in(module: object) -> list[Procedure]:
+    """Return the procedures declared in `module`, in order of declaration."""
+    return [d for value in vars(module).values() if isinstance(d := vars_of(value).get(_MARK), Procedure)]
+
+
+def vars_of(value: object) -> dict[str, Any]:
+    """Return the own attributes of a class; nothing for other values."""
+    return dict(vars(value)) if isinstance(value, type) else {}

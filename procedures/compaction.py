@@ -1,0 +1,193 @@
+"""Procedures that rewrite files for faster reads: compact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from paimon_spark.calls.binding import Arguments
+from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.plan import Plan
+from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
+from paimon_spark.calls.spec import Column, Form, Param, ParamType, procedure
+from paimon_spark.core.table import Table
+from paimon_spark.engine.compact import CompactionPlan, Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.compact_view import compaction_actions, idle_places
+from paimon_spark.errors import ArgumentError, OptionError, UnsupportedError, did_you_mean
+from paimon_spark.spec.options import validate_options
+from paimon_spark.spec.predicate import Predicate
+from paimon_spark.spec.units import parse_duration_ms
+from paimon_spark.sqlparse.options_text import parse_options
+from paimon_spark.sqlparse.partitions import parse_partitions
+from paimon_spark.sqlparse.where import parse_where
+
+_ORDERS = ("none", "order", "zorder", "hilbert")
+
+
+@procedure(
+    name="compact",
+    summary="Merge the files of a table, so that reads have less to do.",
+    params=(
+        Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True),
+        Param(
+            "partitions",
+            ParamType.STRING,
+            "Only these partitions: `,` is AND, `;` is OR, as in `dt=2024-05-14,hh=1;dt=2024-05-15`.",
+            default="all partitions",
+        ),
+        Param(
+            "order_strategy",
+            ParamType.STRING,
+            "`none`; sorting by `order`, `zorder` or `hilbert` is not in this release.",
+            default="none",
+        ),
+        Param(
+            "order_by",
+            ParamType.STRING,
+            "Columns to sort by, joined with commas; only together with an `order_strategy`.",
+            aliases=("order_columns",),
+        ),
+        Param(
+            "options",
+            ParamType.STRING,
+            "Table options for this CALL: `key=value,key=value`.",
+            aliases=("table_options",),
+        ),
+        Param(
+            "where",
+            ParamType.STRING,
+            "Only partitions for which this condition over partition columns holds; not together with `partitions`.",
+        ),
+        Param(
+            "partition_idle_time",
+            ParamType.STRING,
+            "Only partitions that got no new file for this long, as in `1 h`.",
+        ),
+        Param(
+            "compact_strategy",
+            ParamType.STRING,
+            "`full` merges everything into one sorted run a bucket, `minor` what the automatic compaction would pick.",
+            default="full",
+        ),
+    ),
+    columns=(Column("result", "boolean", "true: it went without error"),),
+    forms=(
+        Form(
+            ("table", "order_strategy", "order_by"),
+            doc="with three values the second and third say how to sort",
+        ),
+    ),
+    example="CALL sys.compact('default.T', 'p=0', '', '', 'sink.parallelism=4');",
+)
+class Compact:
+    """Merge the files of each bucket, as a job with one task a bucket.
+
+    A primary key table gets one sorted run a bucket (`full`), and superseded and deleted rows are gone from its newest
+    files; an append table gets fewer, larger files. Buckets are committed group by group, so what a cancelled CALL
+    had finished stays finished. Earlier snapshots keep reading the old files until they expire. A table that is
+    compact already gets no new snapshot; the status is then `nothing to do`.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[CompactionPlan]:
+        """Check the arguments in the order that Paimon does, and pick what to merge."""
+        order, order_by = _check_order(args)
+        idle = args.optional_text("partition_idle_time")
+        if order != "none" and idle is not None:
+            raise ArgumentError(
+                "Sorting does not work with partition_idle_time.", hint="Leave one of the two arguments out."
+            )
+        strategy = _strategy(args.optional_text("compact_strategy"))
+        if args.optional_text("partitions") is not None and args.optional_text("where") is not None:
+            raise ArgumentError("partitions and where cannot be given together.", hint="Leave one of them out.")
+        options = parse_options(args.optional_text("options") or "")
+        validate_options(options)
+        idle_ms = None if idle is None else _duration(idle)
+        table = ctx.table(args.text("table"), {"write-only": "false", **options})
+        _refuse_sorting(table, order, order_by, options)
+        partitions = _partitions(ctx, table, args)
+        places = None if idle_ms is None else idle_places(table, partitions, idle_ms, ctx.clock_millis())
+        plan = plan_compaction(table, strategy=strategy, partitions=partitions, places=places)
+        return Plan(compaction_actions(plan), plan)
+
+    def execute(self, ctx: CallContext, plan: Plan[CompactionPlan]) -> Report:
+        """Run the tasks and commit each group."""
+        table = plan.payload.table
+        done = execute_compaction(
+            plan.payload, ctx.runner, lambda finished, total: ctx.progress(finished, total, f"compact {table.name}")
+        )
+        total = done.total
+        return Report(
+            own_rows=[(True,)],
+            status=DONE if done.snapshot_ids else NOTHING_TO_DO,
+            snapshot_before=done.snapshot_before,
+            snapshot_after=done.snapshot_after,
+            files_in=total.files_in,
+            files_out=total.files_out,
+            bytes_in=total.bytes_in,
+            bytes_out=total.bytes_out,
+            rows=total.rows_out,
+            touched=(table.name,) if done.snapshot_ids else (),
+        )
+
+
+def _check_order(args: Arguments) -> tuple[str, list[str]]:
+    given = args.optional_text("order_strategy")
+    order = (given or "none").strip().lower()
+    columns = [c.strip() for c in (args.optional_text("order_by") or "").split(",") if c.strip()]
+    if order not in _ORDERS:
+        raise ArgumentError(
+            f"order_strategy is '{given}'; the choices are {', '.join(_ORDERS)}.", hint=did_you_mean(order, _ORDERS)
+        )
+    if order == "none" and columns:
+        raise ArgumentError(
+            f"order_by ({', '.join(columns)}) needs an order_strategy.",
+            hint="Give order_strategy => 'order', 'zorder' or 'hilbert', or leave order_by out.",
+        )
+    if order != "none" and not columns:
+        raise ArgumentError(f"order_strategy '{order}' needs order_by.", hint="Name the columns to sort by.")
+    return order, columns
+
+
+def _strategy(given: str | None) -> Strategy:
+    try:
+        return Strategy((given or "full").strip().lower())
+    except ValueError:
+        raise ArgumentError(
+            f"compact_strategy is '{given}'; the choices are full, minor.", hint=did_you_mean(str(given), Strategy)
+        ) from None
+
+
+def _duration(text: str) -> int:
+    try:
+        return parse_duration_ms(text)
+    except OptionError as e:
+        raise ArgumentError(f"In the argument 'partition_idle_time': {e.message}", hint=e.hint) from None
+
+
+def _refuse_sorting(table: Table, order: str, order_by: list[str], options: Mapping[str, str]) -> None:
+    if order == "none":
+        return
+    keys = table.schema.partition_keys
+    for column in order_by:
+        table.schema.field(column)
+    if set(order_by) & set(keys):
+        raise ArgumentError(
+            f"order_by ({', '.join(order_by)}) holds partition columns ({', '.join(keys)}); inside a partition they "
+            "are all equal.",
+            hint="Sort by other columns.",
+        )
+    if {**table.options.values, **options}.get("clustering.incremental", "false").lower() == "true":
+        raise ArgumentError(
+            f"Table {table.name} has 'clustering.incremental' set, which does not work with order_strategy.",
+            hint="Call compact without order_strategy.",
+        )
+    raise UnsupportedError(
+        f"Compaction that sorts (order_strategy '{order}') is not in this release.",
+        hint="Call compact without order_strategy, or rewrite with INSERT OVERWRITE … SELECT … ORDER BY.",
+    )
+
+
+def _partitions(ctx: CallContext, table: Table, args: Arguments) -> Predicate | None:
+    partitions, where = args.optional_text("partitions"), args.optional_text("where")
+    if partitions is not None:
+        return parse_partitions(partitions, table.schema, zone=ctx.zone)
+    return None if where is None else parse_where(where, table.schema, zone=ctx.zone)

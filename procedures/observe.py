@@ -1,0 +1,41 @@
+"""Procedures that only look: help."""
+
+from __future__ import annotations
+
+from paimon_spark.calls.binding import Arguments
+from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.help import HELP_COLUMNS, help_rows
+from paimon_spark.calls.plan import Plan
+from paimon_spark.calls.report import Report
+from paimon_spark.calls.spec import Column, Param, ParamType, procedure
+
+_DOCS = {
+    "kind": "procedure, form, argument, result or example",
+    "name": "its name, or the statement itself for forms and examples",
+    "type": "type of an argument or result column",
+    "required": "whether an argument must be given",
+    "description": "what it is for",
+}
+
+
+@procedure(
+    name="help",
+    summary="List the procedures, or describe one of them.",
+    params=(Param("procedure", ParamType.STRING, "The procedure to describe.", default="all of them, one row each"),),
+    columns=tuple(Column(name, kind, _DOCS[name]) for name, kind in HELP_COLUMNS),
+    example="CALL sys.help('compact');",
+    reports=False,
+)
+class Help:
+    """List every procedure with one sentence, or everything about one: forms, arguments, results and an example."""
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[str | None]:
+        """Find the procedure."""
+        name = args.optional_text("procedure")
+        if name is not None:
+            help_rows(ctx.registry, name)
+        return Plan((), name)
+
+    def execute(self, ctx: CallContext, plan: Plan[str | None]) -> Report:
+        """Answer."""
+        return Report(own_rows=help_rows(ctx.registry, plan.payload))

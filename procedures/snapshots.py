@@ -1,0 +1,164 @@
+"""Procedures over the history of a table: expire_snapshots, rollback_to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paimon_spark.calls.binding import Arguments
+from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.plan import Plan
+from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
+from paimon_spark.calls.spec import Column, Form, Param, ParamType, procedure
+from paimon_spark.core.table import Table
+from paimon_spark.engine.expire import ExpireConfig, ExpirePlan, execute_expire, plan_expire
+from paimon_spark.engine.rollback import RollbackPlan, execute_rollback, plan_rollback
+from paimon_spark.sqlparse.casts import timestamp_millis
+from paimon_spark.sqlparse.options_text import parse_options
+
+_TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
+_NEWEST = "newest"
+_NEVER = -(1 << 63)
+_NO_LIMIT = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Expiry:
+    table: Table
+    latest_id: int | None
+    plan: ExpirePlan
+
+
+@procedure(
+    name="expire_snapshots",
+    summary="Remove old snapshots, and the files that only they need.",
+    params=(
+        _TABLE,
+        Param(
+            "retain_max",
+            ParamType.INT,
+            "Keep at most this many snapshots, whatever their age.",
+            default="table option `snapshot.num-retained.max`",
+        ),
+        Param(
+            "retain_min",
+            ParamType.INT,
+            "Keep at least this many snapshots; must not be more than `retain_max`.",
+            default="table option `snapshot.num-retained.min`",
+        ),
+        Param(
+            "older_than",
+            ParamType.STRING,
+            "Remove snapshots that were replaced before this time (`2024-05-14 10:00:00`, session time zone).",
+            default="now minus table option `snapshot.time-retained`",
+        ),
+        Param(
+            "max_deletes",
+            ParamType.INT,
+            "Remove at most this many snapshots.",
+            default="table option `snapshot.expire.limit`",
+        ),
+        Param("options", ParamType.STRING, "Table options for this CALL: `key=value,key=value`."),
+    ),
+    columns=(Column("deleted_snapshots_count", "int", "how many snapshots were removed", nullable=False),),
+    forms=(
+        Form(
+            ("table", "retain_max"),
+            name=_NEWEST,
+            doc="keep the newest `retain_max` snapshots and remove all others, whatever their age",
+        ),
+    ),
+    example="CALL sys.expire_snapshots('default.T', 2);",
+)
+class ExpireSnapshots:
+    """Remove snapshots that are older than asked for, oldest first, and every file that nothing else needs.
+
+    A snapshot stays while a tag, a branch or a consumer needs it, and its files stay while any other snapshot, tag or
+    branch uses them; the plan (`EXPLAIN CALL`, `dry_run => true`) names what keeps them. The newest snapshot always
+    stays. `retain_max` must not be less than `retain_min`, which is 10 unless the table or the CALL says otherwise.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Expiry]:
+        """Choose the snapshots and collect the files that go with them."""
+        table = ctx.table(args.text("table"), parse_options(args.optional_text("options") or ""))
+        older_than = args.optional_text("older_than")
+        if args.form == _NEWEST and args.integer("retain_max") is not None:
+            config = ExpireConfig(
+                retain_max=args.integer("retain_max"), retain_min=1, older_than_millis=_NEVER, max_deletes=_NO_LIMIT
+            )
+        else:
+            config = ExpireConfig(
+                retain_max=args.integer("retain_max"),
+                retain_min=args.integer("retain_min"),
+                older_than_millis=None
+                if older_than is None
+                else timestamp_millis(older_than, zone=ctx.zone, parameter="older_than"),
+                max_deletes=args.integer("max_deletes"),
+            )
+        plan = plan_expire(table, config, ctx.clock_millis())
+        return Plan(tuple(plan.actions), _Expiry(table, table.snapshots.latest_id(), plan))
+
+    def execute(self, ctx: CallContext, plan: Plan[_Expiry]) -> Report:
+        """Remove them."""
+        work = plan.payload
+        done = execute_expire(work.table, work.plan)
+        return Report(
+            own_rows=[(done.count,)],
+            status=DONE if done.count else NOTHING_TO_DO,
+            snapshot_before=work.latest_id,
+            snapshot_after=work.table.snapshots.latest_id(),
+            files_in=done.files,
+            bytes_in=done.bytes,
+            touched=(work.table.name,) if done.count else (),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rollback:
+    table: Table
+    plan: RollbackPlan
+
+
+@procedure(
+    name="rollback_to",
+    summary="Make an earlier snapshot, or a tag, the newest state of a table.",
+    params=(
+        _TABLE,
+        Param("tag", ParamType.STRING, "The tag to go back to; it wins over `snapshot_id`."),
+        Param("snapshot_id", ParamType.BIGINT, "The snapshot to go back to.", aliases=("snapshot",)),
+    ),
+    columns=(
+        Column("previous_snapshot_id", "bigint", "newest snapshot before", nullable=False),
+        Column("current_snapshot_id", "bigint", "newest snapshot now", nullable=False),
+    ),
+    forms=(
+        Form(("table", "tag"), doc="a text is the name of a tag, even if it is made of digits"),
+        Form(("table", "snapshot_id"), doc="a number is the id of a snapshot"),
+    ),
+    example="CALL sys.rollback_to('default.T', 10);",
+)
+class RollbackTo:
+    """Go back to a snapshot or a tag. Everything newer is removed: snapshots, and tags of newer snapshots.
+
+    A tag whose snapshot has expired brings that snapshot back. Data files of the removed snapshots stay on disk as
+    orphans, and the schema stays as it is. Exactly what would go is in the plan: `EXPLAIN CALL …`.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Rollback]:
+        """Find the target and what is newer."""
+        table = ctx.table(args.text("table"))
+        plan = plan_rollback(table, snapshot_id=args.integer("snapshot_id"), tag=args.optional_text("tag"))
+        return Plan(tuple(plan.actions), _Rollback(table, plan))
+
+    def execute(self, ctx: CallContext, plan: Plan[_Rollback]) -> Report:
+        """Go back."""
+        work = plan.payload
+        done = execute_rollback(work.table, work.plan)
+        return Report(
+            own_rows=[(done.previous_snapshot_id, done.current_snapshot_id)],
+            status=DONE if plan.actions else NOTHING_TO_DO,
+            snapshot_before=done.previous_snapshot_id,
+            snapshot_after=done.current_snapshot_id,
+            files_in=done.files,
+            bytes_in=done.bytes,
+            touched=(work.table.name,) if plan.actions else (),
+        )

@@ -1,0 +1,151 @@
+"""Procedures over tags: create_tag, delete_tag."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paimon_spark.calls.binding import Arguments
+from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.plan import Plan
+from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
+from paimon_spark.calls.spec import Column, Form, Param, ParamType, procedure
+from paimon_spark.core.table import Table
+from paimon_spark.engine.tags import (
+    DeleteTagsPlan,
+    TagPlan,
+    execute_delete_tags,
+    execute_tag,
+    plan_create_tag,
+    plan_delete_tags,
+)
+from paimon_spark.errors import ArgumentError, OptionError
+from paimon_spark.spec.units import parse_duration_ms
+
+_TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
+_RESULT = Column("result", "boolean", "true: it went without error")
+
+
+@dataclass(frozen=True, slots=True)
+class _Creation:
+    table: Table
+    latest_id: int | None
+    plan: TagPlan
+
+
+@procedure(
+    name="create_tag",
+    summary="Keep a snapshot of a table under a name.",
+    params=(
+        _TABLE,
+        Param("tag", ParamType.STRING, "Name of the new tag.", required=True, aliases=("tag_name",)),
+        Param(
+            "snapshot_id",
+            ParamType.BIGINT,
+            "The snapshot to keep.",
+            default="the newest",
+            aliases=("snapshot",),
+        ),
+        Param(
+            "time_retained",
+            ParamType.STRING,
+            "How long the tag lives, as in `7 d`.",
+            default="table option `tag.default-time-retained`, else forever",
+        ),
+    ),
+    columns=(_RESULT,),
+    forms=(
+        Form(("table", "tag", "snapshot_id"), doc="a number in the third place is the snapshot"),
+        Form(("table", "tag", "time_retained"), doc="a text in the third place is how long the tag lives"),
+    ),
+    example="CALL sys.create_tag('default.T', 'my_tag', 10);",
+)
+class CreateTag:
+    """Give a snapshot a name. Its files stay, and can be read with `VERSION AS OF`, until the tag is deleted.
+
+    A snapshot that has expired can be named while another tag still has it. A tag that exists is an error.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Creation]:
+        """Find the snapshot."""
+        retained = args.optional_text("time_retained")
+        retained_ms = None if retained is None else _duration(retained)
+        table = ctx.table(args.text("table"))
+        plan = plan_create_tag(
+            table,
+            args.text("tag"),
+            clock_millis=ctx.clock_millis(),
+            snapshot_id=args.integer("snapshot_id"),
+            time_retained_ms=retained_ms,
+        )
+        return Plan(plan.actions, _Creation(table, table.snapshots.latest_id(), plan))
+
+    def execute(self, ctx: CallContext, plan: Plan[_Creation]) -> Report:
+        """Write the tag."""
+        work = plan.payload
+        execute_tag(work.table, work.plan)
+        return Report(
+            own_rows=[(True,)],
+            status=DONE,
+            snapshot_before=work.latest_id,
+            snapshot_after=work.latest_id,
+            files_out=len(plan.actions),
+            bytes_out=sum(a.bytes for a in plan.actions),
+            touched=(work.table.name,),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Deletion:
+    table: Table
+    latest_id: int | None
+    plan: DeleteTagsPlan
+
+
+@procedure(
+    name="delete_tag",
+    summary="Remove tags, and the files that only they kept.",
+    params=(
+        _TABLE,
+        Param(
+            "tag",
+            ParamType.STRING,
+            "Name of the tag, or several joined with commas.",
+            required=True,
+            aliases=("tag_name",),
+        ),
+    ),
+    columns=(_RESULT,),
+    example="CALL sys.delete_tag('default.T', 'my_tag');",
+)
+class DeleteTag:
+    """Remove one tag or several. A tag that does not exist is no error; the plan warns about it.
+
+    If the snapshot of a tag has expired and nothing else needs its files, they go too.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Deletion]:
+        """Find the tags and the files that go with them."""
+        table = ctx.table(args.text("table"))
+        plan = plan_delete_tags(table, args.text("tag"))
+        return Plan(tuple(plan.actions), _Deletion(table, table.snapshots.latest_id(), plan))
+
+    def execute(self, ctx: CallContext, plan: Plan[_Deletion]) -> Report:
+        """Remove them."""
+        work = plan.payload
+        done = execute_delete_tags(work.table, work.plan)
+        return Report(
+            own_rows=[(True,)],
+            status=DONE if done.names else NOTHING_TO_DO,
+            snapshot_before=work.latest_id,
+            snapshot_after=work.latest_id,
+            files_in=done.files,
+            bytes_in=done.bytes,
+            touched=(work.table.name,) if done.names else (),
+        )
+
+
+def _duration(text: str) -> int:
+    try:
+        return parse_duration_ms(text)
+    except OptionError as e:
+        raise ArgumentError(f"In the argument 'time_retained': {e.message}", hint=e.hint) from None
