@@ -1,0 +1,58 @@
+"""What a compaction plan means file by file, and which buckets have rested long enough to be compacted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from paimon_spark.core.compact.rewrite import CompactTask, preview
+from paimon_spark.core.scan import scan
+from paimon_spark.core.table import Table
+from paimon_spark.engine.actions import Action
+from paimon_spark.engine.compact import CompactionPlan, Place
+from paimon_spark.spec.manifest import DataFileMeta
+from paimon_spark.spec.predicate import TRUE, Predicate
+
+REWRITE = "rewrite"
+UPGRADE = "upgrade"
+
+
+def compaction_actions(plan: CompactionPlan) -> tuple[Action, ...]:
+    """Return one action for each file that the plan takes: merged into new files, or moved to another level."""
+    return tuple(action for task in plan.tasks for action in _task_actions(plan.table, task))
+
+
+def idle_places(table: Table, partitions: Predicate | None, idle_ms: int, clock_millis: int) -> set[Place]:
+    """Return the buckets of the partitions whose newest file is `idle_ms` old or older."""
+    limit = _wall_clock(clock_millis) - idle_ms
+    newest: dict[bytes, int] = {}
+    places: set[Place] = set()
+    for entry in scan(table, table.snapshots.latest(), partition_predicate=partitions or TRUE).entries:
+        created = entry.file.creation_time or 0
+        newest[entry.partition] = max(newest.get(entry.partition, 0), created)
+        places.add((entry.partition, entry.bucket))
+    return {place for place in places if newest[place[0]] <= limit}
+
+
+def _task_actions(table: Table, task: CompactTask) -> Iterator[Action]:
+    rewritten, upgraded = preview(table, task)
+    where = f"bucket {task.bucket}"
+    if task.partition and table.schema.partition_keys:
+        where = f"{table.partition_text(task.partition).rstrip('/')}, {where}"
+    into = f" into level {task.output_level}" if table.is_primary_key_table else ""
+    because = f" ({task.reason})" if task.reason else ""
+    for file in rewritten:
+        yield _action(table, task, file, REWRITE, f"{where}: {len(rewritten)} files are merged{into}{because}")
+    for file in upgraded:
+        moved = f"{where}: moves from level {file.level} to {task.output_level} as it is{because}"
+        yield _action(table, task, file, UPGRADE, moved)
+
+
+def _action(table: Table, task: CompactTask, file: DataFileMeta, action: str, reason: str) -> Action:
+    path = table.paths.data_file(task.partition, task.bucket, file)
+    return Action(action, path, file.file_size, reason)
+
+
+def _wall_clock(clock_millis: int) -> int:
+    """Return the local wall clock as if it was UTC: how creation times are stored."""
+    return clock_millis + time.localtime(clock_millis / 1000).tm_gmtoff * 1000
