@@ -1,4 +1,4 @@
-"""What one snapshot is to change, derived from commit messages: entries in order, index changes, the snapshot's kind."""
+"""What one snapshot is to change, derived from commit messages: entries in order, index changes, kind."""
 
 from __future__ import annotations
 

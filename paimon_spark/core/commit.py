@@ -351,7 +351,7 @@ class FileStoreCommit:
         if unknown is not None:
             error = OutcomeUnknownError(
                 f"The store did not say whether the commit to table {self.table.name} succeeded ({unknown}).",
-                hint=f"Look in its snapshots for the commit user {self.commit_user} before you run the statement again.",
+                hint=f"Look for the commit user {self.commit_user} in its snapshots before you run it again.",
             )
             error.__cause__ = unknown
             return error

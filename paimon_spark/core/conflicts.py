@@ -91,9 +91,7 @@ class VectorChanged:
     file_name: str
 
 
-Conflict = (
-    FileGone | FileLive | FileRepeated | BucketCountChanged | KeyRangesOverlap | IndexFileGone | VectorChanged
-)
+Conflict = FileGone | FileLive | FileRepeated | BucketCountChanged | KeyRangesOverlap | IndexFileGone | VectorChanged
 
 
 def find_conflict(

@@ -144,9 +144,7 @@ def matching_partitions(table: Table, partitions: Iterable[bytes], predicate: Pr
         return set(partitions)
     names, types = table.schema.partition_keys, table.partition_types
     return {
-        p
-        for p in set(partitions)
-        if evaluate(predicate, dict(zip(names, decode_row(p, types), strict=True))) is True
+        p for p in set(partitions) if evaluate(predicate, dict(zip(names, decode_row(p, types), strict=True))) is True
     }
 
 

@@ -24,7 +24,7 @@ class SnapshotStore:
     paths: TablePaths
 
     def latest_id(self) -> int | None:
-        """Return the highest id, or None for a table without snapshots. The hint may lag but is never trusted blindly."""
+        """Return the highest id, or None for a table without snapshots; the hint may lag and is checked."""
         hint = self._hint(self.paths.latest_hint)
         if hint is not None and not self.exists(hint + 1) and self.exists(hint):
             return hint
@@ -165,7 +165,8 @@ class SnapshotStore:
     def _missing(self, snapshot_id: int) -> NotFoundError:
         known = self.ids()
         if not known:
-            message, hint = f"Snapshot {snapshot_id} does not exist; the table has no snapshot yet.", "Write to it first."
+            message = f"Snapshot {snapshot_id} does not exist; the table has no snapshot yet."
+            hint = "Write to it first."
         else:
             message = f"Snapshot {snapshot_id} does not exist; the table has the snapshots {known[0]} to {known[-1]}."
             hint = "Pick one of them, or a tag."

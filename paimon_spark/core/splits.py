@@ -90,9 +90,7 @@ def _groups(table: Table, files: Sequence[DataFileMeta]) -> list[tuple[list[Data
         ordered = _in_key_order(files, table.key_types)
         return [(group, True) for group in _packed([[f] for f in ordered], target, cost)]
     items = [[f for run in section for f in run.files] for section in sections(files, table.key_types)]
-    return [
-        (group, len(group) == 1 and group[0].delete_row_count == 0) for group in _packed(items, target, cost)
-    ]
+    return [(group, len(group) == 1 and group[0].delete_row_count == 0) for group in _packed(items, target, cost)]
 
 
 def _in_key_order(files: Sequence[DataFileMeta], key_types: Sequence[DataType]) -> list[DataFileMeta]:

@@ -11,10 +11,11 @@ from paimon_spark.core.table import Table
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.identifier import Identifier
-from paimon_spark.spec.kinds import FileSource
+from paimon_spark.spec.kinds import CommitKind, FileSource
 from paimon_spark.spec.manifest import EMPTY_ROW, EMPTY_STATS, DataFileMeta, SimpleStats
 from paimon_spark.spec.rows import encode_row
 from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.types import STRING, DataField, TypeRoot, atomic, not_null
 
 INT = atomic(TypeRoot.INT)
@@ -84,4 +85,20 @@ def message(
     """Return a message that adds files to one bucket."""
     return CommitMessage(
         partition=partition(partition_value), bucket=bucket, total_buckets=total_buckets, new_files=new, **more
+    )
+
+
+def snapshot(number: int, millis: int = 0) -> Snapshot:
+    """Return an empty snapshot of that id."""
+    return Snapshot(
+        id=number,
+        schema_id=0,
+        base_manifest_list="b",
+        delta_manifest_list=f"d{number}",
+        commit_user="u",
+        commit_identifier=1,
+        commit_kind=CommitKind.APPEND,
+        time_millis=millis,
+        total_record_count=0,
+        delta_record_count=0,
     )

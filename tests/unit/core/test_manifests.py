@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import pytest
+
+from paimon_spark.core.manifests import (
+    ManifestStore,
+    clear_cache,
+    may_hold_partition,
+    merge_entries,
+    merge_manifests,
+    partition_stats,
+)
+from paimon_spark.core.scan import live_entries
+from paimon_spark.core.table import Table
+from paimon_spark.errors import CorruptTableError, ErrorKind
+from paimon_spark.spec.kinds import FileKind
+from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry, ManifestFileMeta
+from paimon_spark.spec.rows import decode_row, encode_row
+from paimon_spark.spec.types import STRING
+from tests.unit.core import samples
+
+
+def add(f: DataFileMeta, p: str | None = None, bucket: int = 0) -> ManifestEntry:
+    return ManifestEntry(FileKind.ADD, samples.partition(p), bucket, -1, f)
+
+
+def written(table: Table, *groups: list[ManifestEntry]) -> tuple[ManifestStore, list[ManifestFileMeta]]:
+    store = ManifestStore(table)
+    return store, [m for g in groups for m in store.write(g, 0)]
+
+
+def test_a_manifest_describes_its_entries() -> None:
+    table = samples.table(partitions=["p"])
+    a, b = samples.file(level=2), samples.file(level=4)
+    _, (meta,) = written(table, [add(a, "x", 3), add(b, "m", 1), add(a, "x", 3).flipped()])
+    assert (meta.num_added_files, meta.num_deleted_files) == (2, 1)
+    assert (meta.min_bucket, meta.max_bucket, meta.min_level, meta.max_level) == (1, 3, 2, 4)
+    assert meta.min_row_id is None
+    assert decode_row(meta.partition_stats.min_values, [STRING]) == ("m",)
+    assert decode_row(meta.partition_stats.max_values, [STRING]) == ("x",)
+    assert meta.partition_stats.null_counts == (0,)
+    assert len(table.file_io.read(table.paths.manifest(meta.file_name))) == meta.file_size
+
+
+def test_unpartitioned_stats_are_empty_rows() -> None:
+    stats = partition_stats({samples.partition(): 3}, [])
+    assert (stats.min_values, stats.max_values, stats.null_counts) == (bytes(12), bytes(12), ())
+
+
+def test_null_partitions_are_counted() -> None:
+    stats = partition_stats({encode_row([None], [STRING]): 3, encode_row(["a"], [STRING]): 1}, [STRING])
+    assert stats.null_counts == (3,)
+
+
+def test_entries_roll_at_the_target_size() -> None:
+    table = samples.table({"manifest.target-file-size": "1 kb"})
+    store, metas = written(table, [add(samples.file()) for _ in range(200)])
+    assert len(metas) > 1
+    assert sum(m.num_added_files for m in metas) == 200
+    assert len(store.written) == len(metas)
+    store.discard()
+    assert table.file_io.list(table.paths.manifest_dir) == []
+
+
+def test_partition_ranges_exclude_manifests() -> None:
+    table = samples.table(partitions=["p"])
+    _, (meta,) = written(table, [add(samples.file(), "b"), add(samples.file(), "d")])
+    inside = {p: may_hold_partition(meta, [samples.partition(p)], [STRING]) for p in "abcde"}
+    assert inside == {"a": False, "b": True, "c": True, "d": True, "e": False}
+    assert not may_hold_partition(meta, [encode_row([None], [STRING])], [STRING])
+
+
+def test_pairs_cancel_and_a_lone_delete_stays() -> None:
+    a, b, c = (samples.file() for _ in range(3))
+    entries = [add(a), add(b), add(a).flipped(), add(c).flipped()]
+    assert [(e.kind, e.file.file_name) for e in merge_entries(entries)] == [
+        (FileKind.ADD, b.file_name),
+        (FileKind.DELETE, c.file_name),
+    ]
+
+
+class TestMerging:
+    def rows(self, store: ManifestStore, metas: list[ManifestFileMeta]) -> set[str]:
+        return {e.file.file_name for e in live_entries(store, metas)}
+
+    def test_few_small_manifests_stay(self) -> None:
+        store, metas = written(samples.table(), *([add(samples.file())] for _ in range(29)))
+        assert merge_manifests(store, metas, 0) == metas
+
+    def test_30_small_manifests_become_one(self) -> None:
+        store, metas = written(samples.table(), *([add(samples.file())] for _ in range(30)))
+        merged = merge_manifests(store, metas, 0)
+        assert len(merged) == 1
+        assert self.rows(store, merged) == self.rows(store, metas)
+
+    def test_a_group_is_merged_when_it_reaches_the_target_and_lone_deletes_survive(self) -> None:
+        table = samples.table({"manifest.target-file-size": "6 kb", "manifest.full-compaction-threshold-size": "1 gb"})
+        files = [samples.file() for _ in range(12)]
+        groups = [[add(f)] for f in files[:6]] + [[add(files[0]).flipped()]] + [[add(f)] for f in files[6:]]
+        store, metas = written(table, *groups)
+        merged = merge_manifests(store, metas, 0)
+        assert 1 < len(merged) < len(metas)
+        assert self.rows(store, merged) == {f.file_name for f in files[1:]}
+
+    def test_full_merge_drops_deletes_and_keeps_what_it_need_not_touch(self) -> None:
+        options = {"manifest.target-file-size": "1 kb", "manifest.full-compaction-threshold-size": "1 kb"}
+        table = samples.table(options, partitions=["p"])
+        settled = [add(samples.file(), "a") for _ in range(30)]
+        doomed = [add(samples.file(), "b") for _ in range(3)]
+        store = ManifestStore(table)
+        table_all = samples.table(partitions=["p"], file_io=table.file_io)
+        big = ManifestStore(table_all).write(settled, 0)
+        metas = [*big, *store.write(doomed, 0), *store.write([e.flipped() for e in doomed], 0)]
+        assert big[0].file_size > 1024
+        merged = merge_manifests(store, metas, 0)
+        assert merged == big
+        assert sum(m.num_deleted_files for m in merged) == 0
+        assert self.rows(store, merged) == {e.file.file_name for e in settled}
+
+    def test_a_group_that_cancels_out_disappears(self) -> None:
+        files = [samples.file() for _ in range(15)]
+        groups = [[add(f)] for f in files] + [[add(f).flipped()] for f in files]
+        store, metas = written(samples.table(), *groups)
+        assert merge_manifests(store, metas, 0) == []
+
+
+def test_missing_and_truncated_manifests_are_named() -> None:
+    table = samples.table()
+    store, (meta,) = written(table, [add(samples.file())])
+    path = table.paths.manifest(meta.file_name)
+    data = table.file_io.read(path)
+    clear_cache()
+    table.file_io.write(path, data[:-10])
+    with pytest.raises(CorruptTableError, match=meta.file_name):
+        store.read(meta)
+    table.file_io.delete(path)
+    with pytest.raises(CorruptTableError, match=meta.file_name) as caught:
+        store.read(meta)
+    assert caught.value.kind is ErrorKind.FILE_MISSING
+    table.file_io.write(path, data)
+    assert len(store.read(meta)) == 1

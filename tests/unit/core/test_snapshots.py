@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from paimon_spark.core.snapshots import SnapshotStore
+from paimon_spark.core.table import Table
+from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError, UnsupportedError
+from paimon_spark.fs.memory import InMemoryFileIO
+from tests.unit.core import samples
+from tests.unit.core.samples import snapshot
+
+
+@pytest.fixture
+def table() -> Table:
+    table = samples.table()
+    for i in range(1, 6):
+        assert table.snapshots.try_create(snapshot(i, i * 10))
+    return table
+
+
+def test_empty_table() -> None:
+    store = samples.table().snapshots
+    assert (store.latest_id(), store.latest(), store.earliest_id(), store.earliest(), store.ids()) == (
+        None,
+        None,
+        None,
+        None,
+        [],
+    )
+    with pytest.raises(NotFoundError, match="no snapshot yet"):
+        store.get(1)
+
+
+@pytest.mark.parametrize("hint", [b"1", b"3", b"9", b"0", b"", b"5\n", b"-1", b"junk", None])
+def test_wrong_hints_do_no_harm(table: Table, hint: bytes | None) -> None:
+    for path in (table.paths.latest_hint, table.paths.earliest_hint):
+        if hint is None:
+            table.file_io.delete(path)
+        else:
+            table.file_io.write(path, hint)
+    assert table.snapshots.latest_id() == 5
+    assert table.snapshots.earliest_id() == (3 if hint == b"3" else 1)
+
+
+def test_stray_names_are_no_snapshots(table: Table) -> None:
+    for name in ("snapshot-7.tmp", "snapshot-", ".snapshot-9.x.tmp", "snapshot-٣", "other"):
+        table.file_io.write(f"{table.paths.snapshot_dir}/{name}", b"x")
+    table.file_io.delete(table.paths.latest_hint)
+    assert table.snapshots.ids() == [1, 2, 3, 4, 5]
+    assert table.snapshots.latest_id() == 5
+
+
+def test_a_taken_id_is_not_overwritten_and_the_own_content_counts_as_success(table: Table) -> None:
+    other = dataclasses.replace(snapshot(5, 50), commit_user="other")
+    assert not table.snapshots.try_create(other)
+    assert table.snapshots.try_create(snapshot(5, 50))
+    assert table.snapshots.get(5).commit_user == "u"
+
+
+@pytest.mark.parametrize(("millis", "found"), [(9, None), (10, 1), (29, 2), (30, 3), (1000, 5)])
+def test_at_or_before(table: Table, millis: int, found: int | None) -> None:
+    got = table.snapshots.at_or_before(millis)
+    assert (got.id if got else None) == found
+
+
+def test_at_or_before_with_expired_ones(table: Table) -> None:
+    for i in (1, 2):
+        table.file_io.delete(table.paths.snapshot(i))
+    assert table.snapshots.earliest_id() == 3
+    assert table.snapshots.at_or_before(29) is None
+    got = table.snapshots.at_or_before(45)
+    assert got is not None
+    assert got.id == 4
+
+
+def test_missing_and_malformed(table: Table) -> None:
+    with pytest.raises(NotFoundError, match=r"Snapshot 8 does not exist.*1 to 5") as caught:
+        table.snapshots.get(8)
+    assert caught.value.kind is ErrorKind.SNAPSHOT_NOT_FOUND
+    table.file_io.write(table.paths.snapshot(5), b"{")
+    with pytest.raises(CorruptTableError, match="snapshot-5"):
+        table.snapshots.latest()
+    table.file_io.write(table.paths.snapshot(5), snapshot(4).to_json().encode())
+    with pytest.raises(CorruptTableError, match="says it is snapshot 4"):
+        table.snapshots.get(5)
+    assert table.snapshots.get(4).id == 4
+
+
+def test_a_store_without_exclusive_create_is_refused(table: Table) -> None:
+    class Plain(InMemoryFileIO):
+        @property
+        def exclusive_create(self) -> bool:
+            return False
+
+    with pytest.raises(UnsupportedError, match="exclusively"):
+        SnapshotStore(Plain(), table.paths).try_create(snapshot(6))
+
+
+def test_schemas() -> None:
+    table = samples.table()
+    assert table.schema_store.latest() == table.schema
+    assert not table.schema_store.try_create(dataclasses.replace(table.schema, comment="other"))
+    assert table.schema_store.try_create(dataclasses.replace(table.schema, id=10, comment="new"))
+    table.file_io.write(f"{table.paths.schema_dir}/schema-11.tmp", b"x")
+    latest = table.schema_store.latest()
+    assert latest is not None
+    assert (latest.id, latest.comment) == (10, "new")
+    with pytest.raises(NotFoundError, match=r"Schema 4 does not exist.*0, 10"):
+        table.schema_store.get(4)

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from paimon_spark.core.table import Table
+from paimon_spark.core.travel import resolve_snapshot, tag_names
+from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UnsupportedError
+from paimon_spark.spec.kinds import CommitKind
+from tests.unit.core import samples
+from tests.unit.core.samples import snapshot
+
+NOON = int(datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp() * 1000)
+
+
+@pytest.fixture
+def table() -> Table:
+    table = samples.table()
+    for i in range(1, 6):
+        kind = CommitKind.COMPACT if i == 4 else CommitKind.APPEND
+        s = dataclasses.replace(snapshot(i, NOON + i * 1000), commit_kind=kind, watermark=i * 10)
+        table.snapshots.try_create(s)
+    for name, target in (("3", 5), ("first", 1)):
+        table.file_io.write(table.paths.tag(name), table.snapshots.get(target).to_json().encode())
+    return table
+
+
+def found(table: Table, **how: object) -> int:
+    s, _ = resolve_snapshot(table, **how)  # type: ignore[arg-type]
+    assert s is not None
+    return s.id
+
+
+def test_default_is_the_newest_or_none(table: Table) -> None:
+    assert found(table) == 5
+    assert resolve_snapshot(samples.table()) == (None, table.schema)
+
+
+def test_version_prefers_the_tag(table: Table) -> None:
+    assert found(table, version="3") == found(table, version=3) == 5
+    assert found(table, version="first") == 1
+    assert found(table, version="4") == 4
+    assert found(table, version="watermark-25") == 3
+    assert tag_names(table) == ["3", "first"]
+
+
+def test_misses_name_what_there_is(table: Table) -> None:
+    with pytest.raises(NotFoundError, match=r"'frist' is neither a tag.*3, first.*Did you mean 'first'") as caught:
+        found(table, version="frist")
+    assert caught.value.kind is ErrorKind.TAG_NOT_FOUND
+    with pytest.raises(NotFoundError, match="Snapshot 9 does not exist"):
+        found(table, version="9")
+    with pytest.raises(NotFoundError, match="watermark of 99"):
+        found(table, version="watermark-99")
+    with pytest.raises(NotFoundError, match=r"at or before 2026-01-01 12:00:00\.500 UTC; the earliest, 1"):
+        found(table, timestamp_millis=NOON + 500)
+    with pytest.raises(NotFoundError, match="no snapshot yet"):
+        found(samples.table(), timestamp_millis=5)
+
+
+def test_time(table: Table) -> None:
+    assert found(table, timestamp_millis=NOON + 2999) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"scan.snapshot-id": "2"}, 2),
+        ({"scan.tag-name": "3"}, 5),
+        ({"scan.version": "3"}, 5),
+        ({"scan.watermark": "31"}, 4),
+        ({"scan.timestamp-millis": str(NOON + 2500)}, 2),
+        ({"scan.timestamp": "2026-01-01 12:00:03"}, 3),
+        ({"scan.mode": "from-snapshot", "scan.snapshot-id": "2"}, 2),
+        ({"scan.mode": "from-timestamp", "scan.timestamp-millis": str(NOON + 2500)}, 2),
+        ({"scan.mode": "compacted-full"}, 4),
+        ({"scan.mode": "latest-full"}, 5),
+        ({"scan.mode": "latest"}, 5),
+    ],
+)
+def test_options(table: Table, options: dict[str, str], expected: int) -> None:
+    assert found(table.with_options(options)) == expected
+
+
+def test_the_zone_of_a_text(table: Table) -> None:
+    ahead = timezone(timedelta(hours=8))
+    assert found(table.with_options({"scan.timestamp": "2026-01-01 20:00:02"}), local_zone=ahead) == 2
+
+
+def test_arguments_win_over_options(table: Table) -> None:
+    assert found(table.with_options({"scan.snapshot-id": "2"}), version="4") == 4
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"scan.snapshot-id": "2", "scan.tag-name": "first"},
+        {"scan.snapshot-id": "two"},
+        {"scan.timestamp": "yesterday"},
+        {"scan.mode": "from-snapshot"},
+        {"scan.mode": "from-timestamp", "scan.snapshot-id": "2"},
+        {"scan.mode": "latest", "scan.snapshot-id": "2"},
+    ],
+)
+def test_contradictions(table: Table, options: dict[str, str]) -> None:
+    with pytest.raises(OptionError):
+        found(table.with_options(options))
+
+
+def test_incremental_is_not_supported_yet(table: Table) -> None:
+    with pytest.raises(UnsupportedError, match="incremental"):
+        found(table.with_options({"scan.mode": "incremental"}))
+
+
+def test_the_schema_is_the_snapshots(table: Table) -> None:
+    newer = dataclasses.replace(table.schema, id=1, comment="newer")
+    table.schema_store.try_create(newer)
+    now = table.with_schema(newer)
+    assert resolve_snapshot(now)[1] == newer
+    assert resolve_snapshot(now, version="2")[1] == table.schema
