@@ -34,7 +34,7 @@ SELECT snapshot_id, commit_kind, total_record_count FROM `word_count$snapshots` 
 CALL sys.compact(table => 'quickstart.word_count');
 
 -- What would a CALL do? EXPLAIN lists its actions and runs nothing.
-EXPLAIN CALL sys.expire_snapshots(table => 'quickstart.word_count', retain_max => 1);
+EXPLAIN CALL sys.expire_snapshots('quickstart.word_count', 1);
 
 -- A tag keeps the table as it is now, whatever happens later.
 CALL sys.create_tag(table => 'quickstart.word_count', tag => 'licence-text');

@@ -125,7 +125,7 @@ FROM flights WHERE NOT cancelled GROUP BY carrier ORDER BY flights DESC, carrier
 SELECT partition, record_count, file_count FROM `flights$partitions` ORDER BY partition LIMIT 3;
 
 -- History beyond the tags is of no use any more. What a tag needs stays.
-CALL sys.expire_snapshots(table => 'air.flights', retain_max => 1, retain_min => 1);
+CALL sys.expire_snapshots('air.flights', 1);
 
 SELECT count(*) AS snapshots FROM `flights$snapshots`;
 
