@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from paimon_spark.engine.actions import Action
 
@@ -27,6 +27,6 @@ class Plan(Generic[PayloadT]):
     payload: PayloadT
 
 
-def plan_rows(actions: tuple[Action, ...]) -> list[tuple[object, ...]]:
+def plan_rows(actions: tuple[Action, ...]) -> list[tuple[Any, ...]]:
     """Return the rows of `PLAN_COLUMNS`."""
     return [(a.action, a.path, a.bytes, a.reason, a.kept_by) for a in actions]

@@ -39,8 +39,22 @@ def run_call(call: str | CallStatement, ctx: CallContext) -> CallResult:
         PaimonError: the statement is wrong, or the procedure failed.
     """
     statement = parse_call(call) if isinstance(call, str) else call
-    procedure = find_procedure(statement, ctx)
+    procedure = find_procedure(statement, ctx.catalog_name, ctx.registry)
     return _run(procedure, bind(procedure, statement.positional, statement.named), ctx, explain=statement.explain)
+
+
+def answer_columns(
+    call: str | CallStatement, catalog_name: str, registry: Registry | None = None
+) -> list[tuple[str, str, bool]]:
+    """Return name, Spark type and nullability of what `run_call` will return, without planning or running anything.
+
+    Raises:
+        PaimonError: the statement or its arguments are wrong.
+    """
+    statement = parse_call(call) if isinstance(call, str) else call
+    procedure = find_procedure(statement, catalog_name, registry or installed_registry())
+    args = bind(procedure, statement.positional, statement.named)
+    return plan_columns() if statement.explain or args.dry_run else result_columns(procedure)
 
 
 def run_named(name: str, values: Mapping[str, Any], ctx: CallContext, *, explain: bool = False) -> CallResult:
@@ -54,16 +68,16 @@ def run_named(name: str, values: Mapping[str, Any], ctx: CallContext, *, explain
     return _run(procedure, bind(procedure, (), named), ctx, explain=explain)
 
 
-def find_procedure(statement: CallStatement, ctx: CallContext) -> Procedure:
+def find_procedure(statement: CallStatement, catalog_name: str, registry: Registry) -> Procedure:
     """Return the procedure that a statement names.
 
     Raises:
         NotFoundError: there is none, or the namespace is not `sys`.
-        ArgumentError: the statement names another catalog than that of the context.
+        ArgumentError: the statement names another catalog than `catalog_name`.
     """
-    if statement.catalog is not None and statement.catalog.lower() != ctx.catalog_name.lower():
+    if statement.catalog is not None and statement.catalog.lower() != catalog_name.lower():
         raise ArgumentError(
-            f"The CALL names the catalog '{statement.catalog}', but runs in '{ctx.catalog_name}'.",
+            f"The CALL names the catalog '{statement.catalog}', but runs in '{catalog_name}'.",
             hint=f"'{statement.catalog}' is no Paimon catalog of this session.",
         )
     if statement.namespace is not None and statement.namespace.lower() != NAMESPACE:
@@ -72,7 +86,7 @@ def find_procedure(statement: CallStatement, ctx: CallContext) -> Procedure:
             hint=f"Procedures are in the namespace {NAMESPACE}: CALL {NAMESPACE}.{statement.procedure}(…).",
             kind=ErrorKind.PROCEDURE_NOT_FOUND,
         )
-    return ctx.registry.get(statement.procedure)
+    return registry.get(statement.procedure)
 
 
 def result_columns(procedure: Procedure) -> list[tuple[str, str, bool]]:
@@ -81,13 +95,25 @@ def result_columns(procedure: Procedure) -> list[tuple[str, str, bool]]:
     return own + ([(name, kind, True) for name, kind, _ in REPORT_COLUMNS] if procedure.reports else [])
 
 
+def plan_columns() -> list[tuple[str, str, bool]]:
+    """Return name, Spark type and nullability of what EXPLAIN CALL and a dry run return."""
+    return [(name, kind, name == "kept_by") for name, kind in PLAN_COLUMNS]
+
+
 def _run(procedure: Procedure, args: Arguments, ctx: CallContext, *, explain: bool) -> CallResult:
     started = ctx.clock_millis()
     plan = procedure.steps.plan(ctx, args)
     if explain or args.dry_run:
-        return CallResult(list(PLAN_COLUMNS), plan_rows(plan.actions), [True] * len(PLAN_COLUMNS))
+        return _result(plan_columns(), plan_rows(plan.actions))
     report = procedure.steps.execute(ctx, plan)
-    columns = result_columns(procedure)
     duration = max(ctx.clock_millis() - started, 0)
     rows = report_rows(report, duration) if procedure.reports else [tuple(row) for row in report.own_rows]
-    return CallResult([c[:2] for c in columns], rows, [c[2] for c in columns], report.touched)
+    return _result(result_columns(procedure), rows, report.touched)
+
+
+def _result(
+    columns: list[tuple[str, str, bool]], rows: list[tuple[Any, ...]], touched: tuple[str, ...] = ()
+) -> CallResult:
+    return CallResult(
+        [(name, kind) for name, kind, _ in columns], rows, [nullable for _, _, nullable in columns], touched
+    )

@@ -10,7 +10,7 @@ from paimon_spark.calls.help import describe, help_rows, index, page, pages
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.registry import Registry
 from paimon_spark.calls.report import NOTHING_TO_DO, Report
-from paimon_spark.calls.run import claims, result_columns, run_call, run_named
+from paimon_spark.calls.run import answer_columns, claims, result_columns, run_call, run_named
 from paimon_spark.calls.spec import Column, Param, ParamType, procedure
 from paimon_spark.engine.actions import Action
 from paimon_spark.errors import ArgumentError, EngineError, ErrorKind, NotFoundError
@@ -125,6 +125,23 @@ def test_wrong_names(ctx: Any, text: Any, error: Any, part: Any) -> None:
     assert part in str(caught.value)
     if error is NotFoundError:
         assert caught.value.kind is ErrorKind.PROCEDURE_NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CALL sys.touch('x')",
+        "EXPLAIN CALL sys.touch('x')",
+        "CALL sys.touch(what => 'x', dry_run => 'true')",
+        "CALL sys.count(true)",
+    ],
+)
+def test_the_columns_are_known_before_a_call_runs(ctx: Any, text: Any) -> None:
+    columns = answer_columns(text, "paimon", REGISTRY)
+    assert DONE == []
+    result = run_call(text, ctx)
+    assert [c[:2] for c in columns] == result.columns
+    assert [c[2] for c in columns] == result.nullable
 
 
 def test_claims() -> None:
