@@ -39,7 +39,7 @@ def run_call(call: str | CallStatement, ctx: CallContext) -> CallResult:
         PaimonError: the statement is wrong, or the procedure failed.
     """
     statement = parse_call(call) if isinstance(call, str) else call
-    procedure = find_procedure(statement, ctx.catalog_name, ctx.registry)
+    procedure = find_procedure(statement, ctx)
     return _run(procedure, bind(procedure, statement.positional, statement.named), ctx, explain=statement.explain)
 
 
@@ -52,7 +52,7 @@ def answer_columns(
         PaimonError: the statement or its arguments are wrong.
     """
     statement = parse_call(call) if isinstance(call, str) else call
-    procedure = find_procedure(statement, catalog_name, registry or installed_registry())
+    procedure = _procedure_of(statement, catalog_name, registry or installed_registry())
     args = bind(procedure, statement.positional, statement.named)
     return plan_columns() if statement.explain or args.dry_run else result_columns(procedure)
 
@@ -68,13 +68,17 @@ def run_named(name: str, values: Mapping[str, Any], ctx: CallContext, *, explain
     return _run(procedure, bind(procedure, (), named), ctx, explain=explain)
 
 
-def find_procedure(statement: CallStatement, catalog_name: str, registry: Registry) -> Procedure:
+def find_procedure(statement: CallStatement, ctx: CallContext) -> Procedure:
     """Return the procedure that a statement names.
 
     Raises:
         NotFoundError: there is none, or the namespace is not `sys`.
-        ArgumentError: the statement names another catalog than `catalog_name`.
+        ArgumentError: the statement names another catalog than that of the context.
     """
+    return _procedure_of(statement, ctx.catalog_name, ctx.registry)
+
+
+def _procedure_of(statement: CallStatement, catalog_name: str, registry: Registry) -> Procedure:
     if statement.catalog is not None and statement.catalog.lower() != catalog_name.lower():
         raise ArgumentError(
             f"The CALL names the catalog '{statement.catalog}', but runs in '{catalog_name}'.",
