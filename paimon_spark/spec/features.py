@@ -1,0 +1,234 @@
+"""What this release cannot do with a table, named by the option or column that asks for it.
+
+Three questions: may the table be read, may it be written (or compacted), may it be created with these options. The
+last is the strictest: an option whose promise nobody would keep is refused when it is set, not when it is missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.spec.kinds import ChangelogProducer, MergeEngine
+from paimon_spark.spec.options import POSTPONE_BUCKET, UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
+from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.types import AtomicType, DataType, TypeRoot, children
+
+DATA_FORMATS = ("parquet", "orc", "avro")
+_ELSEWHERE = "Use Apache Paimon for this table"
+
+
+class Use(IntEnum):
+    """What somebody wants to do with a table; a later use includes the refusals of the earlier ones."""
+
+    READ = 0
+    WRITE = 1
+    CREATE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """One feature that stands in the way: what it is, how to get around it, and the first use it forbids."""
+
+    what: str
+    hint: str
+    use: Use
+    column: str | None = None
+
+
+def unsupported(schema: TableSchema, use: Use) -> list[Unsupported]:
+    """Return the features of a table that forbid `use`."""
+    options = CoreOptions(schema.options)
+    return [found for check in _CHECKS for found in check(schema, options) if found.use <= use]
+
+
+def check_readable(schema: TableSchema, columns: tuple[str, ...] | None = None) -> None:
+    """Refuse a table whose rows this release would not read as they are meant.
+
+    Args:
+        schema: the table.
+        columns: those to read; all if not given. A column of an unsupported type stands in the way only if it is read.
+
+    Raises:
+        UnsupportedError: names the option or column and the way out.
+    """
+    found = [u for u in unsupported(schema, Use.READ) if u.column is None or columns is None or u.column in columns]
+    _refuse(found, "read")
+
+
+def check_writable(schema: TableSchema) -> None:
+    """Refuse a table to which this release would not write what its readers expect.
+
+    Raises:
+        UnsupportedError: names the option or column and the way out.
+    """
+    _refuse(unsupported(schema, Use.WRITE), "written")
+
+
+def check_creatable(schema: TableSchema, before: TableSchema | None = None) -> None:
+    """Refuse a new table, or a changed one, that asks for more than this release does.
+
+    What the table asked for `before` is not held against the change.
+
+    Raises:
+        UnsupportedError: names the option or column and the way out.
+    """
+    old = {u.what for u in unsupported(before, Use.CREATE)} if before is not None else set()
+    _refuse([u for u in unsupported(schema, Use.CREATE) if u.what not in old], "created" if before is None else "set")
+
+
+def _refuse(found: list[Unsupported], verb: str) -> None:
+    if not found:
+        return
+    first = found[0]
+    also = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    sentence = {
+        "read": f"A table with {first.what} cannot be read by this release{also}.",
+        "written": f"A table with {first.what} cannot be written by this release{also}.",
+        "created": f"A table with {first.what} cannot be created by this release{also}.",
+        "set": f"A table cannot be changed to have {first.what} by this release{also}.",
+    }
+    raise UnsupportedError(sentence[verb], hint=first.hint)
+
+
+def _option(key: str, options: CoreOptions) -> str:
+    return f"'{key}' = '{options.get(key)}'"
+
+
+def _kind(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
+    if options.word("type") != "table":
+        yield Unsupported(_option("type", options), f"{_ELSEWHERE}: it is not made of Paimon's files.", Use.READ)
+    if options.word("manifest.format").lower() != "avro":
+        yield Unsupported(_option("manifest.format", options), f"{_ELSEWHERE}.", Use.READ)
+
+
+def _merging(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
+    if not schema.primary_keys:
+        return
+    if options.merge_engine is not MergeEngine.DEDUPLICATE:
+        yield Unsupported(
+            _option("merge-engine", options),
+            f"{_ELSEWHERE}, or leave the option out: the deduplicate engine keeps the last row of each key.",
+            Use.READ,
+        )
+    if options.changelog_producer is not ChangelogProducer.NONE:
+        yield Unsupported(
+            _option("changelog-producer", options),
+            "It can be read. To write it here, set 'changelog-producer' = 'none' if nobody reads its changelog.",
+            Use.WRITE,
+        )
+    if not set(schema.partition_keys) <= set(schema.primary_keys) and options.bucket == UNAWARE_OR_DYNAMIC_BUCKET:
+        yield Unsupported(
+            "dynamic buckets and a primary key that does not contain the partition columns",
+            f"Put the columns {', '.join(schema.partition_keys)} into the primary key, or give a number of buckets.",
+            Use.WRITE,
+        )
+
+
+def _buckets(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
+    if options.bucket == POSTPONE_BUCKET:
+        hint = f"{_ELSEWHERE}, or choose a number of buckets, or -1 for dynamic ones."
+        yield Unsupported(_option("bucket", options), hint, Use.READ)
+    if options.bucket > 0 and options.bucket_function_type == "hive":
+        hint = f"{_ELSEWHERE}, or choose the default function."
+        yield Unsupported(_option("bucket-function.type", options), hint, Use.WRITE)
+
+
+_FLAGS = (
+    ("data-evolution.enabled", Use.READ, "its rows are spread over several files"),
+    ("chain-table.enabled", Use.READ, "its rows are spread over several branches"),
+    ("pk-clustering-override", Use.READ, "its files are not sorted by key"),
+    ("sequence.snapshot-ordering", Use.READ, "its rows are ordered by snapshot"),
+    ("query-auth.enabled", Use.READ, "a server decides who may read which rows"),
+    ("row-tracking.enabled", Use.WRITE, "every new row would need an id"),
+    ("deletion-vectors.enabled", Use.WRITE, "changed rows would have to be marked as deleted"),
+    ("clustering.incremental", Use.WRITE, "its files are kept clustered"),
+    ("visibility-callback.enabled", Use.WRITE, "its commits wait for other jobs"),
+    ("force-lookup", Use.CREATE, "it changes when buckets are compacted"),
+    ("metastore.partitioned-table", Use.CREATE, "no metastore is used"),
+    ("tag.create-success-file", Use.CREATE, "no success files are written for tags"),
+)
+
+
+def _flags(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
+    for key, use, why in _FLAGS:
+        if options.flag(key):
+            hint = f"It can be read; to write it, use Apache Paimon: {why}." if use is Use.WRITE else None
+            yield Unsupported(_option(key, options), hint or f"{_ELSEWHERE}, or leave the option out: {why}.", use)
+
+
+_SETTINGS = (
+    ("scan.fallback-branch", Use.READ, "part of its rows is in another branch"),
+    ("scan.primary-branch", Use.READ, "part of its rows is in another branch"),
+    ("scan.fallback-snapshot-branch", Use.READ, "part of its rows is in another branch"),
+    ("scan.fallback-delta-branch", Use.READ, "part of its rows is in another branch"),
+    ("upsert-key", Use.WRITE, "an insert would have to replace rows"),
+    ("data-file.external-paths", Use.WRITE, "new files would have to be spread over other places"),
+    ("commit.callbacks", Use.WRITE, "the classes it names are not called"),
+    ("commit.custom-listeners", Use.WRITE, "the classes it names are not called"),
+    ("pk-bitmap.index.columns", Use.WRITE, "its index would be out of date"),
+    ("pk-btree.index.columns", Use.WRITE, "its index would be out of date"),
+    ("pk-full-text.index.columns", Use.WRITE, "its index would be out of date"),
+    ("pk-vector.index.columns", Use.WRITE, "its index would be out of date"),
+    ("blob-field", Use.WRITE, "its values are kept in files of their own"),
+    ("blob-descriptor-field", Use.WRITE, "its values are kept in files of their own"),
+    ("blob-view-field", Use.WRITE, "its values are kept in files of their own"),
+    ("vector-field", Use.WRITE, "its values are kept in files of their own"),
+    ("tag.callbacks", Use.CREATE, "the classes it names are not called"),
+    ("record-level.expire-time", Use.CREATE, "compaction keeps every row"),
+    ("partition.expiration-time", Use.CREATE, "partitions do not expire by themselves"),
+    ("metastore.tag-to-partition", Use.CREATE, "no metastore is used"),
+)
+_WORDS = (
+    ("tag.automatic-creation", "none", Use.CREATE, "tags are made by CALL sys.create_tag"),
+    ("metadata.iceberg.storage", "disabled", Use.WRITE, "no Iceberg metadata is written"),
+    ("write.sequence-number-init-mode", "scan", Use.WRITE, "sequence numbers are taken from the files"),
+)
+
+
+def _settings(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
+    for key, use, why in _SETTINGS:
+        if (options.get(key) or "").strip():
+            yield Unsupported(_option(key, options), f"{_ELSEWHERE}, or leave the option out: {why}.", use)
+    for key, common, use, why in _WORDS:
+        if options.word(key).lower() != common:
+            hint = f"{_ELSEWHERE}, or set the option to '{common}': {why}."
+            yield Unsupported(_option(key, options), hint, use)
+    for key, value in options.values.items():
+        if key.startswith("fields.") and key.endswith(".map.storage-layout") and value.strip().lower() != "default":
+            yield Unsupported(f"'{key}' = '{value}'", f"{_ELSEWHERE}: its map is laid out in columns.", Use.READ)
+
+
+def _formats(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
+    named = {"file.format": options.file_format}
+    named |= {f"file.format.per.level' at level '{n}": f for n, f in options.pairs("file.format.per.level").items()}
+    for key, name in named.items():
+        if name.lower() not in DATA_FORMATS:
+            hint = f"Choose one of {', '.join(DATA_FORMATS)}."
+            yield Unsupported(f"'{key}' = '{name}'", hint, Use.WRITE)
+
+
+def _columns(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
+    for f in schema.fields:
+        for root in (TypeRoot.BLOB, TypeRoot.VARIANT):
+            if _holds(f.type, root):
+                hint = "Read the other columns only." if root is TypeRoot.BLOB else "Use BINARY or STRING instead."
+                use = Use.READ if root is TypeRoot.BLOB else Use.WRITE
+                yield Unsupported(f"the column '{f.name}' of type {root}", hint, use, f.name)
+
+
+def _holds(t: DataType, root: TypeRoot) -> bool:
+    return (isinstance(t, AtomicType) and t.root is root) or any(_holds(c, root) for c in children(t))
+
+
+_CHECKS: tuple[Callable[[TableSchema, CoreOptions], Iterator[Unsupported]], ...] = (
+    _kind,
+    _merging,
+    _buckets,
+    _flags,
+    _settings,
+    _formats,
+    _columns,
+)

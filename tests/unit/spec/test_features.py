@@ -1,0 +1,109 @@
+"""What is refused, and how it is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.spec.features import check_creatable, check_readable, check_writable
+from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.types import DataField, parse_atomic
+
+
+def _schema(
+    options: dict[str, str], *, keys: tuple[str, ...] = ("k",), partitions: tuple[str, ...] = ()
+) -> TableSchema:
+    fields = tuple(DataField(i, n, parse_atomic("INT")) for i, n in enumerate("kvp"))
+    return TableSchema(
+        id=0, fields=fields, highest_field_id=2, primary_keys=keys, partition_keys=partitions, options=options
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"bucket": "4", "bucket-function.type": "mod", "bucket-key": "k"},
+        {"sequence.field": "v", "rowkind.field": "v", "ignore-delete": "true"},
+        {"merge-engine": "deduplicate", "changelog-producer": "none", "file.format": "ORC"},
+        {"write-only": "true", "file.format.per.level": "0:avro"},
+    ],
+)
+def test_supported(options: dict[str, str]) -> None:
+    check_creatable(_schema(options))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("merge-engine", "partial-update"),
+        ("merge-engine", "aggregation"),
+        ("merge-engine", "first-row"),
+        ("type", "format-table"),
+        ("data-evolution.enabled", "true"),
+        ("bucket", "-2"),
+        ("chain-table.enabled", "true"),
+        ("pk-clustering-override", "true"),
+        ("sequence.snapshot-ordering", "true"),
+        ("scan.fallback-branch", "b"),
+        ("fields.v.map.storage-layout", "shared-shredding"),
+    ],
+)
+def test_not_read(key: str, value: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"'{key}' = '{value}'.*cannot be read") as e:
+        check_readable(_schema({key: value}))
+    assert e.value.hint
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("changelog-producer", "lookup"),
+        ("deletion-vectors.enabled", "true"),
+        ("row-tracking.enabled", "true"),
+        ("file.format", "csv"),
+        ("upsert-key", "k"),
+        ("metadata.iceberg.storage", "table-location"),
+        ("write.sequence-number-init-mode", "snapshot"),
+    ],
+)
+def test_read_but_not_written(key: str, value: str) -> None:
+    check_readable(_schema({key: value}))
+    with pytest.raises(UnsupportedError, match=f"'{key}' = '{value}'.*cannot be written") as e:
+        check_writable(_schema({key: value}))
+    assert e.value.hint
+
+
+@pytest.mark.parametrize(("key", "value"), [("tag.automatic-creation", "batch"), ("partition.expiration-time", "1 d")])
+def test_written_but_not_promised(key: str, value: str) -> None:
+    check_writable(_schema({key: value}))
+    with pytest.raises(UnsupportedError, match="cannot be created"):
+        check_creatable(_schema({key: value}))
+
+
+def test_an_old_feature_is_not_held_against_a_change() -> None:
+    old = _schema({"changelog-producer": "lookup"})
+    check_creatable(_schema({"changelog-producer": "lookup", "write-only": "true"}), before=old)
+    with pytest.raises(UnsupportedError, match="changed to have 'row-tracking"):
+        check_creatable(_schema({"changelog-producer": "lookup", "row-tracking.enabled": "true"}), before=old)
+
+
+def test_keys_across_partitions() -> None:
+    schema = _schema({}, partitions=("p",))
+    check_readable(schema)
+    with pytest.raises(UnsupportedError, match="does not contain the partition columns"):
+        check_writable(schema)
+    check_writable(_schema({"bucket": "2"}, partitions=("p",)))
+    check_writable(_schema({}, keys=("k", "p"), partitions=("p",)))
+
+
+def test_an_append_table_has_no_merge_engine() -> None:
+    check_writable(_schema({"merge-engine": "aggregation", "changelog-producer": "lookup"}, keys=()))
+
+
+def test_columns() -> None:
+    fields = (DataField(0, "a", parse_atomic("INT")), DataField(1, "b", parse_atomic("BLOB")))
+    schema = TableSchema(id=0, fields=fields, highest_field_id=1)
+    check_readable(schema, ("a",))
+    with pytest.raises(UnsupportedError, match="column 'b' of type BLOB"):
+        check_readable(schema)
