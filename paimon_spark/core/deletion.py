@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from paimon_spark.core.manifests import ManifestStore
 from paimon_spark.core.reachability import Reachability
-from paimon_spark.core.refs import Holder, HolderKey, holders
+from paimon_spark.core.refs import Holder, HolderKey, HolderKind, holders
 from paimon_spark.core.table import Table
 
 DELETE = "delete"
@@ -49,7 +49,7 @@ class Proposals:
 
 @dataclass(frozen=True, slots=True)
 class DeletionPlan:
-    """What goes and what stays.
+    """What goes, and what would go if nothing but a tag, a branch or a changelog held it.
 
     `references` are the snapshot, tag and changelog files themselves; they go last and are not looked up among what
     protects files. `doomed` are the holders that these references stand for: they protect nothing any more. `future`
@@ -164,11 +164,17 @@ class SafeDeleter:
         remaining = [h for h in holders(self._table) if h.key not in doomed]
         reach = Reachability(ManifestStore(self._table), [*remaining, *future])
         held = reach.metadata_holders() if metadata else {}
-        metadata = [_judged(a, held) for a in metadata]
+        metadata = self._judged(metadata, held)
         held = reach.data_holders({a.name for a in data})
-        return [_judged(a, held) for a in data], metadata
+        return self._judged(data, held), metadata
 
-
-def _judged(action: Action, held: dict[str, Holder]) -> Action:
-    holder = held.get(action.name)
-    return action if holder is None else replace(action, action=KEEP, kept_by=holder.label)
+    def _judged(self, actions: list[Action], held: dict[str, Holder]) -> list[Action]:
+        """Mark what is held. What a snapshot of the own branch still uses is no news and is left out."""
+        judged = []
+        for action in actions:
+            holder = held.get(action.name)
+            if holder is None:
+                judged.append(action)
+            elif holder.kind is not HolderKind.SNAPSHOT or holder.branch != self._table.branch:
+                judged.append(replace(action, action=KEEP, kept_by=holder.label))
+        return judged

@@ -201,7 +201,9 @@ def branch_name(directory: FileStatus) -> str:
 
 
 def holders(table: Table) -> list[Holder]:
-    """Return every snapshot, tag and long-lived changelog of the table and all its branches, tags first.
+    """Return every snapshot, tag and long-lived changelog of the table and all its branches.
+
+    The snapshots of the table's own branch come first, then tags, then the rest.
 
     Raises:
         CorruptTableError: one of them cannot be read.
@@ -209,7 +211,7 @@ def holders(table: Table) -> list[Holder]:
     for _ in range(_LISTINGS):
         found = _holders_once(table)
         if found is not None:
-            return sorted(found, key=_order)
+            return sorted(found, key=lambda h: _order(h, table.branch))
     raise CorruptTableError(
         f"The snapshots and tags of table {table.name} keep changing while they are read.",
         hint="Wait until other jobs that expire snapshots or delete tags are done, then try again.",
@@ -243,8 +245,10 @@ def _holders_of(table: Table) -> list[Holder] | None:
     return [Holder(kind, table.branch, name, s) for kind, name, s in named if s is not None]
 
 
-def _order(holder: Holder) -> tuple[bool, int, str]:
-    return (holder.kind is not HolderKind.TAG, holder.snapshot.id, holder.branch)
+def _order(holder: Holder, branch: str) -> tuple[int, int, str]:
+    own = holder.kind is HolderKind.SNAPSHOT and holder.branch == branch
+    rank = 0 if own else 1 if holder.kind is HolderKind.TAG else 2
+    return (rank, holder.snapshot.id, holder.branch)
 
 
 def _parallel(read: Callable[[_K], _T], keys: list[_K]) -> list[_T]:
