@@ -24,6 +24,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError, ErrorKind
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS
+from paimon_spark.format.conform import empty_columns
 from paimon_spark.format.deletion_vectors import read_vector
 from paimon_spark.format.registry import open_reader
 from paimon_spark.spec.kinds import VALUE_KIND, RowKind
@@ -61,6 +62,7 @@ def read_split(
     wanted = table.schema.fields if columns is None else tuple(table.schema.field(c) for c in columns)
     condition = predicate or TRUE
     read = tuple({f.id: f for f in (*wanted, *(table.schema.field(c) for c in sorted(columns_of(condition))))}.values())
+    read = read or table.schema.fields[:1]
     files = BucketFiles(table, split.partition, split.bucket, _deleted_rows(table, split))
     rows = _read_rows(files, split, read, condition, keep_kinds=keep_kinds)
     expression = None if condition == TRUE else to_expression(condition, {f.name: f for f in read})
@@ -69,13 +71,14 @@ def read_split(
     for chunk in rows:
         kept = chunk if expression is None else chunk.filter(expression)
         if kept.num_rows:
-            yield from _finish(kept, schema).to_batches(max_chunksize=batch_rows)
+            yield from _batches(kept, schema, batch_rows)
 
 
-def _finish(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+def _batches(rows: pa.Table, schema: pa.Schema, batch_rows: int) -> list[pa.RecordBatch]:
     if not schema.names:
-        return rows.select([])
-    return pa.Table.from_arrays([rows.column(n) for n in schema.names], schema=schema)
+        return [empty_columns(rows.num_rows)]
+    table = pa.Table.from_arrays([rows.column(n) for n in schema.names], schema=schema)
+    return table.to_batches(max_chunksize=batch_rows)
 
 
 def _read_rows(
