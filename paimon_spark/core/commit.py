@@ -69,6 +69,22 @@ class Tags:
 
 
 @dataclass(slots=True)
+class _Race:
+    """What the attempts to publish one snapshot have learned so far."""
+
+    kind: CommitKind
+    tags: Tags
+    started: float
+    since: int
+    """Newest snapshot before the first attempt: an own one can only be above."""
+    lists: set[str] = field(default_factory=set)
+    """Delta manifest lists of all attempts; their names are unique, so they identify an own snapshot."""
+    unknown: Exception | None = None
+    """Why the outcome of an attempt is unknown; None again once its id is seen to be another commit's."""
+    unknown_id: int = 0
+
+
+@dataclass(slots=True)
 class FileStoreCommit:
     """Commits to one table in the name of one user. Not to be shared between threads.
 
@@ -83,6 +99,7 @@ class FileStoreCommit:
     commit_user: str | None = None
     clock: Callable[[], float] = field(default=time.time, repr=False)
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
+    _published: set[str] = field(default_factory=set, repr=False)
 
     def __post_init__(self) -> None:
         """Make up a user unless one is given."""
@@ -112,6 +129,7 @@ class FileStoreCommit:
         written, compacted = append_part(items), compact_part(items)
         if not written.is_empty or (compacted.is_empty and not ignore_empty):
             ids.append(self._publish(lambda _store, _latest: written, written.kind, tags))
+            self._published |= _file_names(written)
         if not compacted.is_empty:
             ids.append(self._publish(lambda _store, _latest: compacted, compacted.kind, tags))
         return Committed(tuple(ids)) if ids else Nothing()
@@ -169,21 +187,26 @@ class FileStoreCommit:
         store = ManifestStore(self.table)
         if not ignore_empty or not plan(store, self.table.snapshots.latest()).is_empty:
             ids.append(self._publish(plan, CommitKind.OVERWRITE, tags))
+            self._published |= _file_names(overwrite_part(items, (), ()))
         compacted = compact_part(items)
         if not compacted.is_empty:
             ids.append(self._publish(lambda _store, _latest: compacted, compacted.kind, tags))
         return Committed(tuple(ids)) if ids else Nothing()
 
     def abort(self, messages: Iterable[CommitMessage]) -> None:
-        """Delete the files that uncommitted messages brought. Only for messages that surely were not committed."""
+        """Delete the files that uncommitted messages brought.
+
+        Files that this committer published before (the writes of a commit whose compactions failed) stay. Not to be
+        called after an OutcomeUnknownError.
+        """
         paths, file_io = self.table.paths, self.table.file_io
         for m in messages:
-            kept = {f.file_name for f in (*m.compact_before, *m.deleted_files)}
+            kept = self._published | {f.file_name for f in (*m.compact_before, *m.deleted_files)}
             brought = (*m.new_files, *m.new_changelog, *m.compact_after, *m.compact_changelog)
             for f in (f for f in brought if f.file_name not in kept):
                 for path in paths.file_paths(m.partition, m.bucket, f):
                     file_io.delete(path)
-            for index in m.new_index_files:
+            for index in (i for i in m.new_index_files if i.file_name not in kept):
                 file_io.delete(paths.index_file(m.partition, m.bucket, index))
 
     def uncommitted(self, identifiers: Iterable[int]) -> list[int]:
@@ -218,25 +241,28 @@ class FileStoreCommit:
         """Try until a snapshot is published or a conflict is found; return its id."""
         snapshots = self.table.snapshots
         latest = snapshots.latest()
-        started, since = self.clock(), latest.id if latest else 0
-        attempted: set[str] = set()
-        unknown: Exception | None = None
+        race = _Race(kind, tags, self.clock(), latest.id if latest else 0)
         for attempt in range(self.table.options.commit_max_retries + 1):
             if attempt:
                 self._wait(attempt - 1)
                 latest = snapshots.latest()
-                mine = self._find_own(since, latest, kind, tags, attempted)
+                mine = self._find_own(race, latest)
                 if mine is not None:
                     return mine
-                if self._out_of_time(started):
+                if self._out_of_time(race.started):
                     break
             store = ManifestStore(self.table)
-            snapshot = self._prepare(store, plan, latest, tags)
-            attempted.add(snapshot.delta_manifest_list)
+            try:
+                snapshot = self._prepare(store, plan, latest, tags)
+            except PaimonError as e:
+                if race.unknown is None:
+                    raise
+                raise self._gave_up(race.unknown) from e
+            race.lists.add(snapshot.delta_manifest_list)
             try:
                 won = snapshots.try_create(snapshot)
             except (OutcomeUnknownError, OSError) as e:
-                unknown = e
+                race.unknown, race.unknown_id = e, snapshot.id
                 continue
             except PaimonError:
                 store.discard()
@@ -244,10 +270,10 @@ class FileStoreCommit:
             if won:
                 return snapshot.id
             store.discard()
-        mine = self._find_own(since, snapshots.latest(), kind, tags, attempted)
+        mine = self._find_own(race, snapshots.latest())
         if mine is not None:
             return mine
-        raise self._gave_up(unknown)
+        raise self._gave_up(race.unknown)
 
     def _prepare(self, store: ManifestStore, plan: Planner, latest: Snapshot | None, tags: Tags) -> Snapshot:
         try:
@@ -320,23 +346,22 @@ class FileStoreCommit:
             return name
         return store.write_index(combine_index(self.table.bucket_mode, store.read_index(name), change.index_changes))
 
-    def _find_own(
-        self, since: int, latest: Snapshot | None, kind: CommitKind, tags: Tags, attempted: set[str]
-    ) -> int | None:
+    def _find_own(self, race: _Race, latest: Snapshot | None) -> int | None:
         """Return the snapshot by which an earlier attempt succeeded after all, if one did."""
-        for snapshot_id in range(since + 1, (latest.id if latest else 0) + 1):
+        newest = latest.id if latest else 0
+        for snapshot_id in range(race.since + 1, newest + 1):
             found = self.table.snapshots.find(snapshot_id)
-            if found is None:
-                continue
-            repeated = (found.commit_user, found.commit_identifier, found.commit_kind) == (
-                self.commit_user,
-                tags.identifier,
-                kind,
-            )
-            if found.delta_manifest_list in attempted or (repeated and tags.identifier != BATCH_COMMIT_IDENTIFIER):
-                self.table.snapshots.write_latest_hint(latest.id if latest else snapshot_id)
+            if found is not None and (found.delta_manifest_list in race.lists or self._repeats(found, race)):
+                self.table.snapshots.write_latest_hint(newest)
                 return snapshot_id
+        if race.unknown_id <= newest:
+            race.unknown = None
         return None
+
+    def _repeats(self, found: Snapshot, race: _Race) -> bool:
+        own = (self.commit_user, race.tags.identifier, race.kind)
+        same = (found.commit_user, found.commit_identifier, found.commit_kind) == own
+        return same and race.tags.identifier != BATCH_COMMIT_IDENTIFIER
 
     def _wait(self, retry: int) -> None:
         options = self.table.options
@@ -361,6 +386,11 @@ class FileStoreCommit:
             hint="Run the statement again, or raise the table option 'commit.max-retries'.",
             kind=ErrorKind.COMMIT_RETRIES_EXHAUSTED,
         )
+
+
+def _file_names(change: Change) -> set[str]:
+    data = {e.file.file_name for e in (*change.entries, *change.changelog)}
+    return data | {e.file.file_name for e in change.index_changes}
 
 
 def _row_balance(entries: Sequence[ManifestEntry]) -> int:

@@ -342,3 +342,41 @@ def test_two_writers_of_50_commits_each_lose_nothing(store: str, tmp_path: Path)
     assert table.snapshots.get(100).total_record_count == 100
     assert table.file_io.read(table.paths.latest_hint) in (b"99", b"100")
     assert metadata_files(table) == referenced(table)
+
+
+def test_abort_after_a_failed_compaction_keeps_the_published_write() -> None:
+    table = samples.table(PK, keys=["k"])
+    old, new = samples.file(1, 5), samples.file(1, 5)
+    top, late = samples.file(1, 5, level=5), samples.file(1, 5, level=5)
+    committer(table).commit([samples.message(old, total_buckets=1)])
+    committer(table).commit([samples.message(total_buckets=1, compact_before=(old,), compact_after=(top,))])
+    m = samples.message(new, total_buckets=1, compact_before=(old,), compact_after=(late,))
+    for f in (old, new, top, late):
+        table.file_io.write(table.paths.data_file(m.partition, 0, f), b"rows")
+    mine = committer(table)
+    with pytest.raises(ConflictError):
+        mine.commit([m])
+    mine.abort([m])
+    there = {f for f in (old, new, top, late) if table.file_io.exists(table.paths.data_file(m.partition, 0, f))}
+    assert there == {old, new, top}
+    assert names(table) == {new.file_name, top.file_name}
+
+
+def test_an_unknown_outcome_that_turns_out_lost_is_an_ordinary_conflict() -> None:
+    table = samples.table({"bucket": "1", "commit.max-retries": "3"}, keys=["k"])
+    old = samples.file(1, 5)
+    committer(table).commit([samples.message(old, total_buckets=1)])
+    one, two = (
+        samples.message(total_buckets=1, compact_before=(old,), compact_after=(samples.file(1, 5, level=5),))
+        for _ in range(2)
+    )
+
+    class LosesAndFails(_Racing):
+        def create_exclusive(self, path: str, data: bytes) -> bool:
+            super().create_exclusive(path, data)
+            raise OutcomeUnknownError("the connection broke")
+
+    io = LosesAndFails(table.file_io)  # type: ignore[arg-type]
+    io.before_create = lambda: committer(table).commit([one])
+    with pytest.raises(ConflictError, match="gone"):
+        committer(dataclasses.replace(table, file_io=io)).commit([two])  # type: ignore[arg-type]
