@@ -44,6 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_spark_sql(add("spark-sql", help="the stock spark-sql; all its own arguments are passed on"))
     _add_thrift(add("thriftserver", help="the stock Thrift server, in the foreground"))
     _add_submit(add("submit", help="the stock spark-submit; a .sql file is run as a script"))
+    _add_call(add("call", help="run a procedure in this process, without Spark: paimon-spark call \"compact('db.t')\""))
     _add_env(add("env", help="what is installed, and the --conf lines to paste elsewhere"))
     return parser
 
@@ -124,6 +125,23 @@ def _submit(options: argparse.Namespace, rest: list[str]) -> int:
     if at is not None:
         rest = [*rest[:at], str(Path(__file__).with_name("submit.py")), *rest[at:]]
     return launch.run_submit(_choice(options), rest)
+
+
+def _add_call(parser: argparse.ArgumentParser) -> None:
+    _add_catalog(parser)
+    parser.add_argument("statement", help="a CALL, or just the procedure with its arguments")
+    parser.add_argument("--explain", action="store_true", help="show what would be done, and do nothing")
+    parser.add_argument("--threads", type=int, default=1, help="buckets to work on at once (default 1)")
+    parser.add_argument("--format", choices=("table", "tsv"), default="table", help="default: table")
+    parser.set_defaults(run=_call, passes_on=False)
+
+
+def _call(options: argparse.Namespace, _rest: list[str]) -> int:
+    from paimon_spark.cli import call  # the launchers start faster without the core
+
+    result = call.run(_choice(options), options.statement, explain=options.explain, threads=options.threads)
+    print("\n".join(call.lines(result, options.format)))
+    return 0
 
 
 def _add_env(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,53 @@
+"""Run a CALL in this process, without a JVM: for small tables, cron jobs and a quick look."""
+
+from __future__ import annotations
+
+import time
+
+from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.run import CallResult, run_call
+from paimon_spark.catalog.resolve import open_catalog
+from paimon_spark.cli.env import CatalogChoice
+from paimon_spark.cli.render import record_lines, table_lines
+from paimon_spark.engine.runner import LocalRunner
+
+WIDE = 120
+KEYWORDS = ("call ", "explain ")
+
+
+def statement_of(text: str, *, explain: bool) -> str:
+    """Return the statement meant by ``compact('db.t')``, ``sys.compact(…)``, a whole CALL or a mere name."""
+    text = text.strip().rstrip(";")
+    if not text.lower().startswith(KEYWORDS):
+        text = text if "(" in text else f"{text}()"
+        text = "CALL " + (text if "." in text.split("(", 1)[0] else f"sys.{text}")
+    return f"EXPLAIN {text}" if explain and not text.lower().startswith("explain ") else text
+
+
+def run(choice: CatalogChoice, text: str, *, explain: bool, threads: int) -> CallResult:
+    """Run the procedure on the tables of the catalog.
+
+    Raises:
+        PaimonError: the statement is wrong, or the procedure failed.
+    """
+    context = CallContext(
+        catalog=open_catalog({"warehouse": choice.warehouse}),
+        catalog_name=choice.name,
+        runner=LocalRunner(threads),
+        clock_millis=lambda: int(time.time() * 1000),
+    )
+    return run_call(statement_of(text, explain=explain), context)
+
+
+def lines(result: CallResult, form: str) -> list[str]:
+    """Return the rows as lines: aligned for people, or tab-separated with a header."""
+    names = [name for name, _ in result.columns]
+    rows = [["NULL" if v is None else _text(v) for v in row] for row in result.rows]
+    if form == "tsv":
+        return ["\t".join(row) for row in [names, *rows]]
+    table = table_lines([names, *rows])
+    return record_lines(names, rows[0]) if len(rows) == 1 and len(table[1]) > WIDE else table
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

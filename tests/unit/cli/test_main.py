@@ -1,0 +1,75 @@
+"""The command line itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from paimon_spark.cli.call import statement_of
+from paimon_spark.cli.main import build_parser, main
+from paimon_spark.engine.insert import write_arrow
+from paimon_spark.fs.local import LocalFileIO
+from paimon_spark.testing.tables import new_table
+from paimon_spark.version import __version__
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("help", "CALL sys.help()"),
+        ("compact('a.b')", "CALL sys.compact('a.b')"),
+        ("sys.compact('a.b');", "CALL sys.compact('a.b')"),
+        ("CALL paimon.sys.compact('a.b')", "CALL paimon.sys.compact('a.b')"),
+        ("explain call sys.compact('a.b')", "explain call sys.compact('a.b')"),
+    ],
+)
+def test_the_short_forms_of_a_call(given: str, meant: str) -> None:
+    assert statement_of(given, explain=False) == meant
+    assert statement_of(given, explain=True).upper().startswith("EXPLAIN CALL ")
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"paimon-spark {__version__}\n"
+
+
+@pytest.mark.parametrize("wrong", [[], ["nonsense"], ["env", "--nonsense"], ["sql", "-f", "a", "-e", "b"]])
+def test_a_wrong_command_line_is_refused_with_status_2(wrong: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(wrong)
+    assert ended.value.code == 2
+
+
+def test_a_script_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sql", "-f", "/no/such/script.sql"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("[INVALID_ARGUMENT] the script /no/such/script.sql cannot be read")
+    assert said.count("\n") == 1
+
+
+def test_commands_that_start_a_program_pass_its_arguments_on() -> None:
+    options, rest = build_parser().parse_known_args(
+        ["spark-sql", "--warehouse", "w", "--conf", "a=b", "-e", "SELECT 1"]
+    )
+    assert (options.warehouse, rest) == ("w", ["--conf", "a=b", "-e", "SELECT 1"])
+
+
+def test_call_works_without_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import pyarrow as pa
+
+    path = str(tmp_path / "db.db" / "t")
+    columns = {"id": "INT", "v": "STRING"}
+    table = new_table(columns, primary_key=["id"], options={"bucket": "1"}, file_io=LocalFileIO(), path=path)
+    for text in "ab":
+        write_arrow(table, pa.table({"id": pa.array([1], pa.int32()), "v": [text]}))
+    run = ["call", "--warehouse", str(tmp_path)]
+    assert main([*run, "--explain", "compact('db.t')"]) == 0
+    assert "action" in capsys.readouterr().out
+    assert table.snapshots.latest_id() == 2
+    assert main([*run, "create_tag('db.t', 'one')"]) == 0
+    assert "true" in capsys.readouterr().out
+    assert main([*run, "compakt('db.t')"]) == 1
+    assert "compact" in capsys.readouterr().err
