@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
+from paimon_spark.bridge.java import check_java
 from paimon_spark.errors import EngineError, ErrorKind
 
 SOURCES = Path(__file__).parent / "scala"
@@ -25,7 +27,6 @@ SERVICES = {
     "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister": "paimon.spark.DataSource\n",
 }
 HASH_ENTRY = "META-INF/paimon-spark-bridge.sha256"
-JAVA_MAJORS = (17, 21)
 _STAMP = (2020, 1, 1, 0, 0, 0)
 
 
@@ -86,27 +87,6 @@ def spark_home() -> Path:
     return Path(spec.origin).parent
 
 
-def java() -> str:
-    """Return the `java` command to use.
-
-    Raises:
-        EngineError: there is none, or its version is not 17 or 21.
-    """
-    fix = "Install Java 17 or 21 (for example: apt-get install openjdk-17-jre-headless) or point JAVA_HOME at it."
-    home = os.environ.get("JAVA_HOME")
-    command = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if command is None or not Path(command).exists():
-        where = f"JAVA_HOME={home} holds no bin/java." if home else "No Java was found on PATH."
-        raise EngineError(where, hint=fix, kind=ErrorKind.ENVIRONMENT)
-    said = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', said)
-    major = int(found[1]) if found else 0
-    if major not in JAVA_MAJORS:
-        shown = said.splitlines()[0] if said else "no version at all"
-        raise EngineError(f"{command} is not Java 17 or 21: it says {shown}.", hint=fix, kind=ErrorKind.ENVIRONMENT)
-    return command
-
-
 def build(target: Path) -> None:
     """Compile the Scala sources for the installed pyspark into the jar `target`.
 
@@ -127,7 +107,7 @@ def build(target: Path) -> None:
 
 def _compile(classes: Path) -> None:
     sources = [str(p) for p in sorted(SOURCES.glob("*.scala"))]
-    command = [java(), "-Xss8m", "-cp", str(spark_home() / "jars" / "*"), "scala.tools.nsc.Main"]
+    command = [check_java().command, "-Xss8m", "-cp", str(spark_home() / "jars" / "*"), "scala.tools.nsc.Main"]
     done = subprocess.run(
         [*command, "-nowarn", "-usejavacp", "-d", str(classes), *sources], capture_output=True, text=True, check=False
     )
@@ -155,10 +135,24 @@ def _built_from(jar: Path, digest: str) -> bool:
         return HASH_ENTRY in opened.namelist() and opened.read(HASH_ENTRY).decode() == digest
 
 
-def main() -> None:
-    """Build what is missing and print the jar's path."""
-    print(jar_path())  # noqa: T201 - the answer of a command
+def prebuild() -> str:
+    """Compile the jar of the installed pyspark into the package, for a wheel; return its path."""
+    target = PREBUILT / prebuilt_name(spark_version())
+    if not _built_from(target, source_hash()):
+        build(target)
+    return str(target)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Build what is missing and print the jar's path; with `--prebuild` into the package."""
+    try:
+        path = prebuild() if "--prebuild" in arguments else jar_path()
+    except EngineError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(f"{path}\n")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main(sys.argv[1:]))

@@ -160,23 +160,28 @@ case class PaimonKeyHash(children: Seq[Expression], precisions: Seq[Int], bucket
     copy(children = newChildren)
 }
 
-/** A value that Spark's hash partitioning sends to task `(spread + bucket) mod tasks`: buckets never collide by chance. */
-case class TaskOf(left: Expression, right: Expression, tasks: Int) extends BinaryExpression {
+/** A value that Spark's hash partitioning sends to task `(spread + bucket) mod tasks`: buckets never collide by chance.
+  * With `classes` > 0 the right side is a key hash and counts modulo `classes`. */
+case class TaskOf(left: Expression, right: Expression, classes: Int, tasks: Int) extends BinaryExpression {
   override def dataType: DataType = IntegerType
   override def nullable: Boolean = false
   override def prettyName: String = "paimon_task"
   private lazy val table: Array[Int] = TaskOf.inverse(tasks)
 
-  override def eval(input: InternalRow): Any =
-    table(Math.floorMod(left.eval(input).asInstanceOf[Int] + right.eval(input).asInstanceOf[Int], tasks))
+  override def eval(input: InternalRow): Any = {
+    val number = right.eval(input).asInstanceOf[Int]
+    val own = if (classes > 0) Math.floorMod(number, classes) else number
+    table(Math.floorMod(left.eval(input).asInstanceOf[Int] + own, tasks))
+  }
 
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
     val ref = ctx.addReferenceObj("taskTable", table, "int[]")
     val (l, r) = (left.genCode(ctx), right.genCode(ctx))
+    val own = if (classes > 0) s"Math.floorMod(${r.value}, $classes)" else s"${r.value}"
     ev.copy(code = code"""
       ${l.code}
       ${r.code}
-      int ${ev.value} = $ref[Math.floorMod(${l.value} + ${r.value}, $tasks)];""", isNull = FalseLiteral)
+      int ${ev.value} = $ref[Math.floorMod(${l.value} + $own, $tasks)];""", isNull = FalseLiteral)
   }
 
   override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): Expression =

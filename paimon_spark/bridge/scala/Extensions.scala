@@ -28,7 +28,7 @@ object Extensions {
     val handler = new InvocationHandler {
       override def invoke(proxy: Object, method: Method, args: Array[Object]): Object = {
         val claimed =
-          if (method.getName == "parsePlan" && args.length == 1) Calls.claim(session, args(0).asInstanceOf[String])
+          if (method.getName.startsWith("parsePlan")) Calls.claim(session, args(0).asInstanceOf[String])
           else None
         claimed.getOrElse(
           try method.invoke(delegate, (if (args == null) Array.empty[Object] else args): _*)

@@ -45,7 +45,7 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
 object ReadPlan extends RuleExecutor[LogicalPlan] {
   override protected def batches: Seq[Batch] = Seq(Batch("push into the read", FixedPoint(20),
     PushProjectionThroughUnion, PushDownPredicates, ColumnPruning, CollapseProject, CombineFilters,
-    RemoveNoopOperators, RemoveRedundantAliases))
+    RemoveNoopOperators))
 
   def of(source: LogicalPlan, output: Seq[Attribute], project: Seq[NamedExpression],
       filters: Seq[Expression]): LogicalPlan = {

@@ -7,9 +7,8 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, Project, RepartitionByExpression, SubqueryAlias}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, Repartition, RepartitionByExpression}
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat
@@ -48,33 +47,32 @@ class Toolbox {
     session.internalCreateDataFrame(rdd, StructType(Seq(StructField("split", StringType))))
   }
 
-  /** Rows known on the driver. */
-  def localFrame(session: SparkSession, schema: String, rows: String): Dataset[Row] = {
-    val fields = Toolbox.schema(Json.parse(schema))
-    val data = Json.items(Json.parse(Toolbox.content(rows))).map(r => Values.row(Json.items(r), fields))
-    Dataset.ofRows(session, LocalRelation(DataTypesBridge.attributes(fields), data))
-  }
-
-  /** Add the bucket (or key hash) column and shuffle once by (partition, bucket). */
+  /** Add the bucket (or key hash) column and shuffle once by (partition, bucket). A handful of rows is one task. */
   def shaped(frame: Dataset[Row], spec: String): Dataset[Row] = {
     val json = Json.parse(spec)
     val plan = frame.queryExecution.analyzed
     val session = frame.sparkSession.asInstanceOf[SparkSession]
-    Json.optional(json, "hash") match {
-      case None => frame
-      case Some(hash) =>
+    val few = frame.queryExecution.optimizedPlan.maxRows.exists(_ <= Toolbox.FewRows)
+    val hashed = Json.optional(json, "hash").fold(plan)(withHash(plan, json, _))
+    val placed = Json.optional(json, "tasks").map(_.asInt()) match {
+      case _ if few => Repartition(1, shuffle = false, hashed)
+      case Some(tasks) =>
         val byName = Json.strings(json.get("columns")).zip(plan.output).toMap
-        val keys = Json.items(hash.get("columns")).map(c => byName(c.get("name").asText()))
-        val precisions = Json.items(hash.get("columns")).map(_.get("precision").asInt())
-        val bucket = Alias(PaimonKeyHash(keys, precisions, hash.get("buckets").asInt()), hash.get("name").asText())()
-        val hashed = Project(plan.output :+ bucket, plan)
-        val shuffled = Json.optional(json, "tasks").map(_.asInt()).fold[LogicalPlan](hashed) { tasks =>
-          val parts = Json.strings(json.get("partition")).map(byName)
-          val spread: Expression = if (parts.isEmpty) Literal(0) else new Murmur3Hash(parts)
-          RepartitionByExpression(Seq(TaskOf(spread, bucket.toAttribute, tasks)), hashed, tasks)
-        }
-        Dataset.ofRows(session, shuffled)
+        val parts = Json.strings(json.get("partition")).map(byName)
+        val spread: Expression = if (parts.isEmpty) Literal(0) else new Murmur3Hash(parts)
+        val task = TaskOf(spread, hashed.output.last, json.get("classes").asInt(), tasks)
+        RepartitionByExpression(Seq(task), hashed, tasks)
+      case None => hashed
     }
+    Dataset.ofRows(session, placed)
+  }
+
+  private def withHash(plan: LogicalPlan, json: JsonNode, hash: JsonNode): LogicalPlan = {
+    val byName = Json.strings(json.get("columns")).zip(plan.output).toMap
+    val columns = Json.items(hash.get("columns"))
+    val key = PaimonKeyHash(columns.map(c => byName(c.get("name").asText())),
+      columns.map(_.get("precision").asInt()), hash.get("buckets").asInt())
+    Project(plan.output :+ Alias(key, hash.get("name").asText())(), plan)
   }
 
   /** A line on the terminal of the program that the user started. */
@@ -82,6 +80,9 @@ class Toolbox {
 }
 
 object Toolbox {
+  /** So few rows are not worth a shuffle, nor several files. */
+  val FewRows = 10000L
+
   def content(text: String): String =
     if (text.startsWith("@")) Files.readString(Paths.get(text.substring(1))) else text
 

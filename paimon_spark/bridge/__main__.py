@@ -1,0 +1,24 @@
+"""The engine process: ``python -m paimon_spark.bridge``, started by the JVM."""
+
+from __future__ import annotations
+
+import sys
+
+from paimon_spark.errors import PaimonError
+
+
+def main() -> int:
+    """Serve until the JVM ends; return 1 when the engine cannot start."""
+    try:
+        from paimon_spark.bridge.handlers import HANDLERS
+        from paimon_spark.bridge.launcher import serve
+
+        serve(HANDLERS)
+    except (PaimonError, ImportError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

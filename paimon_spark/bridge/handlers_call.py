@@ -1,0 +1,170 @@
+"""CALL: claim a statement, run it once; and the same procedures for Spark's own CALL route."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from paimon_spark.bridge.protocol import CatalogInfo, Envelope, Request
+from paimon_spark.bridge.tables import catalog_of
+from paimon_spark.calls.binding import bind
+from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.help import describe
+from paimon_spark.calls.plan import PLAN_COLUMNS
+from paimon_spark.calls.registry import installed_registry
+from paimon_spark.calls.run import CallResult, claims, find_procedure, result_columns, run_call, run_named
+from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
+from paimon_spark.spark.conf import session_options
+from paimon_spark.spark.frames import session_for
+from paimon_spark.spark.progress import progress_bar
+from paimon_spark.spark.runner import SparkRunner
+from paimon_spark.spark.values import value_to_jvm
+from paimon_spark.spec.identifier import Identifier
+from paimon_spark.sqlparse.call import CallStatement, parse_call
+
+Json = dict[str, Any]
+_JSON_TYPES = {"bigint": "long", "int": "integer", "tinyint": "byte", "smallint": "short"}
+_SESSION_CATALOG = "spark_catalog"
+
+
+def claim_call(request: Request) -> Json:
+    """Answer whether a statement is ours, and with which columns; nothing runs."""
+    text = request.args["text"]
+    if not claims(text):
+        return {"claimed": False}
+    statement = parse_call(text)
+    info = _catalog_for(statement, request)
+    if info is None:
+        return {"claimed": False}
+    ctx = _context(request, info)
+    procedure = find_procedure(statement, ctx)
+    args = bind(procedure, statement.positional, statement.named)
+    if statement.explain or args.dry_run:
+        columns = [(name, kind, True) for name, kind in PLAN_COLUMNS]
+    else:
+        columns = result_columns(procedure)
+    return {"claimed": True, "schema": _struct(columns)}
+
+
+def _catalog_for(statement: CallStatement, request: Request) -> CatalogInfo | None:
+    """Return the catalog to run in, or None to leave the statement to Spark and other extensions.
+
+    Raises:
+        ArgumentError: the session's own catalog is current, which has no procedures at all.
+    """
+    known: Mapping[str, dict[str, str]] = request.args["catalogs"]
+    name = statement.catalog or request.args["current_catalog"]
+    for candidate, options in known.items():
+        if candidate.lower() == name.lower():
+            return CatalogInfo(name=candidate, options=options)
+    if name == _SESSION_CATALOG and known:
+        raise ArgumentError(
+            f"The current catalog '{name}' has no procedures.",
+            hint=f"Write CALL {next(iter(known))}.sys.{statement.procedure}(…), or USE {next(iter(known))} first.",
+        )
+    return None
+
+
+def _context(request: Request, info: CatalogInfo) -> CallContext:
+    envelope = request.envelope
+    session = session_for(envelope.session, request.jsession)
+    catalog = catalog_of(info)
+    return CallContext(
+        catalog=catalog,
+        catalog_name=info.name,
+        runner=SparkRunner(session),
+        clock_millis=lambda: time.time_ns() // 1_000_000,
+        current_database=_database(request, info, catalog.default_database),
+        progress=progress_bar(envelope.conf),
+        zone=ZoneInfo(envelope.conf.get("spark.sql.session.timeZone", "UTC")),
+        table_options=_options(envelope, info.name),
+    )
+
+
+def _database(request: Request, info: CatalogInfo, default: str) -> str:
+    """Return the current database, which counts only in the current catalog."""
+    current = request.args.get("current_catalog", info.name)
+    return request.args.get("current_database") or default if current == info.name else default
+
+
+def _options(envelope: Envelope, catalog: str) -> Any:
+    def of(identifier: Identifier) -> Mapping[str, str]:
+        return session_options(envelope.conf, catalog, identifier)
+
+    return of
+
+
+def run_claimed(request: Request) -> Json:
+    """Run a claimed statement."""
+    statement = parse_call(request.args["text"])
+    info = _catalog_for(statement, request)
+    if info is None:
+        raise ArgumentError("The statement names no Paimon catalog.")
+    return _answer(run_call(statement, _context(request, info)), info.name)
+
+
+def _answer(result: CallResult, catalog: str) -> Json:
+    nullable = result.nullable or [True] * len(result.columns)
+    columns = [(name, kind, null) for (name, kind), null in zip(result.columns, nullable, strict=True)]
+    return {
+        "schema": _struct(columns),
+        "rows": [[value_to_jvm(v) for v in row] for row in result.rows],
+        "changed": [f"{catalog}.{name}" for name in result.touched],
+    }
+
+
+def _struct(columns: Iterable[tuple[str, str, bool]]) -> Json:
+    fields = [
+        {"name": name, "type": _JSON_TYPES.get(kind, kind), "nullable": nullable, "metadata": {}}
+        for name, kind, nullable in columns
+    ]
+    return {"type": "struct", "fields": fields}
+
+
+def list_procedures(request: Request) -> Json:
+    """Return the names of all procedures."""
+    del request
+    return {"procedures": [p.name for p in installed_registry()]}
+
+
+def describe_procedure(request: Request) -> Json:
+    """Return one procedure for Spark's own route."""
+    namespace, name = request.args["namespace"], request.args["name"]
+    if [n.lower() for n in namespace] != ["sys"]:
+        raise NotFoundError(
+            f"There is no procedure '{'.'.join([*namespace, name])}'.",
+            hint="Procedures are in the namespace sys.",
+            kind=ErrorKind.PROCEDURE_NOT_FOUND,
+        )
+    procedure = installed_registry().get(name)
+    known = next(d for d in describe(installed_registry()) if d["name"] == procedure.name)
+    return {
+        "name": procedure.name,
+        "description": procedure.summary,
+        "parameters": [
+            {"name": p["name"], "type": p["type"], "required": p["required"], "comment": p["doc"]}
+            for p in known["parameters"]
+        ],
+    }
+
+
+def run_procedure(request: Request) -> Json:
+    """Run a procedure with values in the order of its parameters; null is "not given"."""
+    procedure = installed_registry().get(request.args["name"])
+    values = {}
+    for parameter, value in zip(procedure.named_params, request.args["values"], strict=True):
+        if value is not None:
+            values[parameter.name] = value
+    ctx = _context(request, request.envelope.catalog)
+    return _answer(run_named(procedure.name, values, ctx), request.envelope.catalog.name)
+
+
+HANDLERS = {
+    "claim_call": claim_call,
+    "run_call": run_claimed,
+    "list_procedures": list_procedures,
+    "describe_procedure": describe_procedure,
+    "run_procedure": run_procedure,
+}

@@ -1,0 +1,242 @@
+"""Databases and tables: what the JVM's catalog asks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from paimon_spark.bridge.protocol import Request
+from paimon_spark.bridge.systems import SYSTEM_DATABASE, describe_global, describe_system, global_tables
+from paimon_spark.bridge.tables import Token, catalog_of, described, load_named, path_table, travelled
+from paimon_spark.errors import ErrorKind, NotFoundError, UnsupportedError
+from paimon_spark.spark.types import field_from_spark, type_from_spark
+from paimon_spark.spec import evolution
+from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.types import DataField
+
+Json = dict[str, Any]
+_NOT_OPTIONS = ("provider", "comment", "location", "external", "is_managed_location")
+
+
+def open_catalog(request: Request) -> Json:
+    """Open the catalog, creating its default database."""
+    catalog = catalog_of(request.envelope.catalog)
+    return {"default_database": catalog.default_database}
+
+
+def list_databases(request: Request) -> Json:
+    """Return the names of all databases."""
+    return {"databases": catalog_of(request.envelope.catalog).list_databases()}
+
+
+def load_database(request: Request) -> Json:
+    """Return the properties of a database."""
+    name = request.args["database"]
+    catalog = catalog_of(request.envelope.catalog)
+    if name != SYSTEM_DATABASE and not catalog.database_exists(name):
+        raise NotFoundError(f"Database '{name}' does not exist.", kind=ErrorKind.DATABASE_NOT_FOUND)
+    return {"properties": {}}
+
+
+def create_database(request: Request) -> Json:
+    """Create a database."""
+    args = request.args
+    catalog_of(request.envelope.catalog).create_database(
+        args["database"],
+        ignore_if_exists=bool(args.get("ignore_if_exists")),
+        properties=args.get("properties") or {},
+    )
+    return {}
+
+
+def alter_database(request: Request) -> Json:
+    """Refuse: a filesystem catalog keeps no properties of databases."""
+    raise UnsupportedError(
+        f"The properties of database '{request.args['database']}' cannot be changed.",
+        hint="A filesystem catalog keeps none.",
+    )
+
+
+def drop_database(request: Request) -> Json:
+    """Drop a database."""
+    args = request.args
+    catalog_of(request.envelope.catalog).drop_database(args["database"], cascade=args["cascade"])
+    return {"dropped": True}
+
+
+def list_tables(request: Request) -> Json:
+    """Return the names of the tables of a database."""
+    name = request.args["database"]
+    if name == SYSTEM_DATABASE:
+        return {"tables": list(global_tables())}
+    return {"tables": catalog_of(request.envelope.catalog).list_tables(name)}
+
+
+def table_exists(request: Request) -> Json:
+    """Return whether a table exists."""
+    args = request.args
+    if args["database"] == SYSTEM_DATABASE:
+        return {"exists": args["name"] in global_tables()}
+    identifier = Identifier.of((args["database"], args["name"]))
+    catalog = catalog_of(request.envelope.catalog)
+    return {"exists": catalog.database_exists(args["database"]) and catalog.table_exists(identifier)}
+
+
+def load_table(request: Request) -> Json:
+    """Return the description of a table or of a system table."""
+    args = request.args
+    if args["database"] == SYSTEM_DATABASE:
+        return describe_global(request.envelope, args["name"])
+    identifier = Identifier.of((args["database"], args["name"]))
+    _require_database(request, identifier)
+    table, snapshot = travelled(load_named(request.envelope, identifier), args["travel"])
+    if identifier.system_table is not None:
+        return describe_system(table, identifier, snapshot)
+    token = Token(identifier.database, identifier.object_name, table.schema.id, snapshot=snapshot)
+    return described(request.envelope, table, token)
+
+
+def _require_database(request: Request, identifier: Identifier) -> None:
+    if not catalog_of(request.envelope.catalog).database_exists(identifier.database):
+        raise NotFoundError(
+            f"Table '{identifier.full_name}' does not exist: there is no database '{identifier.database}'.",
+            kind=ErrorKind.TABLE_NOT_FOUND,
+        )
+
+
+def load_path(request: Request) -> Json:
+    """Return the description of the table at a directory."""
+    args = request.args
+    table, snapshot = travelled(path_table(request.envelope, args["path"], args["options"]), {})
+    identifier = table.identifier
+    token = Token(identifier.database, identifier.object_name, table.schema.id, args["path"], snapshot)
+    return described(request.envelope, table, token)
+
+
+def create_table(request: Request) -> Json:
+    """Create a table."""
+    args = request.args
+    identifier = Identifier.of((args["database"], args["name"]))
+    properties = dict(args["properties"])
+    provider = properties.get("provider", "paimon")
+    if provider.lower() != "paimon":
+        raise UnsupportedError(
+            f"A table of the provider '{provider}' cannot be created in the catalog '{request.envelope.catalog.name}'.",
+            hint="Leave USING out, write USING paimon, or create it in spark_catalog.",
+        )
+    if properties.get("location") and properties.get("is_managed_location") != "true":
+        raise UnsupportedError(
+            f"Table '{identifier.full_name}' cannot have a location of its own in a filesystem catalog.",
+            hint="Leave LOCATION out, or save the rows with df.write.format('paimon').save(path).",
+        )
+    schema = new_schema_from_spark(args["schema"], args["partition_keys"], properties)
+    catalog_of(request.envelope.catalog).create_table(identifier, schema)
+    return {}
+
+
+def new_schema_from_spark(struct: Json, partition_keys: Sequence[str], properties: Mapping[str, str]) -> Any:
+    """Return the schema of a new table from Spark's columns and properties."""
+    options = {k: v for k, v in properties.items() if k not in _NOT_OPTIONS and not k.startswith("option.")}
+    fields = tuple(field_from_spark(f) for f in struct["fields"])
+    return evolution.new_schema(
+        fields,
+        partition_keys=tuple(partition_keys),
+        options=options,
+        comment=properties.get("comment"),
+        now_millis=time.time_ns() // 1_000_000,
+    )
+
+
+def alter_table(request: Request) -> Json:
+    """Apply the changes of one ALTER TABLE."""
+    args = request.args
+    identifier = Identifier.of((args["database"], args["name"]))
+    catalog = catalog_of(request.envelope.catalog)
+    if identifier.system_table is not None:
+        raise UnsupportedError(f"'{identifier.full_name}' is a system table and cannot be altered.")
+    changes = [c for raw in args["changes"] for c in _changes(raw)]
+    catalog.alter_table(identifier, changes)
+    return {}
+
+
+def _changes(raw: Json) -> list[evolution.SchemaChange]:
+    op = raw["op"]
+    column = tuple(raw.get("column") or ())
+    if op == "set":
+        if raw["key"] == "comment":
+            return [evolution.SetComment(raw["value"])]
+        return [evolution.SetOption(raw["key"], raw["value"])]
+    if op == "remove":
+        return [evolution.SetComment(None) if raw["key"] == "comment" else evolution.RemoveOption(raw["key"])]
+    if op == "add":
+        return [_added(raw, column)]
+    if op == "rename":
+        return [evolution.RenameColumn(column, raw["to"])]
+    if op == "drop":
+        return [evolution.DropColumn(column)]
+    if op == "type":
+        return [evolution.UpdateColumnType(column, type_from_spark(raw["type"]))]
+    if op == "nullability":
+        return [evolution.UpdateColumnNullability(column, raw["nullable"])]
+    if op == "comment":
+        return [evolution.UpdateColumnComment(column, raw["comment"])]
+    if op == "position":
+        return [evolution.UpdateColumnPosition(column, *_position(raw["position"]))]
+    raise UnsupportedError(
+        "Changing the default of a column is not supported yet.", hint="Give the value in the INSERT."
+    )
+
+
+def _added(raw: Json, column: tuple[str, ...]) -> evolution.SchemaChange:
+    field = DataField(0, column[-1], type_from_spark(raw["type"], nullable=raw["nullable"]), raw["comment"])
+    if raw.get("default") is not None:
+        raise UnsupportedError("ADD COLUMN takes no DEFAULT.", hint="Add the column, then fill it.")
+    return evolution.AddColumn(column, field.type, field.description, *_position(raw["position"]))
+
+
+def _position(raw: Json | None) -> tuple[str | None, bool]:
+    """Return (after which column, whether first)."""
+    if raw is None:
+        return None, False
+    return raw.get("after"), bool(raw.get("first"))
+
+
+def drop_table(request: Request) -> Json:
+    """Drop a table; answer whether there was one."""
+    args = request.args
+    identifier = Identifier.of((args["database"], args["name"]))
+    catalog = catalog_of(request.envelope.catalog)
+    if not catalog.database_exists(args["database"]) or not catalog.table_exists(identifier):
+        return {"dropped": False}
+    catalog.drop_table(identifier)
+    return {"dropped": True}
+
+
+def rename_table(request: Request) -> Json:
+    """Rename a table inside the catalog."""
+    args = request.args
+    source = Identifier.of((args["database"], args["name"]))
+    catalog_of(request.envelope.catalog).rename_table(source, Identifier.of((args["to_database"], args["to_name"])))
+    return {}
+
+
+HANDLERS = {
+    h.__name__: h
+    for h in (
+        open_catalog,
+        list_databases,
+        load_database,
+        create_database,
+        alter_database,
+        drop_database,
+        list_tables,
+        table_exists,
+        load_table,
+        load_path,
+        create_table,
+        alter_table,
+        drop_table,
+        rename_table,
+    )
+}

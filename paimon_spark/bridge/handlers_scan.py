@@ -1,0 +1,148 @@
+"""Reads: plan once, answer statistics, hand the frame over when Spark plans the query."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+from paimon_spark.bridge.protocol import Request, predicate_from_jvm
+from paimon_spark.bridge.server import JvmAnswer
+from paimon_spark.bridge.systems import KIND_COLUMN, is_rows, struct_of, system_rows
+from paimon_spark.bridge.tables import Token, load_token, pinned
+from paimon_spark.core.system_tables import SYSTEM_SCANS
+from paimon_spark.core.table import Table
+from paimon_spark.engine.select import SelectPlan, plan_select
+from paimon_spark.spark.frames import arrow_frame, session_for
+from paimon_spark.spark.reads import ReadRequest, read_frame
+from paimon_spark.spec.predicate import Predicate
+
+_KEPT_PLANS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedScan:
+    """A plan that the JVM may ask the frame of."""
+
+    plan: SelectPlan
+    columns: tuple[str, ...]
+
+
+class _Plans:
+    """The newest plans by id; an engine that was restarted, or forgot one, plans again."""
+
+    def __init__(self) -> None:
+        self._plans: OrderedDict[str, PlannedScan] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def put(self, plan: PlannedScan) -> str:
+        key = str(uuid.uuid4())
+        with self._lock:
+            self._plans[key] = plan
+            while len(self._plans) > _KEPT_PLANS:
+                self._plans.popitem(last=False)
+        return key
+
+    def get(self, key: str) -> PlannedScan | None:
+        with self._lock:
+            return self._plans.get(key)
+
+
+_plans = _Plans()
+
+
+def plan_scan(request: Request) -> dict[str, Any]:
+    """Plan a read; answer its id, snapshot, size and what was pruned."""
+    token = request.args["table"]
+    if is_rows(token):
+        return {"scan": "", "snapshot": token.get("snapshot"), "rows": None, "bytes": 1 << 16, "info": "system table"}
+    planned = _plan(request)
+    plan = planned.plan
+    rows = plan.row_count if plan.row_count is not None else sum(f.row_count for s in plan.splits for f in s.files)
+    return {
+        "scan": _plans.put(planned),
+        "snapshot": plan.snapshot_id,
+        "rows": rows,
+        "bytes": _bytes(plan, planned.columns),
+        "info": _info(plan),
+    }
+
+
+def _info(plan: SelectPlan) -> str:
+    counts = plan.counts
+    raw = sum(s.raw for s in plan.splits)
+    parts = [f"snapshot={plan.snapshot_id if plan.snapshot_id is not None else 'none'}"]
+    if plan.table.schema.partition_keys:
+        parts.append(f"partitions={counts.partitions}/{counts.partitions_seen}")
+    parts.append(f"files={counts.files}/{counts.files_seen}")
+    parts.append(f"splits={len(plan.splits)} ({raw} native, {len(plan.splits) - raw} merge)")
+    return ", ".join(parts)
+
+
+def _bytes(plan: SelectPlan, columns: tuple[str, ...]) -> int:
+    """Return about how many bytes the wanted columns take; never 0, which Spark would take for certain."""
+    total = sum(s.size for s in plan.splits)
+    share = max(len(columns), 1) / max(len(plan.table.schema.fields), 1)
+    return max(int(total * min(share, 1.0)), 1)
+
+
+def _plan(request: Request) -> PlannedScan:
+    args = request.args
+    table = _table(request)
+    system = SYSTEM_SCANS.get(args["table"].get("scan_of", ""))
+    kinds = system is not None and system.keep_kinds
+    columns = tuple(c for c in args["columns"] if not (kinds and c == KIND_COLUMN))
+    top = {table.options.num_levels - 1}
+    plan = plan_select(
+        table,
+        columns=columns,
+        predicate=_predicate(request, table),
+        limit=args["limit"],
+        levels=top if system is not None and system.top_level_only and table.is_primary_key_table else None,
+        keep_kinds=kinds,
+    )
+    return PlannedScan(plan, columns)
+
+
+def _table(request: Request) -> Table:
+    args = request.args
+    table = load_token(request.envelope, Token.of(args["table"]), args["options"])
+    return pinned(table, args["snapshot"]) if args.get("snapshot") is not None else table
+
+
+def _predicate(request: Request, table: Table) -> Predicate:
+    return predicate_from_jvm(request.args["predicate"], table.schema)
+
+
+def scan_frame(request: Request) -> JvmAnswer:
+    """Return the frame of a planned read, with exactly the columns that were asked for."""
+    session = session_for(request.envelope.session, request.jsession)
+    token = request.args["table"]
+    if is_rows(token):
+        rows = system_rows(request.envelope, token)
+        chosen = rows.select(request.args["columns"] or rows.schema.names[:1])
+        frame = arrow_frame(session, chosen, StructType.fromJson(struct_of(chosen.schema)))
+        return JvmAnswer(frame._jdf)
+    planned = _plans.get(request.args["scan"]) or _plan(request)
+    plan = planned.plan
+    read = ReadRequest(plan.table, planned.columns, plan.predicate, plan.splits, keep_kinds=plan.keep_kinds)
+    frame = read_frame(session, read)
+    if plan.keep_kinds and request.args["columns"]:
+        frame = frame.select(*[f"`{c}`" for c in request.args["columns"]])
+    return JvmAnswer(frame._jdf)
+
+
+def count_rows(request: Request) -> dict[str, Any]:
+    """Return the number of rows if the manifests know it, else null."""
+    if is_rows(request.args["table"]):
+        return {"count": None}
+    table = _table(request)
+    plan = plan_select(table, columns=(), predicate=_predicate(request, table))
+    return {"count": plan.row_count}
+
+
+HANDLERS = {h.__name__: h for h in (plan_scan, scan_frame, count_rows)}

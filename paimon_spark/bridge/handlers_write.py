@@ -1,0 +1,128 @@
+"""Writes: the JVM hands over the rows as a frame."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from paimon_spark.bridge.handlers_catalog import new_schema_from_spark
+from paimon_spark.bridge.protocol import Request, predicate_from_jvm
+from paimon_spark.bridge.tables import Token, load_token, path_table
+from paimon_spark.catalog.resolve import open_catalog
+from paimon_spark.core.scan import scan
+from paimon_spark.core.table import Table
+from paimon_spark.engine.insert import Overwrite, complete_write, plan_write
+from paimon_spark.errors import AlreadyExistsError, NotFoundError, UsageError
+from paimon_spark.spark.frames import frame_of, session_for
+from paimon_spark.spark.runner import SparkRunner
+from paimon_spark.spark.values import value_from_jvm, value_to_jvm
+from paimon_spark.spark.writes import write_frame
+from paimon_spark.spec.predicate import FALSE, TRUE, Comparison, Predicate, and_, or_
+
+Json = dict[str, Any]
+
+
+def write(request: Request) -> Json:
+    """Write the attached frame: append, static or dynamic overwrite."""
+    args = request.args
+    table = load_token(request.envelope, Token.of(args["table"]), args["options"])
+    predicate = predicate_from_jvm(args["predicate"], table.schema) if args["predicate"] else None
+    return _write(request, table, args["mode"], predicate)
+
+
+def _write(request: Request, table: Table, mode: str, predicate: Predicate | None) -> Json:
+    session = session_for(request.envelope.session, request.jsession)
+    frame = frame_of(request.objects[0], session)
+    overwrite: Overwrite | None = None if mode == "append" else "dynamic" if mode == "dynamic" else "static"
+    operation = "WRITE" if overwrite is None else "OVERWRITE"
+    write_frame(
+        session,
+        table,
+        frame,
+        overwrite=overwrite,
+        partitions=predicate,
+        operation=operation,
+    )
+    return {}
+
+
+def save_path(request: Request) -> Json:
+    """Save the attached frame as the table at a directory, creating the table where there is none."""
+    args = request.args
+    path, mode = args["path"], args["save_mode"]
+    options = {k: v for k, v in args["options"].items() if k not in ("path", "paths")}
+    try:
+        table = path_table(request.envelope, path)
+    except NotFoundError:
+        keys = _partition_columns(args["partition_columns"], options)
+        schema = new_schema_from_spark(args["schema"], keys, options)
+        catalog = open_catalog({"warehouse": path.rstrip("/").rpartition("/")[0] or "/"})
+        table = catalog.create_table_at(path, schema)
+    else:
+        if mode == "Ignore":
+            return {}
+        if mode == "ErrorIfExists":
+            raise AlreadyExistsError(
+                f"There is a table at {path} already.", hint="Use mode('append') or mode('overwrite')."
+            ) from None
+    return _save(request, table, "static" if mode == "Overwrite" else "append")
+
+
+def _partition_columns(text: str | None, options: Json) -> Sequence[str]:
+    if text:
+        return tuple(json.loads(text))
+    return tuple(c.strip() for c in options.pop("partition", "").split(",") if c.strip())
+
+
+def _save(request: Request, table: Table, mode: str) -> Json:
+    session = session_for(request.envelope.session, request.jsession)
+    frame = frame_of(request.objects[0], session)
+    missing = [n for n in table.schema.field_names if n not in frame.columns]
+    extra = [c for c in frame.columns if c not in table.schema.field_names]
+    if missing or extra:
+        what = f"lacks {', '.join(missing)}" if missing else f"has {', '.join(extra)} in addition"
+        raise UsageError(
+            f"The rows to save do not fit table {table.name}: the frame {what}.",
+            hint=f"The table's columns are {', '.join(table.schema.field_names)}.",
+        )
+    ordered = frame.select(*[f"`{n}`" for n in table.schema.field_names])
+    write_frame(session, table, ordered, overwrite=None if mode == "append" else "static", operation="WRITE")
+    return {}
+
+
+def truncate(request: Request) -> Json:
+    """Remove all rows."""
+    return _remove(request, None, "TRUNCATE")
+
+
+def drop_partitions(request: Request) -> Json:
+    """Remove the rows of partitions that are given by all their values."""
+    table = load_token(request.envelope, Token.of(request.args["table"]))
+    fields = table.schema.partition_fields
+    chosen: list[Predicate] = []
+    for values in request.args["partitions"]:
+        typed = [value_from_jvm(v, f.type) for v, f in zip(values, fields, strict=True)]
+        chosen.append(and_(*(Comparison("<=>", f.name, v) for f, v in zip(fields, typed, strict=True))))
+    return _remove(request, or_(*chosen) if chosen else FALSE, "DROP_PARTITION")
+
+
+def _remove(request: Request, partitions: Predicate | None, operation: str) -> Json:
+    table = load_token(request.envelope, Token.of(request.args["table"]))
+    session = session_for(request.envelope.session, request.jsession)
+    plan = plan_write(table, overwrite="static", static_partitions=partitions, operation=operation)
+    complete_write(plan, [], SparkRunner(session))
+    return {}
+
+
+def list_partitions(request: Request) -> Json:
+    """Return the values of all partitions with data in which the given columns have the given values."""
+    table = load_token(request.envelope, Token.of(request.args["table"]))
+    fixed = {k: value_from_jvm(v, table.schema.field(k).type) for k, v in request.args["fixed"].items()}
+    condition = and_(TRUE, *(Comparison("<=>", k, v) for k, v in fixed.items()))
+    found = scan(table, table.snapshots.latest(), partition_predicate=condition)
+    rows = sorted({e.partition for e in found.entries})
+    return {"partitions": [[value_to_jvm(v) for v in table.partition_values(p)] for p in rows]}
+
+
+HANDLERS = {h.__name__: h for h in (write, save_path, truncate, drop_partitions, list_partitions)}

@@ -1,0 +1,69 @@
+"""Attach this process to the JVM that started it, and end with it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from py4j.java_gateway import JavaObject
+from pyspark import SparkContext
+from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
+
+from paimon_spark.bridge.server import Endpoint, Handler
+from paimon_spark.errors import EngineError
+from paimon_spark.spark.frames import install_toolbox
+
+HANDOVER = "PAIMON_SPARK_HANDOVER"
+
+
+def serve(handlers: dict[str, Handler]) -> None:
+    """Register `handlers` with the JVM and stay until it is gone.
+
+    Raises:
+        EngineError: this process was not started by the bridge.
+    """
+    token = os.environ.pop(HANDOVER, None)
+    if token is None:
+        raise EngineError("The engine is started by Spark, not by hand.", hint="Use spark-sql or `paimon-spark sql`.")
+    watch_stdin()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    gateway = launch_gateway()  # type: ignore[no-untyped-call]
+    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    handover = gateway.jvm.java.lang.System.getProperties().get(token)
+    context = attach(gateway, handover.context())
+    _share_package(context)
+    install_toolbox(context, handover.toolbox())
+    handover.announce(Endpoint(handlers))
+    threading.Event().wait()
+
+
+def attach(gateway: Any, java_context: JavaObject) -> SparkContext:
+    """Return a SparkContext over the one that the JVM already has."""
+    return SparkContext(gateway=gateway, jsc=java_context)
+
+
+def watch_stdin() -> None:
+    """End this process when the pipe from the JVM closes, however the JVM died."""
+    threading.Thread(target=_wait_for_end, name="paimon-stdin", daemon=True).start()
+
+
+def _wait_for_end() -> None:
+    while sys.stdin.buffer.read(1):
+        pass
+    os._exit(0)
+
+
+def _share_package(context: SparkContext) -> None:
+    """Let Python workers import this package also where it is not installed: on this machine by its path."""
+    root = str(Path(__file__).parents[2])
+    known = context.environment.get("PYTHONPATH") or os.environ.get("PYTHONPATH", "")
+    if root not in known.split(os.pathsep) and "site-packages" not in root:
+        known = os.pathsep.join(p for p in (root, known) if p)
+    if known:
+        context.environment["PYTHONPATH"] = known

@@ -1,0 +1,133 @@
+r"""The messages between the JVM and the engine: one definition for both, checked at this border.
+
+A request is ``method\n{json}`` plus JVM objects, the first of which is the session. An answer is
+``{"ok": …}``, ``{"error": …}``, a JVM object, or a JVM exception that the JVM raises again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from paimon_spark.errors import EngineError, PaimonError
+from paimon_spark.spark.values import value_from_jvm
+from paimon_spark.spec.predicate import (
+    FALSE,
+    TRUE,
+    And,
+    Comparison,
+    InList,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    StartsWith,
+    and_,
+)
+from paimon_spark.spec.schema import TableSchema
+
+VERSION = 1
+_OPERATORS = {"=": "=", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "<>": "!="}
+
+
+class CatalogInfo(BaseModel):
+    """The catalog that a request is about: its name in Spark and its options."""
+
+    model_config = ConfigDict(frozen=True)
+    name: str
+    options: dict[str, str]
+
+
+class Envelope(BaseModel):
+    """One request without its JVM objects."""
+
+    model_config = ConfigDict(frozen=True)
+    version: int
+    session: str
+    conf: dict[str, str]
+    catalog: CatalogInfo
+    args: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request as the handlers see it. `objects` holds what the JVM attached, without the session."""
+
+    method: str
+    envelope: Envelope
+    jsession: Any
+    objects: tuple[Any, ...]
+
+    @property
+    def args(self) -> dict[str, Any]:
+        """Return the arguments of the method."""
+        return self.envelope.args
+
+
+def parse_request(text: str) -> tuple[str, Envelope]:
+    """Split a request into its method and its envelope.
+
+    Raises:
+        EngineError: the JVM speaks another version of the protocol.
+    """
+    method, _, body = text.partition("\n")
+    envelope = Envelope.model_validate_json(body)
+    if envelope.version != VERSION:
+        raise EngineError(
+            f"The bridge jar speaks protocol {envelope.version}, this engine {VERSION}.",
+            hint="Use the jar that `paimon-spark env` names.",
+        )
+    return method, envelope
+
+
+def ok(value: Any) -> str:
+    """Return the answer `value`."""
+    return json.dumps({"ok": value})
+
+
+def failed(error: PaimonError) -> str:
+    """Return the answer that makes the JVM raise `error`."""
+    return json.dumps({"error": {"code": str(error.kind), "message": str(error)}})
+
+
+def predicate_from_jvm(raw: Mapping[str, Any] | None, schema: TableSchema) -> Predicate:
+    """Return the predicate that the JVM encoded, without the conjuncts over columns that the schema lacks."""
+    if raw is None:
+        return TRUE
+    if raw["op"] == "and":
+        return and_(*(predicate_from_jvm(p, schema) for p in raw["parts"]))
+    return _predicate(raw, schema) if _columns(raw) <= set(schema.field_names) else TRUE
+
+
+def _columns(raw: Mapping[str, Any]) -> set[str]:
+    own = {raw["column"]} if "column" in raw else set()
+    return own.union(*(_columns(p) for p in raw.get("parts", ())))
+
+
+def _predicate(raw: Mapping[str, Any], schema: TableSchema) -> Predicate:
+    op = raw["op"]
+    if op in ("and", "or"):
+        parts = tuple(_predicate(p, schema) for p in raw["parts"])
+        return And(parts) if op == "and" else Or(parts)
+    if op == "not":
+        return Not(_predicate(raw["parts"][0], schema))
+    if op in ("true", "false"):
+        return TRUE if op == "true" else FALSE
+    return _leaf(op, raw, schema)
+
+
+def _leaf(op: str, raw: Mapping[str, Any], schema: TableSchema) -> Predicate:
+    column = raw["column"]
+    data_type = schema.field(column).type
+    if op in ("is_null", "not_null"):
+        return IsNull(column, negated=op == "not_null")
+    if op == "in":
+        return InList(column, tuple(value_from_jvm(v, data_type) for v in raw["values"]))
+    value = value_from_jvm(raw["value"], data_type)
+    if op == "starts_with":
+        return StartsWith(column, value)
+    return Comparison(_OPERATORS[op], column, value)  # type: ignore[arg-type]

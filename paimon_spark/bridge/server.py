@@ -1,0 +1,66 @@
+"""The endpoint that the JVM calls: one method, total, never raising across the border."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+
+from paimon_spark.bridge.protocol import Request, failed, ok, parse_request
+from paimon_spark.errors import EngineError, PaimonError
+
+Handler = Callable[[Request], Any]
+_log = logging.getLogger(__name__)
+
+
+class Endpoint:
+    """A `java.util.function.BiFunction` over the handlers."""
+
+    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+        self._handlers = handlers
+
+    def apply(self, text: str, objects: Any) -> Any:
+        """Answer one request."""
+        try:
+            return self._answer(text, objects)
+        except PaimonError as error:
+            _log.info("answered with %s", error)
+            return failed(error)
+        except Py4JJavaError as error:
+            return error.java_exception
+        except Exception as error:  # noqa: BLE001 - the border: whatever happens becomes an answer
+            return _unexpected(error)
+
+    def _answer(self, text: str, objects: Any) -> Any:
+        method, envelope = parse_request(text)
+        handler = self._handlers.get(method)
+        if handler is None:
+            raise EngineError(f"The engine has no method '{method}'.")
+        attached = list(objects)
+        result = handler(Request(method, envelope, attached[0], tuple(attached[1:])))
+        return result.java if isinstance(result, JvmAnswer) else ok(result)
+
+    class Java:
+        """What py4j has to know."""
+
+        implements = ("java.util.function.BiFunction",)
+
+
+class JvmAnswer:
+    """A result that is a JVM object, not JSON."""
+
+    def __init__(self, java: Any) -> None:
+        self.java = java
+
+
+def _unexpected(error: Exception) -> Any:
+    """Return the JVM exception inside `error` where there is one, else the error's own text."""
+    origin = getattr(error, "_origin", None)
+    if isinstance(origin, Py4JJavaError):
+        return origin.java_exception
+    if origin is not None:
+        return origin
+    _log.exception("unexpected failure")
+    return failed(EngineError(f"{type(error).__name__}: {error}"))

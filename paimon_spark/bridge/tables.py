@@ -1,0 +1,135 @@
+"""Which table a request means: catalogs by their options, tables by name, path or the token that the JVM holds."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from paimon_spark.bridge.protocol import CatalogInfo, Envelope
+from paimon_spark.catalog.base import Catalog
+from paimon_spark.catalog.resolve import open_catalog
+from paimon_spark.core.table import TRAVEL_OPTIONS, Table
+from paimon_spark.core.travel import resolve_snapshot
+from paimon_spark.spark.conf import session_options
+from paimon_spark.spark.types import struct_to_spark
+from paimon_spark.spec.identifier import Identifier
+
+_HIDDEN_OPTIONS = frozenset({"owner"})
+
+
+def catalog_of(info: CatalogInfo) -> Catalog:
+    """Return the catalog with these options, opened once in this process."""
+    return _open(tuple(sorted(info.options.items())))
+
+
+@lru_cache(maxsize=64)
+def _open(options: tuple[tuple[str, str], ...]) -> Catalog:
+    return open_catalog(dict(options))
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What the JVM remembers of a loaded table: enough to find it again exactly as it was."""
+
+    database: str
+    name: str
+    schema_id: int
+    path: str | None = None
+    snapshot: int | None = None
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> Token:
+        """Parse what `plain` made."""
+        return cls(raw["database"], raw["name"], raw["schema_id"], raw.get("path"), raw.get("snapshot"))
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """Return the token as JSON values."""
+        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
+
+    @property
+    def identifier(self) -> Identifier:
+        """Return the name."""
+        return Identifier.of((self.database, self.name))
+
+
+def load_named(envelope: Envelope, identifier: Identifier, options: Mapping[str, str] | None = None) -> Table:
+    """Return a table with the session's options and those of the statement over its own."""
+    session = session_options(envelope.conf, envelope.catalog.name, identifier)
+    return catalog_of(envelope.catalog).load_table(identifier, {**session, **(options or {})})
+
+
+def load_token(envelope: Envelope, token: Token, options: Mapping[str, str] | None = None) -> Table:
+    """Return the table of a token at the schema that the query was analysed with."""
+    given = {k: v for k, v in (options or {}).items() if k not in ("path", "paths")}
+    if token.path is not None:
+        table = path_table(envelope, token.path, given)
+    else:
+        table = load_named(envelope, token.identifier, given)
+    if token.snapshot is not None:
+        table = pinned(table, token.snapshot)
+    return table.at_schema(token.schema_id)
+
+
+def path_table(envelope: Envelope, path: str, options: Mapping[str, str] | None = None) -> Table:
+    """Return the table at a directory."""
+    catalog = open_catalog({"warehouse": path.rstrip("/").rpartition("/")[0] or "/"})
+    conf = {k: v for k, v in envelope.conf.items() if k.startswith("spark.paimon.")}
+    session = session_options(conf, "*", Identifier("*", "*"))
+    return catalog.load_table_at(path, {**session, **_table_options(options or {})})
+
+
+def _table_options(options: Mapping[str, str]) -> dict[str, str]:
+    foreign = ("path", "paths", "catalog", "database", "table", "__partition_columns")
+    return {k: v for k, v in options.items() if k not in foreign}
+
+
+def pinned(table: Table, snapshot_id: int) -> Table:
+    """Return the table reading exactly one snapshot."""
+    return table.with_options({"scan.snapshot-id": str(snapshot_id)})
+
+
+def travelled(table: Table, travel: Mapping[str, Any]) -> tuple[Table, int | None]:
+    """Return the table at the schema of the snapshot that a statement travels to, and that snapshot."""
+    options = table.options.values
+    if not travel and not any(options.get(k) for k in TRAVEL_OPTIONS):
+        return table, None
+    version = travel.get("version")
+    micros = travel.get("timestamp")
+    snapshot, schema = resolve_snapshot(
+        table, version=version, timestamp_millis=None if micros is None else micros // 1000
+    )
+    return table.with_schema(schema), snapshot.id if snapshot else None
+
+
+def described(envelope: Envelope, table: Table, token: Token) -> dict[str, Any]:
+    """Return what the JVM shows of a data table."""
+    schema = table.schema
+    return {
+        "kind": "data",
+        "name": table.name,
+        "schema": struct_to_spark(schema.fields),
+        "partition_keys": list(schema.partition_keys),
+        "properties": _properties(table),
+        "token": token.plain,
+    }
+
+
+def _properties(table: Table) -> dict[str, str]:
+    schema = table.schema
+    shown = {k: v for k, v in schema.options.items() if k not in _HIDDEN_OPTIONS}
+    shown |= {"provider": "paimon", "location": _location(table.path), "path": _location(table.path)}
+    if schema.primary_keys:
+        shown["primary-key"] = ",".join(schema.primary_keys)
+    if schema.comment:
+        shown["comment"] = schema.comment
+    if "owner" in schema.options:
+        shown["owner"] = schema.options["owner"]
+    return shown
+
+
+def _location(path: str) -> str:
+    return path if ":" in path.partition("/")[0] else f"file:{path}"

@@ -1,0 +1,82 @@
+"""Frames from what the engine knows: native scans, split lists, rows; through the JVM's toolbox."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+from pyspark import SparkContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+INLINE_LIMIT = 32_000
+"""A py4j string costs 0.1 to 0.4 ms a kilobyte: longer texts travel in a file."""
+
+_toolboxes: dict[str, Any] = {}
+_sessions: dict[str, SparkSession] = {}
+
+
+def install_toolbox(context: SparkContext, toolbox: Any) -> None:
+    """Remember the JVM object that builds frames."""
+    _toolboxes["toolbox"] = toolbox
+    _toolboxes["context"] = context
+
+
+def toolbox() -> Any:
+    """Return the JVM object that builds frames."""
+    return _toolboxes["toolbox"]
+
+
+def session_for(session_id: str, jsession: Any) -> SparkSession:
+    """Return the Python side of a JVM session."""
+    if session_id not in _sessions:
+        _sessions[session_id] = SparkSession(_toolboxes["context"], jsparkSession=jsession)
+    return _sessions[session_id]
+
+
+def frame_of(java_frame: Any, session: SparkSession) -> DataFrame:
+    """Return the Python side of a JVM frame."""
+    return DataFrame(java_frame, session)
+
+
+def native_frame(session: SparkSession, spec: dict[str, Any]) -> DataFrame:
+    """Return a native scan over the files of `spec`."""
+    with _text(json.dumps(spec)) as text:
+        return frame_of(toolbox().nativeFrame(session._jsparkSession, text), session)
+
+
+def text_frame(session: SparkSession, lines: Sequence[str]) -> DataFrame:
+    """Return a frame of one string column `split` with one task a line."""
+    with _text(json.dumps(list(lines))) as text:
+        return frame_of(toolbox().textFrame(session._jsparkSession, text), session)
+
+
+def arrow_frame(session: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:
+    """Return a small Arrow table as a frame of exactly `schema`."""
+    return session.createDataFrame(table, schema=schema)
+
+
+def shaped(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
+    """Return `frame` with its bucket column, shuffled once by partition and bucket."""
+    session = frame.sparkSession
+    return frame_of(toolbox().shaped(frame._jdf, json.dumps(spec)), session)
+
+
+@contextmanager
+def _text(text: str) -> Iterator[str]:
+    """Yield `text`, or `@file` that holds it for as long as the caller needs."""
+    if len(text) <= INLINE_LIMIT:
+        yield text
+        return
+    handle, path = tempfile.mkstemp(prefix="paimon-spark-", suffix=".json")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(text)
+        yield "@" + path
+    finally:
+        os.unlink(path)  # noqa: PTH108 - the descriptor's own path

@@ -1,0 +1,80 @@
+"""What runs in Python on executors. Every function is called by name with small JSON texts: nothing else is shipped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark.accumulators import AccumulatorParam
+
+from paimon_spark.core.messages import messages_to_json
+from paimon_spark.core.read import ROW_KIND, read_split
+from paimon_spark.core.splits import splits_from_json
+from paimon_spark.core.table import Table
+from paimon_spark.core.write import TableWriter, WritePlanInfo
+from paimon_spark.engine.tasks import run_task
+from paimon_spark.spark.types import batch_for_spark
+from paimon_spark.spec.predicate import Predicate, from_json
+
+Batches = Iterator[pa.RecordBatch]
+
+
+class TextList(AccumulatorParam[list[str]]):
+    """Texts that tasks report even when the job fails later."""
+
+    def zero(self, value: list[str]) -> list[str]:
+        """Return no text."""
+        return []
+
+    def addInPlace(self, value1: list[str], value2: list[str]) -> list[str]:  # noqa: N802 - pyspark's name
+        """Join two lists."""
+        return value1 + value2
+
+
+def _texts(batches: Batches) -> Iterator[str]:
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
+
+
+def write_rows(table: str, plan: str, written: Any, batches: Batches) -> Batches:
+    """Write the rows of one task and yield its commit messages as one text."""
+    with TableWriter(Table.from_config(table), WritePlanInfo.from_json(plan)) as writer:
+        for batch in batches:
+            writer.write(batch)
+        messages = messages_to_json(writer.finish())
+    written.add([messages])
+    yield pa.RecordBatch.from_pydict({"messages": pa.array([messages], pa.string())})
+
+
+def read_rows(table: str, columns: list[str], predicate: str | None, kinds: bool, batches: Batches) -> Batches:  # noqa: FBT001
+    """Yield the rows of the splits that `batches` name; with `kinds` the column ``rowkind`` comes first."""
+    source = Table.from_config(table)
+    condition: Predicate | None = from_json(predicate) if predicate is not None else None
+    for text in _texts(batches):
+        for split in splits_from_json(text):
+            for batch in read_split(source, split, columns, condition, keep_kinds=kinds):
+                yield batch_for_spark(_kind_first(batch) if kinds else batch)
+
+
+def _kind_first(batch: pa.RecordBatch) -> pa.RecordBatch:
+    kinds = pa.array(["+I", "-U", "+U", "-D"]).take(batch.column(ROW_KIND))
+    names = [n for n in batch.schema.names if n != ROW_KIND]
+    return pa.RecordBatch.from_arrays([kinds, *(batch.column(n) for n in names)], names=["rowkind", *names])
+
+
+def run_tasks(kind: str, batches: Batches) -> Batches:
+    """Run the engine tasks that `batches` hold and yield one answer for each."""
+    for text in _texts(batches):
+        yield pa.RecordBatch.from_pydict({"answer": pa.array([run_task(kind, text)], pa.string())})
+
+
+def writer(table: Table, plan: WritePlanInfo, written: Any) -> Any:
+    """Return the function of a write job."""
+    return partial(write_rows, table.to_config(), plan.to_json(), written)
+
+
+def reader(table: Table, columns: list[str], predicate: str | None, *, kinds: bool = False) -> Any:
+    """Return the function of a read job."""
+    return partial(read_rows, table.to_config(), columns, predicate, kinds)

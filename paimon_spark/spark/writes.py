@@ -1,0 +1,98 @@
+"""One INSERT as a Spark job: bucket column, one shuffle, one crossing into Python writers, one commit."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from paimon_spark.core.commit import FileStoreCommit
+from paimon_spark.core.messages import CommitMessage, messages_from_json
+from paimon_spark.core.table import Table
+from paimon_spark.engine.insert import Overwrite, WritePlan, WriteResult, complete_write, plan_write
+from paimon_spark.spark.failures import clear_failure
+from paimon_spark.spark.frames import shaped
+from paimon_spark.spark.runner import SparkRunner, described
+from paimon_spark.spark.worker import TextList, writer
+from paimon_spark.spec.kinds import BucketMode
+from paimon_spark.spec.predicate import Predicate
+from paimon_spark.spec.types import AtomicType, DataField
+
+BUCKET = "_bucket_"
+HASH = "_hash_"
+
+
+def write_frame(
+    session: SparkSession,
+    table: Table,
+    frame: DataFrame,
+    *,
+    overwrite: Overwrite | None = None,
+    partitions: Predicate | None = None,
+    operation: str | None = None,
+) -> WriteResult:
+    """Write the rows of `frame`, whose columns are the table's in order, and commit them.
+
+    Raises:
+        PaimonError: the write failed; the table is as it was and the new files are deleted.
+    """
+    plan = plan_write(
+        table,
+        overwrite=overwrite,
+        static_partitions=partitions,
+        parallelism=session.sparkContext.defaultParallelism,
+        operation=operation,
+    )
+    messages = _run_writers(session, plan, shaped(frame, _shape(session, plan)))
+    return complete_write(plan, messages, SparkRunner(session))
+
+
+def _run_writers(session: SparkSession, plan: WritePlan, frame: DataFrame) -> list[CommitMessage]:
+    table = plan.table
+    written = session.sparkContext.accumulator([], TextList())
+    job = frame.mapInArrow(writer(table, plan.info, written), "messages string")
+    try:
+        with described(session, f"write {table.name}"):
+            rows = job.collect()
+    except Exception as error:
+        _discard(table, written.value)
+        raise clear_failure(error) from error
+    return [m for row in rows for m in messages_from_json(row.messages)]
+
+
+def _discard(table: Table, texts: list[str]) -> None:
+    """Delete the files of tasks that had finished before another one failed."""
+    messages = [m for text in texts for m in messages_from_json(text)]
+    with contextlib.suppress(OSError):
+        FileStoreCommit(table).abort(messages)
+
+
+def _shape(session: SparkSession, plan: WritePlan) -> dict[str, Any]:
+    """Return what the JVM has to add to the rows and how it has to shuffle them."""
+    table = plan.table
+    mode = table.bucket_mode
+    cores = max(session.sparkContext.defaultParallelism, 1)
+    spec: dict[str, Any] = {
+        "columns": list(table.schema.field_names),
+        "partition": list(table.schema.partition_keys),
+        "classes": 0,
+    }
+    if mode is BucketMode.HASH_FIXED and table.options.bucket_function_type == "default":
+        buckets = table.options.bucket
+        spec["hash"] = {"name": BUCKET, "buckets": buckets, "columns": _keys(table.bucket_key_fields)}
+        spec["tasks"] = cores if table.schema.partition_keys else min(cores, buckets)
+    elif mode is BucketMode.HASH_DYNAMIC:
+        classes = plan.info.assigners
+        spec["hash"] = {"name": HASH, "buckets": 0, "columns": _keys(table.key_fields)}
+        spec["classes"] = classes
+        spec["tasks"] = cores if table.schema.partition_keys else classes
+    return spec
+
+
+def _keys(fields: tuple[DataField, ...]) -> list[dict[str, Any]]:
+    return [{"name": f.name, "precision": _precision(f)} for f in fields]
+
+
+def _precision(field: DataField) -> int:
+    return (field.type.precision or 0) if isinstance(field.type, AtomicType) else 0
