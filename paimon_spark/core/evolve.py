@@ -107,8 +107,7 @@ def _convert_struct(column: pa.Array, source: RowType, target: RowType) -> pa.Ar
             members.append(pa.nulls(len(column), to_arrow_type(f.type)))
         else:
             members.append(convert(pc.struct_field(column, [at[0]]), at[1].type, f.type))
-    arrow = to_arrow_type(target)
-    return pa.StructArray.from_arrays(members, fields=[arrow.field(i) for i in range(arrow.num_fields)], mask=_nulls(column))
+    return pa.StructArray.from_arrays(members, fields=list(to_arrow_type(target)), mask=_nulls(column))
 
 
 def _convert_atomic(column: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:

@@ -32,9 +32,7 @@ _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 
 
-def to_expression(
-    predicate: Predicate, fields: Mapping[str, DataField], *, negated: bool = False
-) -> pc.Expression:
+def to_expression(predicate: Predicate, fields: Mapping[str, DataField], *, negated: bool = False) -> pc.Expression:
     """Return an expression that is true exactly where `predicate` is; `fields` gives the column of each name."""
     if isinstance(predicate, AlwaysTrue | AlwaysFalse):
         return pc.scalar(isinstance(predicate, AlwaysTrue) is not negated)

@@ -169,9 +169,7 @@ def partition_codes(columns: pa.Table, fields: Sequence[DataField]) -> tuple[I64
     return inverse.reshape(-1).astype(np.int64), firsts.tolist()
 
 
-def group_codes(
-    codes: I64, buckets: npt.NDArray[np.int32]
-) -> tuple[I64 | None, list[int], list[tuple[int, int]]]:
+def group_codes(codes: I64, buckets: npt.NDArray[np.int32]) -> tuple[I64 | None, list[int], list[tuple[int, int]]]:
     """Group rows by partition code and bucket, keeping their order inside a group.
 
     Returns:

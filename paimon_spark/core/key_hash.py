@@ -8,7 +8,7 @@ first, so that each step works on a dense prefix of the rows. Results equal `spe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -80,23 +80,21 @@ def _single(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     return column
 
 
-class _Part:
-    """One field of a block: its slots, and what stands in the variable part."""
+class _Variable(NamedTuple):
+    """What one field puts into the variable part of each row; `data` has 8 spare bytes at its end."""
 
-    __slots__ = ("data", "lengths", "nulls", "slots", "starts", "stored")
+    stored: I64
+    lengths: I64
+    starts: I64
+    data: npt.NDArray[np.uint8]
 
-    def __init__(self, nulls: npt.NDArray[np.bool_] | None, slots: U64) -> None:
-        self.nulls = nulls
-        self.slots = slots
-        self.stored: I64 | None = None
-        self.lengths: I64 | None = None
-        self.starts: I64 | None = None
-        self.data: npt.NDArray[np.uint8] | None = None
 
-    def variable(self, stored: I64, lengths: I64, starts: I64, data: npt.NDArray[np.uint8]) -> _Part:
-        """Add a variable part: bytes reserved, value length, start in `data` (which has 8 spare bytes) a row."""
-        self.stored, self.lengths, self.starts, self.data = stored, lengths, starts, data
-        return self
+class _Part(NamedTuple):
+    """One field of a block: which rows are null, the slots, and the variable part if its type has one."""
+
+    nulls: npt.NDArray[np.bool_] | None
+    slots: U64
+    variable: _Variable | None = None
 
 
 def _encode(column: pa.Array, t: AtomicType) -> _Part:
@@ -141,7 +139,7 @@ def _encode_strings(column: pa.Array, nulls: npt.NDArray[np.bool_] | None) -> _P
     inline = head | ((np.uint64(0x80) | lengths.astype(np.uint64)) << np.uint64(56))
     slots = _zero_nulls(np.where(short, inline, lengths.astype(np.uint64)), nulls)
     stored = np.where(short, 0, (lengths + 7) // 8 * 8)
-    return _Part(nulls, slots).variable(stored, np.where(short, 0, lengths), starts, data)
+    return _Part(nulls, slots, _Variable(stored, np.where(short, 0, lengths), starts, data))
 
 
 def string_parts(column: pa.Array) -> tuple[I64, I64, npt.NDArray[np.uint8]]:
@@ -193,14 +191,14 @@ def _encode_decimals(column: pa.Array, t: AtomicType, nulls: npt.NDArray[np.bool
     plain = raw ^ (sign * np.uint8(255))
     leading = np.where((plain != 0).any(axis=1), (plain != 0).argmax(axis=1), 15)
     first = np.take_along_axis(plain, leading[:, None], axis=1)[:, 0]
-    skip = np.maximum(np.where(first >= 0x80, leading - 1, leading), 0)  # noqa: PLR2004 - the sign bit
+    skip = np.maximum(np.where(first >= 0x80, leading - 1, leading), 0)
     lengths = (_WIDE_DECIMAL - skip).astype(np.int64)
     if nulls is not None:
         lengths = np.where(nulls, 0, lengths)
     data = np.concatenate([np.ascontiguousarray(raw).reshape(-1), np.zeros(8, np.uint8)])
     starts = np.arange(n, dtype=np.int64) * _WIDE_DECIMAL + np.where(lengths > 0, skip, 0)
     stored = np.full(n, _WIDE_DECIMAL, dtype=np.int64)
-    return _Part(nulls, lengths.astype(np.uint64)).variable(stored, lengths, starts, data)
+    return _Part(nulls, lengths.astype(np.uint64), _Variable(stored, lengths, starts, data))
 
 
 def timestamp_parts(column: pa.Array) -> tuple[I64, I64]:
@@ -224,7 +222,7 @@ def _encode_timestamps(column: pa.Array, t: AtomicType, nulls: npt.NDArray[np.bo
     data = np.concatenate([_zero_nulls(millis.view(np.uint64), nulls), np.zeros(1, np.uint64)]).view(np.uint8)
     full = np.full(n, 8, dtype=np.int64)
     slots = _zero_nulls(nanos.view(np.uint64), nulls)
-    return _Part(nulls, slots).variable(full, full, np.arange(n, dtype=np.int64) * 8, data)
+    return _Part(nulls, slots, _Variable(full, full, np.arange(n, dtype=np.int64) * 8, data))
 
 
 def _hash_block(parts: Sequence[_Part], n: int) -> I32:
@@ -238,20 +236,20 @@ def _hash_block(parts: Sequence[_Part], n: int) -> I32:
         if part.nulls is not None:
             bits[(8 + i) // 64] |= part.nulls.astype(np.uint64) << np.uint64((8 + i) % 64)
         slot = part.slots
-        if part.stored is not None:
-            slot = np.where(part.stored > 0, slot | (length.astype(np.uint64) << np.uint64(32)), slot)
-            length = length + part.stored
+        if part.variable is not None:
+            stored = part.variable.stored
+            slot = np.where(stored > 0, slot | (length.astype(np.uint64) << np.uint64(32)), slot)
+            length = length + stored
         slots.append(slot)
     for word in (*bits, *slots):
         h = _mix_word(h, word)
     for part in parts:
-        if part.stored is not None:
-            h = _mix_variable(h, part)
+        if part.variable is not None:
+            h = _mix_variable(h, part.variable)
     return _finish(h, length).view(np.int32)
 
 
-def _mix_variable(h: U32, part: _Part) -> U32:
-    assert part.stored is not None and part.lengths is not None and part.starts is not None and part.data is not None
+def _mix_variable(h: U32, part: _Variable) -> U32:
     counts = (part.stored // 8).astype(np.int32)
     longest = int(counts.max(initial=0))
     if longest == 0:

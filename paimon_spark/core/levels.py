@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -59,7 +60,7 @@ def key_range(file: DataFileMeta, key_types: Sequence[DataType]) -> KeyRange:
 
 def comparable(values: Iterable[Any]) -> tuple[Any, ...]:
     """Return decoded key values as a tuple that compares in key order (NaN is the largest float)."""
-    return tuple((v != v, v) if isinstance(v, float) else v for v in values)
+    return tuple((math.isnan(v), v) if isinstance(v, float) else v for v in values)
 
 
 def sections(files: Iterable[DataFileMeta], key_types: Sequence[DataType]) -> list[list[SortedRun]]:

@@ -125,9 +125,7 @@ def merged_rows(
 class BucketFiles:
     """The data files of one bucket, read as the table's present columns."""
 
-    def __init__(
-        self, table: Table, partition: bytes, bucket: int, deleted_rows: DeletedRows = lambda _: None
-    ) -> None:
+    def __init__(self, table: Table, partition: bytes, bucket: int, deleted_rows: DeletedRows = lambda _: None) -> None:
         self.table = table
         self.partition = partition
         self.bucket = bucket
@@ -144,7 +142,9 @@ class BucketFiles:
         for file in run.files:
             yield from self.chunks(file, fields, condition)
 
-    def chunks(self, file: DataFileMeta, fields: Sequence[DataField], condition: Predicate = TRUE) -> Iterator[pa.Table]:
+    def chunks(
+        self, file: DataFileMeta, fields: Sequence[DataField], condition: Predicate = TRUE
+    ) -> Iterator[pa.Table]:
         """Yield the rows of one file, one row group at a time, as `fields` of the table.
 
         Row groups are left out where statistics prove `condition` false.
@@ -157,7 +157,7 @@ class BucketFiles:
         except FileNotFoundError as e:
             raise CorruptTableError(
                 f"The data file {path} of table {self.table.name} is missing.",
-                hint="If the snapshot was expired meanwhile, run the query again; else roll back to a snapshot without it.",
+                hint="If its snapshot was expired meanwhile, run the query again; else roll back.",
                 kind=ErrorKind.FILE_MISSING,
             ) from e
         with reader:

@@ -176,9 +176,7 @@ def _physical(table: Table, level: int) -> tuple[tuple[DataField, ...], tuple[St
     modes = table.options.stats_modes(table.schema.field_names, level)
     if not table.is_primary_key_table:
         return table.schema.fields, modes
-    keys = tuple(
-        DataField(f.id + KEY_FIELD_ID_START, KEY_PREFIX + f.name, not_null(f.type)) for f in table.key_fields
-    )
+    keys = tuple(DataField(f.id + KEY_FIELD_ID_START, KEY_PREFIX + f.name, not_null(f.type)) for f in table.key_fields)
     system = (StatsMode.parse("none"),) * len(SYSTEM_FIELDS)
     return (*keys, *SYSTEM_FIELDS, *table.schema.fields), ((_KEY_STATS,) * len(keys) + system + tuple(modes))
 

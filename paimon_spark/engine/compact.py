@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from paimon_spark.core.commit import Committed, CommitResult, FileStoreCommit
+from paimon_spark.core.commit import CommitResult, Committed, FileStoreCommit
 from paimon_spark.core.compact.append import AppendOptions, pick_bucketed, pick_bucketed_full, pick_unaware
 from paimon_spark.core.compact.pick import CompactUnit, PickOptions, pick, pick_full
 from paimon_spark.core.compact.rewrite import CompactTask
@@ -180,15 +180,11 @@ def _keyed_units(table: Table, files: Sequence[DataFileMeta], strategy: Strategy
         force = options.compaction_force_rewrite_all_files
         return pick_full(runs, top, must_rewrite=lambda f: force or bool(f.delete_row_count))
     now = time.time()
-    unit = pick(
-        runs, pick_options(table), top, hour=time.localtime(now).tm_hour, now_millis=int(now * 1000)
-    )
+    unit = pick(runs, pick_options(table), top, hour=time.localtime(now).tm_hour, now_millis=int(now * 1000))
     return [] if unit is None else [unit]
 
 
-def _append_groups(
-    table: Table, files: Sequence[DataFileMeta], strategy: Strategy
-) -> list[tuple[DataFileMeta, ...]]:
+def _append_groups(table: Table, files: Sequence[DataFileMeta], strategy: Strategy) -> list[tuple[DataFileMeta, ...]]:
     options = append_options(table)
     if table.bucket_mode is BucketMode.BUCKET_UNAWARE:
         return pick_unaware(files, options)

@@ -12,7 +12,7 @@ from typing import Literal
 import pyarrow as pa
 
 from paimon_spark.core.buckets import BucketLimits
-from paimon_spark.core.commit import Committed, CommitResult, FileStoreCommit
+from paimon_spark.core.commit import CommitResult, Committed, FileStoreCommit
 from paimon_spark.core.manifests import ManifestStore
 from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.scan import live_in_partitions
@@ -86,9 +86,7 @@ def plan_write(
     check_writable(table.schema)
     assigners = _assigners(table, parallelism, size_hint)
     info = WritePlanInfo(assigners=assigners) if overwrite else _state(table, assigners)
-    return WritePlan(
-        table=table, info=info, overwrite=overwrite, partitions=static_partitions, operation=operation
-    )
+    return WritePlan(table=table, info=info, overwrite=overwrite, partitions=static_partitions, operation=operation)
 
 
 def _assigners(table: Table, parallelism: int, size_hint: int | None) -> int:
@@ -119,9 +117,7 @@ def _state(table: Table, assigners: int) -> WritePlanInfo:
         for item in store.read_index(snapshot.index_manifest):
             if item.file.index_type == HASH_INDEX:
                 hash_files.setdefault(item.partition, {})[item.bucket] = item.file.external_path or item.file.file_name
-    return WritePlanInfo(
-        assigners=assigners, max_sequences=sequences, hash_files=hash_files, foreign_buckets=foreign
-    )
+    return WritePlanInfo(assigners=assigners, max_sequences=sequences, hash_files=hash_files, foreign_buckets=foreign)
 
 
 def _is_foreign(table: Table, entry: ManifestEntry) -> bool:

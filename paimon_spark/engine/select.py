@@ -14,7 +14,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.travel import resolve_snapshot
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.features import check_readable
-from paimon_spark.spec.predicate import TRUE, Predicate, and_, columns_of
+from paimon_spark.spec.predicate import TRUE, Predicate, columns_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,6 @@ def plan_select(
     limit: int | None = None,
     version: str | int | None = None,
     timestamp_millis: int | None = None,
-    partitions: Predicate | None = None,
     levels: Collection[int] | None = None,
     keep_kinds: bool = False,
 ) -> SelectPlan:
@@ -59,7 +58,6 @@ def plan_select(
         limit: how many rows are enough, if any.
         version: snapshot id or tag to travel to.
         timestamp_millis: time to travel to.
-        partitions: further filter over the partition columns.
         levels: only files of these levels.
         keep_kinds: keep retracts and tell the kind of every row.
     """
@@ -67,13 +65,11 @@ def plan_select(
     table = table.with_schema(schema)
     check_readable(schema)
     names = tuple(schema.field(c).name for c in columns) if columns is not None else schema.field_names
-    for column in columns_of(predicate or TRUE):
+    condition = predicate or TRUE
+    for column in columns_of(condition):
         schema.field(column)
-    found = scan(
-        table, snapshot, partition_predicate=partitions or TRUE, predicate=predicate or TRUE, levels=levels
-    )
+    found = scan(table, snapshot, predicate=condition, levels=levels)
     splits = plan_splits(table, found, always_merge=keep_kinds)
-    condition = and_(predicate or TRUE, partitions or TRUE)
     whole = columns_of(condition) <= set(schema.partition_keys) and not keep_kinds
     if whole and limit is not None:
         splits = _enough(splits, limit)

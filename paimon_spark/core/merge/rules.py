@@ -41,6 +41,6 @@ def merge_order(table: Table) -> MergeOrder:
 
 
 def needed_fields(table: Table, order: MergeOrder, columns: tuple[DataField, ...]) -> tuple[DataField, ...]:
-    """Return what a merge has to read so that `columns` can be given: system columns, key, sequence fields, and them."""
+    """Return what a merge has to read to give `columns`: system columns, key, sequence fields, and them."""
     by_id = {f.id: f for f in (*SYSTEM_FIELDS, *order.key, *order.sequence, *columns)}
     return tuple(by_id.values())

@@ -11,7 +11,7 @@ from paimon_spark.core.buckets import BucketLimits, HashIndex
 
 
 def assign(index: HashIndex, *hashes: int) -> list[int]:
-    return index.assign(np.array(hashes, dtype=np.int32)).tolist()
+    return [int(b) for b in index.assign(np.array(hashes, dtype=np.int32))]
 
 
 def state(index: HashIndex) -> dict[int, list[int]]:

@@ -91,8 +91,10 @@ def test_early_full_rules() -> None:
 
 
 @pytest.mark.parametrize(("hour", "picked"), [(23, True), (3, True), (6, False), (12, False)])
-def test_off_peak_ratio_wraps_midnight(hour: int, picked: bool) -> None:  # noqa: FBT001
-    options = PickOptions(trigger=2, offpeak_start=22, offpeak_end=6, offpeak_ratio=100, max_amplification_percent=10**6)
+def test_off_peak_ratio_wraps_midnight(hour: int, picked: bool) -> None:
+    options = PickOptions(
+        trigger=2, offpeak_start=22, offpeak_end=6, offpeak_ratio=100, max_amplification_percent=10**6
+    )
     assert (pick(runs((0, 10), (5, 19)), options, TOP, hour=hour) is not None) is picked
 
 

@@ -92,7 +92,13 @@ def test_random_runs_equal_a_dict(seed: int) -> None:
 
 def test_composite_keys_compare_column_by_column() -> None:
     order = MergeOrder(key=(field("a", "INT"), field("b", "STRING"), field("c", "DECIMAL(30,0)")))
-    rows = [(1, "b", Decimal(2)), (1, "a", Decimal(9)), (0, "z", Decimal(-1)), (1, "a", Decimal(-9)), (1, "", Decimal(0))]
+    rows = [
+        (1, "b", Decimal(2)),
+        (1, "a", Decimal(9)),
+        (0, "z", Decimal(-1)),
+        (1, "a", Decimal(-9)),
+        (1, "", Decimal(0)),
+    ]
     n = len(rows)
     data = pa.table({
         "a": pa.array([r[0] for r in rows], pa.int32()), "b": [r[1] for r in rows],

@@ -34,9 +34,7 @@ def batch(table: Table, *rows: Row) -> pa.Table:
     kinds = [KINDS[r[0]] if isinstance(r[0], str) and r[0] in KINDS else None for r in rows]
     values = [r if k is None else r[1:] for r, k in zip(rows, kinds, strict=True)]
     fields = table.schema.fields
-    arrays = {
-        f.name: pa.array([v[i] for v in values], to_arrow_type(f.type)) for i, f in enumerate(fields)
-    }
+    arrays = {f.name: pa.array([v[i] for v in values], to_arrow_type(f.type)) for i, f in enumerate(fields)}
     if any(k is not None for k in kinds):
         arrays["_row_kind_"] = pa.array([k or 0 for k in kinds], pa.int8())
     return pa.table(arrays)
@@ -193,9 +191,7 @@ def test_planning_a_compaction_changes_nothing_and_a_second_one_finds_nothing() 
 
 
 def test_ex_b1_dynamic_buckets() -> None:
-    table = new_table(
-        {"k": "STRING", "v": "INT"}, primary_key=["k"], options={"dynamic-bucket.target-row-num": "2"}
-    )
+    table = new_table({"k": "STRING", "v": "INT"}, primary_key=["k"], options={"dynamic-bucket.target-row-num": "2"})
     put(table, ("a", 1), ("b", 2))
     put(table, ("c", 3), ("d", 4), ("a", 5))
     put(table, ("a", 6))
@@ -212,7 +208,7 @@ def test_b2_parallel_assigners_never_write_the_same_index_file() -> None:
     put(table, *((k, 0) for k in range(30)))
     plan = plan_write(table, parallelism=3)
     assert plan.info.assigners == 3
-    from paimon_spark.core.key_hash import hash_rows  # noqa: PLC0415 - the test plays the shuffle
+    from paimon_spark.core.key_hash import hash_rows
 
     rows = batch(table, *((k, 1) for k in range(200)))
     hashes = hash_rows(rows, table.key_fields)
@@ -323,11 +319,9 @@ def test_d3_d4_overwrite() -> None:
 def test_ex_b4_other_bucket_count_is_refused_by_partition() -> None:
     table = new_table({"p": "INT", "k": "INT"}, primary_key=["p", "k"], partition=["p"], options={"bucket": "1"})
     put(table, *((1, k) for k in range(8)))
-    from dataclasses import replace  # noqa: PLC0415 - stands in for ALTER TABLE
+    from dataclasses import replace
 
-    wider = Table.of(
-        table.identifier, table.path, replace(table.schema, id=1, options={"bucket": "2"}), table.file_io
-    )
+    wider = Table.of(table.identifier, table.path, replace(table.schema, id=1, options={"bucket": "2"}), table.file_io)
     table.schema_store.try_create(wider.schema)
     with pytest.raises(UsageError, match="1 buckets"):
         put(wider, *((1, k) for k in range(8)))
