@@ -147,8 +147,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a page is not current")
     args = parser.parse_args(arguments)
+    registry = installed_registry()
+    if not registry.names:
+        parser.error("no procedures are installed: run pip install -e . first")
     stale = []
-    for name, text in pages(installed_registry()).items():
+    for name, text in pages(registry).items():
         path = args.folder / name
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(str(path))

@@ -1,0 +1,82 @@
+"""A catalog of one table in memory, and a way to CALL procedures on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+import procedures.compaction
+import procedures.observe
+import procedures.snapshots
+import procedures.tags
+from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.registry import Registry
+from paimon_spark.calls.run import run_call
+from paimon_spark.core.table import Table
+from paimon_spark.engine.insert import write_arrow
+from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.errors import NotFoundError
+from paimon_spark.format.arrow_types import to_arrow_type
+from paimon_spark.spec.identifier import Identifier
+from paimon_spark.testing.tables import new_table
+
+REGISTRY = Registry.of_modules([procedures.compaction, procedures.observe, procedures.snapshots, procedures.tags])
+NOW = 4_102_444_800_000
+"""The clock of every CALL: 2100-01-01, so that everything written is old."""
+
+
+class Lake:
+    """The table `db.t` in the catalog `paimon`, and what a session would do with it."""
+
+    def __init__(
+        self,
+        columns: Mapping[str, str],
+        *,
+        primary_key: Sequence[str] = (),
+        partition: Sequence[str] = (),
+        **options: str,
+    ) -> None:
+        given = {name.replace("__", ".").replace("_", "-"): v for name, v in options.items()}
+        self.table = new_table(columns, primary_key=primary_key, partition=partition, options=given)
+        self.now = NOW
+        self.progress: list[tuple[int, int, str]] = []
+
+    def load_table(self, identifier: Identifier, dynamic_options: Mapping[str, str] | None = None) -> Table:
+        if identifier.full_name != "db.t":
+            raise NotFoundError(f"Table {identifier.full_name} does not exist.")
+        return self.table.with_options(dynamic_options or {})
+
+    def insert(self, *rows: tuple[Any, ...]) -> None:
+        fields = self.table.schema.fields
+        columns = {f.name: pa.array([r[i] for r in rows], to_arrow_type(f.type)) for i, f in enumerate(fields)}
+        write_arrow(self.table, pa.table(columns))
+
+    def ctx(self) -> CallContext:
+        return CallContext(
+            catalog=self,
+            catalog_name="paimon",
+            runner=LocalRunner(),
+            clock_millis=lambda: self.now,
+            current_database="db",
+            progress=lambda done, total, what: self.progress.append((done, total, what)),
+            registry=REGISTRY,
+        )
+
+    def call(self, text: str) -> list[dict[str, Any]]:
+        """Run `CALL sys.<text>`, or `text` itself if it is a whole statement."""
+        statement = text if "CALL" in text else f"CALL sys.{text}"
+        result = run_call(statement, self.ctx())
+        return [dict(zip([c for c, _ in result.columns], row, strict=True)) for row in result.rows]
+
+    def one(self, text: str) -> dict[str, Any]:
+        """Return the only row of a CALL."""
+        (row,) = self.call(text)
+        return row
+
+    def state(self) -> dict[str, bytes]:
+        """Return every file of the table."""
+        store = self.table.file_io
+        files = [s.path for s in store.list_recursive(self.table.path) if not s.is_dir]
+        return {path: store.read(path) for path in files}

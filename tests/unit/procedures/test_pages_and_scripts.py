@@ -1,0 +1,53 @@
+"""Every procedure has a current page and a script that shows each of its arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from paimon_spark.calls.binding import bind
+from paimon_spark.calls.help import pages
+from paimon_spark.calls.run import claims
+from paimon_spark.sqlparse.call import parse_call
+from paimon_spark.sqlparse.script import split_script
+from tests.unit.procedures.calling import REGISTRY, Lake
+
+ROOT = Path(__file__).parents[3]
+NAMES = [p.name for p in REGISTRY]
+
+
+def test_the_first_procedures() -> None:
+    assert NAMES == ["compact", "create_tag", "delete_tag", "expire_snapshots", "help", "rollback_to"]
+
+
+@pytest.mark.parametrize(("name", "text"), pages(REGISTRY).items())
+def test_pages_are_current(name: str, text: str) -> None:
+    page = ROOT / "docs" / "procedures" / name
+    assert page.read_text(encoding="utf-8") == text, "run: python -m paimon_spark.calls.help docs/procedures"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_script_uses_every_argument(name: str) -> None:
+    procedure = REGISTRY.get(name)
+    script = (ROOT / "sql" / "procedures" / f"{name}.sql").read_text(encoding="utf-8")
+    used: set[str] = set()
+    for statement in split_script(script):
+        if claims(statement.text, REGISTRY):
+            call = parse_call(statement.text)
+            target = REGISTRY.get(call.procedure)
+            bind(target, call.positional, call.named)
+            if target is procedure:
+                used |= {target.find(n).name for n, _ in call.named}  # type: ignore[union-attr]
+                used |= {p.name for p, _ in zip(target.params, call.positional, strict=False)}
+    wanted = {p.name for p in procedure.params}
+    assert wanted <= used
+
+
+def test_help() -> None:
+    lake = Lake({"k": "INT"})
+    assert [r["name"] for r in lake.call("help()")] == NAMES
+    assert [r["name"] for r in lake.call("CALL help('')")] == NAMES
+    rows = lake.call("help('sys.compact')")
+    assert {"procedure", "form", "argument", "result", "example"} == {r["kind"] for r in rows}
+    assert lake.call("EXPLAIN CALL sys.help()") == []
