@@ -14,7 +14,14 @@ from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
 _WATERMARK = re.compile(r"watermark-(-?\d+)")
 _TAG_PREFIX = "tag-"
 _NEWEST_MODES = ("default", "latest-full", "full", "latest")
-_POINTS = TRAVEL_OPTIONS[:-1]
+_NOT_YET = (
+    "incremental-between",
+    "incremental-between-timestamp",
+    "incremental-to-auto-tag",
+    "scan.creation-time-millis",
+    "scan.file-creation-time-millis",
+)
+"""Options that choose other rows than those of one snapshot; to ignore them would give a wrong answer."""
 _MODE_OPTIONS = {
     "from-snapshot": ("scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version"),
     "from-snapshot-full": ("scan.snapshot-id",),
@@ -127,19 +134,24 @@ def at_watermark(table: Table, watermark: int) -> Snapshot:
 def _by_options(table: Table, local_zone: tzinfo) -> Snapshot | None:
     values = table.options.values
     given = {k: values[k].strip() for k in TRAVEL_OPTIONS if values.get(k, "").strip()}
-    points = [k for k in _POINTS if k in given]
-    if len(points) > 1:
+    if len(given) > 1:
         raise OptionError(
-            f"The options {' and '.join(repr(k) for k in points)} exclude each other.", hint="Set only one of them."
+            f"The options {' and '.join(repr(k) for k in given)} exclude each other.", hint="Set only one of them."
         )
+    for key in _NOT_YET:
+        if values.get(key, "").strip():
+            raise UnsupportedError(
+                f"Reading with the option '{key}' is not supported.",
+                hint="Read single snapshots: VERSION AS OF or TIMESTAMP AS OF.",
+            )
     mode = values.get("scan.mode", "default").strip().lower() or "default"
     _check_mode(mode, given)
     if mode == "compacted-full":
         return _newest_compacted(table)
     if not given:
         return None
-    key = next(iter(given)) if points == [] else points[0]
-    return _by_option(table, key, given[key], local_zone)
+    ((key, value),) = given.items()
+    return _by_option(table, key, value, local_zone)
 
 
 def _check_mode(mode: str, given: dict[str, str]) -> None:

@@ -109,9 +109,10 @@ def test_contradictions(table: Table, options: dict[str, str]) -> None:
         found(table.with_options(options))
 
 
-def test_incremental_is_not_supported_yet(table: Table) -> None:
+@pytest.mark.parametrize("options", [{"scan.mode": "incremental"}, {"incremental-between": "1,2"}])
+def test_incremental_is_not_supported_yet(table: Table, options: dict[str, str]) -> None:
     with pytest.raises(UnsupportedError, match="incremental"):
-        found(table.with_options({"scan.mode": "incremental"}))
+        found(table.with_options(options))
 
 
 def test_the_schema_is_the_snapshots(table: Table) -> None:

@@ -1,0 +1,110 @@
+"""What a catalog offers: databases and tables by name, and tables by path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from paimon_spark.core.table import Table
+from paimon_spark.spec.evolution import SchemaChange
+from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.schema import TableSchema
+
+
+class Catalog(Protocol):
+    """Databases and tables of one warehouse. Every miss is a coded error that names the nearest match."""
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """Return the options the catalog was opened with."""
+        ...
+
+    @property
+    def warehouse(self) -> str:
+        """Return the root of the warehouse."""
+        ...
+
+    @property
+    def default_database(self) -> str:
+        """Return the database that unqualified names mean at the start of a session."""
+        ...
+
+    def list_databases(self) -> list[str]:
+        """Return the names of all databases, sorted."""
+        ...
+
+    def database_exists(self, name: str) -> bool:
+        """Return whether there is a database of that name."""
+        ...
+
+    def create_database(
+        self, name: str, *, ignore_if_exists: bool = False, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Create a database.
+
+        Raises:
+            AlreadyExistsError: it exists and `ignore_if_exists` is false.
+        """
+        ...
+
+    def drop_database(self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False) -> None:
+        """Drop a database, with its tables only if `cascade` says so.
+
+        Raises:
+            NotFoundError: there is none and `ignore_if_not_exists` is false.
+            UsageError: it is not empty.
+        """
+        ...
+
+    def list_tables(self, database: str) -> list[str]:
+        """Return the names of the tables of a database, sorted.
+
+        Raises:
+            NotFoundError: there is no such database.
+        """
+        ...
+
+    def table_exists(self, identifier: Identifier) -> bool:
+        """Return whether the table (on its branch, if the identifier has one) exists."""
+        ...
+
+    def load_table(self, identifier: Identifier, dynamic_options: Mapping[str, str] | None = None) -> Table:
+        """Return a table at its newest schema; of a system table, the table it describes.
+
+        Raises:
+            NotFoundError: there is no such database, table or branch.
+        """
+        ...
+
+    def create_table(self, identifier: Identifier, schema: TableSchema, *, ignore_if_exists: bool = False) -> Table:
+        """Create a table of a schema made by `spec.evolution.new_schema` and return it.
+
+        Raises:
+            AlreadyExistsError: it exists and `ignore_if_exists` is false.
+        """
+        ...
+
+    def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> Table:
+        """Apply schema changes as one new schema version and return the table."""
+        ...
+
+    def rename_table(self, source: Identifier, target: Identifier) -> None:
+        """Give a table another name, perhaps in another database.
+
+        Raises:
+            NotFoundError: the table or the target's database does not exist.
+            AlreadyExistsError: the target exists.
+        """
+        ...
+
+    def drop_table(self, identifier: Identifier, *, ignore_if_not_exists: bool = False) -> None:
+        """Drop a table and delete its files."""
+        ...
+
+    def load_table_at(self, path: str, dynamic_options: Mapping[str, str] | None = None) -> Table:
+        """Return the table whose directory is `path`."""
+        ...
+
+    def create_table_at(self, path: str, schema: TableSchema, *, ignore_if_exists: bool = False) -> Table:
+        """Create a table whose directory is `path`."""
+        ...

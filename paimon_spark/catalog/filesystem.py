@@ -1,0 +1,313 @@
+"""A catalog that is a directory: `<warehouse>/<database>.db/<table>`. A table is a directory with a schema in it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from paimon_spark.core.schemas import SchemaStore
+from paimon_spark.core.table import Table
+from paimon_spark.errors import (
+    AlreadyExistsError,
+    ArgumentError,
+    ConflictError,
+    ErrorKind,
+    NotFoundError,
+    UnsupportedError,
+    UsageError,
+    did_you_mean,
+)
+from paimon_spark.fs.base import FileIO
+from paimon_spark.spec.evolution import SchemaChange, apply_changes, with_default_options
+from paimon_spark.spec.identifier import DATABASE_SUFFIX, DEFAULT_DATABASE, Identifier, check_name
+from paimon_spark.spec.options import CoreOptions
+from paimon_spark.spec.paths import MAIN_BRANCH, TablePaths
+from paimon_spark.spec.schema import TableSchema
+
+_LOG = logging.getLogger(__name__)
+_TABLE_DEFAULT = "table-default."
+_ALTER_ATTEMPTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class FileSystemCatalog:
+    """Databases and tables below one directory of one store.
+
+    Args:
+        warehouse: the directory, without a slash at its end.
+        options: catalog options; `table-default.*` are given to new tables.
+        file_io: the store.
+        clock: epoch seconds.
+    """
+
+    warehouse: str
+    options: Mapping[str, str]
+    file_io: FileIO
+    clock: Callable[[], float] = field(default=time.time, compare=False, repr=False)
+    _ensured: set[str] = field(default_factory=set, compare=False, repr=False)
+    """The default database, once it was looked for: it is created at first use, and not again after a DROP."""
+
+    @property
+    def default_database(self) -> str:
+        """Return the database that unqualified names mean at the start of a session."""
+        return self.options.get("defaultDatabase", "").strip() or DEFAULT_DATABASE
+
+    def _ensure_default_database(self) -> None:
+        """Create the default database if it is missing; a store that cannot be written to is left as it is."""
+        name = self.default_database
+        if name not in self._ensured:
+            self._ensured.add(name)
+            with contextlib.suppress(OSError):
+                self.file_io.mkdirs(self._database_path(name))
+
+    # ---- databases
+
+    def list_databases(self) -> list[str]:
+        """Return the names of all databases, sorted."""
+        self._ensure_default_database()
+        names = (s.name for s in self.file_io.list(self.warehouse) if s.is_dir)
+        return sorted(n.removesuffix(DATABASE_SUFFIX) for n in names if n.endswith(DATABASE_SUFFIX) and n[0] != ".")
+
+    def database_exists(self, name: str) -> bool:
+        """Return whether there is a database of that name."""
+        self._ensure_default_database()
+        return self.file_io.exists(self._database_path(name))
+
+    def create_database(
+        self, name: str, *, ignore_if_exists: bool = False, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Create the directory of a database. Properties other than a location are not kept."""
+        self._check_case(name, "database")
+        if self.database_exists(name):
+            if ignore_if_exists:
+                return
+            raise AlreadyExistsError(
+                f"Database '{name}' exists already.", hint="Use IF NOT EXISTS.", kind=ErrorKind.DATABASE_EXISTS
+            )
+        if properties and properties.get("location"):
+            raise UnsupportedError(
+                f"Database '{name}' cannot have a location of its own.",
+                hint=f"Leave LOCATION out; the database will be {self._database_path(name)}.",
+            )
+        dropped = sorted(set(properties or ()) - {"location", "owner"})
+        if dropped:
+            _LOG.warning("A filesystem catalog keeps no database properties; dropped: %s", ", ".join(dropped))
+        self.file_io.mkdirs(self._database_path(name))
+
+    def drop_database(self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False) -> None:
+        """Drop a database; what is no table is never deleted with it."""
+        if not self.database_exists(name):
+            if ignore_if_not_exists:
+                return
+            raise self._no_database(name)
+        tables = self.list_tables(name)
+        if tables and not cascade:
+            raise UsageError(
+                f"Database '{name}' is not empty; it holds {_some(tables)}.",
+                hint="Drop its tables first, or use CASCADE.",
+                kind=ErrorKind.DATABASE_NOT_EMPTY,
+            )
+        for table in tables:
+            self.drop_table(Identifier(name, table))
+        path = self._database_path(name)
+        left = [s.name for s in self.file_io.list(path)]
+        if left:
+            raise UsageError(
+                f"Database '{name}' cannot be removed: {path} also holds {_some(left)}, which is no table.",
+                hint="Look at these files and remove them by hand.",
+                kind=ErrorKind.DATABASE_NOT_EMPTY,
+            )
+        self.file_io.delete_dir(path)
+
+    # ---- tables
+
+    def list_tables(self, database: str) -> list[str]:
+        """Return the names of the tables of a database, sorted; other directories are not listed."""
+        path = self._existing_database(database)
+        names = (s.name for s in self.file_io.list(path) if s.is_dir and not s.name.startswith("."))
+        return sorted(n for n in names if self._schemas(f"{path}/{n}").ids())
+
+    def table_exists(self, identifier: Identifier) -> bool:
+        """Return whether the table, on its branch, has a schema."""
+        return bool(self._schemas(self._table_path(identifier), identifier.branch).ids())
+
+    def load_table(self, identifier: Identifier, dynamic_options: Mapping[str, str] | None = None) -> Table:
+        """Return a table at its newest schema; of a system table, the table it describes."""
+        path = self._table_path(identifier)
+        schema = self._schemas(path, identifier.branch).latest()
+        if schema is None:
+            raise self._no_table(identifier, path)
+        return self._table(identifier.data_table, path, schema, dynamic_options)
+
+    def create_table(self, identifier: Identifier, schema: TableSchema, *, ignore_if_exists: bool = False) -> Table:
+        """Create a table by publishing its schema 0; of two creators one wins."""
+        self._refuse_parts(identifier, "created")
+        self._existing_database(identifier.database)
+        self._check_case(identifier.table, "table")
+        for name in schema.field_names:
+            self._check_case(name, "column")
+        return self._create(identifier, self._table_path(identifier), schema, ignore_if_exists=ignore_if_exists)
+
+    def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> Table:
+        """Apply changes to the newest schema; where another writer was faster, to the schema it made."""
+        for _ in range(_ALTER_ATTEMPTS):
+            table = self.load_table(identifier)
+            has_snapshots = table.snapshots.latest_id() is not None
+            schema = apply_changes(table.schema, changes, int(self.clock() * 1000), has_snapshots=has_snapshots)
+            if schema == table.schema:
+                return table
+            if table.schema_store.try_create(schema):
+                return self._table(table.identifier, table.path, schema, None)
+        raise ConflictError(
+            f"The schema of table {identifier.full_name} was changed by others {_ALTER_ATTEMPTS} times in a row.",
+            hint="Nothing was changed by this statement. Run it again.",
+        )
+
+    def rename_table(self, source: Identifier, target: Identifier) -> None:
+        """Rename the directory of a table."""
+        for identifier in (source, target):
+            self._refuse_parts(identifier, "renamed")
+        old, new = self._table_path(source), self._table_path(target)
+        if not self._schemas(old).ids():
+            raise self._no_table(source, old)
+        self._existing_database(target.database)
+        self._check_case(target.table, "table")
+        if not self.file_io.rename(old, new):
+            raise self._exists(target)
+
+    def drop_table(self, identifier: Identifier, *, ignore_if_not_exists: bool = False) -> None:
+        """Delete the directory of a table; a directory that is no table is left alone."""
+        self._refuse_parts(identifier, "dropped")
+        path = self._table_path(identifier)
+        if not self._schemas(path).ids():
+            if ignore_if_not_exists and not self.file_io.exists(path):
+                return
+            raise self._no_table(identifier, path)
+        self.file_io.delete_dir(path)
+
+    def load_table_at(self, path: str, dynamic_options: Mapping[str, str] | None = None) -> Table:
+        """Return the table whose directory is `path`, inside the warehouse or not."""
+        identifier = _identifier_at(path)
+        schema = self._schemas(path, None).latest()
+        if schema is None:
+            raise NotFoundError(
+                f"The directory {path} holds no Paimon table: it has no schema.",
+                hint="Give the directory that has the sub-directory schema/ in it.",
+            )
+        return self._table(identifier, path, schema, dynamic_options)
+
+    def create_table_at(self, path: str, schema: TableSchema, *, ignore_if_exists: bool = False) -> Table:
+        """Create a table whose directory is `path`."""
+        return self._create(_identifier_at(path), path.rstrip("/"), schema, ignore_if_exists=ignore_if_exists)
+
+    # ---- parts
+
+    def _create(self, identifier: Identifier, path: str, schema: TableSchema, *, ignore_if_exists: bool) -> Table:
+        schemas = self._schemas(path)
+        existing = schemas.latest()
+        if existing is None:
+            self._check_free(path)
+            created = with_default_options(schema, self._table_defaults())
+            if schemas.try_create(created):
+                return self._table(identifier, path, created, None)
+            existing = schemas.latest()
+        if existing is None or not ignore_if_exists:
+            raise self._exists(identifier)
+        return self._table(identifier, path, existing, None)
+
+    def _check_free(self, path: str) -> None:
+        foreign = [s.name for s in self.file_io.list(path) if s.name != "schema"]
+        if foreign:
+            raise AlreadyExistsError(
+                f"The directory {path} is no table but holds {_some(foreign)}; a table there would mix with it.",
+                hint="Choose another name, or remove the directory.",
+            )
+
+    def _table_defaults(self) -> dict[str, str]:
+        return {k.removeprefix(_TABLE_DEFAULT): v for k, v in self.options.items() if k.startswith(_TABLE_DEFAULT)}
+
+    def _table(
+        self, identifier: Identifier, path: str, schema: TableSchema, dynamic_options: Mapping[str, str] | None
+    ) -> Table:
+        kind = schema.options.get("type", "table").strip().lower()
+        if kind not in ("table", "materialized-table"):
+            raise UnsupportedError(
+                f"'{identifier.full_name}' has the type '{kind}' and is no table of Paimon's own format.",
+                hint="Read its files with Spark's own data source.",
+            )
+        return Table.of(identifier, path, schema, self.file_io, dynamic_options)
+
+    def _schemas(self, path: str, branch: str | None = None) -> SchemaStore:
+        return SchemaStore(self.file_io, TablePaths(path, CoreOptions({}), branch=branch or MAIN_BRANCH))
+
+    def _database_path(self, name: str) -> str:
+        check_name(name, "database")
+        return f"{self.warehouse.rstrip('/')}/{name}{DATABASE_SUFFIX}"
+
+    def _table_path(self, identifier: Identifier) -> str:
+        check_name(identifier.table, "table")
+        return f"{self._database_path(identifier.database)}/{identifier.table}"
+
+    def _existing_database(self, name: str) -> str:
+        if not self.database_exists(name):
+            raise self._no_database(name)
+        return self._database_path(name)
+
+    def _check_case(self, name: str, what: str) -> None:
+        sensitive = self.options.get("case-sensitive", "true").strip().lower() != "false"
+        if not sensitive and name != name.lower():
+            raise ArgumentError(
+                f"The {what} name '{name}' has upper-case letters, but the catalog is not case-sensitive.",
+                hint=f"Call it '{name.lower()}', or set the catalog option 'case-sensitive' to true.",
+            )
+
+    def _refuse_parts(self, identifier: Identifier, verb: str) -> None:
+        if identifier.branch or identifier.system_table:
+            raise UsageError(
+                f"'{identifier.full_name}' is a branch or a system table and cannot be {verb}.",
+                hint=f"Name the table itself: {identifier.base.full_name}.",
+            )
+
+    def _no_database(self, name: str) -> NotFoundError:
+        known = self.list_databases()
+        return NotFoundError(
+            f"Database '{name}' does not exist in {self.warehouse}.",
+            hint=did_you_mean(name, known) or f"There are: {_some(known)}." if known else "Create it first.",
+            kind=ErrorKind.DATABASE_NOT_FOUND,
+        )
+
+    def _no_table(self, identifier: Identifier, path: str) -> NotFoundError:
+        if not self.database_exists(identifier.database):
+            return self._no_database(identifier.database)
+        if identifier.branch and self._schemas(path).ids():
+            return NotFoundError(
+                f"Table '{identifier.base.full_name}' has no branch '{identifier.branch}'.",
+                hint="Look at its $branches table.",
+            )
+        if self.file_io.exists(path):
+            return NotFoundError(
+                f"'{identifier.base.full_name}' is no Paimon table: the directory {path} has no schema.",
+                hint="Choose another name, or look at what that directory holds.",
+            )
+        known = self.list_tables(identifier.database)
+        hint = did_you_mean(identifier.table, known)
+        return NotFoundError(f"Table '{identifier.base.full_name}' does not exist.", hint=hint or "Create it first.")
+
+    def _exists(self, identifier: Identifier) -> AlreadyExistsError:
+        return AlreadyExistsError(
+            f"Table '{identifier.full_name}' exists already.", hint="Use IF NOT EXISTS, or choose another name."
+        )
+
+
+def _identifier_at(path: str) -> Identifier:
+    parent, _, name = path.rstrip("/").rpartition("/")
+    database = parent.rpartition("/")[2].removesuffix(DATABASE_SUFFIX)
+    return Identifier(database or DEFAULT_DATABASE, name)
+
+
+def _some(names: Iterable[str]) -> str:
+    items = [f"'{n}'" for n in names]
+    return ", ".join(items[:5]) + (f" and {len(items) - 5} more" if len(items) > 5 else "")

@@ -1,0 +1,48 @@
+"""From catalog options to a catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from paimon_spark.catalog.base import Catalog
+from paimon_spark.catalog.filesystem import FileSystemCatalog
+from paimon_spark.errors import OptionError, UnsupportedError, did_you_mean
+from paimon_spark.fs.resolve import file_io_for
+
+_KNOWN_METASTORES = ("filesystem", "hive", "jdbc", "rest")
+
+
+def open_catalog(options: Mapping[str, str]) -> Catalog:
+    """Return the catalog that the options describe. Nothing is read or written yet.
+
+    Raises:
+        OptionError: the warehouse is missing, or the metastore is unknown.
+        UnsupportedError: the metastore is known but not implemented, or the location's scheme is.
+    """
+    metastore = options.get("metastore", "filesystem").strip().lower()
+    if metastore not in _KNOWN_METASTORES:
+        raise OptionError(
+            f"The catalog option 'metastore' holds '{metastore}'; the choices are {', '.join(_KNOWN_METASTORES)}.",
+            hint=did_you_mean(metastore, _KNOWN_METASTORES),
+        )
+    if metastore != "filesystem":
+        raise UnsupportedError(
+            f"The metastore '{metastore}' is not supported by this release.",
+            hint="Use metastore=filesystem, or leave the option out.",
+        )
+    warehouse = options.get("warehouse", "").strip()
+    if not warehouse:
+        raise OptionError(
+            "The catalog option 'warehouse' is missing.",
+            hint="Set it to the directory of the tables: spark.sql.catalog.<name>.warehouse=/path/to/warehouse.",
+        )
+    return FileSystemCatalog(absolute(warehouse), options, file_io_for(warehouse, options))
+
+
+def absolute(location: str) -> str:
+    """Return a location that means the same in every process: relative local paths are resolved here."""
+    scheme, colon, rest = location.partition(":")
+    if colon and scheme.isalnum() and len(scheme) > 1:
+        return location if scheme != "file" or rest.startswith("/") else f"file:{Path(rest).absolute()}"
+    return str(Path(location).absolute())

@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_spark.catalog.filesystem import FileSystemCatalog
+from paimon_spark.catalog.resolve import open_catalog
+from paimon_spark.errors import (
+    AlreadyExistsError,
+    ArgumentError,
+    ErrorKind,
+    NotFoundError,
+    OptionError,
+    UnsupportedError,
+    UsageError,
+)
+from paimon_spark.fs.memory import InMemoryFileIO
+from paimon_spark.spec.evolution import SetOption, new_schema
+from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.types import STRING, DataField, TypeRoot, atomic
+
+T = Identifier("db", "words")
+FIELDS = (DataField(0, "k", atomic(TypeRoot.INT)), DataField(1, "v", STRING))
+
+
+def schema(**options: str) -> TableSchema:
+    given = {k.replace("_", "-"): v for k, v in options.items()}
+    return new_schema(FIELDS, partition_keys=(), options=given, comment=None, now_millis=0)
+
+
+def catalog(**options: str) -> FileSystemCatalog:
+    made = FileSystemCatalog("/wh", {k.replace("_", "-"): v for k, v in options.items()}, InMemoryFileIO())
+    made.create_database("db")
+    return made
+
+
+class TestDatabases:
+    def test_the_default_one_appears_and_can_be_dropped(self) -> None:
+        c = FileSystemCatalog("/wh", {}, InMemoryFileIO())
+        assert c.database_exists("default")
+        assert c.list_databases() == ["default"]
+        c.drop_database("default")
+        assert c.list_databases() == []
+        assert FileSystemCatalog("/wh", {"defaultDatabase": "main"}, InMemoryFileIO()).list_databases() == ["main"]
+
+    def test_create_twice(self) -> None:
+        c = catalog()
+        with pytest.raises(AlreadyExistsError, match="'db'") as caught:
+            c.create_database("db")
+        assert caught.value.kind is ErrorKind.DATABASE_EXISTS
+        c.create_database("db", ignore_if_exists=True)
+
+    def test_a_location_is_refused_and_properties_are_dropped_with_a_warning(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        c = catalog()
+        with pytest.raises(UnsupportedError, match="location"):
+            c.create_database("other", properties={"location": "/elsewhere"})
+        with caplog.at_level(logging.WARNING):
+            c.create_database("other", properties={"owner": "me", "colour": "red"})
+        assert "colour" in caplog.text
+        assert c.database_exists("other")
+
+    @pytest.mark.parametrize("name", ["", "a/b", "..", "sys", "a\nb"])
+    def test_bad_names(self, name: str) -> None:
+        with pytest.raises(ArgumentError):
+            catalog().create_database(name)
+
+    def test_drop_needs_cascade_for_tables_and_never_takes_foreign_files(self) -> None:
+        c = catalog()
+        c.create_table(T, schema())
+        with pytest.raises(UsageError, match="'words'.*CASCADE") as caught:
+            c.drop_database("db")
+        assert caught.value.kind is ErrorKind.DATABASE_NOT_EMPTY
+        c.file_io.write("/wh/db.db/notes/readme.txt", b"mine")
+        with pytest.raises(UsageError, match="'notes'"):
+            c.drop_database("db", cascade=True)
+        assert c.list_tables("db") == []
+        c.file_io.delete_dir("/wh/db.db/notes")
+        c.drop_database("db", cascade=True)
+        assert not c.database_exists("db")
+
+    def test_drop_a_missing_one(self) -> None:
+        c = catalog()
+        with pytest.raises(NotFoundError, match="Did you mean 'db'") as caught:
+            c.drop_database("dbb")
+        assert caught.value.kind is ErrorKind.DATABASE_NOT_FOUND
+        c.drop_database("dbb", ignore_if_not_exists=True)
+
+
+class TestTables:
+    def test_create_load_list_drop(self) -> None:
+        c = catalog()
+        made = c.create_table(T, schema(file_format="orc"))
+        assert made.path == "/wh/db.db/words"
+        assert c.load_table(T).to_config() == made.to_config()
+        assert c.table_exists(T)
+        assert c.list_tables("db") == ["words"]
+        c.drop_table(T)
+        assert not c.table_exists(T)
+        assert not c.file_io.exists(made.path)
+
+    def test_create_twice(self) -> None:
+        c = catalog()
+        c.create_table(T, schema(file_format="orc"))
+        with pytest.raises(AlreadyExistsError, match="db.words"):
+            c.create_table(T, schema())
+        assert c.create_table(T, schema(), ignore_if_exists=True).options.file_format == "orc"
+
+    def test_of_two_creators_one_wins(self) -> None:
+        c = catalog()
+
+        def create(number: int) -> int | None:
+            try:
+                c.create_table(T, schema(snapshot_num_retained_min=str(number)))
+            except AlreadyExistsError:
+                return None
+            return number
+
+        with ThreadPoolExecutor(4) as pool:
+            winners = [n for n in pool.map(create, range(1, 5)) if n is not None]
+        assert len(winners) == 1
+
+    def test_table_defaults_fill_what_is_not_given(self) -> None:
+        c = catalog(**{"table-default.file.format": "orc", "table-default.write-only": "true"})
+        made = c.create_table(T, new_schema(FIELDS, partition_keys=(), options={"write-only": "false"}, now_millis=0))
+        assert dict(made.schema.options) == {"file.format": "orc", "write-only": "false"}
+        assert c.load_table(T).schema == made.schema
+
+    def test_misses_suggest_the_nearest(self) -> None:
+        c = catalog()
+        c.create_table(T, schema())
+        with pytest.raises(NotFoundError, match="Did you mean 'words'") as caught:
+            c.load_table(Identifier("db", "wrods"))
+        assert caught.value.kind is ErrorKind.TABLE_NOT_FOUND
+        with pytest.raises(NotFoundError, match="Did you mean 'db'") as caught:
+            c.load_table(Identifier("dbx", "words"))
+        assert caught.value.kind is ErrorKind.DATABASE_NOT_FOUND
+        with pytest.raises(NotFoundError, match="no branch 'dev'"):
+            c.load_table(Identifier("db", "words", branch="dev"))
+        with pytest.raises(NotFoundError):
+            c.list_tables("dbx")
+
+    def test_a_directory_that_is_no_table(self) -> None:
+        c = catalog()
+        c.file_io.write("/wh/db.db/words/readme.txt", b"mine")
+        assert c.list_tables("db") == []
+        assert not c.table_exists(T)
+        with pytest.raises(NotFoundError, match="is no Paimon table.*has no schema"):
+            c.load_table(T)
+        for ignore in (False, True):
+            with pytest.raises(NotFoundError, match="is no Paimon table"):
+                c.drop_table(T, ignore_if_not_exists=ignore)
+        with pytest.raises(AlreadyExistsError, match=r"'readme\.txt'"):
+            c.create_table(T, schema())
+        assert c.file_io.exists("/wh/db.db/words/readme.txt")
+
+    def test_stray_files_in_the_schema_directory_do_no_harm(self) -> None:
+        c = catalog()
+        made = c.create_table(T, schema())
+        c.file_io.write(f"{made.path}/schema/schema-1.tmp", b"x")
+        assert c.load_table(T).schema == made.schema
+
+    def test_drop_a_missing_one(self) -> None:
+        c = catalog()
+        c.drop_table(T, ignore_if_not_exists=True)
+        with pytest.raises(NotFoundError):
+            c.drop_table(T)
+        with pytest.raises(UsageError, match="cannot be dropped"):
+            c.drop_table(Identifier("db", "words", system_table="files"))
+
+    def test_rename(self) -> None:
+        c = catalog()
+        c.create_database("other")
+        c.create_table(T, schema())
+        c.rename_table(T, Identifier("other", "letters"))
+        assert (c.list_tables("db"), c.list_tables("other")) == ([], ["letters"])
+        with pytest.raises(NotFoundError):
+            c.rename_table(T, Identifier("db", "x"))
+        c.create_table(T, schema())
+        with pytest.raises(AlreadyExistsError, match=r"other\.letters"):
+            c.rename_table(T, Identifier("other", "letters"))
+        with pytest.raises(NotFoundError) as caught:
+            c.rename_table(T, Identifier("nowhere", "x"))
+        assert caught.value.kind is ErrorKind.DATABASE_NOT_FOUND
+
+    def test_alter(self) -> None:
+        c = catalog()
+        c.create_table(T, schema())
+        changed = c.alter_table(T, [SetOption("snapshot.num-retained.min", "3")])
+        assert (changed.schema.id, changed.options.snapshot_num_retained_min) == (1, 3)
+        assert c.load_table(T).schema == changed.schema
+
+    def test_concurrent_changes_are_all_kept(self) -> None:
+        c = catalog()
+        c.create_table(T, schema())
+        keys = ["snapshot.num-retained.min", "commit.max-retries", "num-levels", "snapshot.expire.limit"]
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda k: c.alter_table(T, [SetOption(k, "7")]), keys))
+        latest = c.load_table(T).schema
+        assert latest.id == 4
+        assert {latest.options[k] for k in keys} == {"7"}
+
+    def test_upper_case_where_it_is_not_allowed(self) -> None:
+        c = catalog(case_sensitive="false")
+        with pytest.raises(ArgumentError, match="'Words'.*case-sensitive"):
+            c.create_table(Identifier("db", "Words"), schema())
+        with pytest.raises(ArgumentError):
+            c.create_database("DB2")
+
+    def test_other_kinds_of_tables_are_refused_when_loaded(self) -> None:
+        c = catalog()
+        made = c.create_table(T, schema())
+        text = (
+            made.schema.to_json().replace('"options": {', '"options": {"type": "format-table", ', 1).replace(", }", "}")
+        )
+        c.file_io.write(made.paths.schema(0), text.encode())
+        with pytest.raises(UnsupportedError, match="format-table"):
+            c.load_table(T)
+
+    def test_dynamic_options(self) -> None:
+        c = catalog()
+        c.create_table(T, schema())
+        assert c.load_table(T, {"scan.snapshot-id": "4"}).options.get("scan.snapshot-id") == "4"
+
+    def test_by_path(self) -> None:
+        c = catalog()
+        made = c.create_table_at("/elsewhere/t/", schema())
+        assert (made.path, made.name) == ("/elsewhere/t", "elsewhere.t")
+        assert c.load_table_at("/elsewhere/t").schema == made.schema
+        with pytest.raises(NotFoundError, match="holds no Paimon table"):
+            c.load_table_at("/elsewhere")
+        with pytest.raises(AlreadyExistsError):
+            c.create_table_at("/elsewhere/t", schema())
+        assert not c.file_io.exists("/elsewhere/default.db")
+
+
+class TestOpening:
+    @pytest.mark.parametrize(
+        ("options", "error", "text"),
+        [
+            ({}, OptionError, "'warehouse' is missing"),
+            ({"warehouse": "/wh", "metastore": "hive"}, UnsupportedError, "'hive'"),
+            ({"warehouse": "/wh", "metastore": "filesytem"}, OptionError, "Did you mean 'filesystem'"),
+            ({"warehouse": "s3://bucket/wh"}, UnsupportedError, "'s3:'"),
+        ],
+    )
+    def test_refusals(self, options: dict[str, str], error: type[Exception], text: str) -> None:
+        with pytest.raises(error, match=text):
+            open_catalog(options)
+
+    @pytest.mark.parametrize("prefix", ["", "file:", "file://"])
+    def test_local(self, tmp_path: Path, prefix: str) -> None:
+        c: Any = open_catalog({"warehouse": f"{prefix}{tmp_path}/wh/"})
+        assert not (tmp_path / "wh").exists()
+        c.create_database("db")
+        c.create_table(T, schema())
+        assert (tmp_path / "wh" / "db.db" / "words" / "schema" / "schema-0").is_file()
+        assert c.list_databases() == ["db", "default"]
+
+    def test_relative(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        assert open_catalog({"warehouse": "wh"}).warehouse == str(tmp_path / "wh")
+        assert open_catalog({"warehouse": "file:wh"}).warehouse == f"file:{tmp_path}/wh"
