@@ -14,8 +14,9 @@ import pyspark
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-VERSION = "1.4.2"
-COORDINATE = f"org.apache.paimon:paimon-bundle:{VERSION}"
+NEWEST = "1.4.2"
+RELEASES = (NEWEST, "0.9.0")
+"""The Java releases that read and change the tables written here: a recent one, and the oldest that is promised."""
 
 
 def spark_home() -> Path:
@@ -23,21 +24,26 @@ def spark_home() -> Path:
     return Path(pyspark.__file__).resolve().parent
 
 
-def bundle_jar() -> Path:
+def coordinate(release: str) -> str:
+    """Return the name of the bundle jar of a release."""
+    return f"org.apache.paimon:paimon-bundle:{release}"
+
+
+def bundle_jar(release: str = NEWEST) -> Path:
     """Return Paimon's bundle jar, resolved once through Spark's own package resolver.
 
-    `PAIMON_BUNDLE_JAR` names a jar to use instead.
+    `PAIMON_BUNDLE_JARS` names a directory with jars to use instead.
     """
-    if given := os.environ.get("PAIMON_BUNDLE_JAR"):
-        return Path(given)
+    if given := os.environ.get("PAIMON_BUNDLE_JARS"):
+        return Path(given) / f"paimon-bundle-{release}.jar"
     store = ROOT / ".cache" / "ivy"
-    jar = store / "jars" / f"org.apache.paimon_paimon-bundle-{VERSION}.jar"
+    jar = store / "jars" / f"org.apache.paimon_paimon-bundle-{release}.jar"
     if not jar.exists():
         # The class to run does not exist on purpose: resolving the package is all that is wanted.
         subprocess.run(
             [
                 str(spark_home() / "bin" / "spark-submit"),
-                *("--conf", f"spark.jars.ivy={store}", "--packages", COORDINATE),
+                *("--conf", f"spark.jars.ivy={store}", "--packages", coordinate(release)),
                 *("--class", "paimon.spark.ResolveOnly", str(HERE / "none.jar")),
             ],
             env={**os.environ, "SPARK_HOME": str(spark_home()), "PYSPARK_PYTHON": sys.executable},
@@ -45,17 +51,17 @@ def bundle_jar() -> Path:
             check=False,
         )
     if not jar.exists():
-        message = f"{COORDINATE} could not be resolved; set PAIMON_BUNDLE_JAR to a copy of the jar."
+        message = f"{coordinate(release)} could not be resolved; set PAIMON_BUNDLE_JARS to a directory with the jar."
         raise FileNotFoundError(message)
     return jar
 
 
-def run_steps(warehouse: Path, steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def run_steps(warehouse: Path, steps: Sequence[Mapping[str, Any]], release: str = NEWEST) -> list[dict[str, Any]]:
     """Run `steps` in order and return one answer per step; a step that fails raises RuntimeError."""
     done = subprocess.run(
         [
             "java",
-            *("-cp", f"{bundle_jar()}:{spark_home() / 'jars'}/*"),
+            *("-cp", f"{bundle_jar(release)}:{spark_home() / 'jars'}/*"),
             str(HERE / "PaimonPeer.java"),
             str(warehouse),
         ],

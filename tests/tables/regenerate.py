@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.peers.java_peer import COORDINATE, run_steps
+from tests.peers.java_peer import NEWEST, coordinate, run_steps
 
 HERE = Path(__file__).resolve().parent
 DATABASE = "samples"
@@ -27,7 +27,7 @@ def regenerate() -> None:
         run_steps(warehouse, [s | {"table": f"{DATABASE}.{n}"} for n, c in cases.items() for s in c["steps"]])
         for name, case in cases.items():
             _pack(warehouse / f"{DATABASE}.db" / name, HERE / f"{name}.tar.gz")
-            expected = {"written_by": COORDINATE, "shows": case["shows"]} | _read_back(warehouse, name)
+            expected = {"written_by": coordinate(NEWEST), "shows": case["shows"]} | _read_back(warehouse, name)
             (HERE / f"{name}.json").write_text(json.dumps(expected, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
