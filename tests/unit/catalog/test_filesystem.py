@@ -29,8 +29,7 @@ FIELDS = (DataField(0, "k", atomic(TypeRoot.INT)), DataField(1, "v", STRING))
 
 
 def schema(**options: str) -> TableSchema:
-    given = {k.replace("_", "-"): v for k, v in options.items()}
-    return new_schema(FIELDS, partition_keys=(), options=given, comment=None, now_millis=0)
+    return new_schema(FIELDS, options=options, now_millis=0)
 
 
 def catalog(**options: str) -> FileSystemCatalog:
@@ -74,7 +73,7 @@ class TestDatabases:
     def test_drop_needs_cascade_for_tables_and_never_takes_foreign_files(self) -> None:
         c = catalog()
         c.create_table(T, schema())
-        with pytest.raises(UsageError, match="'words'.*CASCADE") as caught:
+        with pytest.raises(UsageError, match=r"'words'.*CASCADE") as caught:
             c.drop_database("db")
         assert caught.value.kind is ErrorKind.DATABASE_NOT_EMPTY
         c.file_io.write("/wh/db.db/notes/readme.txt", b"mine")
@@ -96,7 +95,7 @@ class TestDatabases:
 class TestTables:
     def test_create_load_list_drop(self) -> None:
         c = catalog()
-        made = c.create_table(T, schema(file_format="orc"))
+        made = c.create_table(T, schema(**{"file.format": "orc"}))
         assert made.path == "/wh/db.db/words"
         assert c.load_table(T).to_config() == made.to_config()
         assert c.table_exists(T)
@@ -107,8 +106,8 @@ class TestTables:
 
     def test_create_twice(self) -> None:
         c = catalog()
-        c.create_table(T, schema(file_format="orc"))
-        with pytest.raises(AlreadyExistsError, match="db.words"):
+        c.create_table(T, schema(**{"file.format": "orc"}))
+        with pytest.raises(AlreadyExistsError, match=r"db\.words"):
             c.create_table(T, schema())
         assert c.create_table(T, schema(), ignore_if_exists=True).options.file_format == "orc"
 
@@ -117,7 +116,7 @@ class TestTables:
 
         def create(number: int) -> int | None:
             try:
-                c.create_table(T, schema(snapshot_num_retained_min=str(number)))
+                c.create_table(T, schema(**{"snapshot.num-retained.min": str(number)}))
             except AlreadyExistsError:
                 return None
             return number
@@ -128,7 +127,7 @@ class TestTables:
 
     def test_table_defaults_fill_what_is_not_given(self) -> None:
         c = catalog(**{"table-default.file.format": "orc", "table-default.write-only": "true"})
-        made = c.create_table(T, new_schema(FIELDS, partition_keys=(), options={"write-only": "false"}, now_millis=0))
+        made = c.create_table(T, schema(**{"write-only": "false"}))
         assert dict(made.schema.options) == {"file.format": "orc", "write-only": "false"}
         assert c.load_table(T).schema == made.schema
 
@@ -151,7 +150,7 @@ class TestTables:
         c.file_io.write("/wh/db.db/words/readme.txt", b"mine")
         assert c.list_tables("db") == []
         assert not c.table_exists(T)
-        with pytest.raises(NotFoundError, match="is no Paimon table.*has no schema"):
+        with pytest.raises(NotFoundError, match=r"is no Paimon table.*has no schema"):
             c.load_table(T)
         for ignore in (False, True):
             with pytest.raises(NotFoundError, match="is no Paimon table"):
@@ -208,7 +207,7 @@ class TestTables:
 
     def test_upper_case_where_it_is_not_allowed(self) -> None:
         c = catalog(case_sensitive="false")
-        with pytest.raises(ArgumentError, match="'Words'.*case-sensitive"):
+        with pytest.raises(ArgumentError, match=r"'Words'.*case-sensitive"):
             c.create_table(Identifier("db", "Words"), schema())
         with pytest.raises(ArgumentError):
             c.create_database("DB2")
