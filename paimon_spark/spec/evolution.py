@@ -1,0 +1,262 @@
+"""How a schema comes about and changes: the rules of CREATE TABLE and ALTER TABLE as pure functions.
+
+A change makes a new schema with the next id; nothing here reads or writes a file. Sources: storage 2, sql 3.2 and 3.3,
+semantics 17 and 21.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from paimon_spark.errors import ErrorKind, OptionError, UsageError
+from paimon_spark.spec.catalogue import find_option
+from paimon_spark.spec.column_changes import (
+    AddColumn,
+    ColumnChange,
+    DropColumn,
+    RenameColumn,
+    UpdateColumnComment,
+    UpdateColumnDefault,
+    UpdateColumnNullability,
+    UpdateColumnPosition,
+    UpdateColumnType,
+    change_column,
+)
+from paimon_spark.spec.features import check_creatable
+from paimon_spark.spec.literals import parse_value
+from paimon_spark.spec.options import CoreOptions, validate_options
+from paimon_spark.spec.schema import CURRENT_VERSION, TableSchema
+from paimon_spark.spec.schema_rules import check_schema
+from paimon_spark.spec.types import DataField, not_null, reassign_ids
+
+__all__ = [
+    "AddColumn",
+    "DropColumn",
+    "RemoveOption",
+    "RenameColumn",
+    "SchemaChange",
+    "SetComment",
+    "SetOption",
+    "UpdateColumnComment",
+    "UpdateColumnDefault",
+    "UpdateColumnNullability",
+    "UpdateColumnPosition",
+    "UpdateColumnType",
+    "apply_changes",
+    "new_schema",
+    "with_default_options",
+]
+
+PRIMARY_KEY, PARTITION = "primary-key", "partition"
+_FIXED = ("path", "type")
+_ONE_WAY = ("ignore-delete", "ignore-update-before")
+_VECTORS = "deletion-vectors.enabled"
+_DYNAMIC = -1
+
+
+@dataclass(frozen=True, slots=True)
+class SetOption:
+    """An option and its new value."""
+
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveOption:
+    """An option to go back to its default."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetComment:
+    """Another comment for the table, or none."""
+
+    comment: str | None
+
+
+SchemaChange = SetOption | RemoveOption | SetComment | ColumnChange
+
+
+def new_schema(
+    fields: Sequence[DataField],
+    *,
+    partition_keys: Sequence[str] = (),
+    primary_keys: Sequence[str] = (),
+    options: Mapping[str, str] | None = None,
+    comment: str | None = None,
+    now_millis: int | None = None,
+) -> TableSchema:
+    """Return the first schema of a new table.
+
+    The ids of `fields` are given anew. ``primary-key`` and ``partition`` among the options become the keys; the
+    columns of the primary key become NOT NULL.
+
+    Raises:
+        UsageError: columns or keys cannot be so.
+        OptionError: an option is unknown, has a bad value or does not fit.
+        UnsupportedError: the table would need something that this release does not do.
+    """
+    stored = {k: str(v) for k, v in (options or {}).items()}
+    validate_options(stored, for_create=True)
+    primary = _keys(stored.pop(PRIMARY_KEY, None), primary_keys, "primary key")
+    partitions = _keys(stored.pop(PARTITION, None), partition_keys, "partition columns")
+    columns, highest = _number(fields)
+    columns = tuple(replace(f, type=not_null(f.type)) if f.name in primary else f for f in columns)
+    schema = TableSchema(
+        id=0,
+        fields=columns,
+        highest_field_id=highest,
+        partition_keys=partitions,
+        primary_keys=primary,
+        options=stored,
+        comment=comment,
+        time_millis=now_millis,
+    )
+    check_schema(schema)
+    for f in schema.fields:
+        if f.default_value is not None:
+            parse_value(f.default_value, f.type)
+    check_creatable(schema)
+    return schema
+
+
+def _number(fields: Sequence[DataField]) -> tuple[tuple[DataField, ...], int]:
+    """Give ids from 0: a column before its members, members after their own members."""
+    out = []
+    next_id = 0
+    for f in fields:
+        inner, following = reassign_ids(f.type, next_id + 1)
+        out.append(replace(f, id=next_id, type=inner))
+        next_id = following
+    return tuple(out), next_id - 1
+
+
+def _keys(from_option: str | None, given: Sequence[str], what: str) -> tuple[str, ...]:
+    if from_option is None:
+        return tuple(given)
+    if given:
+        raise OptionError(
+            f"The {what} are given twice: in the statement and as an option.", hint="Leave one of the two out."
+        )
+    names = tuple(part.strip() for part in from_option.split(",") if part.strip())
+    if not names:
+        raise OptionError(f"The option for the {what} names no column.", hint="Name columns, or leave it out.")
+    return names
+
+
+def with_default_options(schema: TableSchema, defaults: Mapping[str, str]) -> TableSchema:
+    """Return a new table's schema with the catalog's ``table-default.`` options where it says nothing itself.
+
+    Raises:
+        OptionError: a default is unknown, has a bad value or does not fit the table.
+    """
+    present = CoreOptions(schema.options)
+    missing = {k: v for k, v in defaults.items() if not present.is_set(k) and k not in (PRIMARY_KEY, PARTITION)}
+    if not missing:
+        return schema
+    options = missing | dict(schema.options)
+    validate_options(options, for_create=True)
+    out = replace(schema, options=options)
+    check_schema(out)
+    check_creatable(out)
+    return out
+
+
+def apply_changes(
+    schema: TableSchema, changes: Sequence[SchemaChange], now_millis: int, *, has_snapshots: bool
+) -> TableSchema:
+    """Return the schema after `changes`, with the next id; `schema` itself where they change nothing.
+
+    Raises:
+        UsageError: a change is not allowed; nothing is changed then.
+        NotFoundError: a column does not exist.
+        OptionError: an option is unknown, has a bad value, does not fit, or can no longer change.
+        UnsupportedError: the table would need something that this release does not do.
+    """
+    out = schema
+    for change in changes:
+        if isinstance(change, SetOption):
+            out = _set_option(schema, out, change, has_snapshots=has_snapshots)
+        elif isinstance(change, RemoveOption):
+            out = _remove_option(schema, out, change, has_snapshots=has_snapshots)
+        elif isinstance(change, SetComment):
+            out = replace(out, comment=change.comment)
+        else:
+            out = change_column(out, change)
+    if out == schema:
+        return schema
+    check_schema(out)
+    check_creatable(out, before=schema)
+    return replace(out, id=schema.id + 1, time_millis=now_millis, version=max(schema.version, CURRENT_VERSION))
+
+
+def _set_option(old: TableSchema, now: TableSchema, change: SetOption, *, has_snapshots: bool) -> TableSchema:
+    key, value = change.key, change.value
+    if old.options.get(key) == value or _same_keys(old, key, value):
+        return replace(now, options={**now.options, key: value}) if key in old.options else now
+    validate_options({key: value})
+    if key in (PRIMARY_KEY, PARTITION):
+        raise _unchangeable(key, "the keys of a table are fixed when it is created")
+    if key in _FIXED:
+        raise _unchangeable(key, "it is fixed when a table is created")
+    if has_snapshots:
+        _check_set(old, key, value)
+    return replace(now, options={**now.options, key: value})
+
+
+def _same_keys(schema: TableSchema, key: str, value: str) -> bool:
+    names = {PRIMARY_KEY: schema.primary_keys, PARTITION: schema.partition_keys}.get(key)
+    return names is not None and tuple(part.strip() for part in value.split(",")) == names
+
+
+def _remove_option(old: TableSchema, now: TableSchema, change: RemoveOption, *, has_snapshots: bool) -> TableSchema:
+    key = change.key
+    if key in (PRIMARY_KEY, PARTITION, *_FIXED):
+        raise _unchangeable(key, "it is fixed when a table is created")
+    if key not in now.options:
+        return now
+    if has_snapshots:
+        _check_immutable(key)
+        if key == "bucket":
+            raise _unchangeable(key, "the table holds data in its buckets")
+        if key == _VECTORS or key in _ONE_WAY:
+            _check_set(old, key, "false")
+    return replace(now, options={k: v for k, v in now.options.items() if k != key})
+
+
+def _check_set(schema: TableSchema, key: str, value: str) -> None:
+    """Refuse to set what can no longer change once the table holds data."""
+    _check_immutable(key)
+    options = CoreOptions(schema.options)
+    on = value.strip().lower() == "true"
+    if key == "bucket" and _DYNAMIC in (options.bucket, int(value)) and options.bucket != int(value):
+        raise OptionError(
+            f"The option 'bucket' cannot change from {options.bucket} to {value}: the table holds data.",
+            hint="Only a positive number can change, to another positive number. Create a new table instead.",
+        )
+    if key == _VECTORS and on != options.deletion_vectors_enabled and not options.flag("deletion-vectors.modifiable"):
+        raise OptionError(
+            f"The option '{key}' cannot change to '{value}': the table holds data.",
+            hint="If you know that it is safe, set 'deletion-vectors.modifiable' = 'true' first.",
+        )
+    if key in _ONE_WAY and options.flag(key) and not on:
+        raise _unchangeable(key, "rows were dropped already; it cannot be switched off again")
+    if key == "clustering.columns" and options.flag("pk-clustering-override"):
+        raise _unchangeable(key, "the table's files are clustered by these columns")
+
+
+def _check_immutable(key: str) -> None:
+    option = find_option(key)
+    if option is not None and option.immutable:
+        raise _unchangeable(key, "the table holds data")
+
+
+def _unchangeable(key: str, why: str) -> UsageError:
+    return OptionError(
+        f"The option '{key}' of this table cannot change: {why}.",
+        hint="Create a new table with the option and copy the rows into it.",
+        kind=ErrorKind.INVALID_OPTION,
+    )

@@ -1,0 +1,246 @@
+"""What every table must keep to: names, keys, and options that speak of columns (storage 2, sql 3.2, semantics H9)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UsageError, did_you_mean
+from paimon_spark.spec.catalogue import field_of
+from paimon_spark.spec.kinds import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, ChangelogProducer, MergeEngine
+from paimon_spark.spec.options import POSTPONE_BUCKET, UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
+from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.types import AtomicType, DataField, DataType, RowType, TypeRoot, atomic_text, children
+
+RESERVED_NAMES = (SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID")
+_NO_KEYS = (TypeRoot.VARIANT, TypeRoot.BLOB)
+_BINARIES = (TypeRoot.BINARY, TypeRoot.VARBINARY)
+_TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
+_MOD_TYPES = (TypeRoot.INT, TypeRoot.BIGINT)
+_EXPIRY_TYPES = (TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+_MAX_DECIMAL = 38
+_MAX_FRACTION = 9
+
+
+def check_schema(schema: TableSchema) -> None:
+    """Refuse a schema that no table can have.
+
+    Raises:
+        UsageError: a column, a key or their types.
+        OptionError: an option that does not fit the columns or another option.
+    """
+    options = CoreOptions(schema.options)
+    for rule in _RULES:
+        rule(schema, options)
+
+
+def invalid(message: str, hint: str = "") -> UsageError:
+    """Return the error for a schema that cannot be."""
+    return UsageError(message, hint=hint, kind=ErrorKind.SCHEMA_INVALID)
+
+
+def check_column_name(name: str) -> None:
+    """Refuse names that the format needs for itself.
+
+    Raises:
+        UsageError: the name is blank or reserved.
+    """
+    if not name.strip():
+        raise invalid("A column has no name.", "Give every column a name.")
+    if name in RESERVED_NAMES or name.startswith(KEY_PREFIX):
+        raise invalid(
+            f"A column cannot be called '{name}': Paimon uses that name itself.",
+            f"Reserved are {', '.join(RESERVED_NAMES)} and names that begin with {KEY_PREFIX}.",
+        )
+
+
+def check_type(name: str, t: DataType) -> None:
+    """Refuse lengths and precisions that the format does not have, and members that share a name.
+
+    Raises:
+        UsageError: names the column.
+    """
+    if isinstance(t, AtomicType):
+        wrong = (
+            (t.root is TypeRoot.DECIMAL and not (1 <= (t.precision or 0) <= _MAX_DECIMAL))
+            or (t.root is TypeRoot.DECIMAL and not (0 <= (t.scale or 0) <= (t.precision or 0)))
+            or (t.root is not TypeRoot.DECIMAL and t.precision is not None and not 0 <= t.precision <= _MAX_FRACTION)
+            or (t.length is not None and t.length < 1)
+        )
+        if wrong:
+            raise invalid(f"The column '{name}' cannot have the type {atomic_text(t)}.")
+    if isinstance(t, RowType):
+        twice = _duplicates(f.name for f in t.fields)
+        if twice:
+            raise invalid(f"The column '{name}' has the member {_listed(twice)} more than once.")
+    for child in children(t):
+        check_type(name, child)
+
+
+def _columns(schema: TableSchema, options: CoreOptions) -> None:
+    if not schema.fields:
+        raise invalid("A table needs at least one column.", "Give a list of columns.")
+    twice = _duplicates(schema.field_names)
+    if twice:
+        raise invalid(f"The column {_listed(twice)} is there more than once.", "Give each column a name of its own.")
+    for f in schema.fields:
+        check_column_name(f.name)
+        check_type(f.name, f.type)
+
+
+def _keys(schema: TableSchema, options: CoreOptions) -> None:
+    for what, names in (("primary key", schema.primary_keys), ("partition", schema.partition_keys)):
+        twice = _duplicates(names)
+        if twice:
+            raise invalid(f"The {what} names the column {_listed(twice)} more than once.")
+        for f in _existing(schema, names, f"the {what}"):
+            _check_key_type(f, what)
+    binary = [f.name for f in schema.partition_fields if isinstance(f.type, AtomicType) and f.type.root in _BINARIES]
+    if binary:
+        raise invalid(f"The binary column {_listed(binary)} cannot be a partition column.", "Use a STRING column.")
+    if schema.primary_keys and not schema.trimmed_primary_keys:
+        raise invalid(
+            f"The primary key ({', '.join(schema.primary_keys)}) has only partition columns.",
+            "Every partition would hold one row: add a column to the primary key, or partition by fewer.",
+        )
+
+
+def _check_key_type(f: DataField, what: str) -> None:
+    if not isinstance(f.type, AtomicType) or f.type.root in _NO_KEYS:
+        kind = f.type.root if isinstance(f.type, AtomicType) else type(f.type).__name__.removesuffix("Type").upper()
+        raise invalid(f"The column '{f.name}' of type {kind} cannot be in the {what}.", "Use columns of simple types.")
+
+
+def _bucket(schema: TableSchema, options: CoreOptions) -> None:
+    bucket, key = options.bucket, options.bucket_key
+    if bucket == UNAWARE_OR_DYNAMIC_BUCKET:
+        if key:
+            raise OptionError(
+                "The option 'bucket-key' needs a number of buckets, but 'bucket' is -1.",
+                hint="Set 'bucket' to a positive number, or leave 'bucket-key' out.",
+            )
+        return
+    if bucket == POSTPONE_BUCKET and not schema.primary_keys:
+        raise OptionError("The option 'bucket' = '-2' is for tables with a primary key.", hint="Set 'bucket' to -1.")
+    if not schema.primary_keys and not key:
+        raise OptionError(
+            f"The option 'bucket' = '{bucket}' needs a 'bucket-key' in a table without primary key.",
+            hint="Name the columns whose values choose the bucket, or leave 'bucket' out.",
+        )
+    twice = _duplicates(key)
+    if twice:
+        raise OptionError(f"The option 'bucket-key' names {_listed(twice)} more than once.")
+    for f in _existing(schema, key, "the option 'bucket-key'"):
+        _check_key_type(f, "bucket key")
+    within = schema.trimmed_primary_keys if schema.primary_keys else schema.field_names
+    outside = [k for k in key if k not in within or k in schema.partition_keys]
+    if outside:
+        where = "the primary key without the partition columns" if schema.primary_keys else "the columns"
+        raise OptionError(f"The option 'bucket-key' names {_listed(outside)}, which is not in {where}.")
+    if options.bucket_function_type == "mod":
+        fields = [schema.field(k) for k in key or schema.trimmed_primary_keys]
+        if len(fields) != 1 or not _has_root(fields[0], _MOD_TYPES):
+            raise OptionError(
+                "The option 'bucket-function.type' = 'mod' needs a bucket key of one INT or BIGINT column.",
+                hint="Choose the default function, or another bucket key.",
+            )
+
+
+def _merging(schema: TableSchema, options: CoreOptions) -> None:
+    producer = options.changelog_producer
+    if not schema.primary_keys and producer is not ChangelogProducer.NONE:
+        raise OptionError(
+            f"The option 'changelog-producer' = '{producer}' needs a primary key.",
+            hint="Define a primary key, or leave the option out.",
+        )
+    first_row = options.merge_engine is MergeEngine.FIRST_ROW
+    if first_row and producer not in (ChangelogProducer.NONE, ChangelogProducer.LOOKUP):
+        raise OptionError(f"The merge engine first-row cannot have 'changelog-producer' = '{producer}'.")
+    if options.deletion_vectors_enabled and producer is ChangelogProducer.FULL_COMPACTION:
+        raise OptionError("Deletion vectors cannot have 'changelog-producer' = 'full-compaction'.")
+    if options.deletion_vectors_enabled and first_row:
+        raise OptionError("The merge engine first-row needs no deletion vectors.", hint="Leave the option out.")
+    _check_sequence(schema, options, first_row=first_row)
+    kind = options.rowkind_field
+    if kind is not None:
+        for f in _existing(schema, (kind,), "the option 'rowkind.field'"):
+            if not _has_root(f, _TEXTS):
+                raise OptionError(f"The option 'rowkind.field' names '{f.name}', which is no STRING column.")
+
+
+def _check_sequence(schema: TableSchema, options: CoreOptions, *, first_row: bool) -> None:
+    names = options.sequence_field
+    if not names:
+        return
+    _existing(schema, names, "the option 'sequence.field'")
+    twice = _duplicates(names)
+    if twice:
+        raise OptionError(f"The option 'sequence.field' names {_listed(twice)} more than once.")
+    aggregated = [n for n in names if f"fields.{n}.aggregate-function" in schema.options]
+    if aggregated:
+        raise OptionError(f"The sequence field {_listed(aggregated)} cannot have an aggregate function.")
+    if first_row:
+        raise OptionError("The merge engine first-row takes no 'sequence.field'.", hint="Leave the option out.")
+    if schema.primary_keys and not set(schema.partition_keys) <= set(schema.primary_keys):
+        raise OptionError(
+            "The option 'sequence.field' needs a primary key that contains the partition columns.",
+            hint=f"Put {', '.join(schema.partition_keys)} into the primary key, or leave the option out.",
+        )
+
+
+def _named_columns(schema: TableSchema, options: CoreOptions) -> None:
+    for key in schema.options:
+        _existing(schema, field_of(key), f"the option '{key}'")
+    time_field = options.get("record-level.time-field")
+    if time_field is not None:
+        for f in _existing(schema, (time_field,), "the option 'record-level.time-field'"):
+            if not _has_root(f, _EXPIRY_TYPES):
+                raise OptionError(
+                    f"The option 'record-level.time-field' names '{f.name}', which is no INT, BIGINT or TIMESTAMP."
+                )
+
+
+def _row_tracking(schema: TableSchema, options: CoreOptions) -> None:
+    tracking = options.flag("row-tracking.enabled")
+    if tracking and (schema.primary_keys or options.bucket != UNAWARE_OR_DYNAMIC_BUCKET):
+        raise OptionError(
+            "The option 'row-tracking.enabled' is for tables without primary key and without buckets.",
+            hint="Leave it out.",
+        )
+    if options.flag("data-evolution.enabled") and not tracking:
+        raise OptionError("The option 'data-evolution.enabled' needs 'row-tracking.enabled' = 'true'.")
+
+
+_RULES: tuple[Callable[[TableSchema, CoreOptions], None], ...] = (
+    _columns,
+    _keys,
+    _bucket,
+    _merging,
+    _named_columns,
+    _row_tracking,
+)
+
+
+def _existing(schema: TableSchema, names: Sequence[str], who: str) -> list[DataField]:
+    by_name = {f.name: f for f in schema.fields}
+    for name in names:
+        if name not in by_name:
+            raise NotFoundError(
+                f"The column '{name}', which {who} names, does not exist; "
+                f"the columns are {', '.join(schema.field_names)}.",
+                hint=did_you_mean(name, schema.field_names),
+                kind=ErrorKind.COLUMN_NOT_FOUND,
+            )
+    return [by_name[n] for n in names]
+
+
+def _has_root(f: DataField, roots: Sequence[TypeRoot]) -> bool:
+    return isinstance(f.type, AtomicType) and f.type.root in roots
+
+
+def _duplicates(names: Iterable[str]) -> list[str]:
+    return [name for name, count in Counter(names).items() if count > 1]
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"'{n}'" for n in names)
