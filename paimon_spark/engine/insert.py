@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -19,7 +18,7 @@ from paimon_spark.core.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.core.write import TableWriter, WritePlanInfo
 from paimon_spark.engine.compact import CompactionPlan, CompactionResult, Strategy, execute_compaction, plan_compaction
-from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.maintenance import maintain_after_commit
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
 from paimon_spark.errors import ConflictError, OutcomeUnknownError, PaimonError
 from paimon_spark.spec.features import check_writable
@@ -167,17 +166,15 @@ def follow_up(plan: WritePlan, result: WriteResult, runner: TaskRunner) -> Write
         except ConflictError as e:
             _log.info("The compaction after a write to %s gave way to another commit: %s", plan.table.name, e)
     if isinstance(result.commit, Committed) and not plan.table.options.write_only:
-        _expire(plan.table)
+        _maintain(plan.table)
     return WriteResult(
         commit=result.commit, compaction=result.compaction, compacted=compacted, commit_user=result.commit_user
     )
 
 
-def _expire(table: Table) -> None:
-    try:
-        execute_expire(table, plan_expire(table, ExpireConfig(exact=False), int(time.time() * 1000)))
-    except PaimonError as e:
-        _log.warning("Snapshots of %s were not expired after a write: %s", table.name, e)
+def _maintain(table: Table) -> None:
+    for warning in maintain_after_commit(table).warnings:
+        _log.warning("%s: %s", table.name, warning)
 
 
 def complete_write(plan: WritePlan, messages: Sequence[CommitMessage], runner: TaskRunner) -> WriteResult:
