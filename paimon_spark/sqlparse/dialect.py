@@ -19,6 +19,8 @@ from paimon_spark.sqlparse.literals import Literal, number_value, string_value
 from paimon_spark.sqlparse.tokens import PieceKind, pieces, position
 
 _STRINGS = (TokenType.STRING, TokenType.RAW_STRING)
+_TRIPS = (LookupError, ValueError, TypeError, AttributeError, RecursionError)
+"""What the parser underneath raises on some texts that are no SQL."""
 _EXPLAIN_MODES = ("EXTENDED", "FORMATTED", "CODEGEN", "COST")
 
 
@@ -227,7 +229,7 @@ def parse_statements(text: str) -> list[Any]:
             raise SqlSyntaxError(f"The {what} opened at line {line}, column {column} is never closed.")
     try:
         return [tree for tree in PaimonDialect().parse(text) if tree is not None]
-    except SqlglotError as e:
+    except (SqlglotError, *_TRIPS) as e:
         raise SqlSyntaxError(f"The text does not parse: {_first_line(e)}.") from e
 
 
@@ -237,4 +239,4 @@ def _first_line(e: Exception) -> str:
         d = details[0]
         what = "an expression is missing" if "Required keyword" in d["description"] else d["description"].rstrip(".")
         return f"{what} at line {d['line']}, column {d['col']}"
-    return str(e).splitlines()[0].rstrip(".")
+    return (str(e) or type(e).__name__).splitlines()[0].rstrip(".")

@@ -106,6 +106,8 @@ def test_where(text: Any, expected: Any) -> None:
         ("hh =", "no condition"),
         ("hh = 1; hh = 2", "not one condition"),
         ("hh = 'a", "never closed"),
+        ("map (cast", "no condition"),
+        ("(" * 3000, "no condition"),
     ],
 )
 def test_where_errors(text: Any, part: Any) -> None:
