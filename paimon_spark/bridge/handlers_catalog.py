@@ -9,11 +9,10 @@ from typing import Any
 from paimon_spark.bridge.protocol import Request
 from paimon_spark.bridge.systems import SYSTEM_DATABASE, describe_global, describe_system, global_tables
 from paimon_spark.bridge.tables import Token, catalog_of, described, load_named, path_table, travelled
-from paimon_spark.errors import ErrorKind, NotFoundError, UnsupportedError
-from paimon_spark.spark.types import field_from_spark, type_from_spark
+from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, UnsupportedError, UsageError
+from paimon_spark.spark.types import field_from_spark
 from paimon_spark.spec import evolution
 from paimon_spark.spec.identifier import Identifier
-from paimon_spark.spec.types import DataField
 
 Json = dict[str, Any]
 _NOT_OPTIONS = ("provider", "comment", "location", "external", "is_managed_location")
@@ -78,8 +77,11 @@ def table_exists(request: Request) -> Json:
     args = request.args
     if args["database"] == SYSTEM_DATABASE:
         return {"exists": args["name"] in global_tables()}
-    identifier = Identifier.of((args["database"], args["name"]))
     catalog = catalog_of(request.envelope.catalog)
+    try:
+        identifier = _lookup(args)
+    except NotFoundError:
+        return {"exists": False}
     return {"exists": catalog.database_exists(args["database"]) and catalog.table_exists(identifier)}
 
 
@@ -88,13 +90,33 @@ def load_table(request: Request) -> Json:
     args = request.args
     if args["database"] == SYSTEM_DATABASE:
         return describe_global(request.envelope, args["name"])
-    identifier = Identifier.of((args["database"], args["name"]))
+    identifier = _wanted(args)
     _require_database(request, identifier)
     table, snapshot = travelled(load_named(request.envelope, identifier), args["travel"])
     if identifier.system_table is not None:
         return describe_system(table, identifier, snapshot)
     token = Token(identifier.database, identifier.object_name, table.schema.id, snapshot=snapshot)
     return described(request.envelope, table, token)
+
+
+def _wanted(args: Mapping[str, Any]) -> Identifier:
+    """Return the name of the table to load.
+
+    A name that no table can have is the name of no table, and Spark then tries what else it may mean: in
+    ``SELECT * FROM text.`/some/file` `` it is a path.
+    """
+    try:
+        return Identifier.of((args["database"], args["name"]))
+    except UsageError as error:
+        raise NotFoundError(error.message, hint=error.hint, kind=ErrorKind.TABLE_NOT_FOUND) from error
+
+
+def _lookup(args: Json) -> Identifier:
+    """Return the table to look for; what can be no table name, such as a file's path, is no table."""
+    try:
+        return Identifier.of((args["database"], args["name"]))
+    except ArgumentError as error:
+        raise NotFoundError(error.message, hint=error.hint, kind=ErrorKind.TABLE_NOT_FOUND) from error
 
 
 def _require_database(request: Request, identifier: Identifier) -> None:
@@ -161,45 +183,16 @@ def alter_table(request: Request) -> Json:
 
 
 def _changes(raw: Json) -> list[evolution.SchemaChange]:
-    op = raw["op"]
-    column = tuple(raw.get("column") or ())
-    if op == "set":
+    if raw["op"] == "set":
         if raw["key"] == "comment":
             return [evolution.SetComment(raw["value"])]
         return [evolution.SetOption(raw["key"], raw["value"])]
-    if op == "remove":
+    if raw["op"] == "remove":
         return [evolution.SetComment(None) if raw["key"] == "comment" else evolution.RemoveOption(raw["key"])]
-    if op == "add":
-        return [_added(raw, column)]
-    if op == "rename":
-        return [evolution.RenameColumn(column, raw["to"])]
-    if op == "drop":
-        return [evolution.DropColumn(column)]
-    if op == "type":
-        return [evolution.UpdateColumnType(column, type_from_spark(raw["type"]))]
-    if op == "nullability":
-        return [evolution.UpdateColumnNullability(column, raw["nullable"])]
-    if op == "comment":
-        return [evolution.UpdateColumnComment(column, raw["comment"])]
-    if op == "position":
-        return [evolution.UpdateColumnPosition(column, *_position(raw["position"]))]
     raise UnsupportedError(
-        "Changing the default of a column is not supported yet.", hint="Give the value in the INSERT."
+        f"Changing the columns of a table ({raw['op']} '{'.'.join(raw['column'])}') is not supported in this release.",
+        hint="Create a table with the wanted columns and INSERT INTO it.",
     )
-
-
-def _added(raw: Json, column: tuple[str, ...]) -> evolution.SchemaChange:
-    field = DataField(0, column[-1], type_from_spark(raw["type"], nullable=raw["nullable"]), raw["comment"])
-    if raw.get("default") is not None:
-        raise UnsupportedError("ADD COLUMN takes no DEFAULT.", hint="Add the column, then fill it.")
-    return evolution.AddColumn(column, field.type, field.description, *_position(raw["position"]))
-
-
-def _position(raw: Json | None) -> tuple[str | None, bool]:
-    """Return (after which column, whether first)."""
-    if raw is None:
-        return None, False
-    return raw.get("after"), bool(raw.get("first"))
 
 
 def drop_table(request: Request) -> Json:
