@@ -17,6 +17,7 @@ from paimon_spark.spec.types import ArrayType, AtomicType, DataField, DataType, 
 
 _TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _MISSING = object()
+_MAX_PRECISION = 38
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +119,12 @@ def _convert_atomic(column: pa.Array, source: AtomicType, target: AtomicType) ->
     if target.root in _TEXTS:
         return pc.utf8_slice_codeunits(_as_text(column, source), 0, target.length)
     if source.root in _TEXTS and target.root is TypeRoot.BOOLEAN:
-        return pc.is_in(pc.utf8_lower(column), value_set=pa.array(["true", "t", "yes", "y", "1"]))
+        found = pc.is_in(pc.utf8_lower(column), value_set=pa.array(["true", "t", "yes", "y", "1"]))
+        return pc.if_else(column.is_valid(), found, None)
     if pa.types.is_decimal(arrow) and pa.types.is_floating(column.type):
         return column.cast(pa.float64()).cast(arrow, safe=False)
+    if pa.types.is_decimal(arrow) and pa.types.is_integer(column.type):
+        column = column.cast(pa.decimal128(_MAX_PRECISION, arrow.scale))
     return column.cast(arrow, safe=source.root in _TEXTS)
 
 

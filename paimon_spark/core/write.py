@@ -246,6 +246,8 @@ def fixed_buckets(table: Table, columns: pa.Table) -> I32:
     Raises:
         UnsupportedError: the bucket function is not implemented.
     """
+    if table.options.bucket == 1:
+        return np.zeros(columns.num_rows, dtype=np.int32)
     function = table.options.bucket_function_type
     fields = table.bucket_key_fields
     if function == "default":

@@ -63,8 +63,8 @@ def plan_select(
     """
     snapshot, schema = resolve_snapshot(table, version=version, timestamp_millis=timestamp_millis)
     table = table.with_schema(schema)
-    check_readable(schema)
     names = tuple(schema.field(c).name for c in columns) if columns is not None else schema.field_names
+    check_readable(schema, names)
     condition = predicate or TRUE
     for column in columns_of(condition):
         schema.field(column)

@@ -1,0 +1,104 @@
+"""Columns of older files as the table sees them today."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_spark.core.evolve import convert, plan_columns
+from paimon_spark.core.table import Table
+from paimon_spark.engine.compact import execute_compaction, plan_compaction
+from paimon_spark.engine.insert import write_arrow
+from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.engine.select import read_arrow
+from paimon_spark.errors import CorruptTableError
+from paimon_spark.format.arrow_types import to_arrow_type
+from paimon_spark.spec.predicate import Comparison, IsNull
+from paimon_spark.spec.types import ArrayType, DataField, MapType, RowType, parse_atomic
+from paimon_spark.testing.tables import new_table
+
+INT, BIGINT, STRING = parse_atomic("INT"), parse_atomic("BIGINT"), parse_atomic("STRING")
+
+CASTS: list[tuple[str, str, list[Any], list[Any]]] = [
+    ("INT", "BIGINT", [1, None], [1, None]),
+    ("INT", "DOUBLE", [3, None], [3.0, None]),
+    ("BIGINT", "INT", [2**32 + 5], [5]),
+    ("INT", "STRING", [-7, None], ["-7", None]),
+    ("INT", "DECIMAL(10, 2)", [3], [Decimal("3.00")]),
+    ("DECIMAL(10, 2)", "DECIMAL(20, 4)", [Decimal("1.50")], [Decimal("1.5000")]),
+    ("STRING", "INT", ["12", None], [12, None]),
+    ("STRING", "VARCHAR(3)", ["abcdef", None], ["abc", None]),
+    ("STRING", "BOOLEAN", ["TRUE", "no", None], [True, False, None]),
+    ("DATE", "TIMESTAMP(3)", [date(2024, 5, 14)], [datetime(2024, 5, 14)]),
+    ("TIMESTAMP(3)", "DATE", [datetime(2024, 5, 14, 23)], [date(2024, 5, 14)]),
+    ("BOOLEAN", "STRING", [True], ["true"]),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "values", "expected"), CASTS, ids=[f"{o} to {n}" for o, n, _, _ in CASTS])
+def test_type_changes(old: str, new: str, values: list[Any], expected: list[Any]) -> None:
+    source, target = parse_atomic(old), parse_atomic(new)
+    got = convert(pa.array(values, to_arrow_type(source)), source, target)
+    assert got.type == to_arrow_type(target)
+    assert got.to_pylist() == expected
+
+
+def test_values_that_cannot_be_read_are_an_error() -> None:
+    with pytest.raises(CorruptTableError, match="cannot be read as INT"):
+        convert(pa.array(["x"]), STRING, INT)
+
+
+def test_nested_members_follow_their_ids() -> None:
+    old = RowType((DataField(5, "a", INT), DataField(6, "b", STRING)))
+    new = RowType((DataField(6, "c", STRING), DataField(5, "a", BIGINT), DataField(9, "d", INT)))
+    rows = [{"a": 1, "b": "x"}, None, {"a": None, "b": None}]
+    want = [{"c": "x", "a": 1, "d": None}, None, {"c": None, "a": None, "d": None}]
+    column = pa.array(rows, to_arrow_type(old))
+    assert convert(column, old, new).to_pylist() == want
+    assert convert(column.slice(1), old, new).to_pylist() == want[1:]
+    lists = pa.array([rows, None, []], to_arrow_type(ArrayType(old)))
+    assert convert(lists, ArrayType(old), ArrayType(new)).to_pylist() == [want, None, []]
+    assert convert(lists.slice(1), ArrayType(old), ArrayType(new)).to_pylist() == [None, []]
+    maps = pa.array([[("k", rows[0])], None], to_arrow_type(MapType(STRING, old)))
+    assert convert(maps, MapType(STRING, old), MapType(STRING, new)).to_pylist() == [[("k", want[0])], None]
+
+
+def test_partition_values_come_from_the_manifest() -> None:
+    fields = [DataField(0, "p", INT), DataField(1, "v", STRING)]
+    plan = plan_columns(fields, fields, {"p": 7})
+    assert [f.name for f in plan.physical] == ["v"]
+    assert plan.apply(pa.table({"v": ["x", "y"]})).to_pydict() == {"p": [7, 7], "v": ["x", "y"]}
+
+
+def evolved(table: Table, *fields: DataField) -> Table:
+    schema = replace(table.schema, id=table.schema.id + 1, fields=fields, highest_field_id=9)
+    assert table.schema_store.try_create(schema)
+    return table.with_schema(schema)
+
+
+def test_a_table_reads_and_compacts_files_of_every_schema() -> None:
+    first = new_table(
+        {"k": "INT", "a": "INT", "b": "STRING"}, primary_key=["k"], options={"bucket": "1", "write-only": "true"}
+    )
+    write_arrow(first, pa.table({"k": [1, 2], "a": [10, 20], "b": ["x", "y"]}))
+    k, a, b = first.schema.fields
+    second = evolved(first, b, k, replace(a, name="wide", type=BIGINT), DataField(3, "fresh", INT))
+    write_arrow(second, pa.table({"b": ["z"], "k": [2], "wide": [2**40], "fresh": [5]}))
+    third = evolved(second, k, second.schema.field("wide"), DataField(4, "b", INT))
+    write_arrow(third, pa.table({"k": [3], "wide": [3], "b": [33]}))
+    want = [
+        {"k": 1, "wide": 10, "b": None},
+        {"k": 2, "wide": 2**40, "b": None},
+        {"k": 3, "wide": 3, "b": 33},
+    ]
+    assert sorted(read_arrow(third).to_pylist(), key=lambda r: int(r["k"])) == want
+    assert read_arrow(third, columns=["k"], predicate=Comparison("=", "wide", 10)).to_pylist() == [{"k": 1}]
+    assert read_arrow(third, predicate=IsNull("b")).num_rows == 2
+    assert read_arrow(third, version=1).to_pylist() == [{"k": 1, "a": 10, "b": "x"}, {"k": 2, "a": 20, "b": "y"}]
+    execute_compaction(plan_compaction(third), LocalRunner())
+    assert read_arrow(third).to_pylist() == want
