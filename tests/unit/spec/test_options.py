@@ -55,6 +55,10 @@ def test_every_default_of_the_catalogue_is_a_value_of_its_type() -> None:
             check_value(option.name, option.default, option)
 
 
+def test_every_option_says_what_it_does() -> None:
+    assert [o.name for o in known_options().values() if not o.doc.endswith(".")] == []
+
+
 def test_defaults() -> None:
     options = CoreOptions({})
     assert options.bucket == -1
