@@ -10,11 +10,11 @@ from paimon_spark.version import __version__
 
 if TYPE_CHECKING:
     from paimon_spark.bridge.jars import jar_path
-    from paimon_spark.spark.session import configure
+    from paimon_spark.bridge.session import configure
 
 __all__ = ["ErrorKind", "PaimonError", "__version__", "configure", "jar_path"]
 
-_LAZY = {"configure": "paimon_spark.spark.session", "jar_path": "paimon_spark.bridge.jars"}
+_LAZY = {"configure": "paimon_spark.bridge.session", "jar_path": "paimon_spark.bridge.jars"}
 
 
 def __getattr__(name: str) -> Any:

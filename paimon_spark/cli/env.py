@@ -12,11 +12,10 @@ from pathlib import Path
 
 from paimon_spark.bridge.jars import jar_path, spark_home
 from paimon_spark.bridge.java import check_java
+from paimon_spark.bridge.session import settings
 from paimon_spark.errors import EngineError
 from paimon_spark.version import __version__
 
-EXTENSION = "paimon.spark.SessionExtension"
-CATALOG = "paimon.spark.Catalog"
 PACKAGES = ("pyspark", "pyarrow", "numpy", "sqlglot", "pydantic", "fastavro")
 
 
@@ -46,15 +45,7 @@ def shipped(relative: str) -> Path:
 
 def attach_conf(choice: CatalogChoice | None) -> dict[str, str]:
     """Return the settings that a user would paste: extension, jar, Python and, if chosen, a catalog."""
-    conf = {
-        "spark.jars": str(jar_path()),
-        "spark.sql.extensions": EXTENSION,
-        "spark.paimon.python": sys.executable,
-    }
-    if choice is not None:
-        conf[f"spark.sql.catalog.{choice.name}"] = CATALOG
-        conf[f"spark.sql.catalog.{choice.name}.warehouse"] = choice.warehouse
-    return conf
+    return settings(choice.name, choice.warehouse) if choice else settings(None, None)
 
 
 def launch_conf(choice: CatalogChoice | None, scratch: Path) -> dict[str, str]:

@@ -49,9 +49,19 @@ def answer_lines(lines: Sequence[str], fetched: int) -> list[str]:
     if len(rows) != fetched + 1 or len({len(row) for row in rows}) != 1:
         return list(lines[1:])
     table = table_lines(rows)
-    if fetched == 1 and len(table[1]) > WIDE:
-        return record_lines(rows[0], rows[1])
-    return table
+    if len(table[1]) <= WIDE:
+        return table
+    return record_lines(rows[0], rows[1]) if fetched == 1 else table_lines(without_common_directory(rows))
+
+
+def without_common_directory(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return `rows` with the directory that all paths of a column share cut down to ``…/``."""
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    for column in columns:
+        shared = os.path.commonprefix([v for v in column[1:] if v != "NULL"]).rpartition("/")[0]
+        if shared.count("/") > 1:
+            column[1:] = [v if v == "NULL" else f"…{v[len(shared) :]}" for v in column[1:]]
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 def record_lines(names: Sequence[str], values: Sequence[str]) -> list[str]:

@@ -38,6 +38,13 @@ def test_a_wide_single_row_is_shown_downwards() -> None:
     assert lines == [f"{name}  1" for name in names]
 
 
+def test_paths_of_a_wide_answer_lose_what_they_share() -> None:
+    place = "/a/long/way/to/the/warehouse/quickstart.db/word_count"
+    rows = [f"delete\t{place}/{name}\t{'x' * 90}" for name in ("bucket-0/data-1", "snapshot/snapshot-1")]
+    lines = answer_lines(["action\tpath\tx", *rows], 2)
+    assert [line.split()[1] for line in lines[2:]] == ["…/bucket-0/data-1", "…/snapshot/snapshot-1"]
+
+
 PROGRAM = """
 import sys
 print("a\\tb", flush=True); print("1\\tx", flush=True)

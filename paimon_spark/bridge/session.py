@@ -14,6 +14,25 @@ GENERIC_CATALOG_CLASS = "paimon.spark.GenericCatalog"
 SESSION_CATALOG = "spark_catalog"
 
 
+def settings(catalog: str | None, warehouse: str | None) -> dict[str, str]:
+    """Return what attaches this installation to a Spark program: extension, jar, Python and, if named, a catalog.
+
+    Args:
+        catalog: the catalog's name in SQL; `spark_catalog` replaces Spark's own by one that knows both.
+        warehouse: the catalog's root directory.
+    """
+    conf = {"spark.jars": jar_path(), "spark.sql.extensions": EXTENSION, "spark.paimon.python": sys.executable}
+    root = Path(__file__).resolve().parents[2]
+    if (root / "pyproject.toml").exists():
+        conf["spark.paimon.pythonPath"] = str(root)
+    if catalog is not None:
+        prefix = f"spark.sql.catalog.{catalog}"
+        conf[prefix] = GENERIC_CATALOG_CLASS if catalog == SESSION_CATALOG else CATALOG_CLASS
+        if warehouse is not None:
+            conf[f"{prefix}.warehouse"] = warehouse
+    return conf
+
+
 def configure(builder: Any, catalog: str = "paimon", warehouse: str | None = None, **options: str) -> Any:
     """Return `builder` with the extension, the bridge jar and a Paimon catalog.
 
@@ -23,19 +42,11 @@ def configure(builder: Any, catalog: str = "paimon", warehouse: str | None = Non
         warehouse: the catalog's root directory.
         options: further catalog options; an underscore in a name stands for a hyphen.
     """
-    prefix = f"spark.sql.catalog.{catalog}"
-    generic = catalog == SESSION_CATALOG
-    settings = {
-        "spark.paimon.python": sys.executable,
-        "spark.paimon.pythonPath": str(Path(__file__).parents[2]),
-        prefix: GENERIC_CATALOG_CLASS if generic else CATALOG_CLASS,
-    }
-    if warehouse is not None:
-        settings[f"{prefix}.warehouse"] = warehouse
-    settings |= {f"{prefix}.{key.replace('_', '-')}": str(value) for key, value in options.items()}
-    _add(builder, "spark.jars", jar_path())
-    _add(builder, "spark.sql.extensions", EXTENSION)
-    for key, value in settings.items():
+    conf = settings(catalog, warehouse)
+    for key in ("spark.jars", "spark.sql.extensions"):
+        _add(builder, key, conf.pop(key))
+    conf |= {f"spark.sql.catalog.{catalog}.{key.replace('_', '-')}": str(value) for key, value in options.items()}
+    for key, value in conf.items():
         builder = builder.config(key, value)
     return builder
 
