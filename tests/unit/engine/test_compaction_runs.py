@@ -1,0 +1,80 @@
+"""How compactions run: tasks as JSON, threads, progress, conflicts, groups."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from paimon_spark.core.commit import Committed
+from paimon_spark.core.compact.rewrite import CompactTask
+from paimon_spark.core.table import Table
+from paimon_spark.engine.compact import execute_compaction, plan_compaction
+from paimon_spark.engine.insert import WriteResult, follow_up, plan_write, write_arrow
+from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.engine.select import read_arrow
+from paimon_spark.engine.tasks import run_task
+from paimon_spark.errors import ArgumentError, ConflictError
+from paimon_spark.spec.predicate import Comparison
+from paimon_spark.testing.tables import new_table
+
+
+def filled(partitions: int = 1, commits: int = 2) -> Table:
+    table = new_table(
+        {"p": "INT", "k": "INT", "v": "INT"}, primary_key=["p", "k"], partition=["p"],
+        options={"bucket": "2", "write-only": "true"},
+    )  # fmt: skip
+    for n in range(commits):
+        rows = [(p, k, n) for p in range(partitions) for k in range(20)]
+        write_arrow(table, pa.table(dict(zip("pkv", map(list, zip(*rows, strict=True)), strict=True))))
+    return table
+
+
+def data_files(table: Table) -> set[str]:
+    return {s.name for s in table.file_io.list_recursive(table.path) if s.name.startswith("data-")}
+
+
+def test_tasks_travel_as_json_and_run_anywhere() -> None:
+    plan = plan_compaction(filled())
+    for task in plan.tasks:
+        assert CompactTask.from_plain(task.to_plain()) == task
+    with pytest.raises(ArgumentError, match="no task called 'dance'"):
+        run_task("dance", "{}")
+
+
+def test_progress_threads_and_groups() -> None:
+    table = filled(partitions=20)
+    plan = plan_compaction(table)
+    assert [len(g.tasks) for g in plan.groups] == [32, 8]
+    seen: list[tuple[int, int]] = []
+    result = execute_compaction(plan, LocalRunner(threads=2), lambda done, total: seen.append((done, total)))
+    assert seen == [(i, 40) for i in range(1, 41)]
+    assert len(result.snapshot_ids) == 2
+    assert (result.total.buckets, result.total.files_in, result.total.files_out) == (40, 80, 40)
+    assert (result.total.rows_in, result.total.rows_out) == (800, 400)
+    assert {r["v"] for r in read_arrow(table).to_pylist()} == {1}
+
+
+def test_only_the_named_partitions() -> None:
+    table = filled(partitions=3)
+    plan = plan_compaction(table, partitions=Comparison("=", "p", 1))
+    assert {table.partition_text(t.partition) for t in plan.tasks} == {"p=1"}
+
+
+def test_a_lost_race_is_an_error_and_leaves_no_files() -> None:
+    table = filled()
+    late = plan_compaction(table)
+    execute_compaction(plan_compaction(table), LocalRunner())
+    before = data_files(table)
+    with pytest.raises(ConflictError):
+        execute_compaction(late, LocalRunner())
+    assert data_files(table) == before
+    assert read_arrow(table).num_rows == 20
+
+
+def test_an_insert_does_not_fail_because_its_compaction_lost_a_race() -> None:
+    table = filled()
+    late = plan_compaction(table)
+    execute_compaction(plan_compaction(table), LocalRunner())
+    done = follow_up(plan_write(table), WriteResult(commit=Committed((2,)), compaction=late), LocalRunner())
+    assert done.compacted is None
+    assert read_arrow(table).num_rows == 20
