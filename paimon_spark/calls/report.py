@@ -13,11 +13,11 @@ REPORT_COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("status", "string", "`done`, or `nothing to do` when the table was already as asked for"),
     ("snapshot_before", "bigint", "latest snapshot before the CALL"),
     ("snapshot_after", "bigint", "latest snapshot after the CALL"),
-    ("files_in", "bigint", "files taken away: rewritten, or deleted"),
-    ("files_out", "bigint", "files written"),
-    ("bytes_in", "bigint", "bytes of the files taken away"),
+    ("files_in", "bigint", "files taken: merged, moved to another level, or deleted"),
+    ("files_out", "bigint", "files given back: written, or moved to another level as they are"),
+    ("bytes_in", "bigint", "bytes of the files merged or deleted"),
     ("bytes_out", "bigint", "bytes of the files written"),
-    ("rows", "bigint", "rows in the data files written"),
+    ("rows", "bigint", "rows in the data files given back"),
     ("duration_ms", "bigint", "how long the CALL took"),
 )
 """(name, type, meaning) of the columns that follow Paimon's own."""

@@ -28,7 +28,7 @@ CALL sys.compact(table => 'orders', partitions => 'day=2024-05-14', dry_run => t
 -- One partition, with an option for this CALL only.
 CALL sys.compact(table => 'orders', partitions => 'day=2024-05-14', options => 'target-file-size=64 mb');
 
--- Only what the universal compaction strategy would pick by itself, selected by a condition.
+-- What the automatic compaction would pick now, in partitions that meet a condition: three runs are too few for it.
 CALL sys.compact(table => 'orders', where => "day > '2024-05-14'", compact_strategy => 'minor');
 
 -- Partitions that were written in the last hour are left alone: nothing to do.
