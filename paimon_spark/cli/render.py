@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TextIO
 
 from paimon_spark.sqlparse.script import Statement
@@ -58,8 +59,9 @@ def without_common_directory(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """Return `rows` with the directory that all paths of a column share cut down to ``…/``."""
     columns = [list(column) for column in zip(*rows, strict=True)]
     for column in columns:
-        shared = os.path.commonprefix([v for v in column[1:] if v != "NULL"]).rpartition("/")[0]
-        if shared.count("/") > 1:
+        paths = [v for v in column[1:] if v != "NULL"]
+        if paths and all(v.startswith("/") for v in paths):
+            shared = os.path.commonpath([str(Path(v).parent) for v in paths]).rstrip("/")
             column[1:] = [v if v == "NULL" else f"…{v[len(shared) :]}" for v in column[1:]]
     return [list(row) for row in zip(*columns, strict=True)]
 
