@@ -11,6 +11,7 @@ from typing import Any
 from paimon_spark.bridge.protocol import CatalogInfo, Envelope
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.catalog.resolve import open_catalog
+from paimon_spark.core.refs import RefStore
 from paimon_spark.core.table import TRAVEL_OPTIONS, Table
 from paimon_spark.core.travel import resolve_snapshot
 from paimon_spark.spark.conf import session_options
@@ -88,7 +89,11 @@ def _table_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def pinned(table: Table, snapshot_id: int) -> Table:
-    """Return the table reading exactly one snapshot."""
+    """Return the table reading exactly one snapshot; if it has expired, the tag that still holds it."""
+    if not table.snapshots.exists(snapshot_id):
+        for name, tag in RefStore.of(table).tags().items():
+            if tag.snapshot.id == snapshot_id:
+                return table.with_options({"scan.tag-name": name})
     return table.with_options({"scan.snapshot-id": str(snapshot_id)})
 
 
