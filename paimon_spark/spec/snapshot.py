@@ -74,10 +74,22 @@ _KEYS = {
     "operation": "operation",
 }
 _TEXTS = {"baseManifestList", "deltaManifestList", "changelogManifestList", "indexManifest", "commitUser", "statistics"}
-_NUMBERS = {k for k, n in _KEYS.items() if k.endswith(("Count", "Size")) or n in {
-    "version", "id", "schema_id", "commit_identifier", "time_millis", "watermark", "next_row_id"}}
-_REQUIRED = ("id", "schemaId", "baseManifestList", "deltaManifestList", "commitUser", "commitIdentifier",
-             "commitKind", "timeMillis")
+_NUMBERS = {
+    k
+    for k, n in _KEYS.items()
+    if k.endswith(("Count", "Size"))
+    or n in {"version", "id", "schema_id", "commit_identifier", "time_millis", "watermark", "next_row_id"}
+}
+_REQUIRED = (
+    "id",
+    "schemaId",
+    "baseManifestList",
+    "deltaManifestList",
+    "commitUser",
+    "commitIdentifier",
+    "commitKind",
+    "timeMillis",
+)
 
 
 def parse_snapshot(text: str | bytes, where: str) -> tuple[Snapshot, Mapping[str, Any]]:
