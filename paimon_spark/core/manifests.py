@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from paimon_spark.core.levels import comparable
+from paimon_spark.core.stored import read_needed
 from paimon_spark.core.table import Table
-from paimon_spark.errors import CorruptTableError, ErrorKind
 from paimon_spark.format.manifests import (
     read_index_manifest,
     read_manifest,
@@ -192,14 +192,7 @@ class ManifestStore:
         return path
 
     def _bytes(self, path: str) -> bytes:
-        try:
-            return self.table.file_io.read(path)
-        except FileNotFoundError as e:
-            raise CorruptTableError(
-                f"The metadata file {path} is missing; a concurrent expiration may have removed it.",
-                hint="Read the table again. If that does not help, roll back to a snapshot or tag that is complete.",
-                kind=ErrorKind.FILE_MISSING,
-            ) from e
+        return read_needed(self.table.file_io, path, "metadata file")
 
 
 def _cached(cache: _Cache[_T], path: str, load: Callable[[], list[_T]]) -> tuple[_T, ...]:

@@ -20,6 +20,7 @@ from paimon_spark.core.merge.functions import drop_retracts
 from paimon_spark.core.merge.rules import SYSTEM_FIELDS, merge_order, needed_fields
 from paimon_spark.core.merge.sort_merge import merge_runs
 from paimon_spark.core.splits import Split
+from paimon_spark.core.stored import read_needed
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError, ErrorKind
 from paimon_spark.format.arrow_types import to_arrow_schema
@@ -207,7 +208,7 @@ def _deleted_rows(table: Table, split: Split) -> DeletedRows:
         if ref is None:
             return None
         if ref.path not in loaded:
-            loaded[ref.path] = table.file_io.read(ref.path)
+            loaded[ref.path] = read_needed(table.file_io, ref.path, "deletion vector file")
         found = DeletionRange(file.file_name, ref.offset, ref.length, ref.cardinality)
         vector = read_vector(loaded[ref.path], found, ref.path)
         return np.array(vector.to_array(), dtype=np.int64)

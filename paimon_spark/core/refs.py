@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from paimon_spark.core.snapshots import SnapshotStore
+from paimon_spark.core.stored import read_if_there
 from paimon_spark.core.table import Table
 from paimon_spark.errors import (
     AlreadyExistsError,
@@ -263,7 +264,4 @@ def _names(files: Iterable[FileStatus], prefix: str) -> list[str]:
 
 
 def _read(file_io: FileIO, path: str) -> bytes | None:
-    try:
-        return file_io.read(path)
-    except FileNotFoundError:
-        return None
+    return read_if_there(file_io, path)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paimon_spark.errors import ErrorKind, NotFoundError
+from paimon_spark.core.stored import read_if_there
+from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.paths import TablePaths
 from paimon_spark.spec.schema import TableSchema, parse_schema
@@ -38,16 +39,21 @@ class SchemaStore:
             CorruptTableError: the file is malformed.
         """
         path = self.paths.schema(schema_id)
-        try:
-            data = self.file_io.read(path)
-        except FileNotFoundError as e:
+        data = read_if_there(self.file_io, path)
+        if data is None:
             known = ", ".join(map(str, self.ids())) or "none"
             raise NotFoundError(
                 f"Schema {schema_id} does not exist: {path} is missing; there are: {known}.",
                 hint="Restore the file from a backup.",
                 kind=ErrorKind.SCHEMA_NOT_FOUND,
-            ) from e
-        return parse_schema(data, path)
+            )
+        schema = parse_schema(data, path)
+        if schema.id != schema_id:
+            raise CorruptTableError(
+                f"The schema file {path} is malformed: it says it is schema {schema.id}.",
+                hint="Restore the file from a backup.",
+            )
+        return schema
 
     def try_create(self, schema: TableSchema) -> bool:
         """Publish a schema version; return False if another writer took the id."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 
+from paimon_spark.core.stored import read_if_there
 from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError, UnsupportedError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.paths import TablePaths
@@ -12,6 +13,7 @@ from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
 
 _PREFIX = "snapshot-"
 _EARLIEST_STEPS = 300
+_HINT_DIGITS = 19
 _CHANGING_READS = 3
 """How often a latest snapshot that vanishes between two reads is looked up again."""
 
@@ -76,9 +78,8 @@ class SnapshotStore:
     def find(self, snapshot_id: int) -> Snapshot | None:
         """Return a snapshot, or None if there is no such file."""
         path = self.paths.snapshot(snapshot_id)
-        try:
-            data = self.file_io.read(path)
-        except FileNotFoundError:
+        data = read_if_there(self.file_io, path)
+        if data is None:
             return None
         snapshot, _ = parse_snapshot(data, path)
         if snapshot.id != snapshot_id:
@@ -154,7 +155,7 @@ class SnapshotStore:
             data = self.file_io.read(path)
         except OSError:
             return None
-        return int(data) if data.isdigit() and int(data) > 0 else None
+        return int(data) or None if data.isdigit() and len(data) <= _HINT_DIGITS else None
 
     def _holds(self, path: str, data: bytes) -> bool:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, tzinfo
 
+from paimon_spark.core.stored import read_if_there
 from paimon_spark.core.table import TRAVEL_OPTIONS, Table
 from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UnsupportedError, did_you_mean
 from paimon_spark.spec.kinds import CommitKind
@@ -87,11 +88,8 @@ def find_tag(table: Table, name: str) -> Snapshot | None:
     if not name.strip() or "/" in name:
         return None
     path = table.paths.tag(name)
-    try:
-        data = table.file_io.read(path)
-    except (FileNotFoundError, IsADirectoryError):
-        return None
-    return parse_snapshot(data, path)[0]
+    data = read_if_there(table.file_io, path)
+    return None if data is None else parse_snapshot(data, path)[0]
 
 
 def tag_names(table: Table) -> list[str]:

@@ -25,6 +25,7 @@ from paimon_spark.core.merge.rules import merge_order
 from paimon_spark.core.merge.sort_merge import merge_rows
 from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.rolling import RollingWriter
+from paimon_spark.core.stored import read_needed
 from paimon_spark.core.table import Table
 from paimon_spark.core.values import row_at
 from paimon_spark.errors import ErrorKind, UnsupportedError, UsageError
@@ -197,7 +198,7 @@ class TableWriter:
 
     def _read_index(self, partition: bytes, bucket: int, name: str) -> I32:
         path = name if "/" in name else self._paths.new_index_file(partition, bucket, name)
-        return hash_index.decode(self._table.file_io.read(path), path)
+        return hash_index.decode(read_needed(self._table.file_io, path, "hash index file"), path)
 
     def _write_index(self, partition: bytes, bucket: int, hashes: I32) -> IndexFileMeta:
         name = self._paths.new_index_name()

@@ -12,6 +12,7 @@ from paimon_spark.errors import ArgumentError, CorruptTableError, OptionError
 from paimon_spark.spec.identifier import check_name
 from paimon_spark.spec.paths import MAIN_BRANCH
 from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
+from paimon_spark.spec.stored_json import json_object, whole
 from paimon_spark.spec.units import parse_duration_ms
 
 _DATE_PARTS = 3
@@ -99,15 +100,11 @@ def parse_consumer(text: str | bytes, where: str) -> int:
         CorruptTableError: the file does not say.
     """
     try:
-        value = json.loads(text)["nextSnapshot"]
-    except (ValueError, KeyError, TypeError):
-        value = None
-    if type(value) is not int:
+        return whole(json_object(text), "nextSnapshot")
+    except ValueError as e:
         raise CorruptTableError(
-            f"The consumer file {where} is malformed: it has no whole number 'nextSnapshot'.",
-            hint="Reset or delete the consumer.",
-        )
-    return value
+            f"The consumer file {where} is malformed: {e}.", hint="Reset or delete the consumer."
+        ) from e
 
 
 def consumer_json(next_snapshot: int) -> str:

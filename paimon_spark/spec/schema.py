@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError, did_you_mean
+from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError, UnsupportedError, did_you_mean
+from paimon_spark.spec.stored_json import FIELD_ID, ID, MILLIS, held, json_object, names, text_or_none, texts, whole
 from paimon_spark.spec.types import DataField, RowType, field_from_json, field_to_json
 
 CURRENT_VERSION = 3
@@ -63,7 +64,7 @@ class TableSchema:
                 return f
         raise NotFoundError(
             f"Column '{name}' does not exist; the columns are {', '.join(self.field_names)}.",
-            hint=did_you_mean(name, self.field_names),
+            hint=did_you_mean(name, self.field_names) or "Use one of these.",
             kind=ErrorKind.COLUMN_NOT_FOUND,
         )
 
@@ -92,28 +93,42 @@ def parse_schema(text: str | bytes, where: str) -> TableSchema:
         CorruptTableError: not JSON, a key is missing, or a value is no schema.
     """
     try:
-        raw = json.loads(text)
-        version = int(raw.get("version", 1))
-        options = {str(k): str(v) for k, v in raw["options"].items()}
+        raw = json_object(text)
+        version = whole(raw, "version", ID) if raw.get("version") is not None else 1
+        if version > CURRENT_VERSION:
+            raise UnsupportedError(
+                f"The schema file {where} has version {version}; this release reads versions up to {CURRENT_VERSION}.",
+                hint="Read the table with the release of Apache Paimon that wrote it.",
+            )
         schema = TableSchema(
-            id=int(raw["id"]),
-            fields=tuple(field_from_json(f) for f in raw["fields"]),
-            highest_field_id=int(raw["highestFieldId"]),
-            partition_keys=tuple(raw["partitionKeys"]),
-            primary_keys=tuple(raw["primaryKeys"]),
-            options=_with_old_defaults(options, version),
-            comment=raw.get("comment"),
-            time_millis=raw.get("timeMillis"),
+            id=whole(raw, "id", ID),
+            fields=_fields(raw),
+            highest_field_id=whole(raw, "highestFieldId", FIELD_ID),
+            partition_keys=names(raw, "partitionKeys"),
+            primary_keys=names(raw, "primaryKeys"),
+            options=_with_old_defaults(texts(raw, "options"), version),
+            comment=text_or_none(raw, "comment"),
+            time_millis=None if raw.get("timeMillis") is None else whole(raw, "timeMillis", MILLIS),
             version=version,
         )
     except CorruptTableError as e:
-        raise _corrupt(where, e.message) from e
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
-        raise _corrupt(where, f"{type(e).__name__}: {e}") from e
+        raise _corrupt(where, e.message.rstrip(".")) from e
+    except (ValueError, RecursionError) as e:
+        raise _corrupt(where, str(e)) from e
     missing = {*schema.partition_keys, *schema.primary_keys} - set(schema.field_names)
     if missing:
         raise _corrupt(where, f"the key columns {sorted(missing)} are not among the fields")
     return schema
+
+
+def _fields(raw: Mapping[str, Any]) -> tuple[DataField, ...]:
+    if not isinstance(raw.get("fields"), list):
+        raise held("fields", raw.get("fields"))
+    fields = tuple(field_from_json(f) for f in raw["fields"])
+    for what, values in (("names", [f.name for f in fields]), ("ids", [f.id for f in fields])):
+        if len(set(values)) != len(values):
+            raise ValueError(f"several columns have the same of these {what}: {', '.join(map(str, values))}")
+    return fields
 
 
 def _with_old_defaults(options: dict[str, str], version: int) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.kinds import CommitKind
+from paimon_spark.spec.stored_json import ID, LONG, MILLIS, held, json_object, text_or_none, texts, whole
 
 NO_WATERMARK = -9223372036854775808
 
@@ -73,13 +74,15 @@ _KEYS = {
     "nextRowId": "next_row_id",
     "operation": "operation",
 }
-_TEXTS = {"baseManifestList", "deltaManifestList", "changelogManifestList", "indexManifest", "commitUser", "statistics"}
+_FILES = {"baseManifestList", "deltaManifestList", "changelogManifestList", "indexManifest", "statistics"}
+"""Keys that hold the name of a file, which is never a path."""
 _NUMBERS = {
     k
     for k, n in _KEYS.items()
     if k.endswith(("Count", "Size"))
     or n in {"version", "id", "schema_id", "commit_identifier", "time_millis", "watermark", "next_row_id"}
 }
+_BOUNDS = {"id": ID, "schemaId": ID, "timeMillis": MILLIS}
 _REQUIRED = (
     "id",
     "schemaId",
@@ -98,34 +101,32 @@ def parse_snapshot(text: str | bytes, where: str) -> tuple[Snapshot, Mapping[str
     Raises:
         CorruptTableError: not JSON, a required key is missing, or a value has the wrong type.
     """
-    raw = _load(text, where)
-    values: dict[str, Any] = {"total_record_count": 0, "delta_record_count": 0}
-    for key in _REQUIRED:
-        if raw.get(key) is None:
-            raise _corrupt(where, f"the key '{key}' is missing")
-    for key, name in _KEYS.items():
-        value = raw.get(key)
-        if value is None:
-            continue
-        if (key in _NUMBERS and type(value) is not int) or (key in _TEXTS and not isinstance(value, str)):
-            raise _corrupt(where, f"the key '{key}' holds {value!r}")
-        values[name] = value
     try:
-        values["commit_kind"] = CommitKind(str(values["commit_kind"]))
-    except ValueError:
-        raise _corrupt(where, f"the commit kind {values['commit_kind']!r} is unknown") from None
-    known = set(_KEYS) | {"tagCreateTime", "tagTimeRetained"}
-    return Snapshot(**values, extra={k: v for k, v in raw.items() if k not in known}), raw
-
-
-def _load(text: str | bytes, where: str) -> dict[str, Any]:
-    try:
-        raw = json.loads(text)
+        raw = json_object(text)
+        for key in _REQUIRED:
+            if raw.get(key) is None:
+                raise ValueError(f"the key '{key}' is missing")
+        values = {name: _value(raw, key) for key, name in _KEYS.items() if raw.get(key) is not None}
     except ValueError as e:
-        raise _corrupt(where, f"it is not JSON ({e})") from e
-    if not isinstance(raw, dict):
-        raise _corrupt(where, "it is not a JSON object")
-    return raw
+        raise _corrupt(where, str(e)) from e
+    known = set(_KEYS) | {"tagCreateTime", "tagTimeRetained"}
+    defaults = {"total_record_count": 0, "delta_record_count": 0}
+    return Snapshot(**(defaults | values), extra={k: v for k, v in raw.items() if k not in known}), raw
+
+
+def _value(raw: Mapping[str, Any], key: str) -> Any:
+    if key in _NUMBERS:
+        return whole(raw, key, _BOUNDS.get(key, LONG))
+    if key == "properties":
+        return texts(raw, key)
+    text = text_or_none(raw, key)
+    if key in _FILES and (not text or "/" in text or text in (".", "..")):
+        raise held(key, text)
+    if key != "commitKind":
+        return text
+    if text not in set(CommitKind):
+        raise ValueError(f"the commit kind {text!r} is unknown")
+    return CommitKind(text)
 
 
 def _corrupt(where: str, what: str) -> CorruptTableError:

@@ -11,6 +11,8 @@ from typing import Any
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 
 MAX_LENGTH = 2147483647
+MAX_DECIMAL_PRECISION = 38
+MAX_TIME_PRECISION = 9
 
 
 class TypeRoot(StrEnum):
@@ -142,7 +144,7 @@ def not_null(t: DataType) -> DataType:
 
 
 def parse_atomic(text: str) -> AtomicType:
-    """Parse the text of an atomic type, in any case.
+    """Parse the text of an atomic type, in any case; whether its length or precision can be is not looked at.
 
     Raises:
         CorruptTableError: `text` is no type of the format.
@@ -213,10 +215,13 @@ def type_from_json(value: Any) -> DataType:
         UnsupportedError: the type is known but not implemented (VECTOR).
     """
     if isinstance(value, str):
-        return parse_atomic(value)
+        found = parse_atomic(value)
+        if not _in_bounds(found):
+            raise CorruptTableError(f"'{value}' is not a Paimon data type: a number in it is out of bounds.")
+        return found
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         raise CorruptTableError(f"{value!r} is not a Paimon data type.")
-    words = value["type"].upper().split()
+    words = value["type"].upper().split() or [""]
     nullable = words[1:] != ["NOT", "NULL"]
     try:
         if words[0] == "ARRAY":
@@ -225,7 +230,7 @@ def type_from_json(value: Any) -> DataType:
             return MultisetType(type_from_json(value["element"]), nullable)
         if words[0] == "MAP":
             return MapType(type_from_json(value["key"]), type_from_json(value["value"]), nullable)
-        if words[0] == "ROW":
+        if words[0] == "ROW" and isinstance(value["fields"], list):
             return RowType(tuple(field_from_json(f) for f in value["fields"]), nullable)
     except KeyError as e:
         raise CorruptTableError(f"The type {value['type']} lacks its {e.args[0]!r}.") from e
@@ -234,6 +239,14 @@ def type_from_json(value: Any) -> DataType:
             "The column type VECTOR is not supported.", hint="Read the table with Apache Paimon 1.4 or later."
         )
     raise CorruptTableError(f"'{value['type']}' is not a Paimon data type.")
+
+
+def _in_bounds(t: AtomicType) -> bool:
+    if t.root is TypeRoot.DECIMAL:
+        return 1 <= (t.precision or 0) <= MAX_DECIMAL_PRECISION and 0 <= (t.scale or 0) <= (t.precision or 0)
+    if t.precision is not None:
+        return 0 <= t.precision <= MAX_TIME_PRECISION
+    return t.length is None or 1 <= t.length <= MAX_LENGTH
 
 
 def field_to_json(f: DataField) -> dict[str, Any]:
@@ -247,17 +260,20 @@ def field_to_json(f: DataField) -> dict[str, Any]:
 
 
 def field_from_json(value: Any) -> DataField:
-    """Parse the JSON object of a field."""
+    """Parse the JSON object of a field.
+
+    Raises:
+        CorruptTableError: the value is no field, or its type is none of the format.
+    """
     try:
-        return DataField(
-            int(value["id"]),
-            str(value["name"]),
-            type_from_json(value["type"]),
-            value.get("description"),
-            value.get("defaultValue"),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as e:
+        field_id, name = value["id"], value["name"]
+        described, default = value.get("description"), value.get("defaultValue")
+        sound = type(field_id) is int and 0 <= field_id <= MAX_LENGTH and isinstance(name, str) and name
+        if sound and all(v is None or isinstance(v, str) for v in (described, default)):
+            return DataField(field_id, name, type_from_json(value["type"]), described, default)
+    except (KeyError, TypeError, AttributeError) as e:
         raise CorruptTableError(f"{value!r} is not a field of a Paimon schema.") from e
+    raise CorruptTableError(f"{value!r} is not a field of a Paimon schema.")
 
 
 def children(t: DataType) -> Iterator[DataType]:

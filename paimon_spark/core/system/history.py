@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from paimon_spark.core.refs import RefStore, branch_name, branches
+from paimon_spark.core.stored import read_if_there
 from paimon_spark.core.system.render import flat_json, local_time, text_list, type_text
 from paimon_spark.core.system.view import View
 from paimon_spark.errors import CorruptTableError, ErrorKind
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.stored_json import json_object
 from paimon_spark.spec.types import field_to_json
 
 Row = tuple[Any, ...]
@@ -99,15 +101,16 @@ def statistics(view: View) -> Iterator[Row]:
     if view.snapshot is None or view.snapshot.statistics is None:
         return
     path = view.table.paths.statistics(view.snapshot.statistics)
-    try:
-        raw = json.loads(view.table.file_io.read(path))
-        columns = json.dumps(raw.get("colStats") or {}, indent=2, separators=(",", " : "), ensure_ascii=False)
-        yield (raw["snapshotId"], raw["schemaId"], raw.get("mergedRecordCount"), raw.get("mergedRecordSize"), columns)
-    except FileNotFoundError as e:
+    data = read_if_there(view.table.file_io, path)
+    if data is None:
         raise CorruptTableError(
             f"The statistics file {path} is missing.", hint="Run ANALYZE TABLE again.", kind=ErrorKind.FILE_MISSING
-        ) from e
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
+        )
+    try:
+        raw = json_object(data)
+        columns = json.dumps(raw.get("colStats") or {}, indent=2, separators=(",", " : "), ensure_ascii=False)
+        yield (raw["snapshotId"], raw["schemaId"], raw.get("mergedRecordCount"), raw.get("mergedRecordSize"), columns)
+    except (ValueError, KeyError) as e:
         raise CorruptTableError(
             f"The statistics file {path} is malformed: {e}.", hint="Run ANALYZE TABLE again."
         ) from e
