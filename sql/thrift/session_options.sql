@@ -10,11 +10,11 @@ INSERT INTO bi.events VALUES (1, 'first');
 INSERT INTO bi.events VALUES (2, 'second');
 
 -- Every read of this session sees the first snapshot, until the option is reset.
-SET spark.paimon.scan.snapshot-id = 1;
+SET `spark.paimon.scan.snapshot-id` = 1;
 
 SELECT id, what FROM bi.events ORDER BY id;
 
-RESET spark.paimon.scan.snapshot-id;
+RESET `spark.paimon.scan.snapshot-id`;
 
 SELECT id, what FROM bi.events ORDER BY id;
 

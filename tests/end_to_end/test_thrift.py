@@ -60,7 +60,7 @@ def test_four_connections_each_with_its_own_options(thrift: tuple[Place, int]) -
         """Read the table as of its own snapshot, again and again, while the others read theirs."""
         answers = []
         with hive.connect("localhost", port).cursor() as cursor:
-            cursor.execute("SET spark.paimon.*.many.t.scan.snapshot-id = " + str(version))
+            cursor.execute(f"SET `spark.paimon.*.many.t.scan.snapshot-id` = {version}")
             cursor.execute("USE paimon.many")
             for _ in range(3):
                 cursor.execute("SELECT max(v), count(*) FROM t")

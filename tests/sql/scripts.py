@@ -45,7 +45,7 @@ def _masked(name: str, value: object) -> str:
         return "NULL"
     if VOLATILE.search(name):
         return "<volatile>"
-    text = str(value)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
     for pattern, to in MASKS:
         text = pattern.sub(to, text)
     return text
