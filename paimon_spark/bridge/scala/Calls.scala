@@ -13,6 +13,7 @@ import org.apache.spark.sql.connector.catalog.Identifier
 import org.apache.spark.sql.connector.catalog.procedures.{BoundProcedure, ProcedureParameter, UnboundProcedure}
 import org.apache.spark.sql.connector.read.{LocalScan, Scan}
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
+import org.apache.spark.sql.internal.VariableSubstitution
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /** A claimed CALL. Parsing only checked it; it runs once, when Spark runs the command. */
@@ -32,9 +33,11 @@ object Calls {
   private val Opening = "(?is)\\s*(?:(?:--[^\\n]*(?:\\n|$)|/\\*.*?\\*/)\\s*)*(?:explain\\s+)?call\\b.*".r.pattern
 
   /** The command for a text that is a CALL of ours, else None. Ordinary statements never leave the JVM. */
-  def claim(session: SparkSession, text: String): Option[PaimonCallCommand] =
-    if (!Opening.matcher(text).matches()) None
+  def claim(session: SparkSession, given: String): Option[PaimonCallCommand] =
+    if (!Opening.matcher(given).matches()) None
     else {
+      // Spark's parser would replace ${name} by the session's value before it parses.
+      val text = new VariableSubstitution().substitute(given)
       val manager = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.catalogManager
       val current = manager.currentCatalog.name()
       val request = Map("text" -> text, "current_catalog" -> current,
