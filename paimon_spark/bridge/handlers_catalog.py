@@ -6,10 +6,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from paimon_spark.bridge.changes import schema_change
 from paimon_spark.bridge.protocol import Request
 from paimon_spark.bridge.systems import SYSTEM_DATABASE, describe_global, describe_system, global_tables
 from paimon_spark.bridge.tables import Token, catalog_of, described, load_named, path_table, travelled
-from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, UnsupportedError, UsageError
+from paimon_spark.errors import ErrorKind, NotFoundError, UnsupportedError, UsageError
 from paimon_spark.spark.types import field_from_spark
 from paimon_spark.spec import evolution
 from paimon_spark.spec.identifier import Identifier
@@ -79,7 +80,7 @@ def table_exists(request: Request) -> Json:
         return {"exists": args["name"] in global_tables()}
     catalog = catalog_of(request.envelope.catalog)
     try:
-        identifier = _lookup(args)
+        identifier = _wanted(args)
     except NotFoundError:
         return {"exists": False}
     return {"exists": catalog.database_exists(args["database"]) and catalog.table_exists(identifier)}
@@ -108,14 +109,6 @@ def _wanted(args: Mapping[str, Any]) -> Identifier:
     try:
         return Identifier.of((args["database"], args["name"]))
     except UsageError as error:
-        raise NotFoundError(error.message, hint=error.hint, kind=ErrorKind.TABLE_NOT_FOUND) from error
-
-
-def _lookup(args: Json) -> Identifier:
-    """Return the table to look for; what can be no table name, such as a file's path, is no table."""
-    try:
-        return Identifier.of((args["database"], args["name"]))
-    except ArgumentError as error:
         raise NotFoundError(error.message, hint=error.hint, kind=ErrorKind.TABLE_NOT_FOUND) from error
 
 
@@ -177,22 +170,8 @@ def alter_table(request: Request) -> Json:
     catalog = catalog_of(request.envelope.catalog)
     if identifier.system_table is not None:
         raise UnsupportedError(f"'{identifier.full_name}' is a system table and cannot be altered.")
-    changes = [c for raw in args["changes"] for c in _changes(raw)]
-    catalog.alter_table(identifier, changes)
+    catalog.alter_table(identifier, [schema_change(raw) for raw in args["changes"]])
     return {}
-
-
-def _changes(raw: Json) -> list[evolution.SchemaChange]:
-    if raw["op"] == "set":
-        if raw["key"] == "comment":
-            return [evolution.SetComment(raw["value"])]
-        return [evolution.SetOption(raw["key"], raw["value"])]
-    if raw["op"] == "remove":
-        return [evolution.SetComment(None) if raw["key"] == "comment" else evolution.RemoveOption(raw["key"])]
-    raise UnsupportedError(
-        f"Changing the columns of a table ({raw['op']} '{'.'.join(raw['column'])}') is not supported in this release.",
-        hint="Create a table with the wanted columns and INSERT INTO it.",
-    )
 
 
 def drop_table(request: Request) -> Json:

@@ -91,9 +91,13 @@ def _save(request: Request, table: Table, mode: str) -> Json:
     return {}
 
 
-def truncate(request: Request) -> Json:
-    """Remove all rows."""
-    return _remove(request, None, "TRUNCATE")
+def remove(request: Request) -> Json:
+    """Remove all rows, or those of the partitions that a filter selects."""
+    table = load_token(request.envelope, Token.of(request.args["table"]))
+    raw = request.args["predicate"]
+    predicate = predicate_from_jvm(raw, table.schema) if raw else None
+    whole = predicate is None or predicate == TRUE
+    return _remove(request, None if whole else predicate, request.args["operation"])
 
 
 def drop_partitions(request: Request) -> Json:
@@ -125,4 +129,4 @@ def list_partitions(request: Request) -> Json:
     return {"partitions": [[value_to_jvm(v) for v in table.partition_values(p)] for p in rows]}
 
 
-HANDLERS = {h.__name__: h for h in (write, save_path, truncate, drop_partitions, list_partitions)}
+HANDLERS = {h.__name__: h for h in (write, save_path, remove, drop_partitions, list_partitions)}

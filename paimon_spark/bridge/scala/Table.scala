@@ -19,7 +19,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** A table as the engine described it; `described` is its whole knowledge. */
 class PaimonTable(val catalog: CatalogRef, described: JsonNode, byPath: Boolean = false)
-    extends Table with SupportsRead with SupportsWrite with TruncatableTable {
+    extends Table with SupportsRead with SupportsWrite with SupportsDeleteV2 {
   val token: JsonNode = described.get("token")
   val partitionKeys: Seq[String] = Json.strings(described.get("partition_keys"))
   val isData: Boolean = described.get("kind").asText() == "data"
@@ -50,10 +50,21 @@ class PaimonTable(val catalog: CatalogRef, described: JsonNode, byPath: Boolean 
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = new PaimonScanBuilder(this, options)
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = new PaimonWriteBuilder(this, info)
 
-  override def truncateTable(): Boolean = {
-    Engine.json("truncate", Map("table" -> token), catalog, idempotent = false)
-    true
+  override def truncateTable(): Boolean = { remove(Array.empty, "TRUNCATE"); true }
+
+  /** Whole partitions are dropped from the metadata; other conditions would need rows to be rewritten. */
+  override def canDeleteWhere(predicates: Array[Predicate]): Boolean = {
+    val whole = predicates.forall(p => Predicates.encode(p).isDefined && (p.references().isEmpty || onlyPartitions(p)))
+    if (!whole) throw new PaimonException(s"[UNSUPPORTED_FEATURE] DELETE FROM $name is possible for whole partitions " +
+      "only. Give a condition on partition columns, or INSERT OVERWRITE the rows to keep.", "UNSUPPORTED_FEATURE")
+    whole
   }
+
+  override def deleteWhere(predicates: Array[Predicate]): Unit = remove(predicates, "DELETE")
+
+  private def remove(predicates: Array[Predicate], operation: String): Unit =
+    Engine.json("remove", Map("table" -> token, "predicate" -> Predicates.all(predicates), "operation" -> operation),
+      catalog, idempotent = false)
 
   override def equals(other: Any): Boolean = other match {
     case that: PaimonTable => that.token == token && that.catalog == catalog && that.schema == schema

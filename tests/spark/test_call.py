@@ -1,0 +1,62 @@
+"""CALL through the injected parser and through Spark's own route."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def table(spark: SparkSession) -> SparkSession:
+    spark.sql("CREATE TABLE t (id INT, v INT) TBLPROPERTIES ('primary-key'='id', 'bucket'='1')")
+    spark.sql("INSERT INTO t VALUES (1, 1)")
+    spark.sql("INSERT INTO t VALUES (1, 2)")
+    return spark
+
+
+def snapshots(spark: SparkSession) -> int:
+    return spark.sql("SELECT count(*) FROM `t$snapshots`").collect()[0][0]
+
+
+def test_compact_reports_what_it_did_once(table: SparkSession) -> None:
+    before = snapshots(table)
+    frame = table.sql("CALL sys.compact(table => 't')")
+    assert frame.columns[:2] == ["result", "status"]
+    assert frame.collect()[0].status == "done"
+    frame.collect()
+    assert snapshots(table) == before + 1
+    assert table.sql("CALL sys.compact(table => 't')").collect()[0].status == "nothing to do"
+
+
+def test_explain_call_and_dry_run_change_nothing(table: SparkSession) -> None:
+    before = snapshots(table)
+    for text in ("EXPLAIN CALL sys.compact('t')", "CALL sys.compact(table => 't', dry_run => true)"):
+        frame = table.sql(text)
+        assert frame.columns == ["action", "path", "bytes", "reason", "kept_by"]
+        assert frame.count() > 0
+    assert snapshots(table) == before
+
+
+def test_wrong_calls_say_what_is_right(table: SparkSession) -> None:
+    with pytest.raises(Exception, match="table"):
+        table.sql("CALL sys.compact(tabel => 't')")
+    with pytest.raises(Exception, match="TABLE_NOT_FOUND|NOT_FOUND"):
+        table.sql("CALL sys.compact('nosuch')")
+
+
+def test_other_statements_reach_sparks_parser(table: SparkSession) -> None:
+    with pytest.raises(Exception, match="PARSE_SYNTAX_ERROR"):
+        table.sql("CALLING something")
+    assert table.sql("SELECT 'call sys.compact()' AS x").collect()[0].x == "call sys.compact()"
+
+
+def test_the_native_route_serves_parameter_markers(table: SparkSession) -> None:
+    answer = table.sql("CALL sys.compact(table => :t)", args={"t": "t"}).collect()
+    assert answer[0].status == "done"
+
+
+def test_procedures_are_listed(table: SparkSession) -> None:
+    if table.version < "4.1":
+        pytest.skip("SHOW PROCEDURES came with Spark 4.1")
+    names = {r.procedure_name for r in table.sql("SHOW PROCEDURES IN paimon.sys").collect()}
+    assert {"compact", "create_tag", "rollback_to"} <= names

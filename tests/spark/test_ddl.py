@@ -1,0 +1,83 @@
+"""DDL through the catalog: databases, tables, properties, system tables."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+
+def rows(spark: SparkSession, sql: str) -> list[tuple]:
+    return [tuple(r) for r in spark.sql(sql).collect()]
+
+
+def test_a_created_table_shows_what_was_asked_for(spark: SparkSession) -> None:
+    spark.sql(
+        "CREATE TABLE t (id INT, v STRING COMMENT 'the value', d DECIMAL(10,2), dt STRING) PARTITIONED BY (dt) "
+        "COMMENT 'a table' TBLPROPERTIES ('primary-key'='dt,id', 'bucket'='2')"
+    )
+    fields = {f.name: f for f in spark.table("t").schema}
+    assert [f.simpleString() for f in fields.values()] == ["id:int", "v:string", "d:decimal(10,2)", "dt:string"]
+    assert not fields["id"].nullable
+    assert fields["v"].metadata["comment"] == "the value"
+    shown = dict(rows(spark, "SHOW TBLPROPERTIES t"))
+    assert shown["bucket"] == "2"
+    assert shown["primary-key"] == "dt,id"
+    assert [r[1] for r in rows(spark, "SHOW TABLES")] == ["t"]
+
+
+def test_names_that_exist_or_do_not(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT)")
+    with pytest.raises(AnalysisException, match="ALREADY_EXISTS"):
+        spark.sql("CREATE TABLE t (id INT)")
+    spark.sql("CREATE TABLE IF NOT EXISTS t (id INT)")
+    with pytest.raises(AnalysisException, match="NOT_FOUND"):
+        spark.sql("SELECT * FROM nosuch")
+    with pytest.raises(AnalysisException, match="NOT_FOUND"):
+        spark.sql("SELECT * FROM `t$nosuch`")
+    with pytest.raises(AnalysisException, match="NOT_FOUND"):
+        spark.sql("DROP TABLE nosuch")
+    spark.sql("DROP TABLE IF EXISTS nosuch")
+
+
+def test_rename_and_drop(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE a (id INT)")
+    spark.sql("INSERT INTO a VALUES (1)")
+    spark.sql("ALTER TABLE a RENAME TO b")
+    assert rows(spark, "SELECT * FROM b") == [(1,)]
+    spark.sql("DROP TABLE b")
+    assert rows(spark, "SHOW TABLES") == []
+
+
+def test_properties_are_set_and_unset(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT)")
+    spark.sql("ALTER TABLE t SET TBLPROPERTIES ('write-only'='true', 'comment'='other')")
+    assert dict(rows(spark, "SELECT * FROM `t$options`"))["write-only"] == "true"
+    spark.sql("ALTER TABLE t UNSET TBLPROPERTIES ('write-only')")
+    assert "write-only" not in dict(rows(spark, "SELECT * FROM `t$options`"))
+
+
+def test_an_unknown_option_names_the_nearest(spark: SparkSession) -> None:
+    with pytest.raises(Exception, match="bucket-key"):
+        spark.sql("CREATE TABLE t (id INT) TBLPROPERTIES ('bucket-kei'='id')")
+
+
+def test_columns_change(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT, v INT)")
+    spark.sql("INSERT INTO t VALUES (1, 10)")
+    spark.sql("ALTER TABLE t ADD COLUMN w STRING AFTER id")
+    spark.sql("ALTER TABLE t RENAME COLUMN v TO v2")
+    spark.sql("ALTER TABLE t ALTER COLUMN v2 TYPE BIGINT")
+    spark.sql("INSERT INTO t VALUES (2, 'x', 20000000000)")
+    assert rows(spark, "SELECT * FROM t ORDER BY id") == [(1, None, 10), (2, "x", 20000000000)]
+    assert rows(spark, "SELECT id FROM t WHERE w IS NULL") == [(1,)]
+
+
+def test_system_tables(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT, v STRING) TBLPROPERTIES ('primary-key'='id', 'bucket'='1')")
+    spark.sql("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    assert rows(spark, "SELECT snapshot_id, commit_kind, total_record_count FROM `t$snapshots`") == [(1, "APPEND", 2)]
+    assert rows(spark, "SELECT bucket, record_count FROM `t$files` WHERE level = 0") == [(0, 2)]
+    assert rows(spark, "SELECT count(*) FROM `t$files`") == [(1,)]
+    assert rows(spark, "SELECT rowkind, id FROM `t$audit_log` ORDER BY id") == [("+I", 1), ("+I", 2)]
+    assert rows(spark, "SELECT * FROM `t$ro`") == []

@@ -1,0 +1,196 @@
+"""INSERT and SELECT: buckets, overwrites, push-down, what EXPLAIN shows."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import os
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+
+def rows(spark: SparkSession, sql: str) -> list[tuple]:
+    return [tuple(r) for r in spark.sql(sql).collect()]
+
+
+def plan(spark: SparkSession, sql: str) -> str:
+    return "\n".join(r[0] for r in spark.sql("EXPLAIN " + sql).collect())
+
+
+def files_of(spark: SparkSession, warehouse: Path, table: str) -> set[str]:
+    database = spark.sql("SELECT current_database()").collect()[0][0]
+    root = warehouse / f"{database}.db" / table
+    return {str(p.relative_to(root)) for p in root.rglob("*") if p.is_file() and p.name.startswith("data-")}
+
+
+@pytest.mark.parametrize("bucket", ["2", "-1"])
+def test_upserts_replace_rows(spark: SparkSession, bucket: str) -> None:
+    spark.sql(f"CREATE TABLE t (id INT, v STRING) TBLPROPERTIES ('primary-key'='id', 'bucket'='{bucket}')")
+    spark.sql("INSERT INTO t SELECT id, concat('a', id) FROM range(20000)")
+    spark.sql("INSERT INTO t SELECT id * 2, 'b' FROM range(100)")
+    spark.sql("INSERT INTO t VALUES (1, 'c'), (1, 'd')")
+    assert rows(spark, "SELECT count(*), count(DISTINCT id) FROM t") == [(20000, 20000)]
+    assert rows(spark, "SELECT * FROM t WHERE id IN (0, 1, 2, 3) ORDER BY id") == [
+        (0, "b"),
+        (1, "d"),
+        (2, "b"),
+        (3, "a3"),
+    ]
+
+
+def test_dynamic_buckets_grow_and_keep_their_keys(spark: SparkSession) -> None:
+    spark.sql(
+        "CREATE TABLE t (p INT, id INT, v INT) PARTITIONED BY (p) "
+        "TBLPROPERTIES ('primary-key'='p,id', 'dynamic-bucket.target-row-num'='3000')"
+    )
+    for v in range(3):
+        spark.sql(f"INSERT INTO t SELECT id % 2, id, {v} FROM range(12000)")
+    assert rows(spark, "SELECT p, count(*), sum(v) FROM t GROUP BY p ORDER BY p") == [
+        (0, 6000, 12000),
+        (1, 6000, 12000),
+    ]
+    assert rows(spark, "SELECT count(DISTINCT bucket) > 1 FROM `t$files`") == [(True,)]
+
+
+def test_every_type_comes_back(spark: SparkSession) -> None:
+    spark.sql(
+        "CREATE TABLE t (b BOOLEAN, i8 TINYINT, i16 SMALLINT, i INT, l BIGINT, f FLOAT, d DOUBLE, m DECIMAL(30, 5), "
+        "s STRING, c CHAR(4), vc VARCHAR(9), x BINARY, dt DATE, ts TIMESTAMP, nt TIMESTAMP_NTZ, "
+        "a ARRAY<INT>, mp MAP<STRING, INT>, r STRUCT<p: INT, q: STRING>)"
+    )
+    spark.sql(
+        "INSERT INTO t VALUES (true, 1S, 2S, 3, 4L, 1.5F, 2.5D, 12345.67891, 'text', 'ab', 'var', X'0102', "
+        "DATE'2024-05-14', TIMESTAMP'2024-05-14 10:20:30.123456', TIMESTAMP_NTZ'2024-05-14 10:20:30.5', "
+        "array(1, NULL), map('k', 1), named_struct('p', 1, 'q', 'z'))"
+    )
+    (got,) = spark.sql("SELECT * FROM t").collect()
+    assert got.m == decimal.Decimal("12345.67891")
+    assert got.c == "ab  "
+    assert got.nt == datetime.datetime(2024, 5, 14, 10, 20, 30, 500000)
+    assert got.a == [1, None]
+    assert got.mp == {"k": 1}
+    assert got.r == (1, "z")
+
+
+def test_static_and_dynamic_overwrite(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (k INT, dt STRING) PARTITIONED BY (dt)")
+    spark.sql("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    spark.sql("INSERT OVERWRITE t PARTITION (dt = 'a') VALUES (9)")
+    assert rows(spark, "SELECT * FROM t ORDER BY k") == [(2, "b"), (9, "a")]
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    spark.sql("INSERT OVERWRITE t VALUES (7, 'b'), (8, 'c')")
+    assert rows(spark, "SELECT * FROM t ORDER BY k") == [(7, "b"), (8, "c"), (9, "a")]
+    spark.conf.set("spark.sql.sources.partitionOverwriteMode", "static")
+    spark.sql("INSERT OVERWRITE t VALUES (5, 'z')")
+    assert rows(spark, "SELECT * FROM t") == [(5, "z")]
+    spark.sql("TRUNCATE TABLE t")
+    assert rows(spark, "SELECT * FROM t") == []
+
+
+def test_ctas_write_to_and_save_as_table(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE c TBLPROPERTIES ('primary-key'='id') AS SELECT 1 AS id, 'x' AS v")
+    assert rows(spark, "SELECT * FROM c") == [(1, "x")]
+    frame = spark.range(3).selectExpr("CAST(id AS INT) AS id", "'y' AS v")
+    frame.writeTo("c").append()
+    assert rows(spark, "SELECT count(*) FROM c") == [(3,)]
+    frame.write.format("paimon").saveAsTable("s")
+    frame.write.format("paimon").mode("append").saveAsTable("s")
+    assert rows(spark, "SELECT count(*) FROM s") == [(6,)]
+    with pytest.raises(Exception, match="(?i)already exists"):
+        frame.write.format("paimon").saveAsTable("s")
+
+
+def test_save_and_load_by_path(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    frame = spark.range(4).selectExpr("id", "id % 2 AS p")
+    frame.write.format("paimon").partitionBy("p").save(path)
+    assert spark.read.format("paimon").load(path).where("p = 1").count() == 2
+    frame.write.format("paimon").mode("append").save(path)
+    assert spark.read.format("paimon").load(path).count() == 8
+    frame.write.format("paimon").mode("overwrite").save(path)
+    assert spark.read.format("paimon").load(path).count() == 4
+    with pytest.raises(Exception, match="(?i)exists"):
+        frame.write.format("paimon").save(path)
+
+
+def test_time_travel(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT) TBLPROPERTIES ('primary-key'='id')")
+    spark.sql("INSERT INTO t VALUES (1)")
+    spark.sql("CALL sys.create_tag(table => 't', tag => 'one')")
+    spark.sql("INSERT INTO t VALUES (2)")
+    assert rows(spark, "SELECT * FROM t VERSION AS OF 1") == [(1,)]
+    assert rows(spark, "SELECT count(*) FROM t VERSION AS OF 'one'") == [(1,)]
+    assert rows(spark, "SELECT count(*) FROM t TIMESTAMP AS OF '2999-01-01'") == [(2,)]
+    assert spark.read.option("scan.snapshot-id", "1").table("t").count() == 1
+    with pytest.raises(Exception, match="TAG_NOT_FOUND|SNAPSHOT_NOT_FOUND"):
+        spark.sql("SELECT * FROM t VERSION AS OF 'nosuch'").collect()
+
+
+def test_raw_splits_are_scanned_natively_and_pruned(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT, v STRING, dt STRING) PARTITIONED BY (dt)")
+    spark.sql("INSERT INTO t SELECT id, concat('v', id), concat('d', id % 4) FROM range(100)")
+    shown = plan(spark, "SELECT id FROM t WHERE dt = 'd1' AND id > 50")
+    assert "FileScan parquet" in shown
+    assert "GreaterThan(id,50)" in shown
+    assert "partitions=1/4" in shown
+    assert "MapInArrow" not in shown
+    assert rows(spark, "SELECT count(*) FROM t WHERE dt = 'd1' AND id > 50") == [(12,)]
+
+
+def test_merge_splits_go_through_workers_and_compacted_ones_do_not(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT, v INT) TBLPROPERTIES ('primary-key'='id', 'bucket'='1')")
+    spark.sql("INSERT INTO t VALUES (1, 1), (2, 2)")
+    spark.sql("INSERT INTO t VALUES (2, 3)")
+    assert "MapInArrow" in plan(spark, "SELECT * FROM t")
+    assert rows(spark, "SELECT count(*) FROM t") == [(2,)]
+    assert "LocalTableScan" not in plan(spark, "SELECT count(*) FROM t")
+    spark.sql("CALL sys.compact('t')")
+    assert "MapInArrow" not in plan(spark, "SELECT * FROM t")
+    assert "LocalTableScan" in plan(spark, "SELECT count(*) FROM t")
+    assert rows(spark, "SELECT count(*) FROM t") == [(2,)]
+    assert rows(spark, "SELECT * FROM t WHERE v = 2") == []
+
+
+def test_dynamic_partition_pruning_reaches_the_native_scan(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE f (id INT, dt INT) PARTITIONED BY (dt)")
+    spark.sql("INSERT INTO f SELECT id, id % 5 FROM range(500)")
+    spark.sql("CREATE TABLE d (dt INT, name STRING)")
+    spark.sql("INSERT INTO d SELECT id, concat('n', id) FROM range(5)")
+    query = "SELECT count(*) FROM f JOIN d ON f.dt = d.dt WHERE d.name = 'n3'"
+    assert rows(spark, query) == [(100,)]
+
+
+def test_joins_and_subqueries_over_merge_splits(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT, v INT) TBLPROPERTIES ('primary-key'='id', 'bucket'='2')")
+    spark.sql("INSERT INTO t SELECT id, id FROM range(100)")
+    spark.sql("INSERT INTO t SELECT id, -id FROM range(50)")
+    assert rows(spark, "SELECT count(*) FROM t a JOIN t b ON a.v = b.v") == [(100,)]
+    assert rows(spark, "SELECT count(*) FROM t WHERE v = (SELECT max(v) FROM t)") == [(1,)]
+    spark.sql("INSERT INTO t SELECT id, v + 1000 FROM t")
+    assert rows(spark, "SELECT min(v), count(*) FROM t") == [(951, 100)]
+
+
+def test_a_failed_insert_leaves_the_table_as_it_was(spark: SparkSession, warehouse: Path) -> None:
+    spark.sql("CREATE TABLE t (id INT, v INT) TBLPROPERTIES ('primary-key'='id', 'bucket'='4')")
+    spark.sql("INSERT INTO t VALUES (1, 1)")
+    before = files_of(spark, warehouse, "t")
+    failing = "SELECT id, CAST(IF(id = 19000, raise_error('no'), 1) AS INT) FROM range(20000)"
+    with pytest.raises(Exception, match="no"):
+        spark.sql(f"INSERT INTO t {failing}")
+    assert files_of(spark, warehouse, "t") == before
+    assert rows(spark, "SELECT * FROM t") == [(1, 1)]
+
+
+def test_a_null_in_a_not_null_column_is_told_by_name(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT, v INT) TBLPROPERTIES ('primary-key'='id')")
+    with pytest.raises(Exception, match="id"):
+        spark.sql("INSERT INTO t VALUES (CAST(NULL AS INT), 1)")
+    assert rows(spark, "SELECT * FROM t") == []
+
+
+def test_no_stray_files_appear_in_the_working_directory(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT)")
+    spark.sql("INSERT INTO t VALUES (1)")
+    assert not {"metastore_db", "derby.log"} & set(os.listdir("."))
