@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from paimon_spark.core.levels import comparable
 from paimon_spark.core.stored import read_needed
 from paimon_spark.core.table import Table
+from paimon_spark.errors import CorruptTableError
 from paimon_spark.format.manifests import (
     read_index_manifest,
     read_manifest,
@@ -33,6 +34,7 @@ from paimon_spark.spec.types import DataType
 
 _T = TypeVar("_T")
 _CACHED_RECORDS = 200_000
+_RESTORE = "Restore the file from a backup, or roll the table back to a snapshot that does not need it."
 
 
 class _Cache(Generic[_T]):
@@ -94,7 +96,9 @@ class ManifestStore:
     def read(self, meta: ManifestFileMeta) -> tuple[ManifestEntry, ...]:
         """Return the entries of a manifest."""
         path = self.table.paths.manifest(meta.file_name)
-        return _cached(_ENTRIES, path, lambda: read_manifest(self._bytes(path), path, meta.file_size))
+        return _cached(
+            _ENTRIES, path, lambda: self._sound(read_manifest(self._bytes(path), path, meta.file_size), path)
+        )
 
     def read_index(self, name: str | None) -> tuple[IndexManifestEntry, ...]:
         """Return the entries of an index manifest; none for no name."""
@@ -180,6 +184,23 @@ class ManifestStore:
             min_row_id=min(first for first, _ in ranged) if tracked else None,
             max_row_id=max(last for _, last in ranged) if tracked else None,
         )
+
+    def _sound(self, entries: list[ManifestEntry], path: str) -> list[ManifestEntry]:
+        """Return the entries if their partitions are rows of the partition columns."""
+        types = self._partition_types
+        for partition in {e.partition for e in entries}:
+            try:
+                arity, _ = row_arity(partition), decode_row(partition, types)
+            except CorruptTableError as e:
+                raise CorruptTableError(
+                    f"{path} names a partition that cannot be read: {e.message}", hint=_RESTORE
+                ) from e
+            if arity != len(types):
+                raise CorruptTableError(
+                    f"{path} names a partition of {arity} columns; table {self.table.name} has {len(types)}.",
+                    hint=_RESTORE,
+                )
+        return entries
 
     @property
     def _partition_types(self) -> list[DataType]:

@@ -163,6 +163,12 @@ class BucketFiles:
             ) from e
         with reader:
             starts = np.concatenate([[0], np.cumsum(reader.row_group_rows)])
+            if starts[-1] != file.row_count:
+                raise CorruptTableError(
+                    f"The data file {path} has {starts[-1]} rows, its manifest says {file.row_count}.",
+                    hint="It is not the file that was committed. Restore it, or roll back to a snapshot without it.",
+                    kind=ErrorKind.CORRUPT_DATA_FILE,
+                )
             for index in reader.select_row_groups(_pushable(condition, plan)):
                 rows = plan.apply(reader.read_row_group(index))
                 yield rows if deleted is None else _without(rows, deleted, int(starts[index]))

@@ -16,7 +16,7 @@ from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.resolve import file_io_from_config
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.kinds import BucketMode
-from paimon_spark.spec.options import CoreOptions
+from paimon_spark.spec.options import CoreOptions, validate_options
 from paimon_spark.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_spark.spec.rows import decode_row
 from paimon_spark.spec.schema import TableSchema, parse_schema
@@ -131,8 +131,9 @@ class Table:
         """Return the table with options laid over the present ones.
 
         Raises:
-            OptionError: an option is tied to the stored table and its value would differ.
+            OptionError: an option is misspelled, has a bad value, or is tied to the stored table and would differ.
         """
+        validate_options(dynamic)
         present = dict(self.options.values)
         for key in _FIXED_OPTIONS:
             if key in dynamic and dynamic[key] != present.get(key, dynamic[key] if key == "path" else None):

@@ -11,6 +11,7 @@ from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, Unsupport
 from paimon_spark.spec.kinds import CommitKind
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
+from paimon_spark.spec.stored_json import MILLIS
 
 _WATERMARK = re.compile(r"watermark-(-?\d+)")
 _TAG_PREFIX = "tag-"
@@ -228,4 +229,6 @@ def _no_tag(table: Table, name: str, fault: str) -> NotFoundError:
 
 
 def _time_text(millis: int) -> str:
+    if not MILLIS[0] <= millis <= MILLIS[1]:
+        return f"{millis} ms after 1970"
     return datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"

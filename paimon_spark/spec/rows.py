@@ -28,6 +28,7 @@ from paimon_spark.spec.types import (
 MAX_COMPACT_DECIMAL = 18
 MAX_COMPACT_TIMESTAMP = 3
 _INLINE = 7
+_RESTORE = "A manifest or a schema file is damaged: restore it from a backup."
 _WORD = 8
 _DECIMAL_BYTES = 16
 _ARITY = struct.Struct(">i")
@@ -98,7 +99,7 @@ def row_arity(data: bytes) -> int:
         CorruptTableError: the bytes are too short for a row.
     """
     if len(data) < _ARITY.size:
-        raise CorruptTableError(f"A serialized row of {len(data)} bytes is malformed: it has no arity.")
+        raise CorruptTableError(f"A serialized row of {len(data)} bytes is malformed: it has no arity.", hint=_RESTORE)
     arity: int = _ARITY.unpack_from(data)[0]
     return arity
 
@@ -117,7 +118,7 @@ def decode_field(data: bytes, index: int, t: DataType) -> Any:
         raw = reader.unpack_from(data, 4 + null_bytes(arity) + 8 * index)[0]
         return raw if slot.decode is None else slot.decode(raw, data, 4)
     except (struct.error, IndexError, ValueError, OverflowError) as e:
-        raise CorruptTableError(f"A serialized row of {len(data)} bytes is malformed: {e}.") from e
+        raise CorruptTableError(f"A serialized row of {len(data)} bytes is malformed: {e}.", hint=_RESTORE) from e
 
 
 def row_body(data: bytes) -> bytes:
@@ -189,7 +190,7 @@ class RowCodec:
                 return self.decode(data, 4, arity)
             return _codec(self.types[: max(arity, 0)]).decode(data, 4, arity) + (None,) * (self.arity - arity)
         except (struct.error, IndexError, ValueError, OverflowError) as e:
-            raise CorruptTableError(f"A serialized row of {len(data)} bytes is malformed: {e}.") from e
+            raise CorruptTableError(f"A serialized row of {len(data)} bytes is malformed: {e}.", hint=_RESTORE) from e
 
     def encode(self, values: Sequence[Any]) -> bytes:
         """Return the row's bytes without arity prefix."""
@@ -262,7 +263,9 @@ def _slot(t: DataType) -> _Slot:
     if t.root is TypeRoot.VARIANT:
         return _Slot("Q", 0, _var_encoder(_encode_variant), _var_decoder(_decode_variant))
     if t.root is TypeRoot.BLOB:
-        raise UnsupportedError("A column of type BLOB cannot be part of a key or of statistics.")
+        raise UnsupportedError(
+            "A column of type BLOB cannot be part of a key or of statistics.", hint="Read the other columns only."
+        )
     if t.root in _TEXTS:
         return _Slot("8s", bytes(8), _encode_text, _decode_text)
     return _Slot("8s", bytes(8), _encode_bytes, _decode_bytes)
