@@ -165,23 +165,7 @@ class FileStoreCommit:
         by_messages = dynamic and bool(self.table.schema.partition_keys)
         if by_messages and not written:
             return Nothing()
-        chosen = written if by_messages else None
-        mode = self.table.bucket_mode
-
-        def plan(store: ManifestStore, latest: Snapshot | None) -> Change:
-            live = live_in_partitions(store, latest, chosen)
-            index = store.read_index(latest.index_manifest if latest else None)
-            targets = chosen
-            if targets is None and partitions is not None:
-                places = {e.partition for e in live} | {i.partition for i in index}
-                targets = matching_partitions(self.table, places, partitions)
-            doomed = [
-                e
-                for e in live
-                if (targets is None or e.partition in targets) and (e.bucket >= 0 or mode is BucketMode.POSTPONE)
-            ]
-            return overwrite_part(items, doomed, [i for i in index if targets is None or i.partition in targets])
-
+        plan = _replacement(self.table, items, written if by_messages else None, partitions)
         tags = Tags(identifier, operation)
         ids: list[int] = []
         store = ManifestStore(self.table)
@@ -391,6 +375,25 @@ class FileStoreCommit:
 def _file_names(change: Change) -> set[str]:
     data = {e.file.file_name for e in (*change.entries, *change.changelog)}
     return data | {e.file.file_name for e in change.index_changes}
+
+
+def _replacement(
+    table: Table, items: list[CommitMessage], chosen: set[bytes] | None, partitions: Predicate | None
+) -> Planner:
+    """Return what replaces the live files of the `chosen` partitions, or of those that match, by the new ones."""
+    postponed = table.bucket_mode is BucketMode.POSTPONE
+
+    def plan(store: ManifestStore, latest: Snapshot | None) -> Change:
+        live = live_in_partitions(store, latest, chosen)
+        index = store.read_index(latest.index_manifest if latest else None)
+        targets = chosen
+        if targets is None and partitions is not None:
+            places = {e.partition for e in live} | {i.partition for i in index}
+            targets = matching_partitions(table, places, partitions)
+        doomed = [e for e in live if (targets is None or e.partition in targets) and (e.bucket >= 0 or postponed)]
+        return overwrite_part(items, doomed, [i for i in index if targets is None or i.partition in targets])
+
+    return plan
 
 
 def _row_balance(entries: Sequence[ManifestEntry]) -> int:
