@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
@@ -19,6 +19,8 @@ _OPEN_PREFIXES = ("blob-descriptor",)
 """Keys below these belong to a file system or a plug-in: any name may follow."""
 _FIELDS = "fields."
 _NEAR = 0.88
+_SWAPPED = 0.8
+"""How near a key is whose letters are those of an option in another order."""
 _INFINITE = "infinite"
 _WHOLE = re.compile(r"[+-]?\d{1,19}")
 _RESERVED = frozenset({"comment", "provider", "location", "owner", "external", "is_managed_location"})
@@ -118,8 +120,9 @@ def near_miss(key: str, known: Iterable[str]) -> str | None:
     """Return the known key of which `key` looks like a misspelling."""
     choices = {name.lower().replace("_", "-"): name for name in known if "<" not in name}
     word = key.strip().lower().replace("_", "-")
-    found = get_close_matches(word, choices, n=1, cutoff=_NEAR)
-    return choices[found[0]] if found else None
+    found = get_close_matches(word, choices, n=1, cutoff=_SWAPPED)
+    near = bool(found) and SequenceMatcher(None, word, found[0]).ratio() >= _NEAR
+    return choices[found[0]] if near or (found and sorted(word) == sorted(found[0])) else None
 
 
 def _choices_below(key: str) -> str:

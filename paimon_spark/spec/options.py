@@ -553,14 +553,21 @@ def _check_special(name: str, key: str, value: str) -> None:
             hint="It is a positive number, -1 (dynamic buckets, or none for an append table) or -2 (postpone).",
         )
     if name.endswith("stats-mode"):
-        StatsMode.parse(value)
+        _check_stats_mode(key, value)
     elif name == "metadata.stats-mode.per.level":
         for mode in CoreOptions({key: value}).pairs(name).values():
-            StatsMode.parse(mode)
+            _check_stats_mode(key, mode)
     elif name in _AT_LEAST_ONE and CoreOptions({name: value}).number(name) < 1:
         raise OptionError(f"The option '{key}' cannot be {value!r}.", hint="It must be at least 1.")
     elif name.endswith("default-name") and not value.strip():
         raise OptionError(f"The option '{key}' cannot be blank.", hint="Leave it out for the default name.")
+
+
+def _check_stats_mode(key: str, value: str) -> None:
+    try:
+        StatsMode.parse(value)
+    except OptionError as e:
+        raise OptionError(f"The option '{key}' cannot be {value!r}: it is no statistics mode.", hint=e.hint) from None
 
 
 _AT_LEAST_ONE = (
