@@ -42,10 +42,17 @@ def write_frame(
         overwrite=overwrite,
         static_partitions=partitions,
         parallelism=session.sparkContext.defaultParallelism,
+        size_hint=_estimated_bytes(frame) if table.bucket_mode is BucketMode.HASH_DYNAMIC else None,
         operation=operation,
     )
     messages = _run_writers(session, plan, shaped(frame, _shape(session, plan)))
     return complete_write(plan, messages, SparkRunner(session))
+
+
+def _estimated_bytes(frame: DataFrame) -> int:
+    """Return Spark's own estimate of the size of the rows: a small INSERT into dynamic buckets needs one writer."""
+    statistics = frame._jdf.queryExecution().optimizedPlan().stats()
+    return int(statistics.sizeInBytes())
 
 
 def _run_writers(session: SparkSession, plan: WritePlan, frame: DataFrame) -> list[CommitMessage]:
