@@ -52,7 +52,10 @@ def launch_conf(choice: CatalogChoice | None, scratch: Path) -> dict[str, str]:
     """Return the settings of the launchers: those of `attach_conf`, and a session that leaves nothing behind."""
     log4j = shipped("conf/log4j2.properties").as_uri()
     java_options = f"-Dlog4j2.configurationFile={log4j} -Dderby.stream.error.file=/dev/null"
-    return attach_conf(choice) | {
+    conf = attach_conf(choice)
+    return conf | {
+        # Hive closes the class loader of spark.jars with the first connection that ends; this one it leaves alone.
+        "spark.driver.extraClassPath": conf["spark.jars"],
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": scratch.as_uri(),
         "spark.sql.artifact.isolation.enabled": "false",
