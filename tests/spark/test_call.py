@@ -40,7 +40,7 @@ def test_explain_call_and_dry_run_change_nothing(table: SparkSession) -> None:
 def test_wrong_calls_say_what_is_right(table: SparkSession) -> None:
     with pytest.raises(Exception, match="table"):
         table.sql("CALL sys.compact(tabel => 't')")
-    with pytest.raises(Exception, match="TABLE_NOT_FOUND|NOT_FOUND"):
+    with pytest.raises(Exception, match=r"TABLE_NOT_FOUND|NOT_FOUND"):
         table.sql("CALL sys.compact('nosuch')")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import os
 from pathlib import Path
 
 import pytest
@@ -98,7 +97,7 @@ def test_ctas_write_to_and_save_as_table(spark: SparkSession) -> None:
     frame.write.format("paimon").saveAsTable("s")
     frame.write.format("paimon").mode("append").saveAsTable("s")
     assert rows(spark, "SELECT count(*) FROM s") == [(6,)]
-    with pytest.raises(Exception, match="(?i)already exists"):
+    with pytest.raises(Exception, match=r"(?i)already exists"):
         frame.write.format("paimon").saveAsTable("s")
 
 
@@ -111,7 +110,7 @@ def test_save_and_load_by_path(spark: SparkSession, tmp_path: Path) -> None:
     assert spark.read.format("paimon").load(path).count() == 8
     frame.write.format("paimon").mode("overwrite").save(path)
     assert spark.read.format("paimon").load(path).count() == 4
-    with pytest.raises(Exception, match="(?i)exists"):
+    with pytest.raises(Exception, match=r"(?i)exists"):
         frame.write.format("paimon").save(path)
 
 
@@ -124,7 +123,7 @@ def test_time_travel(spark: SparkSession) -> None:
     assert rows(spark, "SELECT count(*) FROM t VERSION AS OF 'one'") == [(1,)]
     assert rows(spark, "SELECT count(*) FROM t TIMESTAMP AS OF '2999-01-01'") == [(2,)]
     assert spark.read.option("scan.snapshot-id", "1").table("t").count() == 1
-    with pytest.raises(Exception, match="TAG_NOT_FOUND|SNAPSHOT_NOT_FOUND"):
+    with pytest.raises(Exception, match=r"TAG_NOT_FOUND|SNAPSHOT_NOT_FOUND"):
         spark.sql("SELECT * FROM t VERSION AS OF 'nosuch'").collect()
 
 
@@ -193,4 +192,4 @@ def test_a_null_in_a_not_null_column_is_told_by_name(spark: SparkSession) -> Non
 def test_no_stray_files_appear_in_the_working_directory(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE t (id INT)")
     spark.sql("INSERT INTO t VALUES (1)")
-    assert not {"metastore_db", "derby.log"} & set(os.listdir("."))
+    assert not {"metastore_db", "derby.log"} & {p.name for p in Path.cwd().iterdir()}
