@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ def configure(builder: Any, catalog: str = "paimon", warehouse: str | None = Non
         options: further catalog options; an underscore in a name stands for a hyphen.
     """
     conf = settings(catalog, warehouse)
+    _add_to_running_driver(conf["spark.jars"])
     for key in ("spark.jars", "spark.sql.extensions"):
         _add(builder, key, conf.pop(key))
     conf |= {f"spark.sql.catalog.{catalog}.{key.replace('_', '-')}": str(value) for key, value in options.items()}
@@ -57,3 +59,16 @@ def _add(builder: Any, key: str, value: str) -> None:
     if value not in present:
         present.append(value)
     builder.config(key, ",".join(present))
+
+
+def _add_to_running_driver(jar: str) -> None:
+    """Put the jar where a JVM that runs already finds it; under `spark-submit` a builder's settings come too late."""
+    from pyspark import SparkContext  # the launchers read the settings without loading pyspark
+
+    if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return
+    SparkContext._ensure_initialized()
+    jvm: Any = SparkContext._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    if loader.getClass().getName().endswith("MutableURLClassLoader"):
+        loader.addURL(jvm.java.net.URL(Path(jar).as_uri()))
