@@ -15,6 +15,7 @@ from paimon_spark.core.manifests import ManifestStore
 from paimon_spark.core.reachability import Reachability
 from paimon_spark.core.refs import Holder, HolderKey, HolderKind, holders
 from paimon_spark.core.table import Table
+from paimon_spark.errors import EngineError, ErrorKind
 
 DELETE = "delete"
 KEEP = "keep"
@@ -139,7 +140,14 @@ class SafeDeleter:
             return sum(pool.map(self._delete_one, going), Deleted())
 
     def _delete_one(self, action: Action) -> Deleted:
-        return Deleted(1, action.bytes) if self._io.delete(action.path) else Deleted()
+        try:
+            return Deleted(1, action.bytes) if self._io.delete(action.path) else Deleted()
+        except OSError as e:
+            raise EngineError(
+                f"The file {action.path} cannot be deleted: {e.strerror or e}.",
+                hint="Check that this user may delete it and that it is a file, then run the statement again.",
+                kind=ErrorKind.ENVIRONMENT,
+            ) from e
 
     def _actions(self, proposed: dict[str, tuple[int | None, str]], *, look: bool) -> list[Action]:
         items = [Action(DELETE, path, size or 0, reason) for path, (size, reason) in proposed.items()]

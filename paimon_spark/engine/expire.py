@@ -77,7 +77,7 @@ def plan_expire(table: Table, config: ExpireConfig, clock_millis: int) -> Expire
     if end <= earliest:
         return ExpirePlan(earliest, earliest)
     ids = store.ids()
-    end = min(i for i in ids if i >= end)
+    end = store.get(min((i for i in ids if i >= end), default=latest)).id
     found = [store.find(i) for i in ids if earliest <= i <= end]
     return _plan_range(table, [s for s in found if s is not None], end, look=config.exact)
 
