@@ -17,7 +17,7 @@ from paimon_spark.core.manifests import ManifestStore
 from paimon_spark.core.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.engine.select import plan_select, read_arrow, read_batches
-from paimon_spark.errors import UnsupportedError
+from paimon_spark.errors import CorruptTableError, ErrorKind, UnsupportedError
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.types import AtomicType, TypeRoot
 from tests.tables.plain import DATABASE, keys, rows_of, unpacked
@@ -157,6 +157,26 @@ def test_tags_branches_and_rows_of_every_kind(golden: Golden) -> None:
         plan = plan_select(table, keep_kinds=True)
         rows = rows_of(pa.Table.from_batches(read_batches(plan), schema=plan.schema))
         assert keys([KINDS[r[-1]], *r[:-1]] for r in rows) == keys(expected["audit_log"])
+
+
+@pytest.mark.parametrize("golden", [t for t in TABLES if t.endswith("_dv")] or ["none"], indirect=True)
+def test_damaged_deletion_vectors_are_told(golden: Golden) -> None:
+    before, table = golden.rows(golden.table()), golden.table()
+    paths = {v.path for s in plan_select(table).splits for v in s.vectors if v is not None}
+    assert paths
+    for path in map(Path, paths):
+        data = path.read_bytes()
+        for damaged in (b"", data[:5], data[:-5], bytes(len(data)), data[::-1]):
+            path.write_bytes(damaged)
+            with pytest.raises(CorruptTableError, match=path.name) as failed:
+                golden.rows(table)
+            assert failed.value.hint
+        path.unlink()
+        with pytest.raises(CorruptTableError, match=path.name) as failed:
+            golden.rows(table)
+        assert failed.value.kind is ErrorKind.FILE_MISSING
+        path.write_bytes(data)
+    assert golden.rows(table) == before
 
 
 @every_refused
