@@ -40,6 +40,18 @@ def test_names_that_exist_or_do_not(spark: SparkSession) -> None:
     spark.sql("DROP TABLE IF EXISTS nosuch")
 
 
+def test_create_table_like(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE a (id INT, v STRING) PARTITIONED BY (v) TBLPROPERTIES ('bucket'='2', 'bucket-key'='id')")
+    spark.sql("CREATE TABLE b LIKE a")
+    assert spark.table("b").schema == spark.table("a").schema
+    shown = dict(rows(spark, "SHOW TBLPROPERTIES b"))
+    assert shown["bucket"] == "2"
+    assert shown["path"].endswith("/b")
+    with pytest.raises(AnalysisException, match="ALREADY_EXISTS"):
+        spark.sql("CREATE TABLE b LIKE a")
+    spark.sql("CREATE TABLE IF NOT EXISTS b LIKE a")
+
+
 def test_rename_and_drop(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE a (id INT)")
     spark.sql("INSERT INTO a VALUES (1)")

@@ -7,6 +7,8 @@ import decimal
 import json
 import os
 import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,19 @@ def test_a_killed_engine_comes_back(spark: SparkSession) -> None:
     assert [tuple(r) for r in planned.collect()] == [(1,)]
     spark.sql("INSERT INTO t VALUES (2)")
     assert spark.sql("SELECT count(*) FROM t").collect()[0][0] == 2
+
+
+def test_an_engine_killed_in_mid_write_is_told_and_the_table_is_as_before(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id BIGINT) TBLPROPERTIES ('primary-key'='id', 'bucket'='1')")
+    spark.sql("INSERT INTO t VALUES (1)")
+    slow = "SELECT id FROM range(2) WHERE reflect('java.lang.Thread', 'sleep', 4000L) IS NOT NULL"
+    with ThreadPoolExecutor(1) as pool:
+        insert = pool.submit(spark.sql, f"INSERT INTO t {slow}")
+        time.sleep(2)
+        os.kill(engine_pid(spark), signal.SIGKILL)
+        with pytest.raises(Exception, match=r"ENGINE_FAILED.*engine-\d+\.log"):
+            insert.result(60)
+    assert [tuple(r) for r in spark.sql("SELECT * FROM t").collect()] == [(1,)]
 
 
 def value_of(text: Any, t: AtomicType) -> Any:

@@ -27,12 +27,14 @@ object Extensions {
   def parser(session: SparkSession, delegate: ParserInterface): ParserInterface = {
     val handler = new InvocationHandler {
       override def invoke(proxy: Object, method: Method, args: Array[Object]): Object = {
-        val claimed =
-          if (method.getName.startsWith("parsePlan")) Calls.claim(session, args(0).asInstanceOf[String])
-          else None
-        claimed.getOrElse(
-          try method.invoke(delegate, (if (args == null) Array.empty[Object] else args): _*)
-          catch { case e: InvocationTargetException => throw e.getCause })
+        val plan = method.getName.startsWith("parsePlan")
+        val claimed = if (plan) Calls.claim(session, args(0).asInstanceOf[String]) else None
+        claimed.getOrElse {
+          val parsed =
+            try method.invoke(delegate, (if (args == null) Array.empty[Object] else args): _*)
+            catch { case e: InvocationTargetException => throw e.getCause }
+          if (plan) CreateLike.claim(session, parsed) else parsed
+        }
       }
     }
     Proxy.newProxyInstance(getClass.getClassLoader, Array[Class[_]](classOf[ParserInterface]), handler)
