@@ -43,7 +43,7 @@ class _Expiry:
             "retain_min",
             ParamType.INT,
             "Keep at least this many snapshots; must not be more than `retain_max`.",
-            default="table option `snapshot.num-retained.min`",
+            default="table option `snapshot.num-retained.min`, or `retain_max` if that is less",
         ),
         Param(
             "older_than",
@@ -74,7 +74,7 @@ class ExpireSnapshots:
 
     A snapshot stays while a tag, a branch or a consumer needs it, and its files stay while any other snapshot, tag or
     branch uses them; the plan (`EXPLAIN CALL`, `dry_run => true`) names what keeps them. The newest snapshot always
-    stays. `retain_max` must not be less than `retain_min`, which is 10 unless the table or the CALL says otherwise.
+    stays. `retain_max` must not be less than a `retain_min` of the same CALL; given alone, it lowers the table's own.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Expiry]:

@@ -149,9 +149,15 @@ def _keep_changelogs(table: Table, future: tuple[Holder, ...]) -> None:
 def _rule(table: Table, config: ExpireConfig, clock_millis: int) -> RetentionRule:
     options = table.options
     cutoff = clock_millis - options.snapshot_time_retained_ms
+    retain_max = options.snapshot_num_retained_max if config.retain_max is None else config.retain_max
+    retain_min = config.retain_min
+    if retain_min is None:
+        retain_min = options.snapshot_num_retained_min
+        if config.retain_max is not None:  # an upper limit that the user gives takes the default lower one along
+            retain_min = max(min(retain_min, retain_max), 1)
     return RetentionRule(
-        retain_max=options.snapshot_num_retained_max if config.retain_max is None else config.retain_max,
-        retain_min=options.snapshot_num_retained_min if config.retain_min is None else config.retain_min,
+        retain_max=retain_max,
+        retain_min=retain_min,
         older_than_millis=cutoff if config.older_than_millis is None else config.older_than_millis,
         max_deletes=options.snapshot_expire_limit if config.max_deletes is None else config.max_deletes,
     )

@@ -179,7 +179,15 @@ def test_age_minimum_and_limit_come_from_the_table() -> None:
     assert h.table.snapshots.ids() == [4, 5]
     assert expire(h, ExpireConfig(retain_min=1, older_than_millis=41 * MINUTE), 0).count == 1
     with pytest.raises(ArgumentError, match=r"retain_max \(1\) is less than retain_min \(2\)"):
-        plan_expire(h.table, ExpireConfig(retain_max=1), 0)
+        plan_expire(h.table, ExpireConfig(retain_max=1, retain_min=2), 0)
+
+
+def test_an_upper_limit_takes_the_default_lower_one_along() -> None:
+    h = History({"snapshot.num-retained.min": "10"})
+    for minute in range(4):
+        h.at(minute).add()
+    assert expire(h, ExpireConfig(retain_max=3), 4 * MINUTE).count == 1
+    assert h.table.snapshots.ids() == [2, 3, 4]
 
 
 def test_changelogs_that_live_longer_keep_a_copy_of_the_snapshot() -> None:

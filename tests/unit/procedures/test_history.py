@@ -86,7 +86,7 @@ def test_the_guides_expiry_keeps_the_newest(lake: Lake) -> None:
 
 def test_named_expiry(lake: Lake) -> None:
     with pytest.raises(ArgumentError, match=r"retain_max \(2\) is less than retain_min \(10\)"):
-        lake.call("expire_snapshots(table => 't', retain_max => 2)")
+        lake.call("expire_snapshots(table => 't', retain_max => 2, retain_min => 10)")
     assert lake.one("expire_snapshots(table => 't', retain_min => 1, max_deletes => 1)")["deleted_snapshots_count"] == 1
     past = "expire_snapshots(table => 't', retain_min => 1, older_than => '2000-01-01 00:00:00')"
     assert lake.one(past)["deleted_snapshots_count"] == 0
@@ -95,6 +95,8 @@ def test_named_expiry(lake: Lake) -> None:
     assert lake.one("expire_snapshots('t', '1', '1')")["deleted_snapshots_count"] == 4
     with pytest.raises(ArgumentError, match="older_than"):
         lake.call("expire_snapshots(table => 't', older_than => 'x')")
+    lake.call("expire_snapshots(table => 't', retain_max => 2)")
+    assert len(lake.table.snapshots.ids()) == 2
 
 
 def test_rollback_by_number_by_text_and_by_name(lake: Lake) -> None:
