@@ -67,12 +67,18 @@ object Procedures {
       .map(Identifier.of(Array("sys"), _)).toArray
 }
 
-class EngineProcedure(ref: CatalogRef, described: JsonNode) extends UnboundProcedure with BoundProcedure {
+/** A procedure found by its name; a bound one must be another class, or Spark binds it again and again. */
+class EngineProcedure(ref: CatalogRef, described: JsonNode) extends UnboundProcedure {
+  override def name(): String = described.get("name").asText()
+  override def description(): String = described.get("description").asText()
+  override def bind(inputType: StructType): BoundProcedure = new BoundEngineProcedure(ref, described)
+}
+
+class BoundEngineProcedure(ref: CatalogRef, described: JsonNode) extends BoundProcedure {
   private val types = Json.items(described.get("parameters")).map(p => DataType.fromDDL(p.get("type").asText()))
 
   override def name(): String = described.get("name").asText()
   override def description(): String = described.get("description").asText()
-  override def bind(inputType: StructType): BoundProcedure = this
   override def isDeterministic: Boolean = false
 
   override def parameters(): Array[ProcedureParameter] =
