@@ -117,7 +117,8 @@ class Renderer:
         for line in answer:
             print(line, file=self._out)
         count = f", {fetched} row{'' if fetched == 1 else 's'}" if answer else ""
-        print(self._styled(f"({seconds:.1f} s{count})", "2"), file=self._out, flush=True)
+        if answer or self._echo:
+            print(self._styled(f"({seconds:.1f} s{count})", "2"), file=self._out, flush=True)
         self._pending = []
         self._done += 1
         self.announce()

@@ -45,7 +45,15 @@ def test_the_quick_start_runs_from_an_empty_environment(wheel: Path, tmp_path: P
     share = home / "share" / "paimon_spark"
     done = subprocess.run(
         [
-            *(home / "bin" / "paimon-spark", "sql", "--warehouse", tmp_path / "warehouse", "--format", "table"),
+            *(
+                home / "bin" / "paimon-spark",
+                "sql",
+                "--warehouse",
+                tmp_path / "warehouse",
+                "--format",
+                "table",
+                "--echo",
+            ),
             *("-d", f"license={share / 'LICENSE'}", "-f", share / "sql" / "quickstart.sql"),
         ],
         cwd=tmp_path,
