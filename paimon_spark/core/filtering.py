@@ -1,19 +1,23 @@
 """Predicates as Arrow expressions: exact filters over rows, and row group pruning.
 
 Negations are pushed down to the leaves, where an unknown answer may then count as false: only the top decides
-whether a row stays. NaN compares as in SQL: equal to itself and larger than every number.
+whether a row stays. NaN compares as in SQL: equal to itself and larger than every number. Blanks at the end of a CHAR
+do not count, because some formats store them and some do not. A value that is finer than its column (micros compared
+with TIMESTAMP(3)) lies between two values of the column.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.core.values import arrow_scalar
+from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.predicate import (
     AlwaysFalse,
     AlwaysTrue,
@@ -26,10 +30,13 @@ from paimon_spark.spec.predicate import (
     Predicate,
     StartsWith,
 )
-from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
+from paimon_spark.spec.rows import Timestamp
+from paimon_spark.spec.types import AtomicType, DataField, DataType, TypeRoot
 
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+_NANOS_PER_UNIT = {"ms": 1_000_000, "us": 1_000, "ns": 1}
+_DIGITS = Context(prec=80)
 
 
 def to_expression(predicate: Predicate, fields: Mapping[str, DataField], *, negated: bool = False) -> pc.Expression:
@@ -65,13 +72,14 @@ def _leaf(p: Comparison | InList | IsNull | StartsWith, field: DataField, negate
 
 
 def _in_list(column: pc.Expression, field: DataField, p: InList, *, negated: bool) -> pc.Expression:
-    values = [v for v in p.values if v is not None]
-    if any(isinstance(v, float) and math.isnan(v) for v in values):
-        parts = tuple(Comparison("!=" if negated else "=", p.column, v) for v in p.values)
-        return to_expression(And(parts) if negated else Or(parts), {p.column: field})
-    if negated and len(values) < len(p.values):
+    if negated and None in p.values:
         return pc.scalar(False)  # noqa: FBT003 - an Arrow literal
-    found = column.isin(pa.array([arrow_scalar(v, field.type) for v in values]))
+    values = [v for v in p.values if v is not None and _fits(v, field.type)]
+    if any(isinstance(v, float) and (v == 0 or math.isnan(v)) for v in values):
+        parts = tuple(Comparison("!=" if negated else "=", p.column, v) for v in values)
+        return to_expression(And(parts) if negated else Or(parts), {p.column: field})
+    scalars = pa.array([arrow_scalar(_trimmed(v, field), field.type) for v in values], to_arrow_type(field.type))
+    found = _comparable(column, field).isin(scalars)
     return column.is_valid() & ~found if negated else found
 
 
@@ -84,13 +92,50 @@ def _null_safe(column: pc.Expression, field: DataField, value: Any, *, negated: 
 
 
 def _compare(column: pc.Expression, field: DataField, op: str, value: Any) -> pc.Expression:
-    scalar = arrow_scalar(value, field.type)
+    floor = _floor(value, field.type)
+    scalar = arrow_scalar(_trimmed(floor, field), field.type)
     if isinstance(field.type, AtomicType) and field.type.root in _FLOATS:
         if math.isnan(value):
             return _compare_nan(column, op)
         if op in (">", ">="):
             return _plain(column, op, scalar) | pc.is_nan(column)
-    return _plain(column, op, scalar)
+    if not _fits(value, field.type):
+        return _compare_between(column, op, scalar)
+    return _plain(_comparable(column, field), op, scalar)
+
+
+def _compare_between(column: pc.Expression, op: str, floor: pa.Scalar) -> pc.Expression:
+    """Compare with a value that no row can have: it comes right after `floor`."""
+    if op in ("=", "!="):
+        return column.is_valid() if op == "!=" else pc.scalar(False)  # noqa: FBT003 - an Arrow literal
+    return column <= floor if op in ("<", "<=") else column > floor
+
+
+def _floor(value: Any, t: DataType) -> Any:
+    """Return the greatest value of the column's type that is not above `value`."""
+    if isinstance(value, Timestamp):
+        return Timestamp(
+            value.millis, value.nano_of_milli - value.nano_of_milli % _NANOS_PER_UNIT[to_arrow_type(t).unit]
+        )
+    if isinstance(value, Decimal) and isinstance(t, AtomicType) and t.root is TypeRoot.DECIMAL:
+        return value.quantize(Decimal(1).scaleb(-(t.scale or 0)), ROUND_FLOOR, _DIGITS)
+    return value
+
+
+def _fits(value: Any, t: DataType) -> bool:
+    return isinstance(value, float) or bool(_floor(value, t) == value)
+
+
+def _is_char(field: DataField) -> bool:
+    return isinstance(field.type, AtomicType) and field.type.root is TypeRoot.CHAR
+
+
+def _trimmed(value: Any, field: DataField) -> Any:
+    return value.rstrip(" ") if _is_char(field) else value
+
+
+def _comparable(column: pc.Expression, field: DataField) -> pc.Expression:
+    return pc.utf8_rtrim(column, characters=" ") if _is_char(field) else column
 
 
 def _compare_nan(column: pc.Expression, op: str) -> pc.Expression:

@@ -31,6 +31,7 @@ from paimon_spark.spec.rows import bucket_of, decode_row, encode_row, murmur, ro
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.stats import ColumnStats, key_stats_view, stats_view
+from paimon_spark.spec.types import AtomicType, TypeRoot
 
 ManifestTest = Callable[[ManifestFileMeta], bool]
 EntryTest = Callable[[ManifestEntry], bool]
@@ -189,7 +190,10 @@ def _in_buckets(
 
 
 def _fixed_hashes(table: Table, predicate: Predicate) -> set[int] | None:
-    """Return the hashes of all bucket keys that a filter allows, or None if it does not fix them."""
+    """Return the hashes of all bucket keys that a filter allows, or None if it does not fix them.
+
+    A CHAR is never fixed: its blanks at the end do not count in a filter, but they do in the hash.
+    """
     modes = (BucketMode.HASH_FIXED, BucketMode.POSTPONE)
     if table.bucket_mode not in modes or table.options.bucket_function_type != "default":
         return None
@@ -198,6 +202,8 @@ def _fixed_hashes(table: Table, predicate: Predicate) -> set[int] | None:
     if combinations is None:
         return None
     types = [f.type for f in fields]
+    if any(isinstance(t, AtomicType) and t.root is TypeRoot.CHAR for t in types):
+        return None
     try:
         return {murmur(row_body(encode_row(values, types))) for values in combinations}
     except (ArithmeticError, TypeError, ValueError):

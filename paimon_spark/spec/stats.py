@@ -139,6 +139,8 @@ class _StatsView(Mapping[str, ColumnStats]):
             return UNKNOWN
         nulls = stats.null_counts[index] if index < len(stats.null_counts) else None
         low, high = decode_field(stats.min_values, index, t), decode_field(stats.max_values, index, t)
+        if t.root is TypeRoot.CHAR:
+            return ColumnStats(_unpadded(low), _padded(high, t.length), nulls)
         return ColumnStats(low, high, nulls)
 
     def __iter__(self) -> Iterator[str]:
@@ -146,6 +148,15 @@ class _StatsView(Mapping[str, ColumnStats]):
 
     def __len__(self) -> int:
         return len(self._places)
+
+
+def _unpadded(low: str | None) -> str | None:
+    """Return a lower bound of a CHAR that holds whether or not its values are padded with blanks."""
+    return None if low is None else low.rstrip(" ")
+
+
+def _padded(high: str | None, length: int | None) -> str | None:
+    return None if high is None else high.ljust(length or 0)
 
 
 class _Plan(NamedTuple):
