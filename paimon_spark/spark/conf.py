@@ -8,7 +8,7 @@ from paimon_spark.spec.identifier import Identifier
 
 PREFIX = "spark.paimon."
 FLINK_PREFIX = "paimon."
-_OWN = ("python", "pythonPath", "log.dir", "requiredSparkConfsCheck.enabled")
+_OWN = ("python", "pythonPath", "log.dir", "progress", "requiredSparkConfsCheck.enabled")
 
 
 def session_options(conf: Mapping[str, str], catalog: str, identifier: Identifier) -> dict[str, str]:

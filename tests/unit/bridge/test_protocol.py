@@ -1,0 +1,82 @@
+"""The messages between the JVM and the engine."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import pytest
+
+from paimon_spark.bridge.protocol import failed, parse_request, predicate_from_jvm
+from paimon_spark.errors import EngineError, ErrorKind, NotFoundError
+from paimon_spark.spark.values import value_from_jvm, value_to_jvm
+from paimon_spark.spec.predicate import TRUE, And, Comparison, InList, IsNull, Not, StartsWith
+from paimon_spark.spec.rows import Timestamp
+from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.types import DataField, type_from_json
+
+SCHEMA = TableSchema(
+    id=0,
+    fields=(DataField(0, "a", type_from_json("INT")), DataField(1, "s", type_from_json("STRING"))),
+    highest_field_id=1,
+)
+
+
+def request(version: int) -> str:
+    body = {"version": version, "session": "s", "conf": {}, "catalog": {"name": "c", "options": {}}, "args": {"x": 1}}
+    return "load_table\n" + json.dumps(body)
+
+
+def test_a_request_has_a_method_and_checked_arguments() -> None:
+    method, envelope = parse_request(request(1))
+    assert (method, envelope.args, envelope.catalog.name) == ("load_table", {"x": 1}, "c")
+
+
+def test_another_protocol_is_refused() -> None:
+    with pytest.raises(EngineError, match="protocol 2"):
+        parse_request(request(2))
+
+
+def test_errors_carry_their_code() -> None:
+    answer = json.loads(failed(NotFoundError("gone", kind=ErrorKind.TAG_NOT_FOUND)))
+    assert answer["error"] == {"code": "TAG_NOT_FOUND", "message": "[TAG_NOT_FOUND] gone"}
+
+
+def test_predicates_become_the_engines() -> None:
+    raw = {
+        "op": "and",
+        "parts": [
+            {"op": ">=", "column": "a", "value": "3"},
+            {"op": "in", "column": "s", "values": ["x", None]},
+            {"op": "not", "parts": [{"op": "starts_with", "column": "s", "value": "p"}]},
+            {"op": "not_null", "column": "a"},
+        ],
+    }
+    assert predicate_from_jvm(raw, SCHEMA) == And(
+        (Comparison(">=", "a", 3), InList("s", ("x", None)), Not(StartsWith("s", "p")), IsNull("a", negated=True))
+    )
+
+
+def test_a_conjunct_over_a_column_of_no_table_is_left_to_spark() -> None:
+    kind = {"op": "=", "column": "rowkind", "value": "+I"}
+    known = {"op": "=", "column": "a", "value": "1"}
+    assert predicate_from_jvm({"op": "and", "parts": [kind, known]}, SCHEMA) == Comparison("=", "a", 1)
+    assert predicate_from_jvm({"op": "not", "parts": [kind]}, SCHEMA) == TRUE
+    assert predicate_from_jvm({"op": "or", "parts": [kind, known]}, SCHEMA) == TRUE
+
+
+@pytest.mark.parametrize(
+    ("text", "paimon", "value"),
+    [
+        ("-5", "DATE", -5),
+        ("true", "BOOLEAN", True),
+        ("1.50", "DECIMAL(5, 2)", Decimal("1.50")),
+        ("-1", "TIMESTAMP(6)", Timestamp(-1, 999000)),
+        ("AQI=", "BYTES", b"\x01\x02"),
+        ("x", "STRING", "x"),
+        (None, "INT", None),
+    ],
+)
+def test_values_go_both_ways(text: str | None, paimon: str, value: object) -> None:
+    assert value_from_jvm(text, type_from_json(paimon)) == value
+    assert value_to_jvm(value) == text
