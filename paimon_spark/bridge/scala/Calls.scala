@@ -29,11 +29,16 @@ case class PaimonCallCommand(text: String, catalog: CatalogRef, request: Map[Str
   }
 }
 
+/** A CALL that is wrong. A parser may only throw Spark's parse errors, so the error waits until Spark runs it. */
+case class FailedCallCommand(error: PaimonException) extends LeafRunnableCommand {
+  override def run(session: SparkSession): Seq[Row] = throw error
+}
+
 object Calls {
   private val Opening = "(?is)\\s*(?:(?:--[^\\n]*(?:\\n|$)|/\\*.*?\\*/)\\s*)*(?:explain\\s+)?call\\b.*".r.pattern
 
   /** The command for a text that is a CALL of ours, else None. Ordinary statements never leave the JVM. */
-  def claim(session: SparkSession, given: String): Option[PaimonCallCommand] =
+  def claim(session: SparkSession, given: String): Option[LeafRunnableCommand] =
     if (!Opening.matcher(given).matches()) None
     else {
       // Spark's parser would replace ${name} by the session's value before it parses.
@@ -43,9 +48,11 @@ object Calls {
       val request = Map("text" -> text, "current_catalog" -> current,
         "current_database" -> manager.currentNamespace.headOption, "catalogs" -> Extensions.catalogs(session))
       val ref = CatalogRef(current, Extensions.catalogs(session).getOrElse(current, Map.empty))
-      val answer = Engine.json("claim_call", request, ref)
-      if (!answer.get("claimed").asBoolean()) None
-      else Some(PaimonCallCommand(text, ref, request, Toolbox.schema(answer.get("schema"))))
+      try {
+        val answer = Engine.json("claim_call", request, ref)
+        if (!answer.get("claimed").asBoolean()) None
+        else Some(PaimonCallCommand(text, ref, request, Toolbox.schema(answer.get("schema"))))
+      } catch { case error: PaimonException => Some(FailedCallCommand(error)) }
     }
 
   /** Forget what Spark cached of the tables that a procedure changed. */
