@@ -95,8 +95,11 @@ def test_named_expiry(lake: Lake) -> None:
     assert lake.one("expire_snapshots('t', '1', '1')")["deleted_snapshots_count"] == 4
     with pytest.raises(ArgumentError, match="older_than"):
         lake.call("expire_snapshots(table => 't', older_than => 'x')")
-    lake.call("expire_snapshots(table => 't', retain_max => 2)")
-    assert len(lake.table.snapshots.ids()) == 2
+
+
+def test_named_expiry_with_an_upper_limit_alone(lake: Lake) -> None:
+    assert lake.one("expire_snapshots(table => 't', retain_max => 2)")["deleted_snapshots_count"] == 6
+    assert lake.table.snapshots.ids() == [7, 8]
 
 
 def test_rollback_by_number_by_text_and_by_name(lake: Lake) -> None:
