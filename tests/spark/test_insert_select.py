@@ -159,6 +159,7 @@ def test_dynamic_partition_pruning_reaches_the_native_scan(spark: SparkSession) 
     spark.sql("INSERT INTO d SELECT id, concat('n', id) FROM range(5)")
     query = "SELECT count(*) FROM f JOIN d ON f.dt = d.dt WHERE d.name = 'n3'"
     assert rows(spark, query) == [(100,)]
+    assert "dynamicpruning" in plan(spark, query)
 
 
 def test_joins_and_subqueries_over_merge_splits(spark: SparkSession) -> None:
