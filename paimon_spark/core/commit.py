@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from paimon_spark.core.changes import (
@@ -21,7 +21,14 @@ from paimon_spark.core.changes import (
     overwrite_part,
     raised_to_top,
 )
-from paimon_spark.core.conflicts import Conflict, describe, find_conflict, find_index_conflict
+from paimon_spark.core.conflicts import (
+    Conflict,
+    bucket_count_conflict,
+    describe,
+    find_conflict,
+    find_index_conflict,
+    hash_index_conflict,
+)
 from paimon_spark.core.manifests import ManifestStore, merge_manifests
 from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.scan import live_in_partitions, matching_partitions
@@ -116,8 +123,19 @@ class FileStoreCommit:
         ignore_empty: bool = True,
         watermark: int | None = None,
         properties: dict[str, str] | None = None,
+        hash_files: Mapping[bytes, Mapping[int, str]] | None = None,
     ) -> CommitResult:
         """Publish what writers and compactors did: the writes first, the compactions after them.
+
+        Args:
+            messages: what was done.
+            identifier: identifier of the commit.
+            operation: what the statement was, for the snapshot.
+            ignore_empty: publish nothing where nothing was done.
+            watermark: watermark of the rows.
+            properties: more to say in the snapshot.
+            hash_files: the hash index files by which the writers chose dynamic buckets, by partition and bucket; they
+                must still be the table's in the partitions that the writes change.
 
         Raises:
             ConflictError: files that the messages replace are gone, or every attempt lost the race.
@@ -128,7 +146,7 @@ class FileStoreCommit:
         ids: list[int] = []
         written, compacted = append_part(items), compact_part(items)
         if not written.is_empty or (compacted.is_empty and not ignore_empty):
-            ids.append(self._publish(lambda _store, _latest: written, written.kind, tags))
+            ids.append(self._publish(self._on_index(written, hash_files), written.kind, tags))
             self._published |= _file_names(written)
         if not compacted.is_empty:
             ids.append(self._publish(lambda _store, _latest: compacted, compacted.kind, tags))
@@ -176,6 +194,17 @@ class FileStoreCommit:
         if not compacted.is_empty:
             ids.append(self._publish(lambda _store, _latest: compacted, compacted.kind, tags))
         return Committed(tuple(ids)) if ids else Nothing()
+
+    def _on_index(self, change: Change, hash_files: Mapping[bytes, Mapping[int, str]] | None) -> Planner:
+        """Return the planner of a change that holds only while the hash index files are those given."""
+
+        def plan(store: ManifestStore, latest: Snapshot | None) -> Change:
+            if hash_files is not None:
+                live = store.read_index(latest.index_manifest if latest else None)
+                self._refuse(hash_index_conflict(live, hash_files, change.partitions))
+            return change
+
+        return plan
 
     def abort(self, messages: Iterable[CommitMessage]) -> None:
         """Delete the files that uncommitted messages brought.
@@ -229,8 +258,13 @@ class FileStoreCommit:
         for attempt in range(self.table.options.commit_max_retries + 1):
             if attempt:
                 self._wait(attempt - 1)
-                latest = snapshots.latest()
-                mine = self._find_own(race, latest)
+                try:
+                    latest = snapshots.latest()
+                    mine = self._find_own(race, latest)
+                except (PaimonError, OSError):
+                    if race.unknown is None:
+                        raise
+                    continue
                 if mine is not None:
                     return mine
                 if self._out_of_time(race.started):
@@ -254,7 +288,16 @@ class FileStoreCommit:
             if won:
                 return snapshot.id
             store.discard()
-        mine = self._find_own(race, snapshots.latest())
+        return self._last_look(race)
+
+    def _last_look(self, race: _Race) -> int:
+        """Return the snapshot of the last attempt, which may have succeeded, or give up."""
+        try:
+            mine = self._find_own(race, self.table.snapshots.latest())
+        except (PaimonError, OSError) as e:
+            if race.unknown is None:
+                raise
+            raise self._gave_up(race.unknown) from e
         if mine is not None:
             return mine
         raise self._gave_up(race.unknown)
@@ -276,15 +319,23 @@ class FileStoreCommit:
             raise
 
     def _check(self, store: ManifestStore, latest: Snapshot | None, change: Change) -> None:
-        if not change.needs_check:
+        fixed = self.table.bucket_mode is BucketMode.HASH_FIXED
+        if not change.needs_check and not fixed:
             return
         base = live_in_partitions(store, latest, change.partitions) if change.entries else []
-        conflict: Conflict | None = find_conflict(base, change.entries, change.kind, self.table.key_types)
-        if conflict is None:
+        conflict: Conflict | None
+        if change.needs_check:
+            conflict = find_conflict(base, change.entries, change.kind, self.table.key_types)
+        else:
+            conflict = bucket_count_conflict(base, change.entries)
+        if conflict is None and change.needs_check:
             removed = [e for e in change.index_changes if e.kind is FileKind.DELETE]
             unaware = self.table.bucket_mode is BucketMode.BUCKET_UNAWARE
             live = store.read_index(latest.index_manifest if latest else None)
             conflict = find_index_conflict(live, removed, change.entries if unaware else ())
+        self._refuse(conflict)
+
+    def _refuse(self, conflict: Conflict | None) -> None:
         if conflict is not None:
             what, hint = describe(conflict, self.table.partition_text)
             raise ConflictError(f"The commit to table {self.table.name} is refused. {what}", hint=hint)

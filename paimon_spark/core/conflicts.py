@@ -6,7 +6,7 @@ conflict; `core.commit` settles that by trying again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -14,7 +14,9 @@ from paimon_spark.core.levels import key_range
 from paimon_spark.spec.kinds import CommitKind, FileKind
 from paimon_spark.spec.manifest import (
     DELETION_VECTORS_INDEX,
+    HASH_INDEX,
     FileIdentity,
+    IndexFileMeta,
     IndexManifestEntry,
     ManifestEntry,
 )
@@ -83,6 +85,14 @@ class IndexFileGone:
 
 
 @dataclass(frozen=True, slots=True)
+class HashIndexMoved:
+    """The hash index by which rows found their buckets is not the table's any more."""
+
+    partition: bytes
+    bucket: int
+
+
+@dataclass(frozen=True, slots=True)
 class VectorChanged:
     """A removed data file has a deletion vector that the change does not know of."""
 
@@ -91,7 +101,16 @@ class VectorChanged:
     file_name: str
 
 
-Conflict = FileGone | FileLive | FileRepeated | BucketCountChanged | KeyRangesOverlap | IndexFileGone | VectorChanged
+Conflict = (
+    FileGone
+    | FileLive
+    | FileRepeated
+    | BucketCountChanged
+    | KeyRangesOverlap
+    | IndexFileGone
+    | HashIndexMoved
+    | VectorChanged
+)
 
 
 def find_conflict(
@@ -164,6 +183,33 @@ def find_index_conflict(
     return None
 
 
+def hash_index_conflict(
+    live: Iterable[IndexManifestEntry], known: Mapping[bytes, Mapping[int, str]], partitions: Collection[bytes]
+) -> HashIndexMoved | None:
+    """Return a bucket whose hash index is not the one that the writers knew, or None.
+
+    Another writer may have put a new key into another bucket than these writers did: both would stay.
+
+    Args:
+        live: the table's index entries now.
+        known: names or external paths of the hash index files that the writers read, by partition and bucket.
+        partitions: those that the writers wrote to.
+    """
+    found: dict[tuple[bytes, int], str] = {
+        (e.partition, e.bucket): hash_file_name(e.file) for e in live if e.file.index_type == HASH_INDEX
+    }
+    expected = {(p, bucket): name for p, files in known.items() for bucket, name in files.items()}
+    for place in sorted({p for p in (*found, *expected) if p[0] in partitions}):
+        if found.get(place) != expected.get(place):
+            return HashIndexMoved(*place)
+    return None
+
+
+def hash_file_name(file: IndexFileMeta) -> str:
+    """Return what tells an index file from others: its external path, or its name."""
+    return file.external_path or file.file_name
+
+
 def describe(conflict: Conflict, partition_text: Callable[[bytes], str]) -> tuple[str, str]:
     """Return what happened and what to do, as two sentences."""
     where = _place(conflict, partition_text)
@@ -198,6 +244,12 @@ def describe(conflict: Conflict, partition_text: Callable[[bytes], str]) -> tupl
                 f"The {index_type} index file '{name}' of {where}, which this commit replaces, is gone: another "
                 "commit wrote the bucket.",
                 again + " Let one job at a time write a table with dynamic buckets.",
+            )
+        case HashIndexMoved():
+            return (
+                f"Another commit gave keys to {where}, or replaced it, since this write looked up the buckets of its "
+                "keys.",
+                again + " Let one job at a time write new keys to a partition with dynamic buckets.",
             )
         case VectorChanged(file_name=name):
             return f"Rows of the file '{name}' of {where}, which this commit replaces, were deleted meanwhile.", again

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from paimon_spark.core.buckets import BucketLimits
 from paimon_spark.core.commit import CommitResult, Committed, FileStoreCommit
+from paimon_spark.core.conflicts import hash_file_name
 from paimon_spark.core.manifests import ManifestStore
 from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.scan import live_in_partitions
@@ -28,6 +29,7 @@ from paimon_spark.spec.predicate import Predicate
 
 Overwrite = Literal["static", "dynamic"]
 _BYTES_PER_ASSIGNER = 128 << 20
+_UNCOMPACTED = "The rows written to %s are committed, but the compaction that should follow failed: %s"
 _log = logging.getLogger(__name__)
 
 
@@ -115,7 +117,7 @@ def _state(table: Table, assigners: int) -> WritePlanInfo:
     if mode is BucketMode.HASH_DYNAMIC and snapshot is not None:
         for item in store.read_index(snapshot.index_manifest):
             if item.file.index_type == HASH_INDEX:
-                hash_files.setdefault(item.partition, {})[item.bucket] = item.file.external_path or item.file.file_name
+                hash_files.setdefault(item.partition, {})[item.bucket] = hash_file_name(item.file)
     return WritePlanInfo(assigners=assigners, max_sequences=sequences, hash_files=hash_files, foreign_buckets=foreign)
 
 
@@ -131,7 +133,9 @@ def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteRes
     commit = FileStoreCommit(plan.table)
     try:
         if plan.overwrite is None:
-            result = commit.commit(messages, operation=plan.operation)
+            dynamic = plan.table.bucket_mode is BucketMode.HASH_DYNAMIC
+            hash_files = plan.info.hash_files if dynamic else None
+            result = commit.commit(messages, operation=plan.operation, hash_files=hash_files)
         else:
             result = commit.overwrite(
                 messages,
@@ -147,17 +151,24 @@ def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteRes
     user = str(commit.commit_user)
     if not isinstance(result, Committed) or plan.table.options.write_only:
         return WriteResult(commit=result, commit_user=user)
+    return WriteResult(commit=result, compaction=_next_compaction(plan.table, messages), commit_user=user)
+
+
+def _next_compaction(table: Table, messages: Sequence[CommitMessage]) -> CompactionPlan | None:
     places = {(m.partition, m.bucket) for m in messages if m.new_files}
-    compaction = plan_compaction(plan.table, strategy=Strategy.MINOR, places=places) if places else None
-    return WriteResult(
-        commit=result, compaction=None if compaction is None or compaction.is_empty else compaction, commit_user=user
-    )
+    try:
+        found = plan_compaction(table, strategy=Strategy.MINOR, places=places) if places else None
+    except (PaimonError, OSError) as e:
+        _log.warning(_UNCOMPACTED, table.name, e)
+        return None
+    return None if found is None or found.is_empty else found
 
 
 def follow_up(plan: WritePlan, result: WriteResult, runner: TaskRunner) -> WriteResult:
     """Run the compaction after a write, then expire snapshots, unless the table is write-only.
 
-    The rows are committed already: if another commit gets in the way of the compaction, the next write repeats it.
+    The rows are committed already. Whatever stops the compaction must not make the statement look as if they were
+    not, or it would be run again: the next write repeats the compaction.
     """
     compacted = None
     if result.compaction is not None:
@@ -165,6 +176,8 @@ def follow_up(plan: WritePlan, result: WriteResult, runner: TaskRunner) -> Write
             compacted = execute_compaction(result.compaction, runner, commit_user=result.commit_user)
         except ConflictError as e:
             _log.info("The compaction after a write to %s gave way to another commit: %s", plan.table.name, e)
+        except Exception as e:  # noqa: BLE001 - also what the runner's engine raises
+            _log.warning(_UNCOMPACTED, plan.table.name, e)
     if isinstance(result.commit, Committed) and not plan.table.options.write_only:
         _maintain(plan.table)
     return WriteResult(

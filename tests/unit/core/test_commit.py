@@ -380,3 +380,50 @@ def test_an_unknown_outcome_that_turns_out_lost_is_an_ordinary_conflict() -> Non
     io.before_create = lambda: committer(table).commit([one])
     with pytest.raises(ConflictError, match="gone"):
         committer(dataclasses.replace(table, file_io=io)).commit([two])  # type: ignore[arg-type]
+
+
+class _LosesSight:
+    """A store that creates the snapshot, breaks before it answers, and is out of reach for a while."""
+
+    def __init__(self, inner: InMemoryFileIO, outage: int) -> None:
+        self._inner = inner
+        self._outage = outage
+        self._broken = False
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+    def create_exclusive(self, path: str, data: bytes) -> bool:
+        created = self._inner.create_exclusive(path, data)
+        if "/snapshot/" in path:
+            self._broken = True
+            raise OutcomeUnknownError("the connection broke")
+        return created
+
+    def read(self, path: str) -> bytes:
+        if self._broken and "/snapshot/" in path:
+            self._outage -= 1
+            self._broken = self._outage > 0
+            raise PermissionError(13, "out of reach", path)
+        return self._inner.read(path)
+
+
+def test_an_outage_after_a_lost_answer_never_looks_like_a_failed_commit() -> None:
+    table = samples.table({"commit.max-retries": "3"})
+    lasting = dataclasses.replace(table, file_io=_LosesSight(table.file_io, 99))  # type: ignore[arg-type]
+    with pytest.raises(OutcomeUnknownError, match="did not say"):
+        committer(lasting).commit([samples.message(samples.file())])
+    assert len(live(table)) == 1
+    short = dataclasses.replace(table, file_io=_LosesSight(table.file_io, 2))  # type: ignore[arg-type]
+    assert committer(short).commit([samples.message(samples.file())]) == Committed((2,))
+    assert len(live(table)) == 2
+
+
+def test_an_append_to_a_partition_that_was_rescaled_meanwhile_is_refused() -> None:
+    table = samples.table({"bucket": "2"}, keys=["p", "k"], partitions=["p"])
+    committer(table).commit([samples.message(samples.file(1, 1), total_buckets=2, partition_value="a")])
+    late = samples.message(samples.file(2, 2), total_buckets=1, partition_value="a")
+    other = samples.message(samples.file(2, 2), total_buckets=1, partition_value="b")
+    with pytest.raises(ConflictError, match=r"2 buckets.*counts 1"):
+        committer(table).commit([late])
+    assert committer(table).commit([other]) == Committed((2,))

@@ -49,14 +49,14 @@ def test_partition_predicate_skips_manifests_and_is_exact() -> None:
 
 
 def test_fixed_buckets_are_pruned_by_the_count_of_the_entry() -> None:
-    table = samples.table({"bucket": "4"}, keys=["k"])
+    table = samples.table({"bucket": "4"}, keys=["p", "k"], partitions=["p"])
     key_hash = murmur(row_body(encode_row([7], [samples.INT])))
     wide = [samples.file(0, 99) for _ in range(4)]
     for bucket, f in enumerate(wide):
-        commit(table, f, bucket=bucket, total=4)
+        commit(table, f, p="a", bucket=bucket, total=4)
     other = [samples.file(0, 99) for _ in range(3)]
     for bucket, f in enumerate(other):
-        commit(table, f, bucket=bucket, total=3)
+        commit(table, f, p="b", bucket=bucket, total=3)
     expected = {wide[bucket_of(key_hash, 4)].file_name, other[bucket_of(key_hash, 3)].file_name}
     assert kept(table, equals("k", 7)) == expected
     assert len(kept(table, Comparison(">", "k", 7))) == 7

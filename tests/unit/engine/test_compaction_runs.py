@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import pyarrow as pa
 import pytest
 
@@ -78,3 +80,21 @@ def test_an_insert_does_not_fail_because_its_compaction_lost_a_race() -> None:
     done = follow_up(plan_write(table), WriteResult(commit=Committed((2,)), compaction=late), LocalRunner())
     assert done.compacted is None
     assert read_arrow(table).num_rows == 20
+
+
+class _NoExecutors:
+    """A runner whose engine gives up with an error of its own."""
+
+    def run(self, kind: str, payloads: Sequence[str], *, description: str) -> Iterator[str]:
+        del kind, payloads, description
+        raise RuntimeError("the job was cancelled")
+        yield ""
+
+
+def test_an_insert_does_not_fail_because_its_compaction_failed(caplog: pytest.LogCaptureFixture) -> None:
+    table = filled()
+    plan = plan_compaction(table)
+    done = follow_up(plan_write(table), WriteResult(commit=Committed((2,)), compaction=plan), _NoExecutors())
+    assert done.compacted is None
+    assert "are committed, but the compaction" in caplog.text
+    assert "cancelled" in caplog.text

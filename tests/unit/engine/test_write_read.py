@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.core.commit import Committed, Nothing
+from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.core.write import TableWriter, WritePlanInfo
@@ -18,7 +19,7 @@ from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compa
 from paimon_spark.engine.insert import WritePlan, complete_write, open_writer, plan_write, write_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import plan_select, read_arrow, read_batches
-from paimon_spark.errors import ArgumentError, CorruptTableError, ErrorKind, PaimonError, UsageError
+from paimon_spark.errors import ArgumentError, ConflictError, CorruptTableError, ErrorKind, PaimonError, UsageError
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.kinds import CommitKind, FileSource
 from paimon_spark.spec.manifest import HASH_INDEX, ManifestEntry
@@ -467,3 +468,34 @@ def test_snapshots_of_one_write() -> None:
     assert all(isinstance(r.commit, Committed) for r in results)
     kinds = [table.snapshots.get(i).commit_kind for i in table.snapshots.ids()]
     assert kinds == [CommitKind.APPEND] * 5 + [CommitKind.COMPACT]
+
+
+def test_concurrent_writers_of_dynamic_buckets_never_split_a_key() -> None:
+    table = new_table(
+        {"p": "INT", "k": "INT", "v": "STRING"},
+        primary_key=("p", "k"),
+        partition=("p",),
+        options={"write-only": "true"},
+    )
+    put(table, (1, 1, "a"))
+
+    def late(*rows: Row, **how: Any) -> tuple[WritePlan, list[CommitMessage]]:
+        plan = plan_write(table, **how)
+        with TableWriter(table, plan.info) as writer:
+            writer.write(batch(table, *rows))
+            return plan, writer.finish()
+
+    known, fresh, elsewhere = late((1, 1, "b")), late((1, 2, "b")), late((2, 1, "b"))
+    put(table, (1, 2, "c"))
+    for plan, messages in (known, fresh):
+        with pytest.raises(ConflictError, match="keys"):
+            complete_write(plan, messages, LocalRunner())
+    complete_write(*elsewhere, LocalRunner())
+    update = late((1, 2, "d"))
+    put(table, (1, 1, "e"))
+    complete_write(*update, LocalRunner())
+    stale = late((1, 2, "f"))
+    put(table, (1, 1, "g"), overwrite="dynamic")
+    with pytest.raises(ConflictError, match="keys"):
+        complete_write(*stale, LocalRunner())
+    assert rows_of(table) == [(1, 1, "g"), (2, 1, "b")]
