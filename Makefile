@@ -18,7 +18,7 @@ check:
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed, but '$(PYTHON)' was not found. Install it, or run: make PYTHON=/path/to/python3 …" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, but '$(PYTHON)' is $$($(PYTHON) -V). Run: make PYTHON=python3.11 …" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "Python's venv module is missing. Install it, for example: apt-get install python3-venv" >&2; exit 1; }
-	@$(PYTHON) -m paimon_spark.bridge.java
+	@$(PYTHON) -m paimon_spark.bridge.java $(SPARK)
 
 $(BIN)/python:
 	@echo "Creating $(VENV)"

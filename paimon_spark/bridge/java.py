@@ -1,7 +1,7 @@
 """Which Java Spark would start, and whether it is one that this Spark release runs on.
 
 Uses the standard library only, so that the Makefile can ask before anything is installed:
-``python -m paimon_spark.bridge.java``.
+``python -m paimon_spark.bridge.java 4.1``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ from pathlib import Path
 from paimon_spark.errors import EngineError, ErrorKind
 
 #: Java releases by Spark minor; Hadoop's login, which every Spark program runs first, fails on others.
-SUPPORTED: Mapping[str, tuple[int, ...]] = {"4.0": (17, 21), "4.1": (17, 21), "4.2": (17, 21), "4.3": (17, 21)}
+SUPPORTED: Mapping[str, tuple[int, ...]] = {
+    "4.0": (17, 21),
+    "4.1": (17, 21),
+    "4.2": (17, 21, 25),
+    "4.3": (17, 21, 25),
+}
 DEFAULT_MINOR = "4.1"
 INSTALL_ROOTS = ("/usr/lib/jvm", "/opt/java", "/opt", "/Library/Java/JavaVirtualMachines")
 INSTALL_HINT = "Install one, for example `apt-get install openjdk-17-jre-headless` or `brew install openjdk@17`."
@@ -56,7 +61,7 @@ def check_java(environ: Mapping[str, str] = os.environ, *, minor: str | None = N
     """
     minor = minor or spark_minor()
     wanted = SUPPORTED.get(minor, SUPPORTED[DEFAULT_MINOR])
-    names = " or ".join(str(v) for v in wanted)
+    names = f"{', '.join(map(str, wanted[:-1]))} or {wanted[-1]}"
     java = find_java(environ)
     if java is not None and java.major in wanted:
         return java
@@ -92,9 +97,9 @@ def _probe(command: str) -> Java | None:
 
 
 def main() -> int:
-    """Print nothing and return 0 if all is well, else one line on stderr and 1."""
+    """Print nothing and return 0 if all is well, else one line on stderr and 1; a Spark minor may be named."""
     try:
-        check_java()
+        check_java(minor=sys.argv[1] if len(sys.argv) > 1 else None)
     except EngineError as error:
         sys.stderr.write(f"{error}\n")
         return 1

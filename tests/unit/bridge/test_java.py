@@ -25,9 +25,9 @@ def test_versions_are_understood(tmp_path: Path, version: str, major: int) -> No
     assert java.major == major
 
 
-@pytest.mark.parametrize("version", ["17.0.15", "21.0.2"])
-def test_a_supported_java_is_taken(tmp_path: Path, version: str) -> None:
-    assert check_java(java_home(tmp_path, version), minor="4.1").command == f"{tmp_path}/bin/java"
+@pytest.mark.parametrize(("version", "minor"), [("17.0.15", "4.0"), ("21.0.2", "4.1"), ("25.0.1", "4.3")])
+def test_a_supported_java_is_taken(tmp_path: Path, version: str, minor: str) -> None:
+    assert check_java(java_home(tmp_path, version), minor=minor).command == f"{tmp_path}/bin/java"
 
 
 @pytest.mark.parametrize("version", ["11.0.2", "25.0.1", "1.8.0"])
