@@ -162,16 +162,16 @@ class BucketFiles:
                 kind=ErrorKind.FILE_MISSING,
             ) from e
         with reader:
-            starts = np.concatenate([[0], np.cumsum(reader.row_group_rows)])
-            if starts[-1] != file.row_count:
+            if reader.row_count != file.row_count:
                 raise CorruptTableError(
-                    f"The data file {path} has {starts[-1]} rows, its manifest says {file.row_count}.",
+                    f"The data file {path} has {reader.row_count} rows, its manifest says {file.row_count}.",
                     hint="It is not the file that was committed. Restore it, or roll back to a snapshot without it.",
                     kind=ErrorKind.CORRUPT_DATA_FILE,
                 )
+            starts = None if deleted is None else np.concatenate([[0], np.cumsum(reader.row_group_rows)])
             for index in reader.select_row_groups(_pushable(condition, plan)):
                 rows = plan.apply(reader.read_row_group(index))
-                yield rows if deleted is None else _without(rows, deleted, int(starts[index]))
+                yield rows if deleted is None or starts is None else _without(rows, deleted, int(starts[index]))
 
     def _plan(self, file: DataFileMeta, fields: Sequence[DataField]) -> ColumnPlan:
         table = self.table

@@ -63,6 +63,18 @@ class RollingWriter:
             if full or current.writer.bytes_written >= self._target:
                 self._finish()
 
+    @property
+    def held(self) -> int:
+        """Return about how many bytes of rows the open file keeps in memory."""
+        return self._open.writer.held if self._open is not None else 0
+
+    def relieve(self) -> None:
+        """Let no row wait in memory; a file whose format cannot write it out yet is closed."""
+        if self._open is not None:
+            self._open.writer.relieve()
+        if self.held:
+            self._finish()
+
     def close(self) -> list[DataFileMeta]:
         """Finish the last file; return the records of all files."""
         self._finish()

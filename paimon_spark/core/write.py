@@ -230,15 +230,17 @@ class TableWriter:
         return kind(self._table, partition, bucket, first)
 
     def _relieve(self) -> None:
-        """Flush the buckets that hold most until the budget is kept."""
-        held = sum(b.held for b in self._buckets.values())
+        """Write out the buckets that hold most until half of the budget is free; the others let go of their batches."""
+        sizes = sorted(((b.held, i, b) for i, b in enumerate(self._buckets.values())), reverse=True)
+        held = sum(size for size, _, _ in sizes)
         if held <= self._budget:
             return
-        for writer in sorted(self._buckets.values(), key=lambda b: -b.held):
-            held -= writer.held
-            writer.flush()
-            if held <= self._budget // 2:
-                return
+        for size, _, writer in sizes:
+            if held > self._budget // 2:
+                held -= size
+                writer.relieve()
+            else:
+                writer.settle()
 
 
 def fixed_buckets(table: Table, columns: pa.Table) -> I32:
@@ -260,6 +262,14 @@ def fixed_buckets(table: Table, columns: pa.Table) -> I32:
         f"Table {table.name} has 'bucket-function.type' = '{function}', which cannot be written.",
         hint="Write it with Apache Paimon, or use a table with the default bucket function.",
     )
+
+
+def _own_copy(tables: list[pa.Table]) -> list[pa.Table]:
+    """Return the rows in memory of their own: a slice keeps all of its batch alive."""
+    if not tables:
+        return tables
+    rows = pa.concat_tables(tables)
+    return [rows.take(pa.array(np.arange(rows.num_rows, dtype=np.int64)))]
 
 
 class _PrimaryKeyBucket:
@@ -294,6 +304,14 @@ class _PrimaryKeyBucket:
         writer.write(merged)
         self._done[-1] = (writer, writer.close())
 
+    def relieve(self) -> None:
+        """Let nothing wait in memory."""
+        self.flush()
+
+    def settle(self) -> None:
+        """Keep alive only what waits here, not the batches that it is a part of."""
+        self._waiting = _own_copy(self._waiting)
+
     def finish(self) -> list[DataFileMeta]:
         """Write what waits; return all files."""
         self.flush()
@@ -314,20 +332,34 @@ class _AppendBucket:
             table, partition, bucket, level=0, source=FileSource.APPEND, first_sequence=first_sequence
         )
         self._waiting: list[pa.Table] = []
-        self.held = 0
+        self._waiting_bytes = 0
+
+    @property
+    def held(self) -> int:
+        """Return the bytes that wait here and in the open file."""
+        return self._waiting_bytes + self._writer.held
 
     def add(self, rows: Rows, size: int) -> None:
         """Take rows."""
         self._waiting.append(rows.columns)
-        self.held += size
-        if self.held >= _APPEND_CHUNK:
+        self._waiting_bytes += size
+        if self._waiting_bytes >= _APPEND_CHUNK:
             self.flush()
 
     def flush(self) -> None:
         """Hand what waits to the file."""
         if self._waiting:
-            waiting, self._waiting, self.held = self._waiting, [], 0
-            self._writer.write(pa.concat_tables(waiting))
+            waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+            self._writer.write(pa.concat_tables(waiting).combine_chunks())
+
+    def relieve(self) -> None:
+        """Let nothing wait in memory, nor in the file."""
+        self.flush()
+        self._writer.relieve()
+
+    def settle(self) -> None:
+        """Keep alive only what waits here, not the batches that it is a part of."""
+        self._waiting = _own_copy(self._waiting)
 
     def finish(self) -> list[DataFileMeta]:
         """Write what waits; return all files."""

@@ -189,6 +189,14 @@ class AvroWriter:
         """Return an estimate: the file is written when it is closed."""
         return int(self._raw_bytes * _RATIO)
 
+    @property
+    def held(self) -> int:
+        """Return the bytes of all rows so far."""
+        return self._raw_bytes
+
+    def relieve(self) -> None:
+        """Do nothing: the file is written when it is closed."""
+
     def write(self, data: pa.RecordBatch | pa.Table) -> None:
         """Append rows."""
         table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])

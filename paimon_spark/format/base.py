@@ -94,6 +94,15 @@ class FileWriter(Protocol):
         """Return about how large the file would be if it was closed now."""
         ...
 
+    @property
+    def held(self) -> int:
+        """Return about how many bytes of rows wait in memory."""
+        ...
+
+    def relieve(self) -> None:
+        """Write out what waits, if the format can: what is held afterwards stays until the file is closed."""
+        ...
+
     def write(self, data: pa.RecordBatch | pa.Table) -> None:
         """Append rows."""
         ...

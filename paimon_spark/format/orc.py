@@ -208,10 +208,20 @@ class OrcWriter:
     def bytes_written(self) -> int:
         """Return the bytes of finished stripes plus an estimate for the open one."""
         done = self._sink.tell()
+        held = self.held
+        ratio = done / self._raw_at_flush if self._raw_at_flush else _RATIO
+        return done + int(held * ratio)
+
+    @property
+    def held(self) -> int:
+        """Return the raw bytes of the rows in the open stripe."""
+        done = self._sink.tell()
         if done > max(self._flushed, _HEADER_BYTES):
             self._flushed, self._raw_at_flush = done, self._raw_bytes
-        ratio = done / self._raw_at_flush if self._raw_at_flush else _RATIO
-        return done + int((self._raw_bytes - self._raw_at_flush) * ratio)
+        return self._raw_bytes - self._raw_at_flush
+
+    def relieve(self) -> None:
+        """Do nothing: the library ends a stripe when it is full."""
 
     def write(self, data: pa.RecordBatch | pa.Table) -> None:
         """Append rows."""

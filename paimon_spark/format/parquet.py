@@ -241,6 +241,15 @@ class ParquetWriter:
         ratio = done / self._raw_bytes if self._raw_bytes else _FIRST_RATIO
         return done + int(self._waiting_bytes * ratio)
 
+    @property
+    def held(self) -> int:
+        """Return the bytes of the rows that wait for their row group to fill up."""
+        return self._waiting_bytes
+
+    def relieve(self) -> None:
+        """Write what waits as a row group of its own."""
+        self._flush()
+
     def write(self, data: pa.RecordBatch | pa.Table) -> None:
         """Append rows."""
         table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])

@@ -1,0 +1,53 @@
+"""What waits in memory while rows are written: bounded by `write-buffer-size`, however the rows are scattered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from paimon_spark.core.write import TableWriter
+from paimon_spark.engine.insert import complete_write, plan_write
+from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.engine.select import read_arrow
+from paimon_spark.fs.local import LocalFileIO
+from paimon_spark.testing.tables import new_table
+
+BATCHES, ROWS, PARTITIONS = 24, 4096, 40
+BUDGET = 2 << 20
+
+
+@pytest.mark.parametrize("key", [(), ("p", "k")])
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_scattered_rows_stay_within_the_budget(key: tuple[str, ...], file_format: str, tmp_path: Path) -> None:
+    table = new_table(
+        {"p": "INT", "k": "INT", "v": "STRING"},
+        primary_key=key,
+        partition=("p",),
+        options={"bucket": "1" if key else "-1", "write-buffer-size": "2 mb", "file.format": file_format}
+        | {"write-only": "true"},
+        file_io=LocalFileIO(),
+        path=str(tmp_path / "db.db" / "t"),
+    )
+    plan = plan_write(table)
+    before, most = pa.total_allocated_bytes(), 0
+    with TableWriter(table, plan.info) as writer:
+        for i in range(BATCHES):
+            writer.write(_batch(i))
+            most = max(most, pa.total_allocated_bytes() - before)
+        messages = writer.finish()
+    assert most < 5 * BUDGET
+    complete_write(plan, messages, LocalRunner())
+    assert read_arrow(table, columns=["k"]).num_rows == BATCHES * ROWS
+
+
+def _batch(i: int) -> pa.RecordBatch:
+    """Return rows of which partition 0 gets one: it is never the one that holds most."""
+    numbers = np.arange(i * ROWS, (i + 1) * ROWS, dtype=np.int32)
+    partitions = 1 + numbers % (PARTITIONS - 1)
+    partitions[0] = 0
+    values = pc.utf8_lpad(pa.array(numbers).cast(pa.string()), 240)
+    return pa.record_batch({"p": pa.array(partitions, pa.int32()), "k": pa.array(numbers), "v": values})
