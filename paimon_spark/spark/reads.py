@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.core.splits import Split, splits_to_json
 from paimon_spark.core.table import Table
+from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.frames import native_frame, text_frame
 from paimon_spark.spark.types import plain_struct, type_to_spark
 from paimon_spark.spark.values import value_to_jvm
@@ -65,7 +66,7 @@ def read_frame(session: SparkSession, request: ReadRequest) -> DataFrame:
         predicate = None if request.predicate == TRUE else to_json(request.predicate)
         names = [f.name for f in request.carried]
         run = reader(request.table, names, predicate, kinds=request.keep_kinds)
-        frames.append(text_frame(session, lines).mapInArrow(run, _row_type(request)))
+        frames.append(map_in_arrow(text_frame(session, lines), run, _row_type(request)))
     if not frames:
         return session.createDataFrame([], _row_type(request))
     return reduce(DataFrame.unionAll, frames)

@@ -8,6 +8,7 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
+from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.frames import text_frame
 from paimon_spark.spark.worker import run_tasks
 
@@ -24,7 +25,7 @@ class SparkRunner:
         """Run all payloads in one job and yield the answers."""
         if not payloads:
             return
-        frame = text_frame(self._session, payloads).mapInArrow(partial(run_tasks, kind), "answer string")
+        frame = map_in_arrow(text_frame(self._session, payloads), partial(run_tasks, kind), "answer string")
         with described(self._session, description):
             rows = frame.collect()
         yield from (row.answer for row in rows)

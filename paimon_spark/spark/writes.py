@@ -11,6 +11,7 @@ from paimon_spark.core.commit import FileStoreCommit
 from paimon_spark.core.messages import CommitMessage, messages_from_json
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import Overwrite, WritePlan, WriteResult, complete_write, plan_write
+from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.failures import clear_failure
 from paimon_spark.spark.frames import shaped
 from paimon_spark.spark.runner import SparkRunner, described
@@ -58,7 +59,7 @@ def _estimated_bytes(frame: DataFrame) -> int:
 def _run_writers(session: SparkSession, plan: WritePlan, frame: DataFrame) -> list[CommitMessage]:
     table = plan.table
     written = session.sparkContext.accumulator([], TextList())
-    job = frame.mapInArrow(writer(table, plan.info, written), "messages string")
+    job = map_in_arrow(frame, writer(table, plan.info, written), "messages string")
     try:
         with described(session, f"write {table.name}"):
             rows = job.collect()

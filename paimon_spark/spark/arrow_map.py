@@ -1,0 +1,32 @@
+"""`DataFrame.mapInArrow` without what PySpark's own wrapper insists on.
+
+That wrapper builds its function through `pandas_udf`, which imports pandas: more than a second of every first
+statement, and a package that nothing here uses. The function is built directly instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+from pyspark.sql.udf import UserDefinedFunction
+from pyspark.util import PythonEvalType
+
+BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def map_in_arrow(frame: DataFrame, function: BatchFunction, schema: StructType | str) -> DataFrame:
+    """Return the batches that `function` yields for those of each partition of `frame`.
+
+    Args:
+        frame: the input, which must have a column: without one, its number of rows is lost on the way.
+        function: runs on the executors, once a task.
+        schema: columns of the batches it yields.
+    """
+    kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+    call = UserDefinedFunction(function, returnType=schema, evalType=kind)
+    column = call(*(frame[name] for name in frame.columns))
+    barrier = False
+    return DataFrame(frame._jdf.mapInArrow(column._jc, barrier, None), frame.sparkSession)
