@@ -34,6 +34,8 @@ from paimon_spark.spec.types import DataType
 
 _T = TypeVar("_T")
 _CACHED_RECORDS = 200_000
+_FULL = 105
+"""Percent of the target size that a manifest is cut at; pieces of one size in entries differ a little in bytes."""
 _RESTORE = "Restore the file from a backup, or roll the table back to a snapshot that does not need it."
 
 
@@ -129,6 +131,8 @@ class ManifestStore:
     def write(self, entries: Sequence[ManifestEntry], schema_id: int) -> list[ManifestFileMeta]:
         """Write entries as manifests of about the target size; nothing for no entries.
 
+        All but the last reach the target: a smaller one would be merged, and so written again, by every commit.
+
         Args:
             entries: what to write, in order.
             schema_id: recorded where the entries themselves name no newer schema.
@@ -136,10 +140,10 @@ class ManifestStore:
         if not entries:
             return []
         data = write_manifest(entries)
-        pieces = -(-len(data) // max(1, self.table.options.manifest_target_file_size))
-        if pieces <= 1 or len(entries) == 1:
+        wanted = max(1, self.table.options.manifest_target_file_size) * _FULL
+        step = -(-len(entries) * wanted // (len(data) * 100))
+        if step >= len(entries):
             return [self._write_one(tuple(entries), data, schema_id)]
-        step = -(-len(entries) // pieces)
         chunks = [tuple(entries[i : i + step]) for i in range(0, len(entries), step)]
         return [self._write_one(chunk, write_manifest(chunk), schema_id) for chunk in chunks]
 

@@ -102,6 +102,14 @@ class TestMerging:
         assert 1 < len(merged) < len(metas)
         assert self.rows(store, merged) == {f.file_name for f in files[1:]}
 
+    def test_rolled_manifests_are_not_written_again_by_the_next_commits(self) -> None:
+        table = samples.table({"manifest.target-file-size": "5 kb", "manifest.full-compaction-threshold-size": "1 gb"})
+        store, metas = written(table, [add(samples.file()) for _ in range(900)])
+        assert len(metas) > 2
+        assert all(m.file_size >= 5 << 10 for m in metas[:-1])
+        _, delta = written(table, [add(samples.file())])
+        assert merge_manifests(store, [*metas, *delta], 0)[: len(metas) - 1] == metas[:-1]
+
     def test_full_merge_drops_deletes_and_keeps_what_it_need_not_touch(self) -> None:
         options = {"manifest.target-file-size": "1 kb", "manifest.full-compaction-threshold-size": "1 kb"}
         table = samples.table(options, partitions=["p"])
