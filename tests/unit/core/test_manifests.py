@@ -104,7 +104,7 @@ class TestMerging:
 
     def test_rolled_manifests_are_not_written_again_by_the_next_commits(self) -> None:
         table = samples.table({"manifest.target-file-size": "5 kb", "manifest.full-compaction-threshold-size": "1 gb"})
-        store, metas = written(table, [add(samples.file()) for _ in range(900)])
+        store, metas = written(table, [add(samples.file()) for _ in range(3000)])
         assert len(metas) > 2
         assert all(m.file_size >= 5 << 10 for m in metas[:-1])
         _, delta = written(table, [add(samples.file())])
