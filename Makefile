@@ -73,7 +73,7 @@ format: $(VENV)/.test  ## Let ruff format and mend what it can
 	@$(BIN)/ruff check --fix .
 
 unit: $(VENV)/.test  ## The tests that need no Java
-	@$(BIN)/pytest -q -n 2 -m "not spark and not e2e and not peer and not slow" tests/unit tests/property
+	@$(BIN)/pytest -q -n 2 -m "not spark and not e2e and not peer and not slow" tests/unit tests/property tests/tables
 
 test: check $(VENV)/.test .venv-peers/.ready unit  ## All tests but the slow ones
 	@$(BIN)/pytest -q -m "(spark or e2e or peer) and not slow"
