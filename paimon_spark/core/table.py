@@ -14,6 +14,7 @@ from paimon_spark.core.snapshots import SnapshotStore
 from paimon_spark.errors import ErrorKind, OptionError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.resolve import file_io_from_config
+from paimon_spark.spec.catalogue import find_option
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.options import CoreOptions, validate_options
@@ -32,7 +33,9 @@ TRAVEL_OPTIONS = (
 )
 """Options that name the snapshot to read; setting one of them replaces all stored ones."""
 _FIXED_OPTIONS = ("bucket", "path", "primary-key", "partition", "type")
-"""Options that belong to the stored table and cannot be overridden for one statement."""
+"""Options that belong to the stored table and cannot be overridden for one statement; so are all immutable ones."""
+_MODIFIABLE = "deletion-vectors.enabled"
+"""Not immutable, but which files a reader must leave out depends on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +138,8 @@ class Table:
         """
         validate_options(dynamic)
         present = dict(self.options.values)
-        for key in _FIXED_OPTIONS:
-            if key in dynamic and dynamic[key] != present.get(key, dynamic[key] if key == "path" else None):
+        for key, value in dynamic.items():
+            if self._is_fixed(key, value):
                 raise OptionError(
                     f"The option '{key}' of table {self.name} cannot be set for one statement or session.",
                     hint="Change it with ALTER TABLE … SET TBLPROPERTIES, where that is allowed.",
@@ -145,6 +148,20 @@ class Table:
         if any(key in dynamic for key in TRAVEL_OPTIONS):
             present = {k: v for k, v in present.items() if k not in (*TRAVEL_OPTIONS, "scan.mode")}
         return replace(self, options=CoreOptions(present | dict(dynamic)))
+
+    def _is_fixed(self, key: str, value: str) -> bool:
+        """Return whether an option must stay what it is, and would not."""
+        if key in _FIXED_OPTIONS:
+            return value != self.options.values.get(key, value if key == "path" else None)
+        option = find_option(key)
+        if option is None or not (option.immutable or option.name == _MODIFIABLE):
+            return False
+        return value.strip().lower() != (self.options.get(option.name) or "").strip().lower()
+
+    @property
+    def effective_schema(self) -> TableSchema:
+        """Return the schema with the options of the statement in place of the stored ones."""
+        return replace(self.schema, options=dict(self.options.values))
 
     def at_schema(self, schema_id: int) -> Table:
         """Return the table at another schema version, keeping the options of this one."""

@@ -118,7 +118,7 @@ def plan_compaction(
         partitions: filter over the partition columns.
         places: only these buckets.
     """
-    check_writable(table.schema)
+    check_writable(table.effective_schema)
     snapshot = table.snapshots.latest()
     found = scan(table, snapshot, partition_predicate=partitions or TRUE)
     buckets: dict[Place, list[ManifestEntry]] = {}

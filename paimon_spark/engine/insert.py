@@ -84,7 +84,7 @@ def plan_write(
         size_hint: about how many bytes of rows come, if known.
         operation: what the statement is, for the snapshot.
     """
-    check_writable(table.schema)
+    check_writable(table.effective_schema)
     assigners = _assigners(table, parallelism, size_hint)
     info = WritePlanInfo(assigners=assigners) if overwrite else _state(table, assigners)
     return WritePlan(table=table, info=info, overwrite=overwrite, partitions=static_partitions, operation=operation)
@@ -130,18 +130,19 @@ def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteRes
 
     Files of a write that surely was not committed are deleted.
     """
-    commit = FileStoreCommit(plan.table)
+    commit, ignore_empty = FileStoreCommit(plan.table), plan.table.options.ignores_empty_commits
     try:
         if plan.overwrite is None:
             dynamic = plan.table.bucket_mode is BucketMode.HASH_DYNAMIC
             hash_files = plan.info.hash_files if dynamic else None
-            result = commit.commit(messages, operation=plan.operation, hash_files=hash_files)
+            result = commit.commit(messages, operation=plan.operation, ignore_empty=ignore_empty, hash_files=hash_files)
         else:
             result = commit.overwrite(
                 messages,
                 partitions=plan.partitions,
                 dynamic=plan.overwrite == "dynamic",
                 operation=plan.operation,
+                ignore_empty=ignore_empty,
             )
     except OutcomeUnknownError:
         raise

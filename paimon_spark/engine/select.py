@@ -64,11 +64,12 @@ def plan_select(
     snapshot, schema = resolve_snapshot(table, version=version, timestamp_millis=timestamp_millis)
     table = table.with_schema(schema)
     names = tuple(schema.field(c).name for c in columns) if columns is not None else schema.field_names
-    check_readable(schema, names)
+    check_readable(table.effective_schema, names)
     condition = predicate or TRUE
     for column in columns_of(condition):
         schema.field(column)
-    found = scan(table, snapshot, predicate=condition, levels=levels)
+    only = table.options.scan_bucket
+    found = scan(table, snapshot, predicate=condition, levels=levels, buckets=None if only is None else (only,))
     splits = plan_splits(table, found, always_merge=keep_kinds)
     whole = columns_of(condition) <= set(schema.partition_keys) and not keep_kinds
     if whole and limit is not None:

@@ -148,6 +148,7 @@ _FLAGS = (
     ("visibility-callback.enabled", Use.WRITE, "its commits wait for other jobs"),
     ("force-lookup", Use.CREATE, "it changes when buckets are compacted"),
     ("metastore.partitioned-table", Use.CREATE, "no metastore is used"),
+    ("snapshot.clean-empty-directories", Use.CREATE, "empty directories stay"),
     ("tag.create-success-file", Use.CREATE, "no success files are written for tags"),
 )
 
@@ -164,6 +165,7 @@ _SETTINGS = (
     ("scan.primary-branch", Use.READ, "part of its rows is in another branch"),
     ("scan.fallback-snapshot-branch", Use.READ, "part of its rows is in another branch"),
     ("scan.fallback-delta-branch", Use.READ, "part of its rows is in another branch"),
+    ("commit.strict-mode.last-safe-snapshot", Use.WRITE, "what others committed since is not checked"),
     ("upsert-key", Use.WRITE, "an insert would have to replace rows"),
     ("data-file.external-paths", Use.WRITE, "new files would have to be spread over other places"),
     ("commit.callbacks", Use.WRITE, "the classes it names are not called"),
@@ -184,6 +186,7 @@ _SETTINGS = (
 _WORDS = (
     ("tag.automatic-creation", "none", Use.CREATE, "tags are made by CALL sys.create_tag"),
     ("metadata.iceberg.storage", "disabled", Use.WRITE, "no Iceberg metadata is written"),
+    ("manifest.compression", "zstd", Use.CREATE, "manifests are always written so, and read in any codec"),
     ("write.sequence-number-init-mode", "scan", Use.WRITE, "sequence numbers are taken from the files"),
 )
 

@@ -129,11 +129,6 @@ class CoreOptions:
         return self.word("bucket-function.type")
 
     @property
-    def bucket_append_ordered(self) -> bool:
-        """Return whether the rows of one bucket of an append table keep their order."""
-        return self.flag("bucket-append-ordered")
-
-    @property
     def dynamic_bucket_target_row_num(self) -> int:
         """Return how many keys a dynamic bucket takes."""
         return self.number("dynamic-bucket.target-row-num")
@@ -211,11 +206,6 @@ class CoreOptions:
         return self.pairs("file.compression.per.level").get(str(level), self.file_compression).lower()
 
     @property
-    def file_compression_zstd_level(self) -> int:
-        """Return the level of the zstd codec."""
-        return self.number("file.compression.zstd-level")
-
-    @property
     def file_suffix_include_compression(self) -> bool:
         """Return whether names of data files carry the codec."""
         return self.flag("file.suffix.include.compression")
@@ -272,11 +262,6 @@ class CoreOptions:
     def overwrite_upgrade(self) -> bool:
         """Return whether an overwrite puts files that do not overlap straight into the top level."""
         return self.flag("overwrite-upgrade")
-
-    @property
-    def dynamic_partition_overwrite(self) -> bool:
-        """Return whether INSERT OVERWRITE replaces only the partitions of the new rows."""
-        return self.flag("dynamic-partition-overwrite")
 
     def stats_modes(self, columns: Sequence[str], level: int = 0) -> tuple[StatsMode, ...]:
         """Return which statistics to collect of each column, in order, for a file at a level."""
@@ -383,6 +368,11 @@ class CoreOptions:
     # ---- reading
 
     @property
+    def scan_bucket(self) -> int | None:
+        """Return the only bucket to read; None reads all."""
+        return self.number_or_none("scan.bucket")
+
+    @property
     def source_split_target_size(self) -> int:
         """Return the bytes of one split."""
         return self.memory("source.split.target-size")
@@ -420,11 +410,6 @@ class CoreOptions:
         return self.memory("manifest.full-compaction-threshold-size")
 
     @property
-    def manifest_compression(self) -> str:
-        """Return the codec of manifests."""
-        return self.word("manifest.compression")
-
-    @property
     def commit_user_prefix(self) -> str | None:
         """Return what names of commit users begin with."""
         return self.get("commit.user-prefix")
@@ -450,14 +435,10 @@ class CoreOptions:
         return self.duration_ms_or_none("commit.timeout")
 
     @property
-    def commit_force_create_snapshot(self) -> bool:
-        """Return whether a commit without changes makes a snapshot."""
-        return self.flag("commit.force-create-snapshot")
-
-    @property
-    def snapshot_ignore_empty_commit(self) -> bool:
+    def ignores_empty_commits(self) -> bool:
         """Return whether a batch commit without changes makes no snapshot."""
-        return self.get("snapshot.ignore-empty-commit") is None or self.flag("snapshot.ignore-empty-commit")
+        ignores = self.get("snapshot.ignore-empty-commit") is None or self.flag("snapshot.ignore-empty-commit")
+        return ignores and not self.flag("commit.force-create-snapshot")
 
     # ---- keeping and expiring
 
@@ -480,11 +461,6 @@ class CoreOptions:
     def snapshot_expire_limit(self) -> int:
         """Return how many snapshots expire at once."""
         return self.number("snapshot.expire.limit")
-
-    @property
-    def snapshot_clean_empty_directories(self) -> bool:
-        """Return whether expiry removes directories that became empty."""
-        return self.flag("snapshot.clean-empty-directories")
 
     @property
     def changelog_num_retained_min(self) -> int:

@@ -56,3 +56,18 @@ def test_options_of_the_stored_table_stay() -> None:
 def test_partition_text() -> None:
     assert samples.table().partition_text(samples.partition()) == ""
     assert samples.table(partitions=["p"]).partition_text(samples.partition("a/b")) == "p=a%2Fb"
+
+
+def test_options_that_say_what_the_files_mean_are_not_for_one_statement() -> None:
+    table = samples.table({"bucket": "2", "rowkind.field": "p"}, keys=["k"])
+    for key, value in (
+        ("merge-engine", "first-row"),
+        ("deletion-vectors.enabled", "true"),
+        ("bucket-function.type", "mod"),
+        ("rowkind.field", "v"),
+        ("index-file-in-data-file-dir", "true"),
+    ):
+        with pytest.raises(OptionError, match=f"'{key}'"):
+            table.with_options({key: value})
+    same = {"merge-engine": "Deduplicate", "deletion-vectors.enabled": "false", "rowkind.field": "p"}
+    assert table.with_options(same).options.get("rowkind.field") == "p"

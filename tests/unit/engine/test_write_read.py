@@ -19,7 +19,15 @@ from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compa
 from paimon_spark.engine.insert import WritePlan, complete_write, open_writer, plan_write, write_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import plan_select, read_arrow, read_batches
-from paimon_spark.errors import ArgumentError, ConflictError, CorruptTableError, ErrorKind, PaimonError, UsageError
+from paimon_spark.errors import (
+    ArgumentError,
+    ConflictError,
+    CorruptTableError,
+    ErrorKind,
+    PaimonError,
+    UnsupportedError,
+    UsageError,
+)
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.kinds import CommitKind, FileSource
 from paimon_spark.spec.manifest import HASH_INDEX, ManifestEntry
@@ -499,3 +507,32 @@ def test_concurrent_writers_of_dynamic_buckets_never_split_a_key() -> None:
     with pytest.raises(ConflictError, match="keys"):
         complete_write(*stale, LocalRunner())
     assert rows_of(table) == [(1, 1, "g"), (2, 1, "b")]
+
+
+def test_options_of_one_statement_are_refused_like_stored_ones() -> None:
+    table = keyed()
+    put(table, (1, "a"))
+    with pytest.raises(UnsupportedError, match="fallback-branch"):
+        plan_select(table.with_options({"scan.fallback-branch": "b"}))
+    for key, value in (("upsert-key", "v"), ("commit.strict-mode.last-safe-snapshot", "1")):
+        with pytest.raises(UnsupportedError, match=key):
+            put(table.with_options({key: value}), (1, "b"))
+    with pytest.raises(UnsupportedError, match="changelog-producer"):
+        plan_compaction(table.with_options({"changelog-producer": "lookup"}))
+
+
+def test_s8_one_bucket_only() -> None:
+    table = keyed(bucket="3")
+    put(table, *((k, "v") for k in range(30)))
+    parts = [rows_of(table.with_options({"scan.bucket": str(b)})) for b in range(3)]
+    assert all(parts)
+    assert sorted((r for part in parts for r in part), key=repr) == rows_of(table)
+
+
+def test_d2_an_empty_insert_makes_a_snapshot_only_where_the_table_asks_for_it() -> None:
+    quiet = keyed()
+    assert isinstance(put(quiet).commit, Nothing)
+    for option in ({"commit.force-create-snapshot": "true"}, {"snapshot.ignore-empty-commit": "false"}):
+        table = quiet.with_options(option)
+        assert isinstance(put(table).commit, Committed)
+        assert isinstance(put(table, overwrite="static").commit, Committed)

@@ -74,7 +74,15 @@ def test_read_but_not_written(key: str, value: str) -> None:
     assert e.value.hint
 
 
-@pytest.mark.parametrize(("key", "value"), [("tag.automatic-creation", "batch"), ("partition.expiration-time", "1 d")])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("tag.automatic-creation", "batch"),
+        ("partition.expiration-time", "1 d"),
+        ("snapshot.clean-empty-directories", "true"),
+        ("manifest.compression", "snappy"),
+    ],
+)
 def test_written_but_not_promised(key: str, value: str) -> None:
     check_writable(_schema({key: value}))
     with pytest.raises(UnsupportedError, match="cannot be created"):
