@@ -4,7 +4,6 @@ import java.util.{Map => JMap, Set => JSet}
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.catalog.TableChange._
@@ -151,91 +150,4 @@ object Changes {
     case a: After => Map("after" -> a.column())
     case _ => Map("first" -> true)
   }
-}
-
-/** Replaces `spark_catalog`: Paimon tables first, everything else from the session catalog. */
-class PaimonGenericCatalog extends PaimonCatalog with CatalogExtension {
-  private var delegate: CatalogPlugin = _
-  private def tables: TableCatalog = delegate.asInstanceOf[TableCatalog]
-  private def spaces: SupportsNamespaces = delegate.asInstanceOf[SupportsNamespaces]
-  private def functions: FunctionCatalog = delegate.asInstanceOf[FunctionCatalog]
-
-  override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = {
-    val given = options.asCaseSensitiveMap().asScala.toMap
-    val warehouse = given.getOrElse("warehouse", SparkSession.active.sharedState.conf.get("spark.sql.warehouse.dir",
-      SparkSession.active.conf.get("spark.sql.warehouse.dir")))
-    super.initialize(name, new CaseInsensitiveStringMap((given + ("warehouse" -> warehouse)).asJava))
-  }
-
-  override protected def prepare(): Unit = {}
-
-  override def setDelegateCatalog(catalog: CatalogPlugin): Unit = delegate = catalog
-
-  private def ours(ident: Identifier): Boolean =
-    try super.tableExists(ident) catch { case _: Exception => false }
-
-  override def defaultNamespace(): Array[String] = delegate.defaultNamespace()
-  override def listNamespaces(): Array[Array[String]] = spaces.listNamespaces()
-  override def listNamespaces(namespace: Array[String]): Array[Array[String]] = spaces.listNamespaces(namespace)
-  override def namespaceExists(namespace: Array[String]): Boolean = spaces.namespaceExists(namespace)
-  override def loadNamespaceMetadata(namespace: Array[String]): JMap[String, String] =
-    spaces.loadNamespaceMetadata(namespace)
-  override def createNamespace(namespace: Array[String], metadata: JMap[String, String]): Unit =
-    spaces.createNamespace(namespace, metadata)
-  override def alterNamespace(namespace: Array[String], changes: NamespaceChange*): Unit =
-    spaces.alterNamespace(namespace, changes: _*)
-
-  override def dropNamespace(namespace: Array[String], cascade: Boolean): Boolean = {
-    val own = paimonTables(namespace)
-    if (own.nonEmpty && !cascade)
-      throw new org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException(namespace)
-    own.foreach(super.dropTable)
-    spaces.dropNamespace(namespace, cascade)
-  }
-
-  private def paimonTables(namespace: Array[String]): Array[Identifier] =
-    try super.listTables(namespace) catch { case _: Exception => Array.empty }
-
-  override def listTables(namespace: Array[String]): Array[Identifier] =
-    (paimonTables(namespace) ++ tables.listTables(namespace)).distinct
-
-  override def tableExists(ident: Identifier): Boolean = ours(ident) || tables.tableExists(ident)
-
-  private def either(ident: Identifier, mine: => Table, other: => Table): Table =
-    try mine catch { case _: NoSuchTableException => other }
-
-  override def loadTable(ident: Identifier): Table = either(ident, super.loadTable(ident), tables.loadTable(ident))
-  override def loadTable(ident: Identifier, version: String): Table =
-    either(ident, super.loadTable(ident, version), tables.loadTable(ident, version))
-  override def loadTable(ident: Identifier, timestamp: Long): Table =
-    either(ident, super.loadTable(ident, timestamp), tables.loadTable(ident, timestamp))
-  override def invalidateTable(ident: Identifier): Unit = tables.invalidateTable(ident)
-
-  private def isPaimon(properties: JMap[String, String]): Boolean = {
-    val provider = properties.get(TableCatalog.PROP_PROVIDER)
-    provider == null || provider.equalsIgnoreCase("paimon")
-  }
-
-  override def createTable(ident: Identifier, columns: Array[Column], partitions: Array[Transform],
-      properties: JMap[String, String]): Table =
-    if (isPaimon(properties)) { ensureDatabase(ident); super.createTable(ident, columns, partitions, properties) }
-    else tables.createTable(ident, columns, partitions, properties)
-
-  private def ensureDatabase(ident: Identifier): Unit =
-    Engine.json("create_database", Map("database" -> ident.namespace()(0), "properties" -> Map.empty,
-      "ignore_if_exists" -> true), ref)
-
-  override def alterTable(ident: Identifier, changes: TableChange*): Table =
-    if (ours(ident)) super.alterTable(ident, changes: _*) else tables.alterTable(ident, changes: _*)
-  override def dropTable(ident: Identifier): Boolean =
-    if (ours(ident)) super.dropTable(ident) else tables.dropTable(ident)
-  override def purgeTable(ident: Identifier): Boolean =
-    if (ours(ident)) super.dropTable(ident) else tables.purgeTable(ident)
-  override def renameTable(from: Identifier, to: Identifier): Unit =
-    if (ours(from)) super.renameTable(from, to) else tables.renameTable(from, to)
-
-  override def listFunctions(namespace: Array[String]): Array[Identifier] = functions.listFunctions(namespace)
-  override def loadFunction(ident: Identifier): org.apache.spark.sql.connector.catalog.functions.UnboundFunction =
-    functions.loadFunction(ident)
-  override def functionExists(ident: Identifier): Boolean = functions.functionExists(ident)
 }

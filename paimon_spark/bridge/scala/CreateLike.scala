@@ -36,12 +36,16 @@ object CreateLike {
 
   /** The command of ours for a parsed one, if its target is in a Paimon catalog. */
   def claim(session: SparkSession, parsed: Object): Object = parsed match {
-    case c: CreateTableLikeCommand if isOurs(session, c.targetTable) => PaimonCreateLike(c)
+    case c: CreateTableLikeCommand if isOurs(session, c) => PaimonCreateLike(c)
     case other => other
   }
 
-  private def isOurs(session: SparkSession, name: TableIdentifier): Boolean =
-    Extensions.catalogs(session).contains(name.catalog.getOrElse(manager(session).currentCatalog.name()))
+  /** In the generic catalog, where tables of both kinds are, the provider decides. */
+  private def isOurs(session: SparkSession, command: CreateTableLikeCommand): Boolean = {
+    val catalog = command.targetTable.catalog.getOrElse(manager(session).currentCatalog.name())
+    Extensions.catalogs(session).contains(catalog) &&
+      (catalog != Generic.Name || command.provider.exists(_.equalsIgnoreCase("paimon")))
+  }
 
   def locate(manager: CatalogManager, name: TableIdentifier): (TableCatalog, Identifier) = {
     val catalog = name.catalog.map(manager.catalog).getOrElse(manager.currentCatalog)

@@ -13,6 +13,7 @@ class Extensions extends (SparkSessionExtensions => Unit) {
     SparkContext.getActive.foreach(sc => sc.conf.setIfMissing(Extensions.ArrowBatch, "65536"))
     Engine.start()
     extensions.injectParser((session, delegate) => Extensions.parser(session, delegate))
+    extensions.injectHintResolutionRule(session => PaimonByDefault(session))
     extensions.injectPlannerStrategy(session =>
       PaimonStrategy(session.asInstanceOf[org.apache.spark.sql.classic.SparkSession]))
   }
@@ -46,7 +47,8 @@ object Extensions {
     val confs = SQLConf.get.getAllConfs
     confs.collect { case (CatalogKey(name), c) if Ours(c) =>
       val prefix = s"spark.sql.catalog.$name."
-      name -> confs.collect { case (k, v) if k.startsWith(prefix) => k.substring(prefix.length) -> v }
+      val given = confs.collect { case (k, v) if k.startsWith(prefix) => k.substring(prefix.length) -> v }
+      name -> (if (name == Generic.Name) Generic.options(session, given) else given)
     }
   }
 

@@ -1,0 +1,144 @@
+package org.apache.spark.sql.paimonbridge
+
+import java.util.{Map => JMap}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.analysis._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.connector.catalog._
+import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** Replaces `spark_catalog`: Paimon tables first, everything else from the session catalog. */
+class PaimonGenericCatalog extends PaimonCatalog with CatalogExtension {
+  private var delegate: CatalogPlugin = _
+  private def tables: TableCatalog = delegate.asInstanceOf[TableCatalog]
+  private def spaces: SupportsNamespaces = delegate.asInstanceOf[SupportsNamespaces]
+  private def functions: FunctionCatalog = delegate.asInstanceOf[FunctionCatalog]
+
+  override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = {
+    val all = Generic.options(SparkSession.active, options.asCaseSensitiveMap().asScala.toMap)
+    super.initialize(name, new CaseInsensitiveStringMap(all.asJava))
+  }
+
+  override protected def prepare(): Unit = {}
+
+  override def setDelegateCatalog(catalog: CatalogPlugin): Unit = delegate = catalog
+
+  private def ours(ident: Identifier): Boolean = ident.namespace().length == 1 && super.tableExists(ident)
+
+  override def defaultNamespace(): Array[String] = delegate.defaultNamespace()
+  override def listNamespaces(): Array[Array[String]] = spaces.listNamespaces()
+  override def listNamespaces(namespace: Array[String]): Array[Array[String]] = spaces.listNamespaces(namespace)
+  override def namespaceExists(namespace: Array[String]): Boolean = spaces.namespaceExists(namespace)
+  override def loadNamespaceMetadata(namespace: Array[String]): JMap[String, String] =
+    spaces.loadNamespaceMetadata(namespace)
+  override def createNamespace(namespace: Array[String], metadata: JMap[String, String]): Unit =
+    spaces.createNamespace(namespace, metadata)
+  override def alterNamespace(namespace: Array[String], changes: NamespaceChange*): Unit =
+    spaces.alterNamespace(namespace, changes: _*)
+
+  override def dropNamespace(namespace: Array[String], cascade: Boolean): Boolean = {
+    val own = paimonTables(namespace)
+    if (own.nonEmpty && !cascade)
+      throw new NonEmptyNamespaceException(namespace)
+    own.foreach(super.dropTable)
+    val dropped = spaces.dropNamespace(namespace, cascade)
+    try super.dropNamespace(namespace, cascade)
+    catch { case _: NoSuchNamespaceException => }
+    dropped
+  }
+
+  private def paimonTables(namespace: Array[String]): Array[Identifier] =
+    try super.listTables(namespace) catch { case _: NoSuchNamespaceException => Array.empty }
+
+  override def listTables(namespace: Array[String]): Array[Identifier] =
+    (paimonTables(namespace) ++ tables.listTables(namespace)).distinct
+
+  override def tableExists(ident: Identifier): Boolean = ours(ident) || tables.tableExists(ident)
+
+  private def either(ident: Identifier, mine: => Table, other: => Table): Table =
+    try mine catch { case _: NoSuchTableException => other }
+
+  override def loadTable(ident: Identifier): Table = either(ident, super.loadTable(ident), tables.loadTable(ident))
+  override def loadTable(ident: Identifier, version: String): Table =
+    either(ident, super.loadTable(ident, version), tables.loadTable(ident, version))
+  override def loadTable(ident: Identifier, timestamp: Long): Table =
+    either(ident, super.loadTable(ident, timestamp), tables.loadTable(ident, timestamp))
+  override def invalidateTable(ident: Identifier): Unit = tables.invalidateTable(ident)
+
+  private def isPaimon(properties: JMap[String, String]): Boolean =
+    Generic.isPaimon(Option(properties.get(TableCatalog.PROP_PROVIDER)))
+
+  override def createTable(ident: Identifier, columns: Array[Column], partitions: Array[Transform],
+      properties: JMap[String, String]): Table =
+    if (isPaimon(properties)) { ensureDatabase(ident); super.createTable(ident, columns, partitions, properties) }
+    else tables.createTable(ident, columns, partitions, properties)
+
+  /** A database of the session catalog gets its directory in the warehouse with its first Paimon table. */
+  private def ensureDatabase(ident: Identifier): Unit = {
+    if (!namespaceExists(ident.namespace())) throw new NoSuchNamespaceException(ident.namespace())
+    Engine.json("create_database", Map("database" -> ident.namespace()(0), "properties" -> Map.empty,
+      "ignore_if_exists" -> true), ref)
+  }
+
+  override def alterTable(ident: Identifier, changes: TableChange*): Table =
+    if (ours(ident)) super.alterTable(ident, changes: _*) else tables.alterTable(ident, changes: _*)
+  override def dropTable(ident: Identifier): Boolean =
+    if (ours(ident)) super.dropTable(ident) else tables.dropTable(ident)
+  override def purgeTable(ident: Identifier): Boolean =
+    if (ours(ident)) super.dropTable(ident) else tables.purgeTable(ident)
+  override def renameTable(from: Identifier, to: Identifier): Unit =
+    if (ours(from)) super.renameTable(from, to) else tables.renameTable(from, to)
+
+  override def listFunctions(namespace: Array[String]): Array[Identifier] = functions.listFunctions(namespace)
+  override def loadFunction(ident: Identifier): org.apache.spark.sql.connector.catalog.functions.UnboundFunction =
+    functions.loadFunction(ident)
+  override def functionExists(ident: Identifier): Boolean = functions.functionExists(ident)
+}
+
+object Generic {
+  val Name = "spark_catalog"
+  private val Warehouse = "warehouse"
+
+  /** The catalog's options; where they name no warehouse it is Spark's own. */
+  def options(session: SparkSession, given: Map[String, String]): Map[String, String] =
+    if (given.contains(Warehouse)) given
+    else {
+      val key = "spark.sql.warehouse.dir"
+      given + (Warehouse -> session.sharedState.conf.get(key, session.conf.get(key)))
+    }
+
+  def isPaimon(provider: Option[String]): Boolean = provider.forall(_.equalsIgnoreCase("paimon"))
+
+  def installed: Boolean =
+    SQLConf.get.getConfString(s"spark.sql.catalog.$Name", "builtin") == "paimon.spark.GenericCatalog"
+}
+
+/** In the generic catalog a new table without a provider is Paimon's; Spark would take its default file source. */
+case class PaimonByDefault(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case c: CreateTable => named(c.name, c.tableSpec).fold(plan)(s => c.copy(tableSpec = s))
+    case c: CreateTableAsSelect => named(c.name, c.tableSpec).fold(plan)(s => c.copy(tableSpec = s))
+    case c: ReplaceTable => named(c.name, c.tableSpec).fold(plan)(s => c.copy(tableSpec = s))
+    case c: ReplaceTableAsSelect => named(c.name, c.tableSpec).fold(plan)(s => c.copy(tableSpec = s))
+    case other => other
+  }
+
+  private def named(name: LogicalPlan, spec: TableSpecBase): Option[TableSpecBase] = (name, spec) match {
+    case (id: UnresolvedIdentifier, s: UnresolvedTableSpec)
+        if s.provider.isEmpty && s.serde.isEmpty && Generic.installed && inSessionCatalog(id.nameParts) =>
+      Some(s.copy(provider = Some("paimon")))
+    case _ => None
+  }
+
+  private def inSessionCatalog(name: Seq[String]): Boolean = {
+    val manager = CreateLike.manager(session)
+    val catalog = if (name.length > 1 && manager.isCatalogRegistered(name.head)) name.head else manager.currentCatalog.name()
+    catalog.equalsIgnoreCase(Generic.Name)
+  }
+}
