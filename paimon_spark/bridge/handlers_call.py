@@ -18,7 +18,7 @@ from paimon_spark.calls.run import CallResult, claims, find_procedure, result_co
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
 from paimon_spark.spark.conf import session_options
 from paimon_spark.spark.frames import session_for
-from paimon_spark.spark.progress import progress_bar
+from paimon_spark.spark.progress import progress_bar, wiped_after_failure
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.values import value_to_jvm
 from paimon_spark.spec.identifier import Identifier
@@ -102,7 +102,9 @@ def run_claimed(request: Request) -> Json:
     info = _catalog_for(statement, request)
     if info is None:
         raise ArgumentError("The statement names no Paimon catalog.")
-    return _answer(run_call(statement, _context(request, info)), info.name)
+    with wiped_after_failure(request.envelope.conf):
+        result = run_call(statement, _context(request, info))
+    return _answer(result, info.name)
 
 
 def _answer(result: CallResult, catalog: str) -> Json:
@@ -158,7 +160,9 @@ def run_procedure(request: Request) -> Json:
         if value is not None:
             values[parameter.name] = value
     ctx = _context(request, request.envelope.catalog)
-    return _answer(run_named(procedure.name, values, ctx), request.envelope.catalog.name)
+    with wiped_after_failure(request.envelope.conf):
+        result = run_named(procedure.name, values, ctx)
+    return _answer(result, request.envelope.catalog.name)
 
 
 HANDLERS = {

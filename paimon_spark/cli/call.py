@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
-from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.context import CallContext, no_progress
+from paimon_spark.calls.progress import reporter
 from paimon_spark.calls.run import CallResult, run_call
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.cli.env import CatalogChoice
@@ -35,8 +37,14 @@ def run(choice: CatalogChoice, text: str, *, explain: bool, threads: int) -> Cal
         catalog_name=choice.name,
         runner=LocalRunner(threads),
         clock_millis=lambda: int(time.time() * 1000),
+        progress=reporter(_say) if sys.stderr.isatty() else no_progress,
     )
     return run_call(statement_of(text, explain=explain), context)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
 
 
 def lines(result: CallResult, form: str) -> list[str]:

@@ -20,6 +20,7 @@ from paimon_spark.sqlparse.script import Statement
 SQL_CLI = "org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver"
 THRIFT_SERVER = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
 PRINT_HEADER = {"spark.sql.cli.print.header": "true"}
+PROGRESS = "spark.paimon.progress"
 #: `spark-submit` wants a resource even where the class is in Spark's own jars.
 NO_RESOURCE = "spark-internal"
 
@@ -61,7 +62,8 @@ def run_sql(
     otherwise its streams are inherited as they are.
     """
     environ = spark_environ() | {"SPARK_CONNECT_MODE": "0"}
-    with _command(("--class", SQL_CLI), choice, PRINT_HEADER, (NO_RESOURCE, *arguments)) as command:
+    extra = {**PRINT_HEADER, **({PROGRESS: "true"} if sys.stderr.isatty() else {})}
+    with _command(("--class", SQL_CLI), choice, extra, (NO_RESOURCE, *arguments)) as command:
         if not readable:
             return wait_for(subprocess.Popen(_reordered(command), env=environ))
         renderer = standard(statements, echo=echo)

@@ -134,14 +134,20 @@ def pump(process: subprocess.Popen[bytes], renderer: Renderer) -> int:
     while pipe is not None and (chunk := os.read(pipe.fileno(), 65536)):
         *lines, buffer = (buffer + chunk).split(b"\n")
         for line in lines:
-            renderer.on_line(line.rpartition(b"\r")[2].decode("utf-8", "replace"))
-        if b"\r" in buffer:
-            renderer.on_progress(buffer.decode("utf-8", "replace"))
-            buffer = b""
+            renderer.on_line(_after_progress(line, renderer).decode("utf-8", "replace"))
+        buffer = _after_progress(buffer, renderer)
     if buffer:
         renderer.on_line(buffer.decode("utf-8", "replace"))
     renderer.close()
     return process.wait()
+
+
+def _after_progress(text: bytes, renderer: Renderer) -> bytes:
+    """Show the progress in `text`, which ends by returning to the start of the line, and return what follows it."""
+    progress, mark, rest = text.rpartition(b"\r")
+    if mark:
+        renderer.on_progress((progress + mark).decode("utf-8", "replace"))
+    return rest
 
 
 def standard(statements: Sequence[Statement], *, echo: bool) -> Renderer:

@@ -234,6 +234,8 @@ def execute_compaction(
     started = time.monotonic()
     done: list[GroupResult] = []
     finished, total = 0, len(plan.tasks)
+    if progress is not None and total:
+        progress(0, total)
     for number, group in enumerate(plan.groups, 1):
         commit = FileStoreCommit(plan.table, commit_user)
         messages: list[CommitMessage] = []

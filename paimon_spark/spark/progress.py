@@ -1,27 +1,36 @@
-"""The progress of a CALL as one line on the terminal of the program that the user started."""
+"""The progress of a CALL on the terminal of the program that the user started, if that asked for it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
+from paimon_spark.calls.context import no_progress
+from paimon_spark.calls.progress import reporter, wiped_line
 from paimon_spark.spark.frames import toolbox
 
 SWITCH = "spark.paimon.progress"
-_WIDTH = 30
 
 
 def progress_bar(conf: Mapping[str, str]) -> Callable[[int, int, str], None]:
     """Return the reporter of a CALL: a bar where the session asks for it, else nothing."""
-    if conf.get(SWITCH, "false").lower() != "true":
-        return _silent
-    return _bar
+    return reporter(_say) if _wanted(conf) else no_progress
 
 
-def _silent(done: int, total: int, what: str) -> None:
-    pass
+@contextmanager
+def wiped_after_failure(conf: Mapping[str, str]) -> Iterator[None]:
+    """Remove the bar of a CALL that fails, so that its error stands on a line of its own."""
+    try:
+        yield
+    except Exception:
+        if _wanted(conf):
+            _say(wiped_line())
+        raise
 
 
-def _bar(done: int, total: int, what: str) -> None:
-    filled = _WIDTH * done // max(total, 1)
-    end = "\n" if done >= total else ""
-    toolbox().say(f"\r{what} [{'#' * filled}{'.' * (_WIDTH - filled)}] {done}/{total}{end}")
+def _wanted(conf: Mapping[str, str]) -> bool:
+    return conf.get(SWITCH, "false").lower() == "true"
+
+
+def _say(text: str) -> None:
+    toolbox().say(text)

@@ -6,13 +6,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from pyspark.sql import SparkSession
+from pyspark import InheritableThread
+from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark.spark.arrow_map import map_in_arrow
+from paimon_spark.spark.failures import clear_failure
 from paimon_spark.spark.frames import text_frame
-from paimon_spark.spark.worker import run_tasks
+from paimon_spark.spark.worker import TextList, run_tasks
 
 _DESCRIPTION = "spark.job.description"
+_POLL_SECONDS = 0.05
 
 
 class SparkRunner:
@@ -22,13 +25,55 @@ class SparkRunner:
         self._session = session
 
     def run(self, kind: str, payloads: Sequence[str], *, description: str) -> Iterator[str]:
-        """Run all payloads in one job and yield the answers."""
+        """Run all payloads in one job and yield each answer when its task is done.
+
+        Raises:
+            PaimonError: a task failed with it; the answers of the tasks that ended before are yielded first.
+        """
         if not payloads:
             return
-        frame = map_in_arrow(text_frame(self._session, payloads), partial(run_tasks, kind), "answer string")
+        lines = [f"{number} {payload}" for number, payload in enumerate(payloads)]
+        done = self._session.sparkContext.accumulator([], TextList())
+        frame = map_in_arrow(text_frame(self._session, lines), partial(run_tasks, kind, done), "answer string")
         with described(self._session, description):
-            rows = frame.collect()
-        yield from (row.answer for row in rows)
+            job = _Job(frame)
+            job.start()
+        seen: set[str] = set()
+        try:
+            while job.is_alive():
+                job.join(_POLL_SECONDS)
+                yield from _unseen(done.value, seen)
+        finally:
+            job.join()
+        yield from _unseen(done.value, seen)
+        if job.failure is not None:
+            raise clear_failure(job.failure) from job.failure
+        yield from _unseen(job.answers, seen)
+
+
+class _Job(InheritableThread):
+    """Collects a frame beside the caller, with the caller's job group and description."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        super().__init__(target=self._collect, name="paimon-tasks", daemon=True)
+        self._frame = frame
+        self.answers: list[str] = []
+        self.failure: Exception | None = None
+
+    def _collect(self) -> None:
+        try:
+            self.answers = [row.answer for row in self._frame.collect()]
+        except Exception as error:  # noqa: BLE001 - raised again where the caller waits
+            self.failure = error
+
+
+def _unseen(texts: Sequence[str], seen: set[str]) -> Iterator[str]:
+    """Yield the answers, each of which follows the number of its task, that were not yielded yet."""
+    for text in texts:
+        number, _, answer = text.partition(" ")
+        if number not in seen:
+            seen.add(number)
+            yield answer
 
 
 @contextmanager

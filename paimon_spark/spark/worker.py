@@ -64,10 +64,13 @@ def _kind_first(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([kinds, *(batch.column(n) for n in names)], names=["rowkind", *names])
 
 
-def run_tasks(kind: str, batches: Batches) -> Batches:
-    """Run the engine tasks that `batches` hold and yield one answer for each."""
+def run_tasks(kind: str, done: Any, batches: Batches) -> Batches:
+    """Run the engine tasks that `batches` hold, each after its number, and yield one numbered answer for each."""
     for text in _texts(batches):
-        yield pa.RecordBatch.from_pydict({"answer": pa.array([run_task(kind, text)], pa.string())})
+        number, _, payload = text.partition(" ")
+        answer = f"{number} {run_task(kind, payload)}"
+        done.add([answer])
+        yield pa.RecordBatch.from_pydict({"answer": pa.array([answer], pa.string())})
 
 
 def writer(table: Table, plan: WritePlanInfo, written: Any) -> Any:
