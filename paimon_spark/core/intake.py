@@ -25,6 +25,7 @@ ROW_KIND_COLUMN = "_row_kind_"
 BUCKET_COLUMN = "_bucket_"
 HASH_COLUMN = "_hash_"
 I64 = npt.NDArray[np.int64]
+_UNITS = ("s", "ms", "us", "ns")
 _RECODE_FROM = 1 << 40
 
 
@@ -117,7 +118,7 @@ def _fit(column: pa.ChunkedArray, f: DataField, rules: IntakeRules) -> pa.Chunke
     arrow = to_arrow_type(f.type)
     if column.type != arrow:
         try:
-            column = column.cast(arrow, safe=not pa.types.is_timestamp(arrow))
+            column = column.cast(arrow, safe=not _coarser(column.type, arrow))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
             raise ArgumentError(
                 f"Values for column '{f.name}' of table {rules.name} do not fit its type {type_to_json(f.type)}: {e}.",
@@ -127,6 +128,13 @@ def _fit(column: pa.ChunkedArray, f: DataField, rules: IntakeRules) -> pa.Chunke
     if f.default_value is not None and column.null_count:
         return pc.fill_null(column, arrow_scalar(parse_value(f.default_value, f.type), f.type))
     return column
+
+
+def _coarser(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Return whether a cast only cuts digits off the fraction of a second; a finer unit may overflow."""
+    if not (pa.types.is_timestamp(given) and pa.types.is_timestamp(wanted)):
+        return False
+    return _UNITS.index(wanted.unit) <= _UNITS.index(given.unit)
 
 
 def _kinds(batch: pa.RecordBatch | pa.Table, table: pa.Table, rules: IntakeRules) -> npt.NDArray[np.int8]:

@@ -33,7 +33,9 @@ from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.types import DataType
 
 _T = TypeVar("_T")
-_CACHED_RECORDS = 200_000
+_CACHED_BYTES = 256 << 20
+_RECORD_BYTES = 800
+"""About what a decoded record takes beside its keys and statistics."""
 _FULL = 105
 """Percent of the target size that a manifest is cut at; pieces of one size in entries differ a little in bytes."""
 _RESTORE = "Restore the file from a backup, or roll the table back to a snapshot that does not need it."
@@ -42,8 +44,10 @@ _RESTORE = "Restore the file from a backup, or roll the table back to a snapshot
 class _Cache(Generic[_T]):
     """Decoded files by path, least recently used out first. The files are immutable and their names unique."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, weigh: Callable[[_T], int] = lambda _: _RECORD_BYTES) -> None:
         self._limit = limit
+        self._weigh = weigh
+        self._weights: dict[str, int] = {}
         self._held = 0
         self._items: OrderedDict[str, tuple[_T, ...]] = OrderedDict()
         self._lock = threading.Lock()
@@ -56,24 +60,39 @@ class _Cache(Generic[_T]):
             return found
 
     def put(self, path: str, records: tuple[_T, ...]) -> None:
+        weight = _RECORD_BYTES + sum(map(self._weigh, records))
         with self._lock:
-            if path in self._items or len(records) > self._limit:
+            if path in self._items or weight > self._limit:
                 return
-            self._items[path] = records
-            self._held += len(records) + 1
+            self._items[path], self._weights[path] = records, weight
+            self._held += weight
             while self._held > self._limit:
-                _, dropped = self._items.popitem(last=False)
-                self._held -= len(dropped) + 1
+                oldest, _ = self._items.popitem(last=False)
+                self._held -= self._weights.pop(oldest)
 
     def clear(self) -> None:
         with self._lock:
             self._items.clear()
+            self._weights.clear()
             self._held = 0
 
 
-_ENTRIES: _Cache[ManifestEntry] = _Cache(_CACHED_RECORDS)
-_LISTS: _Cache[ManifestFileMeta] = _Cache(_CACHED_RECORDS)
-_INDEXES: _Cache[IndexManifestEntry] = _Cache(_CACHED_RECORDS)
+def _entry_bytes(entry: ManifestEntry) -> int:
+    f = entry.file
+    stats = (f.min_key, f.max_key, f.key_stats.min_values, f.key_stats.max_values)
+    values = f.value_stats
+    return (
+        _RECORD_BYTES
+        + sum(map(len, stats))
+        + len(values.min_values)
+        + len(values.max_values)
+        + len(values.null_counts) * 8
+    )
+
+
+_ENTRIES: _Cache[ManifestEntry] = _Cache(_CACHED_BYTES, _entry_bytes)
+_LISTS: _Cache[ManifestFileMeta] = _Cache(_CACHED_BYTES // 8)
+_INDEXES: _Cache[IndexManifestEntry] = _Cache(_CACHED_BYTES // 8)
 
 
 def clear_cache() -> None:

@@ -31,5 +31,8 @@ class LocalRunner:
                 yield run_task(kind, payload)
             return
         with ThreadPoolExecutor(self._threads, thread_name_prefix=kind) as pool:
-            for done in as_completed([pool.submit(run_task, kind, p) for p in payloads]):
-                yield done.result()
+            try:
+                for done in as_completed([pool.submit(run_task, kind, p) for p in payloads]):
+                    yield done.result()
+            finally:
+                pool.shutdown(cancel_futures=True)

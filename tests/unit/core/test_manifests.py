@@ -4,6 +4,7 @@ import pytest
 
 from paimon_spark.core.manifests import (
     ManifestStore,
+    _Cache,
     clear_cache,
     may_hold_partition,
     merge_entries,
@@ -147,3 +148,17 @@ def test_missing_and_truncated_manifests_are_named() -> None:
     assert caught.value.kind is ErrorKind.FILE_MISSING
     table.file_io.write(path, data)
     assert len(store.read(meta)) == 1
+
+
+def test_the_cache_counts_bytes_of_wide_statistics() -> None:
+    weights = {b"a": 10, b"b": 400, b"c": 90}
+    cache: _Cache[bytes] = _Cache(1400, weights.__getitem__)
+    cache.put("big", (b"b", b"b"))
+    assert cache.get("big") is None
+    cache.put("one", (b"b",))
+    cache.put("two", (b"a",))
+    assert cache.get("one") is None
+    assert cache.get("two") == (b"a",)
+    cache.clear()
+    cache.put("one", (b"b", b"c"))
+    assert cache.get("one") == (b"b", b"c")

@@ -10,6 +10,7 @@ import pytest
 from paimon_spark.core.commit import Committed
 from paimon_spark.core.compact.rewrite import CompactTask
 from paimon_spark.core.table import Table
+from paimon_spark.engine import runner
 from paimon_spark.engine.compact import execute_compaction, plan_compaction
 from paimon_spark.engine.insert import WriteResult, follow_up, plan_write, write_arrow
 from paimon_spark.engine.runner import LocalRunner
@@ -98,3 +99,17 @@ def test_an_insert_does_not_fail_because_its_compaction_failed(caplog: pytest.Lo
     assert done.compacted is None
     assert "are committed, but the compaction" in caplog.text
     assert "cancelled" in caplog.text
+
+
+def test_the_first_error_ends_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+
+    def task(kind: str, payload: str) -> str:
+        del kind
+        started.append(payload)
+        raise RuntimeError(payload)
+
+    monkeypatch.setattr(runner, "run_task", task)
+    with pytest.raises(RuntimeError):
+        list(LocalRunner(2).run("compact", [str(i) for i in range(500)], description="d"))
+    assert len(started) < 500

@@ -536,3 +536,15 @@ def test_d2_an_empty_insert_makes_a_snapshot_only_where_the_table_asks_for_it() 
         table = quiet.with_options(option)
         assert isinstance(put(table).commit, Committed)
         assert isinstance(put(table, overwrite="static").commit, Committed)
+
+
+def test_a_time_that_does_not_fit_nanoseconds_is_refused() -> None:
+    table = new_table({"v": "TIMESTAMP(9)"})
+    for moment, fits in ((datetime(2262, 1, 1), True), (datetime(9999, 12, 31), False)):
+        rows = pa.table({"v": pa.array([moment], pa.timestamp("us"))})
+        if fits:
+            write_arrow(table, rows)
+        else:
+            with pytest.raises(ArgumentError, match=r"'v'.*do not fit"):
+                write_arrow(table, rows)
+    assert read_arrow(table).column("v").cast(pa.timestamp("us")).to_pylist() == [datetime(2262, 1, 1)]
