@@ -50,7 +50,7 @@ def test_progress_threads_and_groups() -> None:
     assert [len(g.tasks) for g in plan.groups] == [32, 8]
     seen: list[tuple[int, int]] = []
     result = execute_compaction(plan, LocalRunner(threads=2), lambda done, total: seen.append((done, total)))
-    assert seen == [(i, 40) for i in range(1, 41)]
+    assert seen == [(i, 40) for i in range(41)]
     assert len(result.snapshot_ids) == 2
     assert (result.total.buckets, result.total.files_in, result.total.files_out) == (40, 80, 40)
     assert (result.total.rows_in, result.total.rows_out) == (800, 400)

@@ -43,7 +43,7 @@ def test_full_compaction_and_its_truth(flat: Lake) -> None:
     assert (row["files_in"], row["files_out"], row["rows"]) == (3, 1, 4)
     assert row["bytes_in"] > row["bytes_out"] > 0
     assert levels(flat) == {"": [5]}
-    assert flat.progress == [(1, 1, "compact db.t")]
+    assert flat.progress == [(0, 1, "compact db.t"), (1, 1, "compact db.t")]
 
 
 def test_again_there_is_nothing_to_do(flat: Lake) -> None:
