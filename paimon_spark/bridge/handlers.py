@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from paimon_spark.bridge import handlers_call, handlers_catalog, handlers_scan, handlers_write
+from paimon_spark.bridge import handlers_call, handlers_catalog, handlers_replace, handlers_scan, handlers_write
 from paimon_spark.bridge.server import Handler
 
 HANDLERS: dict[str, Handler] = {
     **handlers_catalog.HANDLERS,
     **handlers_scan.HANDLERS,
     **handlers_write.HANDLERS,
+    **handlers_replace.HANDLERS,
     **handlers_call.HANDLERS,
 }

@@ -35,7 +35,7 @@ def _write(request: Request, table: Table, mode: str, predicate: Predicate | Non
     session = session_for(request.envelope.session, request.jsession)
     frame = frame_of(request.objects[0], session)
     overwrite: Overwrite | None = None if mode == "append" else "dynamic" if mode == "dynamic" else "static"
-    operation = "WRITE" if overwrite is None else "OVERWRITE"
+    operation = request.args.get("operation") or ("WRITE" if overwrite is None else "OVERWRITE")
     write_frame(
         session,
         table,

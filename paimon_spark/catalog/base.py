@@ -88,6 +88,15 @@ class Catalog(Protocol):
         """Apply schema changes as one new schema version and return the table."""
         ...
 
+    def replaced_table(self, identifier: Identifier, schema: TableSchema) -> Table:
+        """Return a table as REPLACE TABLE with a schema made by `new_schema` will leave it; nothing is stored.
+
+        Raises:
+            NotFoundError: there is no such table.
+            UnsupportedError: its partition columns would change.
+        """
+        ...
+
     def rename_table(self, source: Identifier, target: Identifier) -> None:
         """Give a table another name, perhaps in another database.
 

@@ -25,6 +25,7 @@ from paimon_spark.spec.evolution import SchemaChange, apply_changes, with_defaul
 from paimon_spark.spec.identifier import DATABASE_SUFFIX, DEFAULT_DATABASE, Identifier, check_name
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.paths import MAIN_BRANCH, TablePaths
+from paimon_spark.spec.replacement import replacing_schema
 from paimon_spark.spec.schema import TableSchema
 
 _LOG = logging.getLogger(__name__)
@@ -165,6 +166,15 @@ class FileSystemCatalog:
             f"The schema of table {identifier.full_name} was changed by others {_ALTER_ATTEMPTS} times in a row.",
             hint="Nothing was changed by this statement. Run it again.",
         )
+
+    def replaced_table(self, identifier: Identifier, schema: TableSchema) -> Table:
+        """Return the table at the schema version that would follow its newest one."""
+        self._refuse_parts(identifier, "replaced")
+        for name in schema.field_names:
+            self._check_case(name, "column")
+        table = self.load_table(identifier)
+        new = replacing_schema(table.schema, with_default_options(schema, self._table_defaults()))
+        return self._table(identifier, table.path, new, None)
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
         """Rename the directory of a table."""

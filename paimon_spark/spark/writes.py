@@ -10,7 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from paimon_spark.core.commit import FileStoreCommit
 from paimon_spark.core.messages import CommitMessage, messages_from_json
 from paimon_spark.core.table import Table
-from paimon_spark.engine.insert import Overwrite, WritePlan, WriteResult, complete_write, plan_write
+from paimon_spark.engine.insert import Overwrite, WritePlan, WriteResult, complete_write, follow_up, plan_write
+from paimon_spark.engine.replace import finish_replacement
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.failures import clear_failure
 from paimon_spark.spark.frames import shaped
@@ -38,7 +39,32 @@ def write_frame(
     Raises:
         PaimonError: the write failed; the table is as it was and the new files are deleted.
     """
-    plan = plan_write(
+    plan = _plan(session, table, frame, overwrite=overwrite, partitions=partitions, operation=operation)
+    messages = _run_writers(session, plan, shaped(frame, _shape(session, plan)))
+    return complete_write(plan, messages, SparkRunner(session))
+
+
+def replace_with_frame(session: SparkSession, table: Table, frame: DataFrame, *, operation: str) -> WriteResult:
+    """Replace a table's schema by that of `table`, the next one, and its rows by those of `frame`.
+
+    Raises:
+        PaimonError: the query or the write failed; schema and rows are as they were.
+    """
+    plan = _plan(session, table, frame, overwrite="static", operation=operation)
+    messages = _run_writers(session, plan, shaped(frame, _shape(session, plan)))
+    return follow_up(plan, finish_replacement(plan, messages), SparkRunner(session))
+
+
+def _plan(
+    session: SparkSession,
+    table: Table,
+    frame: DataFrame,
+    *,
+    overwrite: Overwrite | None,
+    partitions: Predicate | None = None,
+    operation: str | None,
+) -> WritePlan:
+    return plan_write(
         table,
         overwrite=overwrite,
         static_partitions=partitions,
@@ -46,8 +72,6 @@ def write_frame(
         size_hint=_estimated_bytes(frame) if table.bucket_mode is BucketMode.HASH_DYNAMIC else None,
         operation=operation,
     )
-    messages = _run_writers(session, plan, shaped(frame, _shape(session, plan)))
-    return complete_write(plan, messages, SparkRunner(session))
 
 
 def _estimated_bytes(frame: DataFrame) -> int:

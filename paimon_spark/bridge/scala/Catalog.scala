@@ -13,8 +13,8 @@ import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** A Paimon warehouse as a Spark catalog. Every method is one request to the engine. */
-class PaimonCatalog extends TableCatalog with SupportsNamespaces with ProcedureCatalog {
-  protected var ref: CatalogRef = CatalogRef.none
+class PaimonCatalog extends TableCatalog with PaimonStaging with SupportsNamespaces with ProcedureCatalog {
+  private[paimonbridge] var ref: CatalogRef = CatalogRef.none
 
   override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = {
     ref = CatalogRef(name, options.asCaseSensitiveMap().asScala.toMap)
@@ -86,15 +86,21 @@ class PaimonCatalog extends TableCatalog with SupportsNamespaces with ProcedureC
 
   private def create(ident: Identifier, schema: StructType, partitions: Array[Transform],
       properties: JMap[String, String]): Table = {
+    table("create_table", ident, tableArgs(ident, schema, partitions, properties), idempotent = false)
+    loadTable(ident)
+  }
+
+  /** A table to create, as the engine is told of it. */
+  private[paimonbridge] def tableArgs(ident: Identifier, schema: StructType, partitions: Array[Transform],
+      properties: JMap[String, String]): Map[String, Any] = {
     val keys = partitions.map {
       case IdentityTransform(r) if r.fieldNames().length == 1 => r.fieldNames()(0)
       case other => throw new PaimonException(
         s"[UNSUPPORTED_FEATURE] The partition transform ${other.describe()} is not supported. " +
           "Partition by plain columns.", "UNSUPPORTED_FEATURE")
     }
-    table("create_table", ident, Map("schema" -> Json.parse(schema.json), "partition_keys" -> keys.toSeq,
-      "properties" -> properties.asScala.toMap), idempotent = false)
-    loadTable(ident)
+    Map("database" -> database(ident.namespace()), "name" -> ident.name(), "schema" -> Json.parse(schema.json),
+      "partition_keys" -> keys.toSeq, "properties" -> properties.asScala.toMap)
   }
 
   override def alterTable(ident: Identifier, changes: TableChange*): Table = {

@@ -86,6 +86,9 @@ class PaimonGenericCatalog extends PaimonCatalog with CatalogExtension {
       "ignore_if_exists" -> true), ref)
   }
 
+  override protected def requireOurs(ident: Identifier, properties: JMap[String, String]): Unit =
+    if (!isPaimon(properties) || !ours(ident)) throw notOurs(ident.toString)
+
   override def alterTable(ident: Identifier, changes: TableChange*): Table =
     if (ours(ident)) super.alterTable(ident, changes: _*) else tables.alterTable(ident, changes: _*)
   override def dropTable(ident: Identifier): Boolean =

@@ -18,7 +18,7 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** A table as the engine described it; `described` is its whole knowledge. */
-class PaimonTable(val catalog: CatalogRef, described: JsonNode, byPath: Boolean = false)
+class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Boolean = false)
     extends Table with SupportsRead with SupportsWrite with SupportsDeleteV2 {
   val token: JsonNode = described.get("token")
   val partitionKeys: Seq[String] = Json.strings(described.get("partition_keys"))
@@ -49,6 +49,14 @@ class PaimonTable(val catalog: CatalogRef, described: JsonNode, byPath: Boolean 
 
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = new PaimonScanBuilder(this, options)
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = new PaimonWriteBuilder(this, info)
+
+  /** What a snapshot says of the statement that writes the rows, if that is more than an INSERT. */
+  protected def operationName: Option[String] = None
+
+  /** Write the rows of `frame`; the engine commits them. */
+  def insert(mode: String, replaced: Option[Map[String, Any]], options: Map[String, String], frame: DataFrame): Unit =
+    Engine.json("write", Map("table" -> token, "mode" -> mode, "predicate" -> replaced, "options" -> options,
+      "operation" -> operationName), catalog, Seq(frame), idempotent = false)
 
   override def truncateTable(): Boolean = { remove(Array.empty, "TRUNCATE"); true }
 
@@ -143,8 +151,7 @@ class PaimonWriteBuilder(table: PaimonTable, info: LogicalWriteInfo)
 class PaimonWrite(table: PaimonTable, mode: String, replaced: Array[Predicate], options: CaseInsensitiveStringMap)
     extends V1Write {
   def insert(frame: DataFrame): Unit =
-    Engine.json("write", Map("table" -> table.token, "mode" -> mode, "predicate" -> Predicates.all(replaced),
-      "options" -> options.asCaseSensitiveMap().asScala.toMap), table.catalog, Seq(frame), idempotent = false)
+    table.insert(mode, Predicates.all(replaced), options.asCaseSensitiveMap().asScala.toMap, frame)
 
   override def toInsertableRelation: InsertableRelation = (frame: DataFrame, _: Boolean) => insert(frame)
   override def description(): String = s"PaimonWrite ${table.name} $mode"

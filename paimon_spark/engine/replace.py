@@ -1,0 +1,53 @@
+"""REPLACE TABLE as an operation: a new schema and new rows become visible with one commit over the old ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paimon_spark.core.commit import FileStoreCommit
+from paimon_spark.core.messages import CommitMessage
+from paimon_spark.core.table import Table
+from paimon_spark.engine.insert import WritePlan, WriteResult, finish_write
+from paimon_spark.errors import ConflictError, OutcomeUnknownError, PaimonError
+
+
+def finish_replacement(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteResult:
+    """Publish the schema that the plan's table has, then replace all rows; either both happen or neither.
+
+    Args:
+        plan: a static overwrite of a table at the schema after its newest one.
+        messages: what the writers did; none leaves the table empty.
+
+    Raises:
+        ConflictError: another statement changed the schema meanwhile; the table is as that left it.
+    """
+    table = plan.table
+    _publish(table, messages)
+    try:
+        return finish_write(plan, messages)
+    except OutcomeUnknownError:
+        raise
+    except Exception:
+        _take_back(table)
+        raise
+
+
+def _publish(table: Table, messages: Sequence[CommitMessage]) -> None:
+    try:
+        if table.schema_store.try_create(table.schema):
+            return
+    except OutcomeUnknownError:
+        raise
+    except (PaimonError, OSError):
+        FileStoreCommit(table).abort(messages)
+        raise
+    FileStoreCommit(table).abort(messages)
+    raise ConflictError(
+        f"Table {table.name} cannot be replaced: its schema was changed by another statement meanwhile.",
+        hint="Nothing was changed by this statement. Run it again.",
+    )
+
+
+def _take_back(table: Table) -> None:
+    if table.schema_store.ids()[-1] == table.schema.id:
+        table.file_io.delete(table.paths.schema(table.schema.id))
