@@ -14,6 +14,8 @@ class Extensions extends (SparkSessionExtensions => Unit) {
     Engine.start()
     extensions.injectParser((session, delegate) => Extensions.parser(session, delegate))
     extensions.injectHintResolutionRule(session => PaimonByDefault(session))
+    extensions.injectHintResolutionRule(session => KeepDropPartitions(session))
+    extensions.injectResolutionRule(session => ResolveDropPartitions(session))
     extensions.injectPlannerStrategy(session =>
       PaimonStrategy(session.asInstanceOf[org.apache.spark.sql.classic.SparkSession]))
   }
