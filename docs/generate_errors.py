@@ -32,6 +32,10 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
         "A row holds NULL in a column that is declared NOT NULL; key columns always are.",
         "Filter or default the value before it is written. Nothing of the statement was committed.",
     ),
+    ErrorKind.MERGE_CARDINALITY_VIOLATION: (
+        "MERGE INTO found a row of the table that several rows of the source match, so its new state would be chance.",
+        "Make the source unique in the columns of ON, for example with GROUP BY. Nothing was committed.",
+    ),
     ErrorKind.DATABASE_NOT_FOUND: ("The database does not exist.", "`SHOW DATABASES` lists those that do."),
     ErrorKind.DATABASE_NOT_EMPTY: (
         "A database that still holds tables was to be dropped.",

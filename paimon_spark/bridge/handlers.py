@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from paimon_spark.bridge import handlers_call, handlers_catalog, handlers_replace, handlers_scan, handlers_write
+from paimon_spark.bridge import (
+    handlers_call,
+    handlers_catalog,
+    handlers_replace,
+    handlers_rows,
+    handlers_scan,
+    handlers_write,
+)
 from paimon_spark.bridge.server import Handler
 
 HANDLERS: dict[str, Handler] = {
@@ -10,5 +17,6 @@ HANDLERS: dict[str, Handler] = {
     **handlers_scan.HANDLERS,
     **handlers_write.HANDLERS,
     **handlers_replace.HANDLERS,
+    **handlers_rows.HANDLERS,
     **handlers_call.HANDLERS,
 }

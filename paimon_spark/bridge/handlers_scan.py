@@ -14,6 +14,7 @@ from paimon_spark.bridge.protocol import Request, predicate_from_jvm
 from paimon_spark.bridge.server import JvmAnswer
 from paimon_spark.bridge.systems import KIND_COLUMN, is_rows, struct_of, system_rows
 from paimon_spark.bridge.tables import Token, load_token, pinned
+from paimon_spark.core.read import PLACE_FIELDS
 from paimon_spark.core.system_tables import SYSTEM_SCANS
 from paimon_spark.core.table import Table
 from paimon_spark.engine.select import SelectPlan, plan_select
@@ -21,6 +22,7 @@ from paimon_spark.spark.frames import arrow_frame, session_for
 from paimon_spark.spark.reads import ReadRequest, read_frame
 from paimon_spark.spec.predicate import Predicate
 
+PLACES = tuple(f.name for f in PLACE_FIELDS)
 _KEPT_PLANS = 256
 
 
@@ -30,6 +32,7 @@ class PlannedScan:
 
     plan: SelectPlan
     columns: tuple[str, ...]
+    places: bool = False
 
 
 class _Plans:
@@ -95,7 +98,7 @@ def _plan(request: Request) -> PlannedScan:
     table = _table(request)
     system = SYSTEM_SCANS.get(args["table"].get("scan_of", ""))
     kinds = system is not None and system.keep_kinds
-    columns = tuple(c for c in args["columns"] if not (kinds and c == KIND_COLUMN))
+    columns = tuple(c for c in args["columns"] if not (kinds and c == KIND_COLUMN) and c not in PLACES)
     top = {table.options.num_levels - 1}
     plan = plan_select(
         table,
@@ -105,7 +108,7 @@ def _plan(request: Request) -> PlannedScan:
         levels=top if system is not None and system.top_level_only and table.is_primary_key_table else None,
         keep_kinds=kinds,
     )
-    return PlannedScan(plan, columns)
+    return PlannedScan(plan, columns, any(c in PLACES for c in args["columns"]))
 
 
 def _table(request: Request) -> Table:
@@ -129,9 +132,9 @@ def scan_frame(request: Request) -> JvmAnswer:
         return JvmAnswer(frame._jdf)
     planned = _plans.get(request.args["scan"]) or _plan(request)
     plan = planned.plan
-    read = ReadRequest(plan.table, planned.columns, plan.predicate, plan.splits, keep_kinds=plan.keep_kinds)
-    frame = read_frame(session, read)
-    if plan.keep_kinds and request.args["columns"]:
+    extra = {"keep_kinds": plan.keep_kinds, "places": planned.places}
+    frame = read_frame(session, ReadRequest(plan.table, planned.columns, plan.predicate, plan.splits, **extra))
+    if any(extra.values()) and request.args["columns"]:
         frame = frame.select(*[f"`{c}`" for c in request.args["columns"]])
     return JvmAnswer(frame._jdf)
 

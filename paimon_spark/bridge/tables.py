@@ -17,6 +17,7 @@ from paimon_spark.core.travel import resolve_snapshot
 from paimon_spark.spark.conf import session_options
 from paimon_spark.spark.types import struct_to_spark
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.kinds import BucketMode
 
 _HIDDEN_OPTIONS = frozenset({"owner"})
 
@@ -118,9 +119,19 @@ def described(envelope: Envelope, table: Table, token: Token) -> dict[str, Any]:
         "name": table.name,
         "schema": struct_to_spark(schema.fields),
         "partition_keys": list(schema.partition_keys),
+        "primary_keys": list(schema.primary_keys),
+        "routing_keys": _routing_keys(table),
+        "row_by_row": table.options.flag("delete.force-produce-changelog"),
         "properties": _properties(table),
         "token": token.plain,
     }
+
+
+def _routing_keys(table: Table) -> list[str]:
+    """Return the columns that decide in which bucket of an append table a row is; none where any file will do."""
+    if table.is_primary_key_table or table.bucket_mode is BucketMode.BUCKET_UNAWARE:
+        return []
+    return [*table.schema.partition_keys, *(f.name for f in table.bucket_key_fields)]
 
 
 def _properties(table: Table) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,10 @@ class IntakeRules:
         if options.ignore_update_before:
             dropped = (*dropped, RowKind.UPDATE_BEFORE)
         return cls(table.name, table.schema.fields, table.is_primary_key_table, options.rowkind_field, dropped)
+
+    def without_defaults(self) -> IntakeRules:
+        """Return the rules for rows whose nulls are meant."""
+        return replace(self, fields=tuple(replace(f, default_value=None) for f in self.fields))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +142,10 @@ def _coarser(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _kinds(batch: pa.RecordBatch | pa.Table, table: pa.Table, rules: IntakeRules) -> npt.NDArray[np.int8]:
-    if rules.kind_column is not None:
-        kinds = _parse_kinds(table.column(rules.kind_column), rules)
-    elif ROW_KIND_COLUMN in batch.schema.names:
+    if ROW_KIND_COLUMN in batch.schema.names:
         kinds = values_of(one_chunk(batch.column(ROW_KIND_COLUMN)).cast(pa.int8()))
+    elif rules.kind_column is not None:
+        kinds = _parse_kinds(table.column(rules.kind_column), rules)
     else:
         return np.zeros(batch.num_rows, dtype=np.int8)
     if not rules.accepts_retracts and np.isin(kinds, (RowKind.UPDATE_BEFORE, RowKind.DELETE)).any():

@@ -31,11 +31,19 @@ from paimon_spark.format.registry import open_reader
 from paimon_spark.spec.kinds import VALUE_KIND, RowKind
 from paimon_spark.spec.manifest import DataFileMeta, DeletionRange
 from paimon_spark.spec.predicate import TRUE, Predicate, columns_of, project
-from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
+from paimon_spark.spec.types import MAX_LENGTH, AtomicType, DataField, TypeRoot
 
+_NOWHERE = np.zeros(0, dtype=np.int64)
 ROW_KIND = "_row_kind_"
 """Name of the int8 column that carries the kind of each row between Spark and the table."""
 ROW_KIND_FIELD = DataField(-1, ROW_KIND, AtomicType(TypeRoot.TINYINT, nullable=False))
+FILE_PATH = "__paimon_file_path"
+ROW_INDEX = "__paimon_row_index"
+"""Names of the columns that tell where a row of a table without a primary key is."""
+PLACE_FIELDS = (
+    DataField(-1, FILE_PATH, AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)),
+    DataField(-1, ROW_INDEX, AtomicType(TypeRoot.BIGINT)),
+)
 Positions = npt.NDArray[np.int64]
 DeletedRows = Callable[[DataFileMeta], Positions | None]
 """Physical positions of deleted rows of a file, sorted; None where there are none."""
@@ -48,6 +56,7 @@ def read_split(
     predicate: Predicate | None = None,
     *,
     keep_kinds: bool = False,
+    places: bool = False,
     batch_rows: int = DEFAULT_BATCH_ROWS,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a split for which `predicate` holds.
@@ -58,6 +67,7 @@ def read_split(
         columns: columns to return, in this order; all if not given.
         predicate: filter over columns of the table, applied exactly.
         keep_kinds: keep retracts, and add the column ``_row_kind_`` (int8) at the end.
+        places: add the columns of `PLACE_FIELDS` at the end; for tables without a primary key.
         batch_rows: the most rows of one batch.
     """
     wanted = table.schema.fields if columns is None else tuple(table.schema.field(c) for c in columns)
@@ -65,9 +75,9 @@ def read_split(
     read = tuple({f.id: f for f in (*wanted, *(table.schema.field(c) for c in sorted(columns_of(condition))))}.values())
     read = read or table.schema.fields[:1]
     files = BucketFiles(table, split.partition, split.bucket, _deleted_rows(table, split))
-    rows = _read_rows(files, split, read, condition, keep_kinds=keep_kinds)
+    rows = _read_rows(files, split, read, condition, keep_kinds=keep_kinds, places=places)
     expression = None if condition == TRUE else to_expression(condition, {f.name: f for f in read})
-    out = (*wanted, ROW_KIND_FIELD) if keep_kinds else wanted
+    out = (*wanted, *((ROW_KIND_FIELD,) if keep_kinds else ()), *(PLACE_FIELDS if places else ()))
     schema = to_arrow_schema(out)
     for chunk in rows:
         kept = chunk if expression is None else chunk.filter(expression)
@@ -83,12 +93,18 @@ def _batches(rows: pa.Table, schema: pa.Schema, batch_rows: int) -> list[pa.Reco
 
 
 def _read_rows(
-    files: BucketFiles, split: Split, read: tuple[DataField, ...], condition: Predicate, *, keep_kinds: bool
+    files: BucketFiles,
+    split: Split,
+    read: tuple[DataField, ...],
+    condition: Predicate,
+    *,
+    keep_kinds: bool,
+    places: bool,
 ) -> Iterator[pa.Table]:
     table = files.table
     if not table.is_primary_key_table:
         for file in split.files:
-            for rows in files.chunks(file, read, condition):
+            for rows in files.chunks(file, read, condition, places=places):
                 yield _with_kind(rows) if keep_kinds else rows
     elif split.raw and not keep_kinds:
         for file in split.files:
@@ -144,11 +160,12 @@ class BucketFiles:
             yield from self.chunks(file, fields, condition)
 
     def chunks(
-        self, file: DataFileMeta, fields: Sequence[DataField], condition: Predicate = TRUE
+        self, file: DataFileMeta, fields: Sequence[DataField], condition: Predicate = TRUE, *, places: bool = False
     ) -> Iterator[pa.Table]:
         """Yield the rows of one file, one row group at a time, as `fields` of the table.
 
-        Row groups are left out where statistics prove `condition` false.
+        Row groups are left out where statistics prove `condition` false. With `places`, the columns of `PLACE_FIELDS`
+        come last.
         """
         plan = self._plan(file, fields)
         deleted = self._deleted_rows(file)
@@ -168,10 +185,14 @@ class BucketFiles:
                     hint="It is not the file that was committed. Restore it, or roll back to a snapshot without it.",
                     kind=ErrorKind.CORRUPT_DATA_FILE,
                 )
-            starts = None if deleted is None else np.concatenate([[0], np.cumsum(reader.row_group_rows)])
+            # Where row groups start is asked only where it is needed: some formats have to count.
+            located = places or deleted is not None
+            starts = np.concatenate([[0], np.cumsum(reader.row_group_rows)]) if located else _NOWHERE
             for index in reader.select_row_groups(_pushable(condition, plan)):
                 rows = plan.apply(reader.read_row_group(index))
-                yield rows if deleted is None or starts is None else _without(rows, deleted, int(starts[index]))
+                if places:
+                    rows = _with_places(rows, path, int(starts[index]))
+                yield rows if deleted is None else _without(rows, deleted, int(starts[index]))
 
     def _plan(self, file: DataFileMeta, fields: Sequence[DataField]) -> ColumnPlan:
         table = self.table
@@ -193,6 +214,11 @@ def _pushable(condition: Predicate, plan: ColumnPlan) -> pc.Expression | None:
     }
     part = project(condition, list(same))
     return None if part == TRUE else to_expression(part, same)
+
+
+def _with_places(rows: pa.Table, path: str, start: int) -> pa.Table:
+    index = np.arange(start, start + rows.num_rows, dtype=np.int64)
+    return rows.append_column(FILE_PATH, pa.repeat(path, rows.num_rows)).append_column(ROW_INDEX, pa.array(index))
 
 
 def _without(rows: pa.Table, deleted: Positions, start: int) -> pa.Table:

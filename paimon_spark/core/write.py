@@ -88,10 +88,11 @@ class TableWriter:
     """Writes rows of one task; use as a context manager, so that files of a failed task are deleted.
 
     A batch has all columns of the table in order and may carry ``_row_kind_`` (int8), ``_bucket_`` (int32, tables with
-    fixed buckets) or ``_hash_`` (int32, dynamic buckets), computed upstream.
+    fixed buckets) or ``_hash_`` (int32, dynamic buckets), computed upstream. Nulls become the default value of their
+    column, unless `fill_defaults` is off: rows that were in the table before stay what they were.
     """
 
-    def __init__(self, table: Table, plan: WritePlanInfo) -> None:
+    def __init__(self, table: Table, plan: WritePlanInfo, *, fill_defaults: bool = True) -> None:
         self._table = table
         self._plan = plan
         self._mode = table.bucket_mode
@@ -100,7 +101,7 @@ class TableWriter:
                 f"Table {table.name} has {self._mode} buckets, which cannot be written.",
                 hint="Write it with Apache Paimon, or use a primary key that contains the partition columns.",
             )
-        self._rules = IntakeRules.of(table)
+        self._rules = IntakeRules.of(table) if fill_defaults else IntakeRules.of(table).without_defaults()
         self._budget = table.options.write_buffer_size
         self._buckets: dict[Place, _PrimaryKeyBucket | _AppendBucket] = {}
         self._indexes: dict[bytes, HashIndex] = {}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from paimon_spark import errors
-from paimon_spark.errors import ErrorKind, PaimonError
+from paimon_spark.errors import ErrorKind, PaimonError, UsageError
 
 _RAISED = re.compile(r"paimon_spark\.errors\.(\w+): \[([A-Z_]+)\] (.*)")
+_RAISED_IN_JVM = re.compile(r"paimonbridge\.PaimonException: \[([A-Z_]+)\] (.*)")
 
 
 def clear_failure(error: Exception) -> Exception:
@@ -15,6 +16,9 @@ def clear_failure(error: Exception) -> Exception:
     if isinstance(error, PaimonError):
         return error
     found = _RAISED.findall(str(error))
+    in_jvm = None if found else _RAISED_IN_JVM.search(str(error))
+    if in_jvm is not None and in_jvm[1] in ErrorKind.__members__:
+        return UsageError(in_jvm[2], kind=ErrorKind(in_jvm[1]))
     if not found:
         return error
     name, code, text = found[-1]

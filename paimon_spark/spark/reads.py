@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from paimon_spark.core.read import PLACE_FIELDS
 from paimon_spark.core.splits import Split, splits_to_json
 from paimon_spark.core.table import Table
 from paimon_spark.spark.arrow_map import map_in_arrow
@@ -43,6 +44,8 @@ class ReadRequest:
     predicate: Predicate
     splits: tuple[Split, ...]
     keep_kinds: bool = False
+    places: bool = False
+    """Whether file and position of every row come after the columns."""
 
     @property
     def carried(self) -> tuple[DataField, ...]:
@@ -65,15 +68,19 @@ def read_frame(session: SparkSession, request: ReadRequest) -> DataFrame:
         lines = [splits_to_json([s]) for s in arrow]
         predicate = None if request.predicate == TRUE else to_json(request.predicate)
         names = [f.name for f in request.carried]
-        run = reader(request.table, names, predicate, kinds=request.keep_kinds)
+        run = reader(request.table, names, predicate, _extra(request))
         frames.append(map_in_arrow(text_frame(session, lines), run, _row_type(request)))
     if not frames:
         return session.createDataFrame([], _row_type(request))
     return reduce(DataFrame.unionAll, frames)
 
 
+def _extra(request: ReadRequest) -> str:
+    return "kinds" if request.keep_kinds else "places" if request.places else ""
+
+
 def _row_type(request: ReadRequest) -> StructType:
-    struct = plain_struct(request.carried)
+    struct = plain_struct((*request.carried, *(PLACE_FIELDS if request.places else ())))
     if request.keep_kinds:
         kind = {"name": "rowkind", "type": "string", "nullable": True, "metadata": {}}
         struct = {"type": "struct", "fields": [kind, *struct["fields"]]}
@@ -113,7 +120,7 @@ class _Sources:
         return self._known[key]
 
     def _find(self, file_format: str, schema_id: int) -> list[DataField | None] | None:
-        if file_format not in ("parquet", "orc"):
+        if file_format not in (("parquet",) if self._request.places else ("parquet", "orc")):
             return None
         table = self._request.table
         schema = table.schema if schema_id == table.schema.id else table.schema_store.get(schema_id)
@@ -170,6 +177,7 @@ def _native_spec(
         "root": table.path,
         "identity": f"{table.path}|{files[0][0].snapshot_id}|{_digest(f for _, f in files)}",
         "options": NATIVE_OPTIONS,
+        "places": request.places,
         "data_schema": plain_struct(data),
         "partition_schema": plain_struct(partition),
         "select": [

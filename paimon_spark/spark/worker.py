@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
 from paimon_spark.core.messages import messages_to_json
+from paimon_spark.core.patch import FilePatcher
 from paimon_spark.core.read import ROW_KIND, read_split
 from paimon_spark.core.splits import splits_from_json
 from paimon_spark.core.table import Table
@@ -48,13 +49,26 @@ def write_rows(table: str, plan: str, written: Any, batches: Batches) -> Batches
     yield pa.RecordBatch.from_pydict({"messages": pa.array([messages], pa.string())})
 
 
-def read_rows(table: str, columns: list[str], predicate: str | None, kinds: bool, batches: Batches) -> Batches:  # noqa: FBT001
-    """Yield the rows of the splits that `batches` name; with `kinds` the column ``rowkind`` comes first."""
-    source = Table.from_config(table)
+def patch_rows(table: str, plan: str, written: Any, batches: Batches) -> Batches:
+    """Change the rows of one task in their files and yield its commit messages as one text."""
+    with FilePatcher(Table.from_config(table), WritePlanInfo.from_json(plan)) as files:
+        for batch in batches:
+            files.change(batch)
+        messages = messages_to_json(files.finish())
+    written.add([messages])
+    yield pa.RecordBatch.from_pydict({"messages": pa.array([messages], pa.string())})
+
+
+def read_rows(table: str, columns: list[str], predicate: str | None, extra: str, batches: Batches) -> Batches:
+    """Yield the rows of the splits that `batches` name.
+
+    With the extra ``kinds`` the column ``rowkind`` comes first, with ``places`` file and position of the row come last.
+    """
+    source, kinds = Table.from_config(table), extra == "kinds"
     condition: Predicate | None = from_json(predicate) if predicate is not None else None
     for text in _texts(batches):
         for split in splits_from_json(text):
-            for batch in read_split(source, split, columns, condition, keep_kinds=kinds):
+            for batch in read_split(source, split, columns, condition, keep_kinds=kinds, places=extra == "places"):
                 yield batch_for_spark(_kind_first(batch) if kinds else batch)
 
 
@@ -78,6 +92,11 @@ def writer(table: Table, plan: WritePlanInfo, written: Any) -> Any:
     return partial(write_rows, table.to_config(), plan.to_json(), written)
 
 
-def reader(table: Table, columns: list[str], predicate: str | None, *, kinds: bool = False) -> Any:
-    """Return the function of a read job."""
-    return partial(read_rows, table.to_config(), columns, predicate, kinds)
+def patcher(table: Table, plan: WritePlanInfo, written: Any) -> Any:
+    """Return the function of a job that changes rows in their files."""
+    return partial(patch_rows, table.to_config(), plan.to_json(), written)
+
+
+def reader(table: Table, columns: list[str], predicate: str | None, extra: str = "") -> Any:
+    """Return the function of a read job; see `read_rows` for `extra`."""
+    return partial(read_rows, table.to_config(), columns, predicate, extra)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -10,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from paimon_spark.core.commit import FileStoreCommit
 from paimon_spark.core.messages import CommitMessage, messages_from_json
 from paimon_spark.core.table import Table
+from paimon_spark.core.write import WritePlanInfo
 from paimon_spark.engine.insert import Overwrite, WritePlan, WriteResult, complete_write, follow_up, plan_write
 from paimon_spark.engine.replace import finish_replacement
 from paimon_spark.spark.arrow_map import map_in_arrow
@@ -40,7 +42,7 @@ def write_frame(
         PaimonError: the write failed; the table is as it was and the new files are deleted.
     """
     plan = _plan(session, table, frame, overwrite=overwrite, partitions=partitions, operation=operation)
-    messages = _run_writers(session, plan, shaped(frame, _shape(session, plan)))
+    messages = run_writers(session, plan, shaped(frame, bucket_shape(session, plan)), writer)
     return complete_write(plan, messages, SparkRunner(session))
 
 
@@ -51,7 +53,7 @@ def replace_with_frame(session: SparkSession, table: Table, frame: DataFrame, *,
         PaimonError: the query or the write failed; schema and rows are as they were.
     """
     plan = _plan(session, table, frame, overwrite="static", operation=operation)
-    messages = _run_writers(session, plan, shaped(frame, _shape(session, plan)))
+    messages = run_writers(session, plan, shaped(frame, bucket_shape(session, plan)), writer)
     return follow_up(plan, finish_replacement(plan, messages), SparkRunner(session))
 
 
@@ -80,10 +82,23 @@ def _estimated_bytes(frame: DataFrame) -> int:
     return int(statistics.sizeInBytes())
 
 
-def _run_writers(session: SparkSession, plan: WritePlan, frame: DataFrame) -> list[CommitMessage]:
+def run_writers(
+    session: SparkSession, plan: WritePlan, frame: DataFrame, function: Callable[[Table, WritePlanInfo, Any], Any]
+) -> list[CommitMessage]:
+    """Run one writer a task over the rows of `frame`; return what all of them did.
+
+    Args:
+        session: where to run.
+        plan: the statement.
+        frame: rows as the writers take them.
+        function: makes the function of the tasks: `worker.writer` or `worker.patcher`.
+
+    Raises:
+        PaimonError: a task failed; the files of the others are deleted.
+    """
     table = plan.table
     written = session.sparkContext.accumulator([], TextList())
-    job = map_in_arrow(frame, writer(table, plan.info, written), "messages string")
+    job = map_in_arrow(frame, function(table, plan.info, written), "messages string")
     try:
         with described(session, f"write {table.name}"):
             rows = job.collect()
@@ -100,7 +115,7 @@ def _discard(table: Table, texts: list[str]) -> None:
         FileStoreCommit(table).abort(messages)
 
 
-def _shape(session: SparkSession, plan: WritePlan) -> dict[str, Any]:
+def bucket_shape(session: SparkSession, plan: WritePlan) -> dict[str, Any]:
     """Return what the JVM has to add to the rows and how it has to shuffle them."""
     table = plan.table
     mode = table.bucket_mode

@@ -19,9 +19,14 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** A table as the engine described it; `described` is its whole knowledge. */
 class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Boolean = false)
-    extends Table with SupportsRead with SupportsWrite with SupportsDeleteV2 {
+    extends Table with SupportsRead with SupportsWrite with SupportsDeleteV2 with SupportsMetadataColumns {
   val token: JsonNode = described.get("token")
   val partitionKeys: Seq[String] = Json.strings(described.get("partition_keys"))
+  val primaryKeys: Seq[String] = Json.strings(described.get("primary_keys"))
+  /** The columns that decide in which bucket a row of a table without a primary key is. */
+  val routingKeys: Seq[String] = Json.strings(described.get("routing_keys"))
+  /** Whether a DELETE of whole partitions has to tell every row. */
+  val deletesRowByRow: Boolean = Option(described.get("row_by_row")).exists(_.asBoolean())
   val isData: Boolean = described.get("kind").asText() == "data"
 
   override val name: String = described.get("name").asText()
@@ -42,10 +47,15 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Bool
   /** Whether `p` speaks of partition columns alone, of types that compare here as in Spark. */
   def onlyPartitions(p: Predicate): Boolean = p.references().nonEmpty && p.references().forall { r =>
     r.fieldNames().length == 1 && partitionKeys.contains(r.fieldNames()(0)) && (schema(r.fieldNames()(0)).dataType match {
-      case FloatType | DoubleType => false
+      case FloatType | DoubleType | _: CharType => false
       case _ => true
     })
   }
+
+  /** Where a row is. A row of a primary-key table may come from several files. */
+  override def metadataColumns(): Array[MetadataColumn] =
+    if (!isData || primaryKeys.nonEmpty) Array.empty
+    else Array(Places.column(Places.File, StringType), Places.column(Places.Row, LongType))
 
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = new PaimonScanBuilder(this, options)
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = new PaimonWriteBuilder(this, info)
@@ -60,13 +70,11 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Bool
 
   override def truncateTable(): Boolean = { remove(Array.empty, "TRUNCATE"); true }
 
-  /** Whole partitions are dropped from the metadata; other conditions would need rows to be rewritten. */
-  override def canDeleteWhere(predicates: Array[Predicate]): Boolean = {
-    val whole = predicates.forall(p => Predicates.encode(p).isDefined && (p.references().isEmpty || onlyPartitions(p)))
-    if (!whole) throw new PaimonException(s"[UNSUPPORTED_FEATURE] DELETE FROM $name is possible for whole partitions " +
-      "only. Give a condition on partition columns, or INSERT OVERWRITE the rows to keep.", "UNSUPPORTED_FEATURE")
-    whole
-  }
+  /** Whether the predicates choose whole partitions, which are dropped from the metadata. */
+  def selectsPartitions(predicates: Array[Predicate]): Boolean =
+    predicates.forall(p => Predicates.encode(p).isDefined && (p.references().isEmpty || onlyPartitions(p)))
+
+  override def canDeleteWhere(predicates: Array[Predicate]): Boolean = selectsPartitions(predicates)
 
   override def deleteWhere(predicates: Array[Predicate]): Unit = remove(predicates, "DELETE")
 
@@ -80,6 +88,19 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Bool
   }
   override def hashCode(): Int = token.hashCode()
   override def toString: String = name
+}
+
+/** The metadata columns of tables without a primary key. */
+object Places {
+  val File = "__paimon_file_path"
+  val Row = "__paimon_row_index"
+  val All: Seq[String] = Seq(File, Row)
+
+  def column(called: String, ofType: DataType): MetadataColumn = new MetadataColumn {
+    override def name(): String = called
+    override def dataType(): DataType = ofType
+    override def isNullable: Boolean = true
+  }
 }
 
 /** A partitioned table: its partitions can be listed and dropped. */
@@ -133,8 +154,7 @@ class PaimonWriteBuilder(table: PaimonTable, info: LogicalWriteInfo)
 
   override def truncate(): WriteBuilder = { mode = "static"; this }
 
-  override def canOverwrite(predicates: Array[Predicate]): Boolean =
-    predicates.forall(p => Predicates.encode(p).isDefined && (p.references().isEmpty || table.onlyPartitions(p)))
+  override def canOverwrite(predicates: Array[Predicate]): Boolean = table.selectsPartitions(predicates)
 
   override def overwrite(predicates: Array[Predicate]): WriteBuilder = {
     mode = "static"

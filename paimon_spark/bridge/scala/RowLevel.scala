@@ -1,0 +1,323 @@
+package org.apache.spark.sql.paimonbridge
+
+import scala.jdk.CollectionConverters._
+
+import org.roaringbitmap.longlong.Roaring64Bitmap
+
+import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.analysis.{EliminateSubqueryAliases, ResolveRowLevelCommandAssignments}
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
+import org.apache.spark.sql.catalyst.plans._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.util.METADATA_COL_ATTR_KEY
+import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
+import org.apache.spark.sql.connector.catalog.{SupportsRowLevelOperations, Table, TableCapability}
+import org.apache.spark.sql.connector.expressions.filter.{Predicate => Filtering}
+import org.apache.spark.sql.connector.write.{RowLevelOperationBuilder, RowLevelOperationInfo}
+import org.apache.spark.sql.execution.command.LeafRunnableCommand
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2Strategy}
+import org.apache.spark.sql.types._
+
+/** DELETE, UPDATE and MERGE INTO on tables of ours become one command each, once they are fully analysed. */
+object RowLevelRule extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsDown {
+    case d: DeleteFromTable if d.resolved =>
+      Target.of(d.table).fold[LogicalPlan](d)(t => PaimonRowCommand(new DeleteRows(t, d.condition)))
+    case u: UpdateTable if u.resolved => Target.of(u.table).fold[LogicalPlan](u) { t =>
+      val aligned = Target.align(u.copy(table = Target.standIn(t))).asInstanceOf[UpdateTable]
+      PaimonRowCommand(new UpdateRows(t, aligned.assignments, u.condition))
+    }
+    case m: MergeIntoTable if m.resolved => Target.of(m.targetTable).fold[LogicalPlan](m) { t =>
+      Target.refuse(m.withSchemaEvolution, "MERGE WITH SCHEMA EVOLUTION", "Add the columns with ALTER TABLE first.")
+      val aligned = Target.align(m.copy(targetTable = Target.standIn(t))).asInstanceOf[MergeIntoTable]
+      PaimonRowCommand(new MergeIntoRows(t, m.sourceTable, m.mergeCondition, aligned.matchedActions,
+        aligned.notMatchedActions, aligned.notMatchedBySourceActions))
+    }
+  }
+}
+
+/** The table that a statement changes, and what can be said of it without reading. */
+object Target {
+  def of(plan: LogicalPlan): Option[DataSourceV2Relation] = EliminateSubqueryAliases(plan) match {
+    case r: DataSourceV2Relation => r.table match {
+      case t: PaimonTable if t.isData => Some(r)
+      case _ => None
+    }
+    case _ => None
+  }
+
+  def refuse(when: Boolean, what: String, hint: String): Unit =
+    if (when) throw new PaimonException(s"[UNSUPPORTED_FEATURE] $what is not supported. $hint", "UNSUPPORTED_FEATURE")
+
+  /** The same relation over a table that Spark aligns assignments for: complete, in order, cast and checked. */
+  def standIn(relation: DataSourceV2Relation): DataSourceV2Relation =
+    relation.copy(table = new AlignedTable(relation.table))
+
+  def align(plan: LogicalPlan): LogicalPlan = ResolveRowLevelCommandAssignments(plan)
+}
+
+/** Stands in for a table only while assignments are aligned; Spark would rewrite the statement by itself otherwise. */
+private class AlignedTable(table: Table) extends Table with SupportsRowLevelOperations {
+  override def name(): String = table.name()
+  override def schema(): StructType = table.asInstanceOf[PaimonTable].schema
+  override def capabilities(): java.util.Set[TableCapability] = table.capabilities()
+  override def newRowLevelOperationBuilder(info: RowLevelOperationInfo): RowLevelOperationBuilder =
+    throw new UnsupportedOperationException(s"${table.name()} is only looked at")
+}
+
+/** Runs one statement. Its expressions are hidden in a plain object: Spark's checks would refuse subqueries there. */
+case class PaimonRowCommand(statement: RowStatement) extends LeafRunnableCommand {
+  override def output: Seq[Attribute] = Nil
+  override def simpleString(maxFields: Int): String = s"Paimon $statement"
+
+  override def run(given: SparkSession): Seq[Row] = {
+    val session = given.asInstanceOf[ClassicSession]
+    statement.run(session)
+    session.sharedState.cacheManager.recacheByPlan(session, statement.target)
+    Nil
+  }
+}
+
+/** What a clause does to a row: the new values, the row kind, and whether the row is in the table already. */
+case class Image(values: Seq[Expression], kind: Byte, present: Boolean)
+
+object Image {
+  val Insert: Byte = 0
+  val Update: Byte = 2
+  val Delete: Byte = 3
+  val KindColumn = "_row_kind_"
+}
+
+/** One statement on one table. Tables with a primary key get rows with kinds; other tables get the places of the rows. */
+abstract class RowStatement(val target: DataSourceV2Relation, operation: String) {
+  protected val table: PaimonTable = target.table.asInstanceOf[PaimonTable]
+  protected val columns: Seq[Attribute] = target.output
+  protected val keyed: Boolean = table.primaryKeys.nonEmpty
+  private val routing = table.routingKeys.map(_.toLowerCase).toSet
+
+  /** The table's rows; those of a table without a primary key with file and position. */
+  protected lazy val rows: DataSourceV2Relation = if (keyed) target else target.withMetadataColumns()
+  private def place(name: String): Attribute = rows.output.find(a => a.name == name && isMetadata(a)).get
+  private def isMetadata(a: Attribute) = a.metadata.contains(METADATA_COL_ATTR_KEY)
+
+  def run(session: ClassicSession): Unit
+  override def toString: String = s"$operation ${table.name}"
+
+  protected def removed: Image = {
+    val kept = columns.map(a => if (keyed || routes(a)) a else Literal.create(null, a.dataType))
+    Image(kept, Image.Delete, present = true)
+  }
+
+  private def routes(a: Attribute): Boolean = routing.contains(a.name.toLowerCase)
+
+  /** The images of an update. A row of a bucketed table that may change its bucket is removed there and added here. */
+  protected def updated(assignments: Seq[Assignment]): Seq[Image] = {
+    val values = assignments.map(_.value)
+    val moves = !keyed && columns.zip(values).exists { case (a, v) => routes(a) && !v.semanticEquals(a) }
+    if (moves) Seq(Image(values, Image.Insert, present = false), removed)
+    else Seq(Image(values, Image.Update, present = true))
+  }
+
+  protected def inserted(assignments: Seq[Assignment]): Seq[Image] =
+    Seq(Image(assignments.map(_.value), Image.Insert, present = false))
+
+  protected def setsKey(assignments: Seq[Assignment]): Boolean =
+    columns.zip(assignments).exists { case (a, s) => isKey(a) && !s.value.semanticEquals(a) }
+
+  protected def isKey(a: Attribute): Boolean = table.primaryKeys.exists(_.equalsIgnoreCase(a.name))
+
+  protected def refuseKeyUpdate(): Nothing = throw new PaimonException(
+    s"[INVALID_ARGUMENT] $operation cannot change the primary key (${table.primaryKeys.mkString(", ")}) of table " +
+      s"${table.name}. Leave the key as it is, or delete the row and insert it under the new key.", "INVALID_ARGUMENT")
+
+  /** The rows to write: `choice` tells which clause a row fell under; with one clause there is nothing to choose. */
+  protected def changes(clauses: Seq[Seq[Image]], choice: Option[Attribute], child: LogicalPlan): LogicalPlan = {
+    val width = clauses.map(_.size).max
+    val projections = (0 until width).map(i => project(clauses.map(_.lift(i)), choice))
+    val names = columns.map(_.name) ++ (Image.KindColumn +: (if (keyed) Nil else Places.All))
+    val rows =
+      if (width == 1) Project(projections.head.zip(names).map { case (e, n) => Alias(e, n)() }, child)
+      else {
+        val output = projections.head.zip(names).map { case (e, n) => AttributeReference(n, e.dataType)() }
+        Expand(projections, output, child)
+      }
+    if (clauses.forall(_.size == width)) rows else Filter(IsNotNull(rows.output(columns.size)), rows)
+  }
+
+  private def project(images: Seq[Option[Image]], choice: Option[Attribute]): Seq[Expression] = {
+    def chosen(dataType: DataType, of: Image => Expression): Expression = choice match {
+      case None => images.head.map(of).get
+      case Some(clause) =>
+        CaseWhen(images.zipWithIndex.collect { case (Some(image), i) => EqualTo(clause, Literal(i)) -> of(image) },
+          Some(Literal.create(null, dataType)))
+    }
+    val values = columns.zipWithIndex.map { case (a, i) => chosen(a.dataType, _.values(i)) }
+    val kind = chosen(ByteType, image => Literal(image.kind))
+    val places = if (keyed) Nil else Places.All.map { name =>
+      val attribute = place(name)
+      chosen(attribute.dataType, image => if (image.present) attribute else Literal.create(null, attribute.dataType))
+    }
+    (values :+ kind) ++ places
+  }
+
+  protected def write(session: ClassicSession, plan: LogicalPlan): Unit =
+    Engine.json("change_rows", Map("table" -> table.token, "operation" -> operation,
+      "options" -> target.options.asCaseSensitiveMap().asScala.toMap), table.catalog,
+      Seq(Dataset.ofRows(session, plan)), idempotent = false)
+}
+
+class DeleteRows(target: DataSourceV2Relation, condition: Expression) extends RowStatement(target, "DELETE") {
+  override def run(session: ClassicSession): Unit = wholePartitions(session) match {
+    case Some(predicates) => table.deleteWhere(predicates)
+    case None => write(session, changes(Seq(Seq(removed)), None, Filter(condition, rows)))
+  }
+
+  /** The condition as a filter over partitions, where it is one: then no row has to be read. */
+  private def wholePartitions(session: ClassicSession): Option[Array[Filtering]] =
+    if (table.deletesRowByRow || SubqueryExpression.hasSubquery(condition) || !condition.deterministic) None
+    else session.sessionState.optimizer.execute(Filter(condition, RowsOf(columns))) match {
+      case _: RowsOf => Some(Array.empty)
+      case Filter(simple, _: RowsOf) =>
+        val parts = ConjunctiveParts(simple).map(DataSourceV2Strategy.translateFilterV2)
+        if (parts.forall(_.isDefined) && table.selectsPartitions(parts.flatten.toArray)) Some(parts.flatten.toArray)
+        else None
+      case _ => None
+    }
+}
+
+private object ConjunctiveParts extends PredicateHelper {
+  def apply(condition: Expression): Seq[Expression] = splitConjunctivePredicates(condition)
+}
+
+/** Some table's rows, to simplify a condition over them without planning a scan. */
+case class RowsOf(output: Seq[Attribute]) extends LeafNode {
+  override def computeStats(): Statistics = Statistics(sizeInBytes = 1L << 30)
+}
+
+class UpdateRows(target: DataSourceV2Relation, assignments: Seq[Assignment], condition: Option[Expression])
+    extends RowStatement(target, "UPDATE") {
+  if (setsKey(assignments)) refuseKeyUpdate()
+
+  override def run(session: ClassicSession): Unit =
+    write(session, changes(Seq(updated(assignments)), None, condition.fold[LogicalPlan](rows)(Filter(_, rows))))
+}
+
+/** MERGE INTO as one join. The source is evaluated once, and so is every clause. */
+class MergeIntoRows(target: DataSourceV2Relation, source: LogicalPlan, on: Expression, matched: Seq[MergeAction],
+    notMatched: Seq[MergeAction], notMatchedBySource: Seq[MergeAction]) extends RowStatement(target, "MERGE") {
+  private val actions = matched ++ notMatched ++ notMatchedBySource
+  Target.refuse((on +: actions.flatMap(_.condition)).exists(SubqueryExpression.hasSubquery),
+    "A subquery in a condition of MERGE INTO", "Join it into the source instead.")
+  private val equated = keyed && keysEquated
+  matched.foreach { case u: UpdateAction if setsKey(u.assignments) && !equated => refuseKeyUpdate(); case _ => }
+  notMatchedBySource.foreach { case u: UpdateAction if setsKey(u.assignments) => refuseKeyUpdate(); case _ => }
+
+  /** Whether ON says of every key column what it is in the source. */
+  private def keysEquated: Boolean = {
+    def bare(e: Expression): Expression = e match { case c: Cast => bare(c.child); case other => other }
+    def from(side: Seq[Attribute], e: Expression) = e.references.subsetOf(AttributeSet(side))
+    val fixed = ConjunctiveParts(on).collect {
+      case EqualTo(l, r) => Seq(l -> r, r -> l)
+      case EqualNullSafe(l, r) => Seq(l -> r, r -> l)
+    }.flatten.collect { case (l, r) if from(source.output, r) => bare(l) }
+    columns.filter(isKey).forall(k => fixed.exists(_.semanticEquals(k)))
+  }
+
+  /** Several source rows for one target row would make the result a matter of chance, but for a plain DELETE. */
+  private val checked: Boolean = matched match {
+    case Seq() => false
+    case Seq(DeleteAction(None)) => false
+    case _ => true
+  }
+
+  override def run(session: ClassicSession): Unit = {
+    val own = session.cloneSession()
+    // A skew join would repeat target rows in several tasks, where nobody sees that they match more than once.
+    own.sessionState.conf.setConfString("spark.sql.adaptive.skewJoin.enabled", "false")
+    write(own, if (matched.isEmpty && notMatchedBySource.isEmpty) insertsOnly else merged)
+  }
+
+  private def insertsOnly: LogicalPlan = {
+    val missing = Join(source, rows, LeftAnti, Some(on), JoinHint.NONE)
+    val noPlaces = if (keyed) Nil else rows.output.drop(columns.size)
+    val padded = Project(source.output ++ noPlaces.map(a => Alias(Literal.create(null, a.dataType), a.name)(a.exprId)),
+      missing)
+    chosen(padded, notMatched.map(Literal.TrueLiteral -> _))
+  }
+
+  private def merged: LogicalPlan = {
+    val inTarget = Alias(Literal.TrueLiteral, "_in_target_")()
+    val inSource = Alias(Literal.TrueLiteral, "_in_source_")()
+    val number = Alias(MonotonicallyIncreasingID(), "_row_")()
+    val left = Project(rows.output ++ (inTarget +: (if (checked) Seq(number) else Nil)), candidates)
+    val right = Project(source.output :+ inSource, source)
+    val whole = if (checked) JoinHint(Some(HintInfo(Some(NO_BROADCAST_AND_REPLICATION))), None) else JoinHint.NONE
+    val joined = Join(left, right, joinType, Some(on), whole)
+    val (here, there) = (IsNotNull(inTarget.toAttribute), IsNotNull(inSource.toAttribute))
+    val both = And(here, there)
+    val once =
+      if (!checked) joined
+      else Filter(MatchedOnce(If(both, number.toAttribute, Literal.create(null, LongType)), table.name), joined)
+    chosen(once, matched.map(both -> _) ++ notMatched.map(And(Not(here), there) -> _) ++
+      notMatchedBySource.map(And(here, Not(there)) -> _))
+  }
+
+  /** Target rows that ON may accept by what it says of the target alone; all of them where those left over count too. */
+  private def candidates: LogicalPlan = {
+    val own = if (notMatchedBySource.nonEmpty) Nil else ConjunctiveParts(on).filter(c =>
+      c.references.nonEmpty && c.references.subsetOf(AttributeSet(columns)) && c.deterministic)
+    own.reduceOption(And).fold[LogicalPlan](rows)(Filter(_, rows))
+  }
+
+  private def joinType: JoinType = (notMatched.nonEmpty, notMatchedBySource.nonEmpty) match {
+    case (true, true) => FullOuter
+    case (false, true) => LeftOuter
+    case (true, false) => RightOuter
+    case (false, false) => Inner
+  }
+
+  /** Give every row the first clause that applies to it, and drop the rows that none applies to. */
+  private def chosen(child: LogicalPlan, clauses: Seq[(Expression, MergeAction)]): LogicalPlan = {
+    val branches = clauses.zipWithIndex.map { case ((where, action), i) =>
+      action.condition.fold(where)(And(where, _)) -> Literal(i)
+    }
+    val clause = Alias(CaseWhen(branches, Some(Literal.create(null, IntegerType))), "_clause_")()
+    val picked = Filter(IsNotNull(clause.toAttribute), Project(child.output :+ clause, child))
+    val images = clauses.map(_._2).map {
+      case u: UpdateAction => updated(u.assignments)
+      case i: InsertAction => inserted(i.assignments)
+      case _: DeleteAction => Seq(removed)
+      case other => throw new IllegalStateException(s"${other.getClass.getSimpleName} was not resolved")
+    }
+    changes(images, Some(clause.toAttribute), picked)
+  }
+}
+
+/** True for every number that this task has not seen yet and for null; a number seen twice is an error. */
+case class MatchedOnce(child: Expression, table: String) extends UnaryExpression with Nondeterministic
+    with CodegenFallback {
+  @transient private var seen: Roaring64Bitmap = _
+
+  override def dataType: DataType = BooleanType
+  override def nullable: Boolean = false
+  override def stateful: Boolean = true
+  override def prettyName: String = "paimon_matched_once"
+  override protected def initializeInternal(partitionIndex: Int): Unit = seen = new Roaring64Bitmap
+
+  override protected def evalInternal(input: InternalRow): Any = {
+    val number = child.eval(input)
+    if (number != null) {
+      val row = number.asInstanceOf[Long]
+      if (seen.contains(row)) throw new PaimonException(
+        s"[MERGE_CARDINALITY_VIOLATION] MERGE INTO $table found a row that matches several rows of the source. " +
+          "Make the source unique in the columns of ON, for example with GROUP BY.", "MERGE_CARDINALITY_VIOLATION")
+      seen.addLong(row)
+    }
+    true
+  }
+
+  override protected def withNewChildInternal(newChild: Expression): Expression = copy(child = newChild)
+}

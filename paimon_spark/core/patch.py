@@ -1,0 +1,201 @@
+"""Changing rows of an append table: the files that hold them are written anew, all others stay as they are.
+
+Changes come sorted by file and by position in it, so a file is read once, one row group at a time, and no more than
+the changes of one row group wait in memory. Rows that are not changed keep their values and their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.core.intake import ROW_KIND_COLUMN, IntakeRules, take_in
+from paimon_spark.core.key_hash import values_of
+from paimon_spark.core.manifests import ManifestStore
+from paimon_spark.core.merge.keys import one_chunk
+from paimon_spark.core.messages import CommitMessage
+from paimon_spark.core.read import FILE_PATH, ROW_INDEX, BucketFiles
+from paimon_spark.core.scan import live_in_partitions
+from paimon_spark.core.table import Table
+from paimon_spark.core.write import TableWriter, WritePlanInfo
+from paimon_spark.errors import ConflictError, EngineError
+from paimon_spark.spec.kinds import RowKind
+from paimon_spark.spec.manifest import ManifestEntry
+
+I64 = npt.NDArray[np.int64]
+
+
+class FilePatcher:
+    """Takes the changes of one task; use as a context manager, so that files of a failed task are deleted.
+
+    A batch has the columns of the table, ``_row_kind_`` (int8), and the file and position of the row: a row to be
+    removed or replaced has both, a new row neither. Rows are sorted by file and position, new ones first.
+    """
+
+    def __init__(self, table: Table, plan: WritePlanInfo) -> None:
+        self._table = table
+        self._rules = replace(IntakeRules.of(table), kind_column=None)
+        self._writer = TableWriter(table, plan, fill_defaults=False)
+        self._files: dict[str, ManifestEntry] | None = None
+        self._open: _OpenFile | None = None
+        self._messages: list[CommitMessage] = []
+        self._done: set[str] = set()
+
+    def change(self, batch: pa.RecordBatch) -> None:
+        """Take changes.
+
+        Raises:
+            ConflictError: a file that holds rows to be changed is not the table's any more.
+        """
+        paths = pc.run_end_encode(one_chunk(batch.column(FILE_PATH)))
+        start = 0
+        for path, end in zip(paths.values.to_pylist(), paths.run_ends.to_pylist(), strict=True):
+            part = batch.slice(start, end - start)
+            start = end
+            if path is None:
+                self._writer.write(self._new_rows(part))
+            else:
+                self._change_file(path.rpartition("/")[2], part)
+
+    def finish(self) -> list[CommitMessage]:
+        """Write what still waits; return what was removed and added."""
+        self._close()
+        return [*self._messages, *self._writer.finish()]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._writer.abort()
+
+    def _change_file(self, name: str, part: pa.RecordBatch) -> None:
+        if self._open is None or self._open.name != name:
+            self._close()
+            self._open = self._begin(name)
+        positions = values_of(one_chunk(part.column(ROW_INDEX)).cast(pa.int64()))
+        kinds = values_of(one_chunk(part.column(ROW_KIND_COLUMN)).cast(pa.int8()))
+        self._open.change(positions, kinds == RowKind.DELETE, part)
+
+    def _begin(self, name: str) -> _OpenFile:
+        if name in self._done:
+            raise EngineError(f"The changes of the file '{name}' of table {self._table.name} did not come together.")
+        self._done.add(name)
+        entry = self._entry(name)
+        self._messages.append(
+            CommitMessage(
+                partition=entry.partition,
+                bucket=entry.bucket,
+                total_buckets=entry.total_buckets,
+                deleted_files=(entry.file,),
+            )
+        )
+        files = BucketFiles(self._table, entry.partition, entry.bucket)
+        return _OpenFile(name, files.chunks(entry.file, self._table.schema.fields), self)
+
+    def _entry(self, name: str) -> ManifestEntry:
+        if self._files is None:
+            live = live_in_partitions(ManifestStore(self._table), self._table.snapshots.latest(), None)
+            self._files = {e.file.file_name: e for e in live}
+        entry = self._files.get(name)
+        if entry is None:
+            raise ConflictError(
+                f"The file '{name}' of table {self._table.name}, which holds rows to be changed, is gone: another "
+                "commit compacted or overwrote it.",
+                hint="Nothing was written. Run the statement again: it will start from the new state.",
+            )
+        return entry
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self._open.finish()
+            self._open = None
+
+    def write(self, rows: pa.Table) -> None:
+        """Write rows as they are."""
+        self._writer.write(rows)
+
+    def _new_rows(self, part: pa.RecordBatch | pa.Table) -> pa.Table:
+        return take_in(part.select([f.name for f in self._rules.fields]), self._rules).columns
+
+    def replacements(self, part: pa.RecordBatch, positions: I64) -> pa.Table:
+        """Return the rows of `part` at `positions` as the table stores them."""
+        return self._new_rows(part.take(pa.array(positions)))
+
+
+class _OpenFile:
+    """One file that is being written anew."""
+
+    def __init__(self, name: str, chunks: Iterator[pa.Table], patcher: FilePatcher) -> None:
+        self.name = name
+        self._chunks = chunks
+        self._patcher = patcher
+        self._rows: pa.Table | None = None
+        self._start = 0
+        self._gone: list[I64] = []
+        self._changed: list[I64] = []
+        self._values: list[pa.Table] = []
+
+    @property
+    def _end(self) -> int:
+        return self._start + (0 if self._rows is None else self._rows.num_rows)
+
+    def change(self, positions: I64, gone: npt.NDArray[np.bool_], part: pa.RecordBatch) -> None:
+        """Take changes of this file, in order of their positions."""
+        at = 0
+        while at < len(positions):
+            while positions[at] >= self._end:
+                self._flush()
+                self._next()
+            upto = int(np.searchsorted(positions, self._end))
+            here, removed = positions[at:upto] - self._start, gone[at:upto]
+            self._gone.append(here[removed])
+            self._changed.append(here[~removed])
+            kept = np.flatnonzero(~removed) + at
+            if len(kept):
+                self._values.append(self._patcher.replacements(part, kept))
+            at = upto
+
+    def finish(self) -> None:
+        """Write the rest of the file."""
+        self._flush()
+        for rows in self._chunks:
+            self._patcher.write(rows)
+
+    def _next(self) -> None:
+        end = self._end
+        rows = next(self._chunks, None)
+        if rows is None:
+            raise EngineError(f"A change was to be made behind the end of the file '{self.name}' ({end} rows).")
+        self._start, self._rows = end, rows
+
+    def _flush(self) -> None:
+        rows, self._rows, self._start = self._rows, None, self._end
+        if rows is None:
+            return
+        gone, changed, values = _joined(self._gone), _joined(self._changed), self._values
+        self._gone, self._changed, self._values = [], [], []
+        order: npt.NDArray[Any] = np.arange(rows.num_rows)
+        if values:
+            order[changed] = rows.num_rows + np.arange(len(changed))
+            rows = pa.concat_tables([rows, *(v.select(rows.schema.names).cast(rows.schema) for v in values)])
+        if len(gone):
+            keep = np.ones(len(order), dtype=np.bool_)
+            keep[gone] = False
+            order = order[keep]
+        if len(order):
+            whole = not values and not len(gone)
+            self._patcher.write(rows if whole else rows.take(pa.array(order)))
+
+
+def _joined(parts: list[I64]) -> I64:
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)

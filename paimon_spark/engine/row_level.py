@@ -1,0 +1,76 @@
+"""DELETE, UPDATE and MERGE as an operation: plan on the driver, change rows anywhere, finish on the driver.
+
+Rows of a table with a primary key are changed by writing them again with a row kind. In any other table, the files
+that hold changed rows are replaced, in one snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import pyarrow as pa
+
+from paimon_spark.core.commit import FileStoreCommit
+from paimon_spark.core.messages import CommitMessage
+from paimon_spark.core.patch import FilePatcher
+from paimon_spark.core.table import Table
+from paimon_spark.engine.insert import WritePlan, WriteResult, follow_up, plan_write
+from paimon_spark.engine.runner import LocalRunner, TaskRunner
+from paimon_spark.errors import OutcomeUnknownError, PaimonError, UsageError
+
+Operation = Literal["DELETE", "UPDATE", "MERGE"]
+
+
+def plan_changes(table: Table, operation: Operation, *, parallelism: int = 1) -> WritePlan:
+    """Plan a change of rows of a table without a primary key.
+
+    Raises:
+        UnsupportedError: this release does not write the table as its readers expect.
+        UsageError: the table has a primary key, so its rows are changed by writing them with a kind.
+    """
+    plan = plan_write(table, parallelism=parallelism, operation=operation)
+    if table.is_primary_key_table:
+        raise UsageError(
+            f"Table {table.name} has a primary key, so no file of it is replaced.",
+            hint="Write the changed rows with their kinds.",
+        )
+    return plan
+
+
+def finish_changes(plan: WritePlan, messages: Sequence[CommitMessage], runner: TaskRunner) -> WriteResult:
+    """Commit the replaced files; expire snapshots unless the table is write-only.
+
+    Files of a change that surely was not committed are deleted.
+
+    Raises:
+        ConflictError: another commit replaced a file that this one replaces.
+    """
+    commit = FileStoreCommit(plan.table)
+    try:
+        result = commit.commit(messages, operation=plan.operation)
+    except OutcomeUnknownError:
+        raise
+    except PaimonError:
+        commit.abort(messages)
+        raise
+    return follow_up(plan, WriteResult(commit=result, commit_user=str(commit.commit_user)), runner)
+
+
+def change_arrow(
+    table: Table, changes: pa.Table | Iterable[pa.RecordBatch], operation: Operation, runner: TaskRunner | None = None
+) -> WriteResult:
+    """Change rows of a table without a primary key in this process.
+
+    Args:
+        table: what to change.
+        changes: what `FilePatcher` takes.
+        operation: what the statement is, for the snapshot.
+        runner: see `finish_changes`; in this process if not given.
+    """
+    plan = plan_changes(table, operation)
+    with FilePatcher(table, plan.info) as patcher:
+        for batch in changes.to_batches() if isinstance(changes, pa.Table) else changes:
+            patcher.change(batch)
+        messages = patcher.finish()
+    return finish_changes(plan, messages, runner or LocalRunner())

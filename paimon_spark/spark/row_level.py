@@ -1,0 +1,45 @@
+"""DELETE, UPDATE and MERGE as Spark jobs: one shuffle, one crossing into Python, one commit."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from paimon_spark.core.read import FILE_PATH, ROW_INDEX
+from paimon_spark.core.table import Table
+from paimon_spark.engine.insert import WritePlan, WriteResult
+from paimon_spark.engine.row_level import Operation, finish_changes, plan_changes
+from paimon_spark.spark.frames import shaped
+from paimon_spark.spark.runner import SparkRunner
+from paimon_spark.spark.worker import patcher
+from paimon_spark.spark.writes import bucket_shape, run_writers, write_frame
+from paimon_spark.spec.kinds import BucketMode
+
+_TO = "_to_"
+
+
+def change_rows(session: SparkSession, table: Table, frame: DataFrame, operation: Operation) -> WriteResult:
+    """Write changed rows of any table and commit them.
+
+    The frame has the table's columns in order and ``_row_kind_``; for a table without a primary key also the file and
+    position of the row that is removed or replaced.
+
+    Raises:
+        PaimonError: the change failed; the table is as it was and the new files are deleted.
+    """
+    if table.is_primary_key_table:
+        return write_frame(session, table, frame, operation=operation)
+    plan = plan_changes(table, operation, parallelism=session.sparkContext.defaultParallelism)
+    messages = run_writers(session, plan, _by_file(session, plan, frame), patcher)
+    return finish_changes(plan, messages, SparkRunner(session))
+
+
+def _by_file(session: SparkSession, plan: WritePlan, frame: DataFrame) -> DataFrame:
+    """Bring the changes of a file together, in order; new rows stay with those they came with."""
+    if plan.table.bucket_mode is BucketMode.BUCKET_UNAWARE:
+        tasks = max(session.sparkContext.defaultParallelism, 1)
+        to = f.coalesce(f.col(FILE_PATH), f.spark_partition_id().cast("string"))
+        placed = frame.withColumn(_TO, to).repartition(tasks, _TO).drop(_TO)
+    else:
+        placed = shaped(frame, bucket_shape(session, plan))
+    return placed.sortWithinPartitions(FILE_PATH, ROW_INDEX)
