@@ -56,6 +56,10 @@ object Target {
   def standIn(relation: DataSourceV2Relation): DataSourceV2Relation =
     relation.copy(table = new AlignedTable(relation.table))
 
+  /** The assigned values, one for each column, without the names that alignment gives them. */
+  def values(assignments: Seq[Assignment]): Seq[Expression] =
+    assignments.map(_.value.transform { case named: Alias => named.child })
+
   def align(plan: LogicalPlan): LogicalPlan = ResolveRowLevelCommandAssignments(plan)
 }
 
@@ -115,17 +119,17 @@ abstract class RowStatement(val target: DataSourceV2Relation, operation: String)
 
   /** The images of an update. A row of a bucketed table that may change its bucket is removed there and added here. */
   protected def updated(assignments: Seq[Assignment]): Seq[Image] = {
-    val values = assignments.map(_.value)
+    val values = Target.values(assignments)
     val moves = !keyed && columns.zip(values).exists { case (a, v) => routes(a) && !v.semanticEquals(a) }
     if (moves) Seq(Image(values, Image.Insert, present = false), removed)
     else Seq(Image(values, Image.Update, present = true))
   }
 
   protected def inserted(assignments: Seq[Assignment]): Seq[Image] =
-    Seq(Image(assignments.map(_.value), Image.Insert, present = false))
+    Seq(Image(Target.values(assignments), Image.Insert, present = false))
 
   protected def setsKey(assignments: Seq[Assignment]): Boolean =
-    columns.zip(assignments).exists { case (a, s) => isKey(a) && !s.value.semanticEquals(a) }
+    columns.zip(Target.values(assignments)).exists { case (a, v) => isKey(a) && !v.semanticEquals(a) }
 
   protected def isKey(a: Attribute): Boolean = table.primaryKeys.exists(_.equalsIgnoreCase(a.name))
 

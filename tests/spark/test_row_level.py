@@ -1,0 +1,240 @@
+"""DELETE, UPDATE and MERGE INTO: row kinds in tables with a primary key, replaced files in all others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+PK = "TBLPROPERTIES ('primary-key'='id', 'bucket'='2')"
+KINDS = pytest.mark.parametrize("properties", [PK, "", "TBLPROPERTIES ('bucket'='2', 'bucket-key'='id')"])
+
+
+def rows(spark: SparkSession, sql: str) -> list[tuple]:
+    return [tuple(r) for r in spark.sql(sql).collect()]
+
+
+def last(spark: SparkSession, table: str) -> tuple:
+    return rows(spark, f"SELECT commit_kind, operation FROM `{table}$snapshots` ORDER BY snapshot_id DESC LIMIT 1")[0]
+
+
+def snapshots(spark: SparkSession, table: str) -> int:
+    return rows(spark, f"SELECT count(*) FROM `{table}$snapshots`")[0][0]
+
+
+def files_of(spark: SparkSession, warehouse: Path, table: str) -> set[str]:
+    database = spark.sql("SELECT current_database()").collect()[0][0]
+    root = warehouse / f"{database}.db" / table
+    return {str(p.relative_to(root)) for p in root.rglob("*") if p.is_file() and p.name.startswith("data-")}
+
+
+def table_of(spark: SparkSession, properties: str) -> None:
+    spark.sql(f"CREATE TABLE t (id INT, v STRING, n BIGINT) {properties}")
+    spark.sql("INSERT INTO t VALUES (1, 'a', 10), (2, 'b', 20), (3, 'c', NULL)")
+    spark.sql("INSERT INTO t VALUES (4, 'd', 40), (5, 'e', 50)")
+
+
+@KINDS
+def test_delete_and_update(spark: SparkSession, properties: str) -> None:
+    table_of(spark, properties)
+    spark.sql("DELETE FROM t WHERE n > 30 AND id < 5")
+    assert last(spark, "t") == ("APPEND" if properties == PK else "OVERWRITE", "DELETE")
+    assert rows(spark, "SELECT id FROM t ORDER BY id") == [(1,), (2,), (3,), (5,)]
+    spark.sql("UPDATE t AS x SET x.v = concat(v, id), n = DEFAULT WHERE x.n >= 20")
+    assert last(spark, "t")[1] == "UPDATE"
+    assert rows(spark, "SELECT * FROM t ORDER BY id") == [
+        (1, "a", 10),
+        (2, "b2", None),
+        (3, "c", None),
+        (5, "e5", None),
+    ]
+    before = snapshots(spark, "t")
+    spark.sql("DELETE FROM t WHERE n > 1000")
+    spark.sql("UPDATE t SET n = 1 WHERE id = 77")
+    assert snapshots(spark, "t") == before
+    spark.sql("UPDATE t SET n = id")
+    assert rows(spark, "SELECT sum(n), count(*) FROM t") == [(11, 4)]
+    spark.sql("DELETE FROM t")
+    assert last(spark, "t") == ("OVERWRITE", "DELETE")
+    assert rows(spark, "SELECT * FROM t") == []
+
+
+@KINDS
+def test_subqueries_in_conditions(spark: SparkSession, properties: str) -> None:
+    table_of(spark, properties)
+    spark.sql("CREATE TABLE s (id INT, m INT)")
+    spark.sql("INSERT INTO s VALUES (1, 100), (4, 400)")
+    spark.sql("UPDATE t SET n = (SELECT max(m) FROM s), v = 'u' WHERE id IN (SELECT id FROM s)")
+    assert rows(spark, "SELECT id, n FROM t WHERE v = 'u' ORDER BY id") == [(1, 400), (4, 400)]
+    spark.sql("DELETE FROM t WHERE EXISTS (SELECT 1 FROM s WHERE s.id = t.id AND s.m > 200)")
+    assert rows(spark, "SELECT id FROM t ORDER BY id") == [(1,), (2,), (3,), (5,)]
+    spark.sql("DELETE FROM t WHERE n = (SELECT max(n) FROM t) OR id NOT IN (SELECT id + 1 FROM t)")
+    assert rows(spark, "SELECT id FROM t ORDER BY id") == [(2,), (3,)]
+
+
+@KINDS
+def test_merge_with_every_clause(spark: SparkSession, properties: str) -> None:
+    table_of(spark, properties)
+    spark.sql(
+        """MERGE INTO t USING (
+             SELECT * FROM VALUES (1, 'x', 1L), (2, 'y', 2L), (4, 'z', 4L), (8, 'w', 8L), (9, 'skip', 9L) x (id, v, n)) s
+           ON t.id = s.id
+           WHEN MATCHED AND s.id = 1 THEN UPDATE SET *
+           WHEN MATCHED AND t.n > 30 THEN DELETE
+           WHEN MATCHED THEN UPDATE SET v = concat(t.v, s.v)
+           WHEN NOT MATCHED AND s.v <> 'skip' THEN INSERT (id, v) VALUES (s.id, s.v)
+           WHEN NOT MATCHED BY SOURCE AND t.id = 3 THEN UPDATE SET n = 33
+           WHEN NOT MATCHED BY SOURCE THEN DELETE"""
+    )
+    assert last(spark, "t") == ("APPEND" if properties == PK else "OVERWRITE", "MERGE")
+    assert rows(spark, "SELECT * FROM t ORDER BY id") == [(1, "x", 1), (2, "by", 20), (3, "c", 33), (8, "w", None)]
+    spark.sql("MERGE INTO t USING t AS s ON t.id = s.id + 1 WHEN MATCHED THEN UPDATE SET n = s.n")
+    assert rows(spark, "SELECT id, n FROM t ORDER BY id") == [(1, 1), (2, 1), (3, 20), (8, None)]
+    spark.sql("MERGE INTO t USING (SELECT 8 AS id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)")
+    spark.sql("MERGE INTO t USING (SELECT 7 AS id) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)")
+    assert rows(spark, "SELECT count(*), max(id) FROM t WHERE n IS NULL") == [(2, 8)]
+    spark.sql("MERGE INTO t USING (SELECT 7 AS x) s ON t.id = s.x AND t.id < 8 WHEN NOT MATCHED BY SOURCE THEN DELETE")
+    assert rows(spark, "SELECT id FROM t") == [(7,)]
+
+
+@KINDS
+def test_merge_refuses_a_row_with_several_matches(spark: SparkSession, properties: str, warehouse: Path) -> None:
+    table_of(spark, properties)
+    source = "(SELECT 1 AS id, 'x' AS v UNION ALL SELECT 1, 'y')"
+    before = files_of(spark, warehouse, "t")
+    for clause in ("UPDATE SET v = s.v", "DELETE WHEN NOT MATCHED THEN INSERT (id) VALUES (1)"):
+        with_condition = f"WHEN MATCHED AND s.v = 'x' THEN {clause}"
+        with pytest.raises(Exception, match="MERGE_CARDINALITY_VIOLATION"):
+            spark.sql(f"MERGE INTO t USING {source} s ON t.id = s.id {with_condition}")
+    assert files_of(spark, warehouse, "t") == before
+    spark.sql(f"MERGE INTO t USING {source} s ON t.id = s.id WHEN MATCHED THEN DELETE")
+    assert rows(spark, "SELECT id FROM t ORDER BY id") == [(2,), (3,), (4,), (5,)]
+
+
+def test_a_source_is_evaluated_once(spark: SparkSession) -> None:
+    table_of(spark, "")
+    source = "(SELECT id, uuid() AS v, rand() AS r FROM t)"
+    spark.sql(
+        f"MERGE INTO t USING {source} s ON t.id = s.id WHEN MATCHED AND r < 0.5 THEN UPDATE SET v = concat('low', s.v) "
+        "WHEN MATCHED AND r >= 0.5 THEN UPDATE SET v = concat('high', s.v)"
+    )
+    assert rows(spark, "SELECT count(*), count(DISTINCT v), min(length(v)) > 36 FROM t") == [(5, 5, True)]
+
+
+def test_keys_cannot_be_updated(spark: SparkSession) -> None:
+    table_of(spark, PK)
+    for sql in (
+        "UPDATE t SET id = 100 WHERE id = 1",
+        "MERGE INTO t USING (SELECT 1 AS id, 'x' AS v, 1L AS n) s ON t.v = s.v WHEN MATCHED THEN UPDATE SET *",
+        "MERGE INTO t USING (SELECT 1 AS x) s ON t.id = s.x WHEN NOT MATCHED BY SOURCE THEN UPDATE SET id = 3",
+    ):
+        with pytest.raises(Exception, match=r"INVALID_ARGUMENT.*primary key \(id\)"):
+            spark.sql(sql)
+    spark.sql("UPDATE t SET id = id, v = 'same' WHERE id = 1")
+    spark.sql("MERGE INTO t USING (SELECT 2L AS id, 'm' AS v, 1L AS n) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *")
+    assert rows(spark, "SELECT id, v FROM t WHERE id < 3 ORDER BY id") == [(1, "same"), (2, "m")]
+
+
+def test_what_cannot_be_resolved_or_cast_is_told(spark: SparkSession) -> None:
+    table_of(spark, "")
+    for sql, said in (
+        ("DELETE FROM t WHERE nope = 1", "UNRESOLVED_COLUMN"),
+        ("UPDATE t SET nope = 1", "UNRESOLVED_COLUMN"),
+        ("UPDATE t SET id = 'abc'", "CAST_INVALID_INPUT"),
+        ("UPDATE t SET id = array(1)", "DATATYPE_MISMATCH"),
+        ("MERGE INTO t USING (SELECT 1 AS id) s ON t.id IN (SELECT 1) WHEN MATCHED THEN DELETE", "UNSUPPORTED_FEATURE"),
+    ):
+        with pytest.raises(Exception, match=said):
+            spark.sql(sql)
+    assert snapshots(spark, "t") == 2
+
+
+def test_not_null_columns_stay_filled(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT, v STRING NOT NULL)")
+    spark.sql("INSERT INTO t VALUES (1, 'a')")
+    with pytest.raises(Exception, match="NULL"):
+        spark.sql("UPDATE t SET v = NULL")
+    assert rows(spark, "SELECT * FROM t") == [(1, "a")]
+
+
+def test_ignore_delete_is_honoured(spark: SparkSession) -> None:
+    table_of(spark, "TBLPROPERTIES ('primary-key'='id', 'bucket'='1', 'ignore-delete'='true')")
+    spark.sql("DELETE FROM t WHERE id = 1")
+    assert rows(spark, "SELECT count(*) FROM t") == [(5,)]
+
+
+def test_dynamic_buckets_and_sequence_fields(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT, v STRING, ts INT) TBLPROPERTIES ('primary-key'='id', 'sequence.field'='ts')")
+    spark.sql("INSERT INTO t VALUES (1, 'a', 10), (2, 'b', 10), (3, 'c', 10)")
+    spark.sql("UPDATE t SET v = 'late', ts = 1 WHERE id = 1")
+    spark.sql("UPDATE t SET v = 'new' WHERE id = 2")
+    spark.sql("DELETE FROM t WHERE id = 3")
+    assert rows(spark, "SELECT * FROM t ORDER BY id") == [(1, "a", 10), (2, "new", 10)]
+
+
+def test_a_kind_column_does_not_stop_a_delete(spark: SparkSession) -> None:
+    spark.sql(
+        "CREATE TABLE t (id INT, op STRING) TBLPROPERTIES ('primary-key'='id', 'bucket'='1', 'rowkind.field'='op')"
+    )
+    spark.sql("INSERT INTO t VALUES (1, '+I'), (2, '+I')")
+    spark.sql("DELETE FROM t WHERE id = 1")
+    assert rows(spark, "SELECT * FROM t") == [(2, "+I")]
+
+
+def test_whole_partitions_are_dropped_from_the_metadata(spark: SparkSession, warehouse: Path) -> None:
+    spark.sql("CREATE TABLE t (id INT, dt DATE, h INT) PARTITIONED BY (dt, h)")
+    spark.sql("INSERT INTO t SELECT id, date_add(DATE'2024-01-01', CAST(id / 10 AS INT)), id % 2 FROM range(40)")
+    before = files_of(spark, warehouse, "t")
+    spark.sql("DELETE FROM t WHERE dt = '2024-01-01' AND 1 = 1")
+    spark.sql("DELETE FROM t WHERE dt > DATE'2024-01-03' AND h IN (1)")
+    spark.sql("DELETE FROM t WHERE h > 5")
+    assert files_of(spark, warehouse, "t") == before
+    assert rows(spark, "SELECT dt, h, count(*) FROM t GROUP BY 1, 2 ORDER BY 1, 2")[-1][1:] == (0, 5)
+    assert rows(spark, "SELECT count(*) FROM t") == [(25,)]
+    spark.sql("DELETE FROM t WHERE h = 0 AND id < 15")
+    assert len(files_of(spark, warehouse, "t") - before) == 1
+    assert rows(spark, "SELECT count(*) FROM t") == [(22,)]
+    spark.sql("TRUNCATE TABLE t PARTITION (dt = '2024-01-03', h = 0)")
+    assert rows(spark, "SELECT count(*) FROM t") == [(17,)]
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_only_touched_files_are_replaced(spark: SparkSession, warehouse: Path, file_format: str) -> None:
+    spark.sql(
+        f"CREATE TABLE t (id INT, v STRING, p INT) PARTITIONED BY (p) TBLPROPERTIES ('file.format'='{file_format}')"
+    )
+    for start in (0, 100):
+        spark.sql(f"INSERT INTO t SELECT id, concat('v', id), id % 2 FROM range({start}, {start + 100})")
+    before = files_of(spark, warehouse, "t")
+    spark.sql("ALTER TABLE t ADD COLUMN w STRING")
+    spark.sql("UPDATE t SET p = 5, w = 'moved' WHERE id = 50")
+    spark.sql("DELETE FROM t WHERE id = 52")
+    live = {r[0].rpartition("/")[2] for r in rows(spark, "SELECT file_path FROM `t$files`")}
+    assert len({Path(f).name for f in before} & live) == 3
+    assert rows(spark, "SELECT * FROM t WHERE p = 5") == [(50, "v50", 5, "moved")]
+    assert rows(spark, "SELECT count(*), sum(id), count(w) FROM t") == [(199, 19900 - 52, 1)]
+
+
+def test_where_a_row_is_can_be_selected(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT)")
+    spark.sql("INSERT INTO t VALUES (7), (8)")
+    assert rows(spark, "SELECT __paimon_row_index, id FROM t ORDER BY 1") == [(0, 7), (1, 8)]
+    assert rows(spark, "SELECT count(*) FROM t WHERE __paimon_row_index = 1") == [(1,)]
+    assert rows(spark, "SELECT __paimon_file_path LIKE '%/bucket-0/data-%' FROM t LIMIT 1") == [(True,)]
+    assert rows(spark, "SELECT * FROM t WHERE id = 8") == [(8,)]
+
+
+def test_explain_changes_nothing(spark: SparkSession) -> None:
+    table_of(spark, "")
+    spark.sql("EXPLAIN DELETE FROM t WHERE id = 1").collect()
+    assert rows(spark, "SELECT count(*) FROM t") == [(5,)]
+
+
+def test_cached_tables_show_the_change(spark: SparkSession) -> None:
+    table_of(spark, PK)
+    spark.sql("CACHE TABLE t")
+    assert rows(spark, "SELECT count(*) FROM t") == [(5,)]
+    spark.sql("DELETE FROM t WHERE id = 1")
+    assert rows(spark, "SELECT count(*) FROM t") == [(4,)]
+    spark.sql("UNCACHE TABLE t")
