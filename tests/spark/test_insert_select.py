@@ -152,6 +152,19 @@ def test_merge_splits_go_through_workers_and_compacted_ones_do_not(spark: SparkS
     assert rows(spark, "SELECT * FROM t WHERE v = 2") == []
 
 
+@pytest.mark.parametrize("properties", ["", "TBLPROPERTIES ('primary-key'='id', 'bucket'='1')"])
+def test_single_fields_of_structs(spark: SparkSession, properties: str) -> None:
+    spark.sql(
+        "CREATE TABLE t (id INT, s STRUCT<x: INT, y: STRING, z: STRUCT<a: INT, b: STRING>>, "
+        f"l ARRAY<STRUCT<p: INT, q: STRING>>) {properties}"
+    )
+    nested = "named_struct('x', 1, 'y', 'zebra', 'z', named_struct('a', 2, 'b', 'bee'))"
+    spark.sql(f"INSERT INTO t VALUES (1, {nested}, array(named_struct('p', 3, 'q', 'queue'))), (2, NULL, NULL)")
+    assert rows(spark, "SELECT s.y FROM t ORDER BY id") == [("zebra",), (None,)]
+    assert rows(spark, "SELECT s.z.b, l.q FROM t WHERE s.y = 'zebra'") == [("bee", ["queue"])]
+    assert rows(spark, "SELECT count(s.x), max(s.z.b) FROM t") == [(1, "bee")]
+
+
 def test_dynamic_partition_pruning_reaches_the_native_scan(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE f (id INT, dt INT) PARTITIONED BY (dt)")
     spark.sql("INSERT INTO f SELECT id, id % 5 FROM range(500)")

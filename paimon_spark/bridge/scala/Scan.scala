@@ -7,6 +7,7 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.connector.expressions.{Expressions, NamedReference}
 import org.apache.spark.sql.connector.expressions.aggregate.{Aggregation, CountStar}
@@ -35,7 +36,11 @@ class PaimonScanBuilder(table: PaimonTable, options: CaseInsensitiveStringMap) e
 
   override def pushedPredicates(): Array[Predicate] = pushed
 
-  override def pruneColumns(requiredSchema: StructType): Unit = required = requiredSchema
+  /** Whole columns only: the rows come with all fields of a struct, and Spark counts fields by their position. */
+  override def pruneColumns(requiredSchema: StructType): Unit = {
+    val whole = CharVarcharUtils.replaceCharVarcharWithStringInSchema(table.schema)
+    required = StructType(requiredSchema.fields.map(f => whole.find(_.name == f.name).getOrElse(f)))
+  }
 
   override def pushLimit(n: Int): Boolean = { limit = Some(n); true }
 
