@@ -150,6 +150,32 @@ def test_what_cannot_be_resolved_or_cast_is_told(spark: SparkSession) -> None:
     assert snapshots(spark, "t") == 2
 
 
+@pytest.mark.parametrize("properties", [PK, ""])
+def test_columns_of_all_types_are_kept(spark: SparkSession, properties: str) -> None:
+    spark.sql(
+        "CREATE TABLE t (id INT, c CHAR(4), vc VARCHAR(5), d DECIMAL(20, 4), ts TIMESTAMP, nt TIMESTAMP_NTZ, dt DATE, "
+        f"b BINARY, a ARRAY<INT>, m MAP<STRING, INT>, s STRUCT<x: INT, y: STRING>, f FLOAT) {properties}"
+    )
+    spark.sql(
+        "INSERT INTO t VALUES (1, 'ab', 'vv', 1.5, TIMESTAMP'2024-01-01 00:00:00.123456', "
+        "TIMESTAMP_NTZ'2024-01-01 00:00:00.1', DATE'2024-01-01', X'01', array(1, 2), map('k', 1), "
+        "named_struct('x', 1, 'y', 'zebra'), 1.5)"
+    )
+    spark.sql("INSERT INTO t (id) VALUES (2)")
+    before = rows(spark, "SELECT id, c, d, ts, nt, dt, b, a, m, f FROM t ORDER BY id")
+    spark.sql("UPDATE t SET s.x = 9, vc = 'w' WHERE c = 'ab'")
+    assert rows(spark, "SELECT id, c, d, ts, nt, dt, b, a, m, f FROM t ORDER BY id") == before
+    assert rows(spark, "SELECT s.x, s.y, vc FROM t WHERE id = 1") == [(9, "zebra", "w")]
+    with pytest.raises(Exception, match="EXCEED_LIMIT_LENGTH"):
+        spark.sql("UPDATE t SET vc = 'toolong' WHERE id = 2")
+    spark.sql(
+        "MERGE INTO t USING t q ON t.id = q.id + 1 WHEN MATCHED THEN UPDATE SET a = q.a, s = q.s, m = q.m, c = 'x'"
+    )
+    assert rows(spark, "SELECT c, a, m, s.x, s.y FROM t WHERE id = 2") == [("x   ", [1, 2], {"k": 1}, 9, "zebra")]
+    spark.sql("DELETE FROM t WHERE c = 'ab'")
+    assert rows(spark, "SELECT id FROM t") == [(2,)]
+
+
 def test_not_null_columns_stay_filled(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE t (id INT, v STRING NOT NULL)")
     spark.sql("INSERT INTO t VALUES (1, 'a')")

@@ -12,7 +12,6 @@ import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.catalyst.util.METADATA_COL_ATTR_KEY
 import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.connector.catalog.{SupportsRowLevelOperations, Table, TableCapability}
 import org.apache.spark.sql.connector.expressions.filter.{Predicate => Filtering}
@@ -27,34 +26,47 @@ object RowLevelRule extends Rule[LogicalPlan] {
     case d: DeleteFromTable if d.resolved =>
       Target.of(d.table).fold[LogicalPlan](d)(t => PaimonRowCommand(new DeleteRows(t, d.condition)))
     case u: UpdateTable if u.resolved => Target.of(u.table).fold[LogicalPlan](u) { t =>
-      val aligned = Target.align(u.copy(table = Target.standIn(t))).asInstanceOf[UpdateTable]
+      val aligned = Target.align(u.copy(table = t.standIn)).asInstanceOf[UpdateTable]
       PaimonRowCommand(new UpdateRows(t, aligned.assignments, u.condition))
     }
     case m: MergeIntoTable if m.resolved => Target.of(m.targetTable).fold[LogicalPlan](m) { t =>
       Target.refuse(m.withSchemaEvolution, "MERGE WITH SCHEMA EVOLUTION", "Add the columns with ALTER TABLE first.")
-      val aligned = Target.align(m.copy(targetTable = Target.standIn(t))).asInstanceOf[MergeIntoTable]
+      val aligned = Target.align(m.copy(targetTable = t.standIn)).asInstanceOf[MergeIntoTable]
       PaimonRowCommand(new MergeIntoRows(t, m.sourceTable, m.mergeCondition, aligned.matchedActions,
         aligned.notMatchedActions, aligned.notMatchedBySourceActions))
     }
   }
 }
 
-/** The table that a statement changes, and what can be said of it without reading. */
+/** The table that a statement changes. Spark may have put a projection over it that pads CHAR columns. */
+class Target(val relation: DataSourceV2Relation, selected: Seq[NamedExpression]) {
+  val columns: Seq[AttributeReference] = relation.output.zip(selected).map { case (a, n) => a.withExprId(n.exprId) }
+
+  /** The table's rows, with their places after the columns if they are wanted. */
+  def rows(placed: Boolean): LogicalPlan = {
+    val whole = if (placed) relation.withMetadataColumns() else relation
+    if (selected eq relation.output) whole else Project(selected ++ whole.output.drop(columns.size), whole)
+  }
+
+  /** The same columns over a table that Spark aligns assignments for: complete, in order, cast and checked. */
+  def standIn: DataSourceV2Relation = relation.copy(table = new AlignedTable(relation.table), output = columns)
+}
+
 object Target {
-  def of(plan: LogicalPlan): Option[DataSourceV2Relation] = EliminateSubqueryAliases(plan) match {
-    case r: DataSourceV2Relation => r.table match {
-      case t: PaimonTable if t.isData => Some(r)
-      case _ => None
-    }
+  def of(plan: LogicalPlan): Option[Target] = EliminateSubqueryAliases(plan) match {
+    case r: DataSourceV2Relation if ours(r) => Some(new Target(r, r.output))
+    case Project(list, r: DataSourceV2Relation) if ours(r) && list.map(_.name) == r.output.map(_.name) =>
+      Some(new Target(r, list))
     case _ => None
+  }
+
+  private def ours(r: DataSourceV2Relation): Boolean = r.table match {
+    case t: PaimonTable => t.isData
+    case _ => false
   }
 
   def refuse(when: Boolean, what: String, hint: String): Unit =
     if (when) throw new PaimonException(s"[UNSUPPORTED_FEATURE] $what is not supported. $hint", "UNSUPPORTED_FEATURE")
-
-  /** The same relation over a table that Spark aligns assignments for: complete, in order, cast and checked. */
-  def standIn(relation: DataSourceV2Relation): DataSourceV2Relation =
-    relation.copy(table = new AlignedTable(relation.table))
 
   /** The assigned values, one for each column, without the names that alignment gives them. */
   def values(assignments: Seq[Assignment]): Seq[Expression] =
@@ -80,7 +92,7 @@ case class PaimonRowCommand(statement: RowStatement) extends LeafRunnableCommand
   override def run(given: SparkSession): Seq[Row] = {
     val session = given.asInstanceOf[ClassicSession]
     statement.run(session)
-    session.sharedState.cacheManager.recacheByPlan(session, statement.target)
+    session.sharedState.cacheManager.recacheByPlan(session, statement.target.relation)
     Nil
   }
 }
@@ -96,16 +108,15 @@ object Image {
 }
 
 /** One statement on one table. Tables with a primary key get rows with kinds; other tables get the places of the rows. */
-abstract class RowStatement(val target: DataSourceV2Relation, operation: String) {
-  protected val table: PaimonTable = target.table.asInstanceOf[PaimonTable]
-  protected val columns: Seq[Attribute] = target.output
+abstract class RowStatement(val target: Target, operation: String) {
+  protected val table: PaimonTable = target.relation.table.asInstanceOf[PaimonTable]
+  protected val columns: Seq[Attribute] = target.columns
   protected val keyed: Boolean = table.primaryKeys.nonEmpty
   private val routing = table.routingKeys.map(_.toLowerCase).toSet
 
   /** The table's rows; those of a table without a primary key with file and position. */
-  protected lazy val rows: DataSourceV2Relation = if (keyed) target else target.withMetadataColumns()
-  private def place(name: String): Attribute = rows.output.find(a => a.name == name && isMetadata(a)).get
-  private def isMetadata(a: Attribute) = a.metadata.contains(METADATA_COL_ATTR_KEY)
+  protected lazy val rows: LogicalPlan = target.rows(placed = !keyed)
+  private def place(name: String): Attribute = rows.output.drop(columns.size).find(_.name == name).get
 
   def run(session: ClassicSession): Unit
   override def toString: String = s"$operation ${table.name}"
@@ -169,11 +180,11 @@ abstract class RowStatement(val target: DataSourceV2Relation, operation: String)
 
   protected def write(session: ClassicSession, plan: LogicalPlan): Unit =
     Engine.json("change_rows", Map("table" -> table.token, "operation" -> operation,
-      "options" -> target.options.asCaseSensitiveMap().asScala.toMap), table.catalog,
+      "options" -> target.relation.options.asCaseSensitiveMap().asScala.toMap), table.catalog,
       Seq(Dataset.ofRows(session, plan)), idempotent = false)
 }
 
-class DeleteRows(target: DataSourceV2Relation, condition: Expression) extends RowStatement(target, "DELETE") {
+class DeleteRows(target: Target, condition: Expression) extends RowStatement(target, "DELETE") {
   override def run(session: ClassicSession): Unit = wholePartitions(session) match {
     case Some(predicates) => table.deleteWhere(predicates)
     case None => write(session, changes(Seq(Seq(removed)), None, Filter(condition, rows)))
@@ -201,7 +212,7 @@ case class RowsOf(output: Seq[Attribute]) extends LeafNode {
   override def computeStats(): Statistics = Statistics(sizeInBytes = 1L << 30)
 }
 
-class UpdateRows(target: DataSourceV2Relation, assignments: Seq[Assignment], condition: Option[Expression])
+class UpdateRows(target: Target, assignments: Seq[Assignment], condition: Option[Expression])
     extends RowStatement(target, "UPDATE") {
   if (setsKey(assignments)) refuseKeyUpdate()
 
@@ -210,7 +221,7 @@ class UpdateRows(target: DataSourceV2Relation, assignments: Seq[Assignment], con
 }
 
 /** MERGE INTO as one join. The source is evaluated once, and so is every clause. */
-class MergeIntoRows(target: DataSourceV2Relation, source: LogicalPlan, on: Expression, matched: Seq[MergeAction],
+class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched: Seq[MergeAction],
     notMatched: Seq[MergeAction], notMatchedBySource: Seq[MergeAction]) extends RowStatement(target, "MERGE") {
   private val actions = matched ++ notMatched ++ notMatchedBySource
   Target.refuse((on +: actions.flatMap(_.condition)).exists(SubqueryExpression.hasSubquery),
