@@ -45,7 +45,7 @@ def test_missing_partitions_are_told_unless_if_exists(table: SparkSession) -> No
         table.sql("ALTER TABLE p DROP PARTITION (dt = 'nosuch', hh = 1)")
     table.sql("ALTER TABLE p DROP IF EXISTS PARTITION (dt = 'nosuch'), PARTITION (dt = 'a')")
     assert left(table) == [3, 4, 5, 6]
-    with pytest.raises(Exception, match="(?i)partition"):
+    with pytest.raises(Exception, match=r"(?i)partition"):
         table.sql("ALTER TABLE p DROP PARTITION (k = 3)")
     assert left(table) == [3, 4, 5, 6]
 
@@ -62,6 +62,6 @@ def test_partitions_are_truncated(table: SparkSession) -> None:
 def test_another_tables_partitions_stay(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE u (k INT)")
     spark.sql("INSERT INTO u VALUES (1)")
-    with pytest.raises(Exception, match="(?i)partition"):
+    with pytest.raises(Exception, match=r"(?i)partition"):
         spark.sql("ALTER TABLE u DROP PARTITION (k = 1)")
     assert rows(spark, "SELECT * FROM u") == [(1,)]
