@@ -1,4 +1,4 @@
-"""Apache Paimon tables on Spark: `configure` a PySpark session, or use the `paimon-spark` command."""
+"""Apache Paimon tables: `connect` in plain Python, `configure` a PySpark session, or use the `paimon-spark` command."""
 
 from __future__ import annotations
 
@@ -9,16 +9,21 @@ from paimon_spark.errors import ErrorKind, PaimonError
 from paimon_spark.version import __version__
 
 if TYPE_CHECKING:
+    from paimon_spark.api.catalog import connect
     from paimon_spark.bridge.jars import jar_path
     from paimon_spark.bridge.session import configure
 
-__all__ = ["ErrorKind", "PaimonError", "__version__", "configure", "jar_path"]
+__all__ = ["ErrorKind", "PaimonError", "__version__", "configure", "connect", "jar_path"]
 
-_LAZY = {"configure": "paimon_spark.bridge.session", "jar_path": "paimon_spark.bridge.jars"}
+_LAZY = {
+    "configure": "paimon_spark.bridge.session",
+    "connect": "paimon_spark.api.catalog",
+    "jar_path": "paimon_spark.bridge.jars",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Load what needs pyspark only when it is asked for."""
+    """Load a part only when it is asked for: most of them need pyspark or pyarrow."""
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)
     message = f"module 'paimon_spark' has no attribute {name!r}"

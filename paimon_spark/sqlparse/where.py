@@ -1,4 +1,4 @@
-"""Filter text over partition columns (`where` of a procedure) to a predicate."""
+"""Filter text to a predicate: over partition columns (`where` of a procedure), or over any columns."""
 
 from __future__ import annotations
 
@@ -55,13 +55,27 @@ def parse_where(text: str, schema: TableSchema, *, zone: tzinfo = UTC, parameter
             f"The argument '{parameter}' needs a partitioned table, and this table has no partition columns.",
             hint="Leave the argument out.",
         )
+    return _Reader(text, schema, zone, parameter, schema.partition_keys).condition(_tree(text, parameter))
+
+
+def parse_filter(text: str, schema: TableSchema, *, zone: tzinfo = UTC, parameter: str = "filter") -> Predicate:
+    """Return the predicate of a filter over any columns of a table; what is understood is what `parse_where` says.
+
+    Raises:
+        ArgumentError: the text does not parse, uses another construct, or a value does not fit its column.
+        NotFoundError: there is no such column.
+    """
+    return _Reader(text, schema, zone, parameter, schema.field_names).condition(_tree(text, parameter))
+
+
+def _tree(text: str, parameter: str) -> Any:
     try:
         trees = parse_statements(join_touching_strings(text))
     except SqlSyntaxError as e:
         raise ArgumentError(f"The argument '{parameter}' ({text}) is no condition. {e.message}", hint=e.hint) from e
     if len(trees) != 1:
         raise ArgumentError(f"The argument '{parameter}' ({text}) is not one condition.", hint="Write one condition.")
-    return _Reader(text, schema, zone, parameter).condition(trees[0])
+    return trees[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +84,7 @@ class _Reader:
     schema: TableSchema
     zone: tzinfo
     parameter: str
+    columns: tuple[str, ...]
 
     def condition(self, tree: Any) -> Predicate:
         while isinstance(tree, exp.Paren):
@@ -148,11 +163,12 @@ class _Reader:
         tree = _bare(tree)
         if not isinstance(tree, exp.Column):
             raise self._unsupported(tree)
-        name = tree.name
-        keys = self.schema.partition_keys
+        name, keys = tree.name, self.columns
         same = [k for k in keys if k == name] or [k for k in keys if k.lower() == name.lower()]
         if same:
             return same[0]
+        if keys == self.schema.field_names:
+            self.schema.field(name)
         raise ArgumentError(
             f"The argument '{self.parameter}' ({self.text}) uses '{name}', but only partition columns "
             f"[{', '.join(keys)}] may stand in it.",
@@ -195,9 +211,11 @@ class _Reader:
         return cast_number(number, t, zone=self.zone, parameter=self.parameter)
 
     def _unsupported(self, tree: Any) -> ArgumentError:
+        of_rows = self.columns == self.schema.field_names
+        what, columns = ("rows", "columns") if of_rows else ("partitions", "partition columns")
         return ArgumentError(
-            f"The argument '{self.parameter}' ({self.text}) holds what cannot select partitions: {_word(tree)}.",
-            hint="Compare partition columns with literals: =, <>, <, <=, >, >=, IN, BETWEEN, LIKE 'x%', IS NULL, "
+            f"The argument '{self.parameter}' ({self.text}) holds what cannot select {what}: {_word(tree)}.",
+            hint=f"Compare {columns} with literals: =, <>, <, <=, >, >=, IN, BETWEEN, LIKE 'x%', IS NULL, "
             "AND, OR, NOT.",
         )
 

@@ -1,0 +1,175 @@
+"""`connect`: a warehouse by its location, and the databases and tables in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_spark.api.table import TableHandle
+from paimon_spark.catalog.base import Catalog
+from paimon_spark.catalog.resolve import open_catalog
+from paimon_spark.errors import ArgumentError, ErrorKind
+from paimon_spark.format.arrow_types import fields_from_arrow
+from paimon_spark.spec.evolution import new_schema
+from paimon_spark.spec.identifier import Identifier
+
+
+def connect(warehouse: str | os.PathLike[str], options: Mapping[str, str] | None = None) -> CatalogHandle:
+    """Open a warehouse in this process, without a JVM. Nothing is read or written yet.
+
+    Args:
+        warehouse: a directory, or the URI of one.
+        options: catalog options, as for ``spark.sql.catalog.<name>.*``: ``table-default.*``, those of the store, …
+
+    Raises:
+        OptionError: an option is missing or wrong.
+        UnsupportedError: nothing here reaches a warehouse of that kind.
+    """
+    return CatalogHandle(open_catalog({**(options or {}), "warehouse": os.fspath(warehouse)}))
+
+
+class CatalogHandle:
+    """The databases and tables of one warehouse. Names are ``database.table``, or ``table`` in the default database."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def __repr__(self) -> str:
+        return f"<paimon warehouse {self._catalog.warehouse}>"
+
+    @property
+    def warehouse(self) -> str:
+        """Return the location of the warehouse."""
+        return self._catalog.warehouse
+
+    def list_databases(self) -> list[str]:
+        """Return the names of all databases, sorted."""
+        return self._catalog.list_databases()
+
+    def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
+        """Create a database.
+
+        Raises:
+            AlreadyExistsError: it exists and `ignore_if_exists` is false.
+        """
+        self._catalog.create_database(name, ignore_if_exists=ignore_if_exists)
+
+    def drop_database(self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False) -> None:
+        """Drop a database, with its tables only if `cascade` says so.
+
+        Raises:
+            NotFoundError: there is none and `ignore_if_not_exists` is false.
+            UsageError: it is not empty.
+        """
+        self._catalog.drop_database(name, ignore_if_not_exists=ignore_if_not_exists, cascade=cascade)
+
+    def list_tables(self, database: str | None = None) -> list[str]:
+        """Return the names of the tables of a database, by default the default one.
+
+        Raises:
+            NotFoundError: there is no such database.
+        """
+        return self._catalog.list_tables(database or self._catalog.default_database)
+
+    def table_exists(self, name: str) -> bool:
+        """Return whether there is a table of that name."""
+        return self._catalog.table_exists(self._identifier(name))
+
+    def table(self, name: str, options: Mapping[str, str] | None = None) -> TableHandle:
+        """Return a table.
+
+        Args:
+            name: ``database.table``; ``database.table$branch_b`` is the table on a branch.
+            options: table options that hold for this handle only.
+
+        Raises:
+            NotFoundError: there is no such table.
+            OptionError: an option is unknown, has a bad value or belongs to the stored table.
+        """
+        handle = TableHandle(self._catalog, self._identifier(name), dict(options or {}))
+        handle.load()
+        return handle
+
+    def create_table(
+        self,
+        name: str,
+        schema: Any,
+        *,
+        primary_key: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        comment: str | None = None,
+        ignore_if_exists: bool = False,
+    ) -> TableHandle:
+        """Create a table and return it.
+
+        Args:
+            name: ``database.table``.
+            schema: a pyarrow Schema, or anything with ``__arrow_c_schema__`` or ``__arrow_c_stream__``.
+            primary_key: columns of which there is one row per value; they become NOT NULL.
+            partition_by: columns that become directories.
+            options: table options, as in ``TBLPROPERTIES``.
+            comment: what the table is.
+            ignore_if_exists: return the table that is there already, whatever its columns are.
+
+        Raises:
+            AlreadyExistsError: the table exists and `ignore_if_exists` is false.
+            NotFoundError: there is no such database.
+            UsageError: columns, keys or options cannot be so.
+            UnsupportedError: an Arrow type has no counterpart, or an option needs what this release does not do.
+        """
+        made = new_schema(
+            fields_from_arrow(_arrow_schema(schema)),
+            partition_keys=partition_by,
+            primary_keys=primary_key,
+            options=options,
+            comment=comment,
+        )
+        identifier = self._identifier(name)
+        self._catalog.create_table(identifier, made, ignore_if_exists=ignore_if_exists)
+        return TableHandle(self._catalog, identifier, {})
+
+    def rename_table(self, name: str, new_name: str) -> None:
+        """Give a table another name, perhaps in another database.
+
+        Raises:
+            NotFoundError: the table or the database does not exist.
+            AlreadyExistsError: the new name is taken.
+        """
+        self._catalog.rename_table(self._identifier(name), self._identifier(new_name))
+
+    def drop_table(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
+        """Drop a table and delete its files.
+
+        Raises:
+            NotFoundError: there is none and `ignore_if_not_exists` is false.
+        """
+        self._catalog.drop_table(self._identifier(name), ignore_if_not_exists=ignore_if_not_exists)
+
+    def _identifier(self, name: str) -> Identifier:
+        found = Identifier.parse(name, self._catalog.default_database)
+        if found.system_table is not None:
+            raise ArgumentError(
+                f"'{name}' is a system table.",
+                hint=f"Ask the table: .table('{found.data_table.full_name}').inspect('{found.system_table}').",
+            )
+        return found
+
+
+def _arrow_schema(schema: Any) -> pa.Schema:
+    if isinstance(schema, pa.Schema):
+        return schema
+    if isinstance(schema, pa.Table | pa.RecordBatch):
+        return schema.schema
+    if hasattr(schema, "__arrow_c_schema__"):
+        return pa.schema(schema)
+    if hasattr(schema, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(schema).schema
+    raise ArgumentError(
+        f"A {type(schema).__name__} is not an Arrow schema.",
+        hint="Write pa.schema([('id', pa.int64()), ('name', pa.string())]).",
+        kind=ErrorKind.SCHEMA_INVALID,
+    )

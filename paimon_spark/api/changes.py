@@ -1,0 +1,48 @@
+"""Batches on their way into a table: counted, completed, and marked with what is to happen to their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from paimon_spark.core.intake import ROW_KIND_COLUMN
+from paimon_spark.core.read import FILE_PATH, ROW_INDEX, read_split
+from paimon_spark.core.table import Table
+from paimon_spark.engine.select import SelectPlan
+from paimon_spark.format.arrow_types import to_arrow_schema
+from paimon_spark.spec.kinds import RowKind
+
+
+class Counted:
+    """Batches, and how many rows they had."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self.rows = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            self.rows += batch.num_rows
+            yield batch
+
+
+def of_kind(batch: pa.RecordBatch, kind: RowKind) -> pa.RecordBatch:
+    """Return a batch whose rows are all of one kind."""
+    kinds = pa.repeat(pa.scalar(int(kind), pa.int8()), batch.num_rows)
+    return pa.RecordBatch.from_arrays([*batch.columns, kinds], names=[*batch.schema.names, ROW_KIND_COLUMN])
+
+
+def completed(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
+    """Return a batch with all columns of a table in their order; those that it lacks hold nulls."""
+    schema = to_arrow_schema(table.schema.fields)
+    names = set(batch.schema.names)
+    columns = [batch.column(f.name) if f.name in names else pa.nulls(batch.num_rows, f.type) for f in schema]
+    return pa.RecordBatch.from_arrays(columns, names=schema.names)
+
+
+def deletions(plan: SelectPlan) -> Iterator[pa.RecordBatch]:
+    """Yield where the rows of a plan are, as what `FilePatcher` takes for deleting them."""
+    for split in plan.splits:
+        for batch in read_split(plan.table, split, (), plan.predicate, places=True):
+            yield of_kind(batch.select([FILE_PATH, ROW_INDEX]), RowKind.DELETE)

@@ -1,0 +1,181 @@
+"""Rows that a caller gives: anything that speaks Arrow, checked against the table before a byte is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from paimon_spark.core.table import Table
+from paimon_spark.errors import ArgumentError, ErrorKind, did_you_mean
+from paimon_spark.format.arrow_types import to_arrow_type
+from paimon_spark.spec.types import DataField, type_to_json
+
+_EMPTY = "Pass a pyarrow Table, RecordBatch or RecordBatchReader, or a data frame of polars, pandas or duckdb."
+
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """Anything with the Arrow C stream interface: pyarrow, polars, pandas, duckdb and others."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return a capsule with the stream."""
+
+
+@runtime_checkable
+class ArrowArray(Protocol):
+    """Anything with the Arrow C array interface."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        """Return capsules with the schema and the array."""
+
+
+ArrowRows = ArrowStream | ArrowArray | list[pa.RecordBatch]
+"""What may be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Rows to write. `batches` may be called again only if `repeatable` says so."""
+
+    schema: pa.Schema
+    batches: Callable[[], Iterator[pa.RecordBatch]]
+    repeatable: bool
+
+    @classmethod
+    def of(cls, data: Any) -> Source:
+        """Return the rows of an object.
+
+        Raises:
+            ArgumentError: it does not speak Arrow.
+        """
+        if isinstance(data, list) and data and all(isinstance(b, pa.RecordBatch) for b in data):
+            try:
+                data = pa.Table.from_batches(data)
+            except pa.ArrowInvalid as e:
+                raise ArgumentError(f"The record batches do not go together: {e}.", hint=_EMPTY) from e
+        if isinstance(data, pa.RecordBatch):
+            data = pa.Table.from_batches([data])
+        if isinstance(data, pa.Table):
+            table = data
+            return cls(table.schema, lambda: iter(table.to_batches()), repeatable=True)
+        if isinstance(data, ArrowStream):
+            reader = pa.RecordBatchReader.from_stream(data)
+            return cls(reader.schema, lambda: iter(reader), repeatable=False)
+        if isinstance(data, ArrowArray):
+            return cls.of(pa.record_batch(data))
+        raise ArgumentError(
+            f"A {type(data).__name__} is not Arrow data.",
+            hint="Make a table of it first: pa.table({'column': values}) or pa.Table.from_pylist(rows)."
+            if isinstance(data, dict | list)
+            else _EMPTY,
+            kind=ErrorKind.TYPE_MISMATCH,
+        )
+
+
+def check_rows(source: Source, table: Table, needed: Collection[str] | None = None) -> None:
+    """Refuse rows that do not fit a table.
+
+    Args:
+        source: the rows.
+        table: where they are to go.
+        needed: columns that must be there; all of the table if not given.
+
+    Raises:
+        ArgumentError: a column is missing, unknown or given twice, or its type holds other values than the table's.
+    """
+    names, known = source.schema.names, table.schema.field_names
+    for name in names:
+        if name not in known:
+            raise ArgumentError(
+                f"The rows have a column '{name}', which table {table.name} has not; its columns are "
+                f"{', '.join(known)}.",
+                hint=did_you_mean(name, known) or "Rename or drop the column.",
+                kind=ErrorKind.COLUMN_NOT_FOUND,
+            )
+        if names.count(name) > 1:
+            raise ArgumentError(f"The rows have the column '{name}' more than once.", hint="Drop one of them.")
+    missing = [n for n in (known if needed is None else needed) if n not in names]
+    if missing:
+        raise ArgumentError(
+            f"The rows for table {table.name} lack {_some(missing)}.",
+            hint="Add what is missing; a column of nulls will do where the table allows nulls.",
+            kind=ErrorKind.COLUMN_NOT_FOUND,
+        )
+    for name in names:
+        _check_type(source.schema.field(name), table.schema.field(name), table.name)
+
+
+def _check_type(given: pa.Field, column: DataField, table: str) -> None:
+    wanted = to_arrow_type(column.type)
+    if not holds_same(given.type, wanted):
+        raise ArgumentError(
+            f"Column '{column.name}' of table {table} is {type_to_json(column.type)} (Arrow {wanted}), but the rows "
+            f"bring {given.type}.",
+            hint="Cast the column before writing.",
+            kind=ErrorKind.TYPE_MISMATCH,
+        )
+
+
+def holds_same(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Return whether values of one Arrow type may be meant for another: then only a value that does not fit fails."""
+    if given == wanted or pa.types.is_null(given):
+        return True
+    if pa.types.is_dictionary(given):
+        return holds_same(given.value_type, wanted)
+    if pa.types.is_timestamp(given) and pa.types.is_timestamp(wanted):
+        return (given.tz is None) == (wanted.tz is None)
+    nested = _nested(given, wanted)
+    if nested is not None:
+        return nested
+    return any(is_given(given) and is_wanted(wanted) for is_given, is_wanted in _FAMILIES)
+
+
+def _nested(given: pa.DataType, wanted: pa.DataType) -> bool | None:
+    if _is_list(wanted):
+        return _is_list(given) and holds_same(given.value_type, wanted.value_type)
+    if pa.types.is_map(wanted):
+        same_map = pa.types.is_map(given) and holds_same(given.key_type, wanted.key_type)
+        return same_map and holds_same(given.item_type, wanted.item_type)
+    if pa.types.is_struct(wanted):
+        same_names = pa.types.is_struct(given) and [f.name for f in given] == [f.name for f in wanted]
+        return same_names and all(holds_same(g.type, w.type) for g, w in zip(given, wanted, strict=True))
+    return None
+
+
+def _is_list(t: pa.DataType) -> bool:
+    return bool(pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t))
+
+
+def _is_text(t: pa.DataType) -> bool:
+    return bool(pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t))
+
+
+def _is_bytes(t: pa.DataType) -> bool:
+    fixed = pa.types.is_fixed_size_binary(t) and not pa.types.is_decimal(t)
+    return bool(pa.types.is_binary(t) or pa.types.is_large_binary(t) or pa.types.is_binary_view(t) or fixed)
+
+
+def _is_exact(t: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(t) or pa.types.is_decimal(t))
+
+
+def _is_number(t: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(t) or pa.types.is_decimal(t) or pa.types.is_floating(t))
+
+
+_FAMILIES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], bool]], ...] = (
+    (_is_text, _is_text),
+    (_is_bytes, _is_bytes),
+    (pa.types.is_integer, _is_exact),
+    (pa.types.is_decimal, pa.types.is_decimal),
+    (_is_number, pa.types.is_floating),
+    (pa.types.is_date, pa.types.is_date),
+    (pa.types.is_time, pa.types.is_time),
+)
+
+
+def _some(names: list[str]) -> str:
+    return ("the column " if len(names) == 1 else "the columns ") + ", ".join(f"'{n}'" for n in names)

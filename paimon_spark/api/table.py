@@ -1,0 +1,453 @@
+"""One table in the hands of a Python program: rows in, rows out, and its maintenance, all in this process."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TypeVar
+
+import pyarrow as pa
+
+from paimon_spark.api.changes import Counted, completed, deletions, of_kind
+from paimon_spark.api.results import Compacted, Expired, SnapshotInfo, Written
+from paimon_spark.api.rows import ArrowRows, Source, check_rows
+from paimon_spark.catalog.base import Catalog
+from paimon_spark.core.system_tables import system_table
+from paimon_spark.core.table import Table
+from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.insert import Overwrite, write_arrow
+from paimon_spark.engine.rollback import execute_rollback, plan_rollback
+from paimon_spark.engine.row_level import change_arrow
+from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.engine.select import SelectPlan, plan_select, read_batches
+from paimon_spark.engine.tags import execute_delete_tags, execute_tag, list_tags, plan_create_tag, plan_delete_tags
+from paimon_spark.errors import (
+    ArgumentError,
+    ConflictError,
+    CorruptTableError,
+    ErrorKind,
+    NotFoundError,
+    UnsupportedError,
+    UsageError,
+)
+from paimon_spark.format.arrow_types import to_arrow_schema
+from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.kinds import RowKind
+from paimon_spark.spec.predicate import TRUE, Predicate
+from paimon_spark.sqlparse.where import parse_filter, parse_where
+
+_ATTEMPTS = 20
+_FIRST_WAIT = 0.02
+_LONGEST_WAIT = 1.0
+_T = TypeVar("_T")
+
+
+class TableHandle:
+    """A table. Every method looks at the table as it is when it is called; nothing is cached between calls.
+
+    A write is committed when its method returns, and only then; if it raises, the table is as it was, unless the error
+    is an OutcomeUnknownError. A write that another one stood in the way of is repeated, if its rows can be had again
+    (a pyarrow Table or RecordBatch; a stream can be read only once).
+    """
+
+    def __init__(self, catalog: Catalog, identifier: Identifier, options: Mapping[str, str]) -> None:
+        self._catalog = catalog
+        self._identifier = identifier
+        self._options = options
+
+    def __repr__(self) -> str:
+        return f"<paimon table {self.name}>"
+
+    def load(self) -> Table:
+        """Return the table as the engine knows it, at its newest schema."""
+        return self._catalog.load_table(self._identifier, self._options)
+
+    # ---- what it is
+
+    @property
+    def name(self) -> str:
+        """Return `database.table`."""
+        return self._identifier.full_name
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the columns."""
+        return to_arrow_schema(self.load().schema.fields).remove_metadata()
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """Return the columns of the primary key; none for an append table."""
+        return self.load().schema.primary_keys
+
+    @property
+    def partition_by(self) -> tuple[str, ...]:
+        """Return the partition columns."""
+        return self.load().schema.partition_keys
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Return the stored options, with those of this handle over them."""
+        return dict(self.load().options.values)
+
+    @property
+    def location(self) -> str:
+        """Return the directory of the table."""
+        return self.load().path
+
+    # ---- rows in
+
+    def append(self, data: ArrowRows) -> Written:
+        """Add rows. In a table with a primary key, a row replaces the one with its key, as INSERT INTO does.
+
+        Args:
+            data: rows with exactly the columns of the table, in any order.
+
+        Raises:
+            ArgumentError: columns or values do not fit the table.
+            ConflictError: another write stood in the way; nothing was written.
+            OutcomeUnknownError: the store did not say whether the rows are committed.
+        """
+        return self._write(data, RowKind.INSERT)
+
+    def upsert(self, data: ArrowRows) -> Written:
+        """Add rows, or replace those with the same primary key; of rows with one key in `data` the last one stays.
+
+        Raises:
+            UsageError: the table has no primary key.
+            ArgumentError: see `append`; so the other errors.
+        """
+        self._keyed("upsert", "Use append, or create the table with primary_key=[…].")
+        return self._write(data, RowKind.INSERT)
+
+    def overwrite(self, data: ArrowRows, *, partitions: str | None = None, dynamic: bool = False) -> Written:
+        """Replace all rows, or those of some partitions.
+
+        Args:
+            data: the new rows.
+            partitions: a condition over partition columns: only what is there is replaced, and only there rows go.
+            dynamic: replace the partitions that `data` has rows of.
+
+        Raises:
+            ArgumentError: see `append`; or a row lies outside `partitions`.
+        """
+        if dynamic and partitions is not None:
+            raise ArgumentError("dynamic and partitions exclude each other.", hint="Leave one of them out.")
+        source = Source.of(data)
+
+        def once() -> Written:
+            table = self.load()
+            check_rows(source, table)
+            static = None if partitions is None else parse_where(partitions, table.schema, parameter="partitions")
+            how: Overwrite = "dynamic" if dynamic else "static"
+            counted = Counted(source.batches())
+            result = write_arrow(table, counted, overwrite=how, static_partitions=static)
+            return Written.of(counted.rows, result)
+
+        return self._repeated(once, again=source.repeatable)
+
+    def delete(self, filter: str | None = None, *, keys: ArrowRows | None = None) -> Written:  # noqa: A002
+        """Delete the rows for which a condition holds, or those with certain primary keys.
+
+        A row that is added while this runs may survive it. In a table without a primary key the files with deleted
+        rows are replaced in one snapshot; if another commit replaces one of them first, this is repeated.
+
+        Args:
+            filter: a condition in SQL over any columns: ``"day < '2026-01-01' AND state = 'new'"``.
+            keys: rows with the primary key, and with the columns that are NOT NULL or a sequence field.
+
+        Raises:
+            ArgumentError: none or both are given, or they do not fit the table.
+            UsageError: the table has no primary key and `keys` are given, or it ignores deletes.
+            ConflictError: another commit stood in the way every time; nothing was deleted.
+        """
+        if (filter is None) == (keys is None):
+            raise ArgumentError("Say what to delete.", hint="Give either filter='…' or keys=….")
+        if keys is not None:
+            table = self._keyed("delete by key", "Use delete(filter=…).")
+            self._check_deletes(table)
+            needed = [f.name for f in table.schema.fields if not f.type.nullable]
+            return self._write(keys, RowKind.DELETE, {*needed, *table.options.sequence_field})
+        return self._repeated(lambda: self._delete_where(str(filter)), again=True)
+
+    # ---- rows out
+
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | None = None,  # noqa: A002
+        version: int | str | None = None,
+        *,
+        as_of: datetime | None = None,
+        limit: int | None = None,
+    ) -> pa.Table:
+        """Read rows of one snapshot into memory. They come in no particular order.
+
+        Should the newest snapshot expire while it is read, the one that is the newest then is read instead.
+
+        Args:
+            columns: which columns; all if not given.
+            filter: a condition in SQL over any columns.
+            version: the number of a snapshot, or the name of a tag; the newest snapshot if not given.
+            as_of: the newest snapshot at that time; a time without a zone is in UTC.
+            limit: how many rows are enough.
+
+        Raises:
+            NotFoundError: there is no such column, snapshot or tag.
+            ArgumentError: the condition cannot be understood.
+        """
+
+        def once() -> pa.Table:
+            plan = self._plan(columns, filter, version, as_of, limit)
+            return pa.Table.from_batches(read_batches(plan), schema=plan.schema).replace_schema_metadata(None)
+
+        return self._repeated(once, again=True)
+
+    def to_reader(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | None = None,  # noqa: A002
+        version: int | str | None = None,
+        *,
+        as_of: datetime | None = None,
+        limit: int | None = None,
+    ) -> pa.RecordBatchReader:
+        """Read rows batch by batch, one row group a file in memory; the arguments are those of `to_arrow`."""
+        plan = self._plan(columns, filter, version, as_of, limit)
+        return pa.RecordBatchReader.from_batches(plan.schema, read_batches(plan))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Stream the newest rows to anything that speaks Arrow: ``polars.from_arrow(table)``, duckdb, pandas."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def count(self, filter: str | None = None, version: int | str | None = None) -> int:  # noqa: A002
+        """Return how many rows there are, from the metadata alone where that is enough."""
+        plan = self._plan((), filter, version, None, None)
+        if plan.row_count is not None:
+            return plan.row_count
+        first = self.load().schema.field_names[:1]
+        return self.to_arrow(first, filter, version).num_rows
+
+    # ---- history
+
+    def snapshots(self) -> list[SnapshotInfo]:
+        """Return the snapshots that exist, oldest first."""
+        store = self.load().snapshots
+        found = (store.find(i) for i in store.ids())
+        return [SnapshotInfo.of(s) for s in found if s is not None]
+
+    def inspect(self, system_name: str) -> pa.Table:
+        """Return a system table: ``files``, ``partitions``, ``manifests``, ``schemas``, ``options`` and so on.
+
+        Raises:
+            NotFoundError: there is none of that name.
+        """
+        return system_table(self.load(), system_name, zone=UTC)
+
+    def tags(self) -> dict[str, int]:
+        """Return the snapshot of every tag by name."""
+        return {name: tag.snapshot.id for name, tag in list_tags(self.load()).items()}
+
+    def create_tag(self, name: str, version: int | None = None) -> int:
+        """Give a snapshot a name that keeps it; return the snapshot's number.
+
+        Args:
+            name: the tag.
+            version: which snapshot; the newest if not given.
+
+        Raises:
+            AlreadyExistsError: there is a tag of that name.
+            NotFoundError: there is no such snapshot.
+        """
+        table = self.load()
+        made = execute_tag(table, plan_create_tag(table, name, snapshot_id=version, clock_millis=_now()))
+        if made is None:
+            raise AssertionError
+        return made.id
+
+    def delete_tag(self, name: str) -> None:
+        """Let a tag go, with the files that only it has kept.
+
+        Raises:
+            NotFoundError: there is no such tag.
+        """
+        table = self.load()
+        plan = plan_delete_tags(table, [name], exact=False)
+        if plan.missing:
+            raise NotFoundError(
+                f"Tag '{name}' of table {self.name} does not exist.",
+                hint="See tags() for those that do.",
+                kind=ErrorKind.TAG_NOT_FOUND,
+            )
+        execute_delete_tags(table, plan)
+
+    def rollback_to(self, target: int | str) -> int:
+        """Make the table what it was at a snapshot (a number) or a tag (a name); return the snapshot's number.
+
+        What was committed and tagged since then is gone for good.
+
+        Raises:
+            NotFoundError: there is no such snapshot or tag.
+        """
+        table = self.load()
+        by_tag = isinstance(target, str)
+        plan = plan_rollback(table, snapshot_id=None if by_tag else int(target), tag=str(target) if by_tag else None)
+        return execute_rollback(table, plan).current_snapshot_id
+
+    # ---- maintenance
+
+    def compact(self, *, full: bool = True, partitions: str | None = None, threads: int = 1) -> Compacted:
+        """Merge files, so that reads have less to do; repeated where another commit replaced the same files.
+
+        Args:
+            full: merge everything; otherwise what the automatic compaction would pick now.
+            partitions: a condition over partition columns: only those.
+            threads: how many buckets at once.
+
+        Raises:
+            ConflictError: other commits stood in the way every time; what was merged before stays.
+        """
+
+        def once() -> Compacted:
+            table = self.load()
+            if table.options.write_only:
+                table = table.with_options({"write-only": "false"})
+            where = None if partitions is None else parse_where(partitions, table.schema, parameter="partitions")
+            plan = plan_compaction(table, strategy=Strategy.FULL if full else Strategy.MINOR, partitions=where)
+            return Compacted.of(execute_compaction(plan, LocalRunner(threads)))
+
+        return self._repeated(once, again=True)
+
+    def expire_snapshots(
+        self,
+        *,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than: datetime | None = None,
+        max_deletes: int | None = None,
+    ) -> Expired:
+        """Forget old snapshots and delete the files that no other snapshot, tag or branch needs.
+
+        Args:
+            retain_max: keep at most so many snapshots.
+            retain_min: keep at least so many.
+            older_than: forget only those older than that; a time without a zone is in UTC.
+            max_deletes: forget at most so many.
+
+        Raises:
+            ArgumentError: the numbers contradict each other.
+        """
+        table = self.load()
+        config = ExpireConfig(
+            retain_max=retain_max,
+            retain_min=retain_min,
+            older_than_millis=None if older_than is None else _millis(older_than),
+            max_deletes=max_deletes,
+            exact=False,
+        )
+        return Expired.of(execute_expire(table, plan_expire(table, config, _now())))
+
+    # ---- parts
+
+    def _write(self, data: ArrowRows, kind: RowKind, needed: Iterable[str] | None = None) -> Written:
+        source = Source.of(data)
+        wanted = None if needed is None else list(needed)
+
+        def once() -> Written:
+            table = self.load()
+            check_rows(source, table, wanted)
+            counted = Counted(source.batches())
+            rows: Iterable[pa.RecordBatch] = counted
+            if kind is not RowKind.INSERT:
+                rows = (of_kind(completed(b, table), kind) for b in counted)
+            result = write_arrow(table, rows)
+            return Written.of(counted.rows, result)
+
+        return self._repeated(once, again=source.repeatable)
+
+    def _delete_where(self, condition: str) -> Written:
+        table = self.load()
+        keyed = table.is_primary_key_table
+        if keyed:
+            self._check_deletes(table)
+        predicate = parse_filter(condition, table.schema)
+        columns = None if keyed else ()
+        plan = plan_select(table, columns=columns, predicate=predicate)
+        if not keyed:
+            counted = Counted(deletions(plan))
+            result = change_arrow(table, counted, "DELETE")
+            return Written.of(counted.rows, result)
+        counted = Counted(read_batches(plan))
+        result = write_arrow(table, (of_kind(b, RowKind.DELETE) for b in counted))
+        return Written.of(counted.rows, result)
+
+    def _plan(
+        self,
+        columns: Sequence[str] | None,
+        condition: str | None,
+        version: int | str | None,
+        as_of: datetime | None,
+        limit: int | None,
+    ) -> SelectPlan:
+        if version is not None and as_of is not None:
+            raise ArgumentError("version and as_of exclude each other.", hint="Leave one of them out.")
+        table = self.load()
+        if isinstance(version, int):
+            table, version = table.with_options({"scan.snapshot-id": str(version)}), None
+        if columns is not None and isinstance(columns, str):
+            raise ArgumentError("columns is a text.", hint=f"Write columns=['{columns}'].")
+        predicate: Predicate = TRUE if condition is None else parse_filter(condition, table.schema)
+        return plan_select(
+            table,
+            columns=columns,
+            predicate=predicate,
+            limit=limit,
+            version=version,
+            timestamp_millis=None if as_of is None else _millis(as_of),
+        )
+
+    def _keyed(self, what: str, hint: str) -> Table:
+        table = self.load()
+        if not table.is_primary_key_table:
+            raise UsageError(f"Table {self.name} has no primary key, so it cannot {what}.", hint=hint)
+        return table
+
+    def _check_deletes(self, table: Table) -> None:
+        if table.options.ignore_delete:
+            raise UsageError(
+                f"Table {self.name} has 'ignore-delete' set: it drops deletes.", hint="Change the option first."
+            )
+        if table.options.rowkind_field is not None:
+            raise UnsupportedError(
+                f"Table {self.name} keeps the kind of a row in its column '{table.options.rowkind_field}'.",
+                hint="Append rows of the kind -D instead.",
+            )
+
+    def _repeated(self, once: Callable[[], _T], *, again: bool) -> _T:
+        """Do something until no other commit stands in its way, nor an expiry takes away what it reads."""
+        attempt = 0
+        while True:
+            before = self._span()
+            try:
+                return once()
+            except (ConflictError, CorruptTableError) as e:
+                vanished = e.kind is ErrorKind.FILE_MISSING and self._span() != before
+                attempt += 1
+                if not again or attempt >= _ATTEMPTS or not (vanished or isinstance(e, ConflictError)):
+                    raise
+            time.sleep(min(_LONGEST_WAIT, _FIRST_WAIT * 2**attempt) * random.random())
+
+    def _span(self) -> tuple[int | None, int | None]:
+        snapshots = self.load().snapshots
+        return snapshots.earliest_id(), snapshots.latest_id()
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _millis(moment: datetime) -> int:
+    zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return int(zoned.timestamp() * 1000)
