@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeGuard, get_args
 
 from paimon_spark.errors import ArgumentError
 from paimon_spark.spec.rows import Timestamp
@@ -238,16 +238,24 @@ _HOLDS: dict[str, Callable[[int], bool]] = {
 # ------------------------------------------------------------------------------------------------- statistics
 
 
+_NONE: frozenset[str] = frozenset()
+
+
 def may_match(pred: Predicate, stats: Mapping[str, ColumnStats], row_count: int) -> bool:
-    """Return False only where the statistics prove that no row of the file satisfies `pred`."""
-    return _may(push_not(pred), stats, row_count)
+    """Return False only where the statistics prove that no row of the file satisfies `pred`.
+
+    Some writers leave NaN out of the bounds of a floating point column: only a row whose value is known to be a number,
+    because another part of the filter demands it, is inside them for certain.
+    """
+    return _may(push_not(pred), stats, row_count, _NONE)
 
 
-def _may(pred: Predicate, stats: Mapping[str, ColumnStats], row_count: int) -> bool:
+def _may(pred: Predicate, stats: Mapping[str, ColumnStats], row_count: int, numbers: frozenset[str]) -> bool:
     if isinstance(pred, And):
-        return all(_may(p, stats, row_count) for p in pred.parts)
+        numbers = numbers.union(p.column for p in split_and(pred) if _wants_number(p))
+        return all(_may(p, stats, row_count, numbers) for p in pred.parts)
     if isinstance(pred, Or):
-        return any(_may(p, stats, row_count) for p in pred.parts)
+        return any(_may(p, stats, row_count, numbers) for p in pred.parts)
     if isinstance(pred, AlwaysTrue | AlwaysFalse):
         return isinstance(pred, AlwaysTrue)
     leaf = pred.part if isinstance(pred, Not) else pred
@@ -261,12 +269,23 @@ def _may(pred: Predicate, stats: Mapping[str, ColumnStats], row_count: int) -> b
         return column.null_count != 0
     if all_null:
         return False
-    if isinstance(pred, Not):
+    if isinstance(pred, Not) or (pred.column not in numbers and _holds_for_nan(pred)):
         return True
     try:
         return _may_leaf(pred, _known(column.min), _known(column.max))
     except TypeError:
         return True
+
+
+def _holds_for_nan(pred: Leaf) -> bool:
+    """Return whether NaN satisfies a test of a floating point column; False where the column is none."""
+    values = pred.values if isinstance(pred, InList) else (pred.value,) if isinstance(pred, Comparison) else ()
+    return any(isinstance(v, float) for v in values) and _evaluate_leaf(pred, math.nan) is True
+
+
+def _wants_number(pred: Predicate) -> TypeGuard[Comparison]:
+    """Return whether a value that satisfies `pred` is surely not NaN."""
+    return isinstance(pred, Comparison) and isinstance(pred.value, float) and not _holds_for_nan(pred)
 
 
 def _known(bound: Any) -> Any:
