@@ -2,7 +2,8 @@
 
 The writer keeps to what Java releases back to 0.9 read: version 1 pages, PLAIN and dictionary encodings, integers for
 small decimals. Dictionaries are built only for columns whose sample shows few distinct values: trying costs more CPU
-than all the rest of writing.
+than all the rest of writing. Floating point columns get no statistics inside the file: Arrow leaves NaN out of them,
+and readers that order NaN above all numbers would skip row groups that hold it.
 """
 
 from __future__ import annotations
@@ -308,6 +309,7 @@ class ParquetWriter:
             compression_level=s.level,
             use_dictionary=[c for c in dictionary_columns(first) if c not in delta] if s.dictionary else False,
             column_encoding=delta or None,
+            write_statistics=[path for f in self._schema for path, t in _leaves(f.name, f.type) if _has_order(t)],
             data_page_version="1.0",
             data_page_size=s.page_bytes,
             store_decimal_as_integer=True,
@@ -325,7 +327,7 @@ def dictionary_columns(table: pa.Table) -> list[str]:
     out: list[str] = []
     for f, column in zip(table.schema, table.columns, strict=True):
         if pa.types.is_nested(f.type):
-            out += _leaves(f.name, f.type)
+            out += [path for path, _ in _leaves(f.name, f.type)]
         elif not pa.types.is_boolean(f.type):
             sample = pa.chunked_array([c for s in starts for c in column.slice(s, _SAMPLE_ROWS).chunks], f.type)
             if _few_values(sample):
@@ -341,14 +343,19 @@ def _few_values(sample: pa.ChunkedArray) -> bool:
     return pc.count_distinct(sample).as_py() <= count * (_FEW_TEXTS if text else _FEW_NUMBERS)
 
 
-def _leaves(path: str, t: pa.DataType) -> list[str]:
+def _leaves(path: str, t: pa.DataType) -> list[tuple[str, pa.DataType]]:
+    """Return the path and the type of every leaf column below `path`."""
     if pa.types.is_list(t):
         return _leaves(f"{path}.list.element", t.value_type)
     if pa.types.is_map(t):
         return _leaves(f"{path}.key_value.key", t.key_type) + _leaves(f"{path}.key_value.value", t.item_type)
     if pa.types.is_struct(t):
         return [leaf for f in t for leaf in _leaves(f"{path}.{f.name}", f.type)]
-    return [path]
+    return [(path, t)]
+
+
+def _has_order(t: pa.DataType) -> bool:
+    return not pa.types.is_floating(t)
 
 
 def _takes_delta(f: DataField) -> bool:

@@ -165,6 +165,30 @@ def test_single_fields_of_structs(spark: SparkSession, properties: str) -> None:
     assert rows(spark, "SELECT count(s.x), max(s.z.b) FROM t") == [(1, "bee")]
 
 
+@pytest.mark.parametrize("options", ["'bucket'='-1'", "'primary-key'='k', 'bucket'='1'", "'file.format'='orc'"])
+def test_nan_is_found_whatever_the_statistics_of_a_file_say(spark: SparkSession, options: str) -> None:
+    spark.sql(f"CREATE TABLE t (k INT, d DOUBLE, f FLOAT, s STRUCT<x: DOUBLE>) TBLPROPERTIES ({options})")
+    nan = "double('NaN'), float('NaN'), named_struct('x', double('NaN'))"
+    numbers = "1.0D, 1.0F, named_struct('x', 1.0D)"
+    spark.sql(f"INSERT INTO t VALUES (1, {numbers}), (2, {nan}), (3, {numbers})")
+    for where in (
+        "d > 5",
+        "d <> 1",
+        "d NOT IN (1, 2)",
+        "d = double('NaN')",
+        "NOT f <= 5",
+        "f <=> float('NaN')",
+        "s.x > 5",
+    ):
+        assert rows(spark, f"SELECT k FROM t WHERE {where}") == [(2,)], where
+    assert rows(spark, "SELECT k FROM t WHERE d < 5 ORDER BY k") == [(1,), (3,)]
+    shown = plan(spark, "SELECT k FROM t WHERE d > 5 AND k > 0")
+    assert "GreaterThan(k,0)" in shown
+    assert "GreaterThan(d," not in shown
+    spark.sql("DELETE FROM t WHERE d > 5")
+    assert rows(spark, "SELECT k FROM t ORDER BY k") == [(1,), (3,)]
+
+
 def test_dynamic_partition_pruning_reaches_the_native_scan(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE f (id INT, dt INT) PARTITIONED BY (dt)")
     spark.sql("INSERT INTO f SELECT id, id % 5 FROM range(500)")

@@ -36,7 +36,7 @@ class Toolbox {
     val columns = Json.items(json.get("select")).map { c =>
       val source: Expression = Json.optional(c, "from").map(f => bySource(f.asText()))
         .getOrElse(Literal.create(null, DataType.fromJson(c.get("type").toString)))
-      Alias(source, c.get("name").asText())()
+      Alias(if (Toolbox.mayHoldNaN(source.dataType)) Unpushed(source) else source, c.get("name").asText())()
     }
     Dataset.ofRows(session, Project(if (placed) columns ++ places(scan.output.last) else columns, scan))
   }
@@ -95,7 +95,18 @@ object Toolbox {
   def content(text: String): String =
     if (text.startsWith("@")) Files.readString(Paths.get(text.substring(1))) else text
 
+  def mayHoldNaN(dataType: DataType): Boolean = dataType.existsRecursively {
+    case FloatType | DoubleType => true
+    case _ => false
+  }
+
   def schema(node: JsonNode): StructType = DataType.fromJson(node.toString).asInstanceOf[StructType]
+}
+
+/** The same value, kept from the file reader's own filters. Writers built on Arrow leave NaN out of the statistics of
+  * floating point columns, and Spark's reader would skip the row groups that hold it. */
+case class Unpushed(child: Expression) extends TaggingExpression {
+  override protected def withNewChildInternal(newChild: Expression): Expression = copy(child = newChild)
 }
 
 object DataTypesBridge {

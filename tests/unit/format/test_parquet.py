@@ -114,6 +114,17 @@ def test_row_groups_that_may_hold_nan_are_never_skipped() -> None:
         assert reader.select_row_groups(pc.field("k") > 6) == []
 
 
+def test_floating_point_columns_have_no_statistics_that_leave_nan_out() -> None:
+    fields = [*fields_of(d="DOUBLE", f="FLOAT", k="INT"), DataField(3, "l", ArrayType(parse_atomic("DOUBLE")))]
+    group = write(
+        InMemoryFileIO(),
+        fields,
+        pa.table({"d": [5.0, float("nan")], "f": [1.0, 2.0], "k": [1, 2], "l": [[1.0], [2.0]]}),
+    ).metadata.row_group(0)
+    kept = [group.column(i).path_in_schema for i in range(group.num_columns) if group.column(i).is_stats_set]
+    assert kept == ["k"]
+
+
 def test_nanoseconds_are_int96_and_survive() -> None:
     fields = fields_of(t9="TIMESTAMP(9)", t3="TIMESTAMP(3)")
     store = InMemoryFileIO()
