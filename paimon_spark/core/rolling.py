@@ -129,7 +129,7 @@ class RollingWriter:
             max_sequence_number=opened.last_sequence,
             schema_id=self._table.schema.id,
             level=self._level,
-            creation_time=local_wall_clock_millis(),
+            creation_time=_created_now(),
             delete_row_count=opened.deletes,
             file_source=self._source,
         )
@@ -149,7 +149,7 @@ class RollingWriter:
             max_sequence_number=self._next_sequence - 1,
             schema_id=self._table.schema.id,
             level=self._level,
-            creation_time=local_wall_clock_millis(),
+            creation_time=_created_now(),
             delete_row_count=0,
             file_source=self._source,
         )
@@ -202,7 +202,10 @@ def _stats(fields: Sequence[DataField], stats: Sequence[ColumnStats]) -> SimpleS
     )
 
 
-def local_wall_clock_millis() -> int:
-    """Return the local wall clock as if it was UTC, in epoch milliseconds: how creation times are stored."""
-    now = time.time()
-    return int((now + time.localtime(now).tm_gmtoff) * 1000)
+def wall_clock_millis(epoch_millis: int) -> int:
+    """Return what the local wall clock shows at a time, as if it was UTC: how creation times are stored."""
+    return epoch_millis + time.localtime(epoch_millis / 1000).tm_gmtoff * 1000
+
+
+def _created_now() -> int:
+    return wall_clock_millis(time.time_ns() // 1_000_000)

@@ -36,7 +36,7 @@ def resolve_snapshot(
     *,
     version: str | int | None = None,
     timestamp_millis: int | None = None,
-    local_zone: tzinfo = UTC,
+    local_zone: tzinfo | None = None,
 ) -> tuple[Snapshot | None, TableSchema]:
     """Return the snapshot to read and the schema to read it with.
 
@@ -46,7 +46,7 @@ def resolve_snapshot(
         table: the table; its scan options count where neither of the next two is given.
         version: a tag, `watermark-<n>`, or a snapshot id, tried in this order.
         timestamp_millis: the newest snapshot committed at or before this epoch time.
-        local_zone: zone of the text option `scan.timestamp`.
+        local_zone: zone of the text option `scan.timestamp`; that of this machine if not given.
 
     Raises:
         NotFoundError: there is no such snapshot or tag.
@@ -130,7 +130,7 @@ def at_watermark(table: Table, watermark: int) -> Snapshot:
     )
 
 
-def _by_options(table: Table, local_zone: tzinfo) -> Snapshot | None:
+def _by_options(table: Table, local_zone: tzinfo | None) -> Snapshot | None:
     values = table.options.values
     given = {k: values[k].strip() for k in TRAVEL_OPTIONS if values.get(k, "").strip()}
     if len(given) > 1:
@@ -175,7 +175,7 @@ def _check_mode(mode: str, given: dict[str, str]) -> None:
         )
 
 
-def _by_option(table: Table, key: str, value: str, local_zone: tzinfo) -> Snapshot:
+def _by_option(table: Table, key: str, value: str, local_zone: tzinfo | None) -> Snapshot:
     if key == "scan.version":
         return by_version(table, value)
     if key == "scan.tag-name":
@@ -191,7 +191,7 @@ def _by_option(table: Table, key: str, value: str, local_zone: tzinfo) -> Snapsh
     return at_watermark(table, number) if key == "scan.watermark" else at_time(table, number)
 
 
-def _millis_of_text(text: str, local_zone: tzinfo) -> int:
+def _millis_of_text(text: str, local_zone: tzinfo | None) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as e:
@@ -199,7 +199,7 @@ def _millis_of_text(text: str, local_zone: tzinfo) -> int:
             f"The option 'scan.timestamp' holds '{text}', which is no time.",
             hint="Write it as yyyy-MM-dd or yyyy-MM-dd HH:mm:ss, optionally with milliseconds.",
         ) from e
-    zoned = moment if moment.tzinfo else moment.replace(tzinfo=local_zone)
+    zoned = moment if moment.tzinfo or local_zone is None else moment.replace(tzinfo=local_zone)
     return int(zoned.timestamp() * 1000)
 
 

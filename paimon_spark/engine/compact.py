@@ -13,6 +13,7 @@ from paimon_spark.core.compact.pick import CompactUnit, PickOptions, pick, pick_
 from paimon_spark.core.compact.rewrite import CompactTask
 from paimon_spark.core.levels import highest_level, max_level, sorted_runs
 from paimon_spark.core.messages import CommitMessage, messages_from_json
+from paimon_spark.core.rolling import wall_clock_millis
 from paimon_spark.core.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.runner import TaskRunner
@@ -180,7 +181,8 @@ def _keyed_units(table: Table, files: Sequence[DataFileMeta], strategy: Strategy
         force = options.compaction_force_rewrite_all_files
         return pick_full(runs, top, must_rewrite=lambda f: force or bool(f.delete_row_count))
     now = time.time()
-    unit = pick(runs, pick_options(table), top, hour=time.localtime(now).tm_hour, now_millis=int(now * 1000))
+    hour, wall_clock = time.localtime(now).tm_hour, wall_clock_millis(int(now * 1000))
+    unit = pick(runs, pick_options(table), top, hour=hour, now_millis=wall_clock)
     return [] if unit is None else [unit]
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 from paimon_spark.core.compact.rewrite import CompactTask, preview
+from paimon_spark.core.rolling import wall_clock_millis
 from paimon_spark.core.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.actions import Action
@@ -24,7 +24,7 @@ def compaction_actions(plan: CompactionPlan) -> tuple[Action, ...]:
 
 def idle_places(table: Table, partitions: Predicate | None, idle_ms: int, clock_millis: int) -> set[Place]:
     """Return the buckets of the partitions whose newest file is `idle_ms` old or older."""
-    limit = _wall_clock(clock_millis) - idle_ms
+    limit = wall_clock_millis(clock_millis) - idle_ms
     newest: dict[bytes, int] = {}
     places: set[Place] = set()
     for entry in scan(table, table.snapshots.latest(), partition_predicate=partitions or TRUE).entries:
@@ -51,8 +51,3 @@ def _task_actions(table: Table, task: CompactTask) -> Iterator[Action]:
 def _action(table: Table, task: CompactTask, file: DataFileMeta, action: str, reason: str) -> Action:
     path = table.paths.data_file(task.partition, task.bucket, file)
     return Action(action, path, file.file_size, reason)
-
-
-def _wall_clock(clock_millis: int) -> int:
-    """Return the local wall clock as if it was UTC: how creation times are stored."""
-    return clock_millis + time.localtime(clock_millis / 1000).tm_gmtoff * 1000

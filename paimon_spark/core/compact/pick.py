@@ -46,7 +46,7 @@ def pick(
         options: thresholds.
         top: the highest level of the bucket.
         hour: local hour of day, for the off-peak ratio.
-        now_millis: current time, for the optimization interval.
+        now_millis: the local wall clock, as in creation times of files, for the optimization interval.
     """
     ratio = options.size_ratio + _offpeak_extra(options, hour)
     unit = (

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -72,7 +73,7 @@ def test_time(table: Table) -> None:
         ({"scan.version": "3"}, 5),
         ({"scan.watermark": "31"}, 4),
         ({"scan.timestamp-millis": str(NOON + 2500)}, 2),
-        ({"scan.timestamp": "2026-01-01 12:00:03"}, 3),
+        ({"scan.timestamp": "2026-01-01 12:00:03+00:00"}, 3),
         ({"scan.mode": "from-snapshot", "scan.snapshot-id": "2"}, 2),
         ({"scan.mode": "from-timestamp", "scan.timestamp-millis": str(NOON + 2500)}, 2),
         ({"scan.mode": "compacted-full"}, 4),
@@ -82,6 +83,18 @@ def test_time(table: Table) -> None:
 )
 def test_options(table: Table, options: dict[str, str], expected: int) -> None:
     assert found(table.with_options(options)) == expected
+
+
+def test_a_text_means_the_local_zone(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Shanghai")
+    time.tzset()
+    try:
+        assert found(table.with_options({"scan.timestamp": "2026-01-01 20:00:03"})) == 3
+        with pytest.raises(NotFoundError):
+            found(table.with_options({"scan.timestamp": "2026-01-01 12:00:03"}))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_the_zone_of_a_text(table: Table) -> None:

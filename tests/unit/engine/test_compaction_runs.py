@@ -12,7 +12,7 @@ from paimon_spark.core.commit import Committed
 from paimon_spark.core.compact.rewrite import CompactTask
 from paimon_spark.core.table import Table
 from paimon_spark.engine import runner
-from paimon_spark.engine.compact import execute_compaction, plan_compaction
+from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import WriteResult, follow_up, plan_write, write_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
@@ -43,6 +43,26 @@ def test_tasks_travel_as_json_and_run_anywhere() -> None:
         assert CompactTask.from_plain(task.to_plain()) == task
     with pytest.raises(ArgumentError, match="no task called 'dance'"):
         run_task("dance", "{}")
+
+
+@pytest.mark.parametrize("zone", ["Asia/Shanghai", "America/Lima", "UTC"])
+def test_the_optimization_interval_counts_from_the_last_full_compaction(
+    zone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        table = filled(commits=1)
+        execute_compaction(plan_compaction(table), LocalRunner())
+        write_arrow(table, read_arrow(table))
+        for interval, due in (("1 h", False), ("1 ms", True)):
+            plan = plan_compaction(
+                table.with_options({"compaction.optimization-interval": interval}), strategy=Strategy.MINOR
+            )
+            assert [t.reason for t in plan.tasks] == ["optimization-interval"] * 2 * due
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_progress_threads_and_groups() -> None:
