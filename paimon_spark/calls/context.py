@@ -11,7 +11,7 @@ from paimon_spark.calls.registry import Registry, installed_registry
 from paimon_spark.core.table import Table
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.errors import ArgumentError
-from paimon_spark.spec.identifier import Identifier, split_name
+from paimon_spark.spec.identifier import Identifier, check_name, split_name
 
 
 class TableSource(Protocol):
@@ -19,6 +19,12 @@ class TableSource(Protocol):
 
     def load_table(self, identifier: Identifier, dynamic_options: Mapping[str, str] | None = None) -> Table:
         """Return the table, with `dynamic_options` laid over its own."""
+
+    def list_databases(self) -> list[str]:
+        """Return the names of all databases, sorted."""
+
+    def list_tables(self, database: str) -> list[str]:
+        """Return the names of the tables of a database, sorted."""
 
 
 def no_progress(done: int, total: int, what: str) -> None:
@@ -54,16 +60,7 @@ class CallContext:
         Raises:
             ArgumentError: it is no name, names another catalog, or a system table.
         """
-        parts = split_name(text)
-        if len(parts) == 3:
-            if parts[0].lower() != self.catalog_name.lower():
-                raise ArgumentError(
-                    f"The argument '{parameter}' names the catalog '{parts[0]}', but the CALL runs in the catalog "
-                    f"'{self.catalog_name}'.",
-                    hint=f"Write CALL {parts[0]}.sys.…, or name a table of '{self.catalog_name}'.",
-                )
-            parts = parts[1:]
-        identifier = Identifier.of(parts, self.current_database)
+        identifier = Identifier.of(self._without_catalog(split_name(text), parameter), self.current_database)
         if identifier.system_table is not None:
             raise ArgumentError(
                 f"The argument '{parameter}' names the system table '{identifier.full_name}'.",
@@ -78,6 +75,37 @@ class CallContext:
             ArgumentError: the argument is no name of a table of this catalog.
             NotFoundError: there is no such table.
         """
-        identifier = self.identifier(text, parameter)
+        return self.load(self.identifier(text, parameter), options)
+
+    def load(self, identifier: Identifier, options: Mapping[str, str] | None = None) -> Table:
+        """Load a table, with the session's options and `options` over them.
+
+        Raises:
+            NotFoundError: there is no such table.
+        """
         dynamic = {**self.table_options(identifier), **(options or {})}
         return self.catalog.load_table(identifier, dynamic)
+
+    def whole_database(self, text: str, parameter: str = "table") -> str | None:
+        """Return the database whose tables an argument means, ``db.*`` or ``catalog.db.*``; None if it means one table.
+
+        Raises:
+            ArgumentError: it names another catalog.
+        """
+        parts = split_name(text)
+        if len(parts) < 2 or parts[-1] != "*":
+            return None
+        database = self._without_catalog(parts, parameter)[0]
+        check_name(database, "database")
+        return database
+
+    def _without_catalog(self, parts: list[str], parameter: str) -> list[str]:
+        if len(parts) != 3:
+            return parts
+        if parts[0].lower() != self.catalog_name.lower():
+            raise ArgumentError(
+                f"The argument '{parameter}' names the catalog '{parts[0]}', but the CALL runs in the catalog "
+                f"'{self.catalog_name}'.",
+                hint=f"Write CALL {parts[0]}.sys.…, or name a table of '{self.catalog_name}'.",
+            )
+        return parts[1:]

@@ -15,13 +15,15 @@ from paimon_spark.core.manifests import ManifestStore
 from paimon_spark.core.reachability import Reachability
 from paimon_spark.core.refs import Holder, HolderKey, HolderKind, holders
 from paimon_spark.core.table import Table
-from paimon_spark.errors import EngineError, ErrorKind
+from paimon_spark.errors import CorruptTableError, EngineError, ErrorKind
 
 DELETE = "delete"
 KEEP = "keep"
 WRITE = "write"
 WARN = "warn"
 _THREADS = 8
+_READINGS = 5
+"""How often what protects files is read again when some of it expires meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,46 @@ class SafeDeleter:
             doomed=doomed,
             future=future,
         )
+
+    def unreachable(self, actions: Sequence[Action]) -> list[Action]:
+        """Return those of some deletions that nothing reaches: no snapshot, tag or changelog of any branch.
+
+        Nobody says what kind of files they are, so each name is looked for among data and metadata.
+
+        Raises:
+            CorruptTableError: something that protects files cannot be read, or keeps changing.
+        """
+        if not actions:
+            return []
+        names = {a.name for a in actions}
+        known = self._all_holders()
+        for _ in range(_READINGS):
+            try:
+                reach = Reachability(ManifestStore(self._table), known)
+                held = reach.metadata_holders().keys() | reach.data_holders(names).keys()
+            except CorruptTableError as e:
+                now = self._all_holders()
+                if e.kind is not ErrorKind.FILE_MISSING or {h.key for h in now} == {h.key for h in known}:
+                    raise
+                known = now
+            else:
+                return [a for a in actions if a.name not in held]
+        raise CorruptTableError(
+            f"The snapshots and tags of table {self._table.name} keep changing while their files are read.",
+            hint="Wait until other jobs that expire snapshots or delete tags are done, then try again.",
+        )
+
+    def _all_holders(self) -> list[Holder]:
+        """Return all holders, and refuse a listing that misses the newest snapshot of the table."""
+        latest = self._table.snapshots.latest_id()
+        found = holders(self._table)
+        own = {h.snapshot.id for h in found if h.kind is HolderKind.SNAPSHOT and h.branch == self._table.branch}
+        if latest is not None and latest not in own:
+            raise CorruptTableError(
+                f"The listing of {self._table.paths.snapshot_dir} does not show snapshot {latest}, which is there.",
+                hint="Nothing is deleted by such a listing. Wait until the store shows its files, then try again.",
+            )
+        return found
 
     def delete_files(self, plan: DeletionPlan) -> Deleted:
         """Delete the data and metadata files of a plan, after looking again at what protects files now."""

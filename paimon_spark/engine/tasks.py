@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from paimon_spark.core.compact.rewrite import CompactTask, compact_bucket
 from paimon_spark.core.messages import messages_to_json
+from paimon_spark.core.orphans import Candidate, Listing, Place, list_old
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError
+from paimon_spark.fs.base import FileIO
+from paimon_spark.fs.resolve import file_io_from_config
 
 
 def run_task(kind: str, payload: str) -> str:
@@ -34,4 +37,37 @@ def _compact(payload: str) -> str:
     return messages_to_json([compact_bucket(table, CompactTask.from_plain(raw["task"]))])
 
 
-TASKS: dict[str, Callable[[str], str]] = {"compact": _compact}
+def listing_payload(file_io: FileIO, older_than: int, found: Sequence[tuple[int, Place]]) -> str:
+    """Return the payload of a task that lists places, each with the number of its table; see `listings`."""
+    return json.dumps(
+        {
+            "file_io": dict(file_io.to_config()),
+            "older_than": older_than,
+            "places": [[number, *place.to_plain()] for number, place in found],
+        },
+        separators=(",", ":"),
+    )
+
+
+def listings(result: str) -> Iterator[tuple[int, Listing]]:
+    """Yield what a listing task found, with the number of the table."""
+    for number, directories, files in json.loads(result):
+        found = [Candidate(f"{d}/{name}", size, bool(needed)) for d, needed, names in files for name, size in names]
+        yield number, Listing(found, directories)
+
+
+def _list_old(payload: str) -> str:
+    raw = json.loads(payload)
+    file_io = file_io_from_config(raw["file_io"])
+    answer = []
+    for number, *plain in raw["places"]:
+        found = list_old(file_io, [Place.from_plain(plain)], raw["older_than"])
+        files: dict[tuple[str, bool], list[tuple[str, int]]] = {}
+        for c in found.files:
+            directory, _, name = c.path.rpartition("/")
+            files.setdefault((directory, c.needed), []).append((name, c.size))
+        answer.append([number, found.directories, [[d, int(needed), names] for (d, needed), names in files.items()]])
+    return json.dumps(answer, separators=(",", ":"))
+
+
+TASKS: dict[str, Callable[[str], str]] = {"compact": _compact, "list_old": _list_old}

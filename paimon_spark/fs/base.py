@@ -16,12 +16,16 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """What a store knows of a path without opening it; `mtime_ms` is in epoch milliseconds."""
+    """What a store knows of a path without opening it; `mtime_ms` is in epoch milliseconds.
+
+    A link is what it points to; `is_link` tells that there is one, where the store has links.
+    """
 
     path: str
     size: int
     mtime_ms: int
     is_dir: bool
+    is_link: bool = False
 
     @property
     def name(self) -> str:
@@ -95,6 +99,13 @@ class FileIO(Protocol):
 
     def delete_dir(self, path: str) -> None:
         """Delete a directory and all that is in it; a missing one is fine."""
+        ...
+
+    def delete_empty_dir(self, path: str) -> bool:
+        """Delete a directory if nothing is in it; return False, and change nothing, if something is or it is missing.
+
+        A store that has no directories of their own always returns False.
+        """
         ...
 
     def rename(self, source: str, target: str) -> bool:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 
 from paimon_spark.errors import ErrorKind, OutcomeUnknownError, UnsupportedError
 from paimon_spark.fs.base import FileStatus
 
+_T = TypeVar("_T")
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
+_NOT_EMPTY = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR}
+_OPENINGS = 8
+"""How often a parent directory is made again when somebody removes it, empty as it is, before the file is in it."""
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
 
@@ -54,8 +60,7 @@ class LocalFileIO:
     def open_output(self, path: str) -> pa.NativeFile:
         """Open a new file for sequential writing, replacing one of that name."""
         target = Path(local_path(path))
-        target.parent.mkdir(parents=True, exist_ok=True)
-        return pa.OSFile(str(target), "wb")
+        return _in_parent(target, lambda: pa.OSFile(str(target), "wb"))
 
     def write(self, path: str, data: bytes, overwrite: bool = True) -> None:  # noqa: FBT001, FBT002
         """Write a whole file in one step."""
@@ -126,6 +131,16 @@ class LocalFileIO:
         except FileNotFoundError:
             return
 
+    def delete_empty_dir(self, path: str) -> bool:
+        """Delete a directory if nothing is in it."""
+        try:
+            Path(local_path(path)).rmdir()
+        except OSError as e:
+            if e.errno in _NOT_EMPTY:
+                return False
+            raise
+        return True
+
     def rename(self, source: str, target: str) -> bool:
         """Rename a file or directory unless the target exists."""
         old, new = local_path(source), Path(local_path(target))
@@ -157,14 +172,23 @@ def _entry_status(base: str, entry: os.DirEntry[str]) -> FileStatus | None:
     except FileNotFoundError:
         return None
     is_dir = entry.is_dir()
-    return FileStatus(f"{base}/{entry.name}", 0 if is_dir else found.st_size, found.st_mtime_ns // 1_000_000, is_dir)
+    size, mtime = 0 if is_dir else found.st_size, found.st_mtime_ns // 1_000_000
+    return FileStatus(f"{base}/{entry.name}", size, mtime, is_dir, entry.is_symlink())
+
+
+def _in_parent(target: Path, create: Callable[[], _T]) -> _T:
+    """Make the directory of `target` and create a file in it, also while others remove directories that are empty."""
+    for _ in range(_OPENINGS):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            return create()
+    return create()
 
 
 def _write_temp(target: Path, data: bytes, *, durable: bool) -> Path:
-    target.parent.mkdir(parents=True, exist_ok=True)
     temp = target.with_name(f".{target.name}.{uuid.uuid4()}.tmp")
     try:
-        with temp.open("xb") as f:
+        with _in_parent(target, lambda: temp.open("xb")) as f:
             f.write(data)
             if durable:
                 f.flush()

@@ -127,6 +127,15 @@ class InMemoryFileIO:
             self._files = {p: f for p, f in self._files.items() if not p.startswith(base + "/")}
             self._dirs = {p for p in self._dirs if p != base and not p.startswith(base + "/")}
 
+    def delete_empty_dir(self, path: str) -> bool:
+        """Delete a directory if nothing is in it."""
+        base = path.rstrip("/")
+        with self._lock:
+            if base not in self._dirs or any(_parent(p) == base for p in (*self._files, *self._dirs)):
+                return False
+            self._dirs.discard(base)
+            return True
+
     def rename(self, source: str, target: str) -> bool:
         """Rename a file or directory unless the target exists."""
         old, new = source.rstrip("/"), target.rstrip("/")

@@ -113,6 +113,17 @@ class FileIOTests:
         assert not io.exists(f"{root}/t")
         assert io.exists(f"{root}/tail")
 
+    def test_only_an_empty_directory_is_deleted(self, store: tuple[FileIO, str]) -> None:
+        io, root = store
+        io.write(f"{root}/t/d/f", b"1")
+        assert not io.delete_empty_dir(f"{root}/t/d")
+        assert not io.delete_empty_dir(f"{root}/t")
+        assert not io.delete_empty_dir(f"{root}/none")
+        assert io.read(f"{root}/t/d/f") == b"1"
+        io.delete(f"{root}/t/d/f")
+        io.delete_empty_dir(f"{root}/t/d")
+        assert io.list(f"{root}/t/d") == []
+
     def test_rename_never_replaces(self, store: tuple[FileIO, str]) -> None:
         io, root = store
         io.write(f"{root}/t1/f", b"1")

@@ -11,6 +11,7 @@ from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.refs import HolderKind, holders
 from paimon_spark.core.scan import live_entries
 from paimon_spark.core.table import Table
+from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.manifest import DataFileMeta
 from tests.unit.core import samples
 
@@ -20,8 +21,15 @@ MINUTE = 60_000
 class History:
     """A primary-key table of one bucket; every commit happens at a minute that the test names."""
 
-    def __init__(self, options: Mapping[str, str] | None = None, branch: str | None = None) -> None:
-        self.table: Table = samples.table({"bucket": "1", **(options or {})}, keys=["k"])
+    def __init__(
+        self,
+        options: Mapping[str, str] | None = None,
+        branch: str | None = None,
+        *,
+        file_io: FileIO | None = None,
+        path: str = "/wh/db.db/t",
+    ) -> None:
+        self.table: Table = samples.table({"bucket": "1", **(options or {})}, keys=["k"], file_io=file_io, path=path)
         if branch is not None:
             self.table = replace(self.table, branch=branch)
         self.minute = 0

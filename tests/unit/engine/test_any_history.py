@@ -12,6 +12,7 @@ from paimon_spark.core.scan import scan
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.tags import execute_delete_tags, execute_tag, list_tags, plan_create_tag, plan_delete_tags
+from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.kinds import FileSource
 from tests.unit.core import samples
 from tests.unit.core.history import History, leaked, lost
@@ -23,8 +24,8 @@ STEPS = st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 99)), max_si
 class Story:
     """A table to which arbitrary things happen."""
 
-    def __init__(self) -> None:
-        self.history = History({"manifest.merge-min-count": "3"})
+    def __init__(self, file_io: FileIO | None = None, path: str = "/wh/db.db/t") -> None:
+        self.history = History({"manifest.merge-min-count": "3"}, file_io=file_io, path=path)
         self.history.add()
         self.clean = True
 
@@ -90,8 +91,9 @@ class Story:
         table, tags = self.history.table, list(list_tags(self.history.table).values())
         if tags:
             snapshot = tags[n % len(tags)].snapshot
-            target = replace(table, branch=f"b{n}").paths
-            table.file_io.write(target.snapshot(snapshot.id), snapshot.to_json().encode())
+            branch = replace(table, branch=f"b{n}")
+            branch.schema_store.try_create(table.schema)
+            table.file_io.write(branch.paths.snapshot(snapshot.id), snapshot.to_json().encode())
 
     def _live(self) -> list[samples.DataFileMeta]:
         table = self.history.table

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+import procedures.cleanup
 import procedures.compaction
 import procedures.observe
 import procedures.snapshots
@@ -22,7 +23,9 @@ from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.testing.tables import new_table
 
-REGISTRY = Registry.of_modules([procedures.compaction, procedures.observe, procedures.snapshots, procedures.tags])
+REGISTRY = Registry.of_modules(
+    [procedures.cleanup, procedures.compaction, procedures.observe, procedures.snapshots, procedures.tags]
+)
 NOW = 4_102_444_800_000
 """The clock of every CALL: 2100-01-01, so that everything written is old."""
 
@@ -47,6 +50,12 @@ class Lake:
         if identifier.full_name != "db.t":
             raise NotFoundError(f"Table {identifier.full_name} does not exist.")
         return self.table.with_options(dynamic_options or {})
+
+    def list_databases(self) -> list[str]:
+        return ["db"]
+
+    def list_tables(self, database: str) -> list[str]:
+        return ["t"] if database == "db" else []
 
     def insert(self, *rows: tuple[Any, ...]) -> None:
         fields = self.table.schema.fields

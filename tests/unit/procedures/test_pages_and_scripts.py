@@ -18,7 +18,15 @@ NAMES = [p.name for p in REGISTRY]
 
 
 def test_the_first_procedures() -> None:
-    assert NAMES == ["compact", "create_tag", "delete_tag", "expire_snapshots", "help", "rollback_to"]
+    assert NAMES == [
+        "compact",
+        "create_tag",
+        "delete_tag",
+        "expire_snapshots",
+        "help",
+        "remove_orphan_files",
+        "rollback_to",
+    ]
 
 
 @pytest.mark.parametrize(("name", "text"), pages(REGISTRY).items())

@@ -1,0 +1,186 @@
+"""Where a table may hold files that nothing refers to, and which of the files there are old enough to be looked at.
+
+Only places that the format knows are listed: manifests, index files, statistics, the buckets at their depth below the
+data root, and strays beside snapshots. Anything else in a table's directory belongs to somebody else. Links are not
+followed: what they point to stands outside.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from paimon_spark.core.refs import branch_name, branches
+from paimon_spark.core.schemas import SchemaStore
+from paimon_spark.core.table import Table
+from paimon_spark.errors import CorruptTableError
+from paimon_spark.fs.base import FileIO, FileStatus
+from paimon_spark.spec.paths import MAIN_BRANCH
+
+_HINTS = ("LATEST", "EARLIEST")
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp")
+_MANAGED_BLOB = ".managed.blob"
+_BUCKET = "bucket-"
+
+
+class Rule(StrEnum):
+    """Which files of a directory are candidates."""
+
+    ALL = "all"
+    """Every file; somebody may need it."""
+    STRAYS = "strays"
+    """What is neither a hint nor called `prefix…`; nobody can need it."""
+    TEMPORARY = "temporary"
+    """What an interrupted writer left under a temporary name; nobody can need it."""
+    PARTITIONS = "partitions"
+    """No file, but the `k=v` directories below, and in the last of them, at depth 0, the buckets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A directory to list. `depth` counts the partition columns that are still to come."""
+
+    path: str
+    rule: Rule
+    prefix: str = ""
+    depth: int = 0
+    removable: bool = False
+    """The directory itself goes when nothing is left in it."""
+
+    def to_plain(self) -> list[str | int]:
+        """Return the place as JSON values."""
+        return [self.path, str(self.rule), self.prefix, self.depth, int(self.removable)]
+
+    @classmethod
+    def from_plain(cls, raw: list[str | int]) -> Place:
+        """Undo `to_plain`."""
+        path, rule, prefix, depth, removable = raw
+        return cls(str(path), Rule(str(rule)), str(prefix), int(depth), bool(removable))
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An old file; `needed` tells that somebody may need it, so that the manifests must be asked."""
+
+    path: str
+    size: int
+    needed: bool
+
+
+@dataclass(slots=True)
+class Listing:
+    """What was found: old files, and how many entries each old directory has that may be removed."""
+
+    files: list[Candidate] = field(default_factory=list)
+    directories: dict[str, int] = field(default_factory=dict)
+
+    def add(self, other: Listing) -> None:
+        """Take over what another listing found."""
+        self.files += other.files
+        self.directories |= other.directories
+
+
+def places(table: Table) -> list[Place]:
+    """Return the directories of a table, and of all its branches, in which orphans can be.
+
+    Raises:
+        CorruptTableError: a branch has no schema, so it cannot be told what it holds.
+    """
+    paths = replace(table, branch=MAIN_BRANCH).paths
+    found = [Place(d, Rule.ALL) for d in (paths.manifest_dir, paths.index_dir, paths.statistics_dir)]
+    found.append(Place(paths.data_root, Rule.PARTITIONS, depth=len(table.schema.partition_keys)))
+    for branch in (MAIN_BRANCH, *map(branch_name, branches(table))):
+        found += _metadata_places(replace(table, branch=branch))
+    return found
+
+
+def _metadata_places(table: Table) -> Iterator[Place]:
+    paths = table.paths
+    if not SchemaStore(table.file_io, paths).ids():
+        raise CorruptTableError(
+            f"The branch '{table.branch}' of table {table.name} has no schema.",
+            hint="Nothing is deleted while it is unclear what a branch holds. Look at its directory, and remove it if "
+            f"it is of no use: {paths.metadata_root}.",
+        )
+    yield Place(paths.snapshot_dir, Rule.STRAYS, "snapshot-")
+    yield Place(paths.changelog_dir, Rule.STRAYS, "changelog-")
+    for directory in (paths.schema_dir, paths.tag_dir, paths.consumer_dir):
+        yield Place(directory, Rule.TEMPORARY)
+
+
+def spread(file_io: FileIO, found: list[Place], wanted: int, older_than: int) -> tuple[list[Place], Listing]:
+    """Return places below the given ones, about `wanted` or more of them, and what was seen on the way."""
+    listing = Listing()
+    while len(found) < wanted and any(p.rule is Rule.PARTITIONS for p in found):
+        below: list[Place] = []
+        for place in found:
+            below += _look(file_io, place, older_than, listing) if place.rule is Rule.PARTITIONS else [place]
+        found = below
+    return found, listing
+
+
+def list_old(file_io: FileIO, found: Iterable[Place], older_than: int) -> Listing:
+    """List directories and all that is below them.
+
+    Args:
+        file_io: the store.
+        found: where to look.
+        older_than: epoch milliseconds; files and directories changed at this time or later are left alone.
+    """
+    listing, left = Listing(), list(found)
+    while left:
+        place = left.pop()
+        left += _look(file_io, place, older_than, listing)
+    return listing
+
+
+def _look(file_io: FileIO, place: Place, older_than: int, listing: Listing) -> list[Place]:
+    """Add what is in one directory to the listing; return the places below it."""
+    entries = file_io.list(place.path)
+    if place.removable:
+        listing.directories[place.path] = len(entries)
+    if place.rule is Rule.PARTITIONS:
+        return _below(place, entries, older_than)
+    needed = place.rule is Rule.ALL
+    old = (e for e in entries if not e.is_dir and not e.is_link and e.mtime_ms < older_than)
+    listing.files += [Candidate(e.path, e.size, needed) for e in old if _is_candidate(place, e.name)]
+    return []
+
+
+def _below(place: Place, entries: list[FileStatus], older_than: int) -> list[Place]:
+    directories = [e for e in entries if e.is_dir and not e.is_link]
+    if place.depth:
+        return [
+            Place(e.path, Rule.PARTITIONS, depth=place.depth - 1, removable=e.mtime_ms < older_than)
+            for e in directories
+            if "=" in e.name
+        ]
+    buckets = [e for e in directories if e.name.startswith(_BUCKET)]
+    return [Place(e.path, Rule.ALL, removable=e.mtime_ms < older_than) for e in buckets]
+
+
+def _is_candidate(place: Place, name: str) -> bool:
+    if place.rule is Rule.TEMPORARY:
+        return _TEMPORARY.fullmatch(name) is not None
+    if place.rule is Rule.STRAYS:
+        return not name.startswith(place.prefix) and name not in _HINTS
+    return not name.endswith(_MANAGED_BLOB)
+
+
+def emptied(listing: Listing, going: Iterable[str]) -> list[str]:
+    """Return the directories in which nothing is left once the files in `going` are deleted, the deepest first."""
+    left = dict(listing.directories)
+    for path in going:
+        parent = path.rpartition("/")[0]
+        if parent in left:
+            left[parent] -= 1
+    found: list[str] = []
+    for directory in sorted(left, key=lambda d: d.count("/"), reverse=True):
+        if left[directory] == 0:
+            found.append(directory)
+            parent = directory.rpartition("/")[0]
+            if parent in left:
+                left[parent] -= 1
+    return found

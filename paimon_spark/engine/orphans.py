@@ -1,0 +1,170 @@
+"""Remove orphans: old files of a table that no snapshot, tag or changelog of any branch reaches.
+
+Listing runs as tasks, on many directories at once. What is old is then held against everything that protects files;
+the rest is the plan. Right before the deletion the plan is judged again, since a commit may have published an old file
+meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from paimon_spark.core.deletion import DELETE, WARN, Action, Deleted, SafeDeleter
+from paimon_spark.core.orphans import Listing, Place, emptied, places, spread
+from paimon_spark.core.table import Table
+from paimon_spark.engine.runner import TaskRunner
+from paimon_spark.engine.tasks import listing_payload, listings
+from paimon_spark.errors import ArgumentError, UnsupportedError
+from paimon_spark.spec.paths import MAIN_BRANCH
+
+DAY_MILLIS = 24 * 60 * 60 * 1000
+_DIRECTORIES_A_TASK = 16
+_MOST_TASKS = 200
+_ELSEWHERE = ("data-file.external-paths", "global-index.external-path")
+
+
+@dataclass(frozen=True, slots=True)
+class TableOrphans:
+    """What goes of one table: `checked` was held against the manifests, `strays` nobody can need."""
+
+    table: Table
+    checked: tuple[Action, ...] = ()
+    strays: tuple[Action, ...] = ()
+    directories: tuple[Action, ...] = ()
+    warnings: tuple[Action, ...] = ()
+
+    @property
+    def files(self) -> list[Action]:
+        """Return the files that go."""
+        return [*self.checked, *self.strays]
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanPlan:
+    """What goes, table by table. Files and directories that changed at `older_than` or later are not in it."""
+
+    older_than: int
+    tables: tuple[TableOrphans, ...] = ()
+
+    @property
+    def files(self) -> list[Action]:
+        """Return the files that go."""
+        return [a for t in self.tables for a in t.files]
+
+    @property
+    def actions(self) -> list[Action]:
+        """Return everything in one list."""
+        return [a for t in self.tables for a in (*t.warnings, *t.files, *t.directories)]
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanResult:
+    """How many files went, and their bytes. Directories do not count."""
+
+    files: int = 0
+    bytes: int = 0
+
+
+def is_cleanable(table: Table) -> bool:
+    """Return whether a table is made of files that this module knows."""
+    return table.options.word("type") == "table"
+
+
+def plan_orphans(
+    tables: Sequence[Table],
+    runner: TaskRunner,
+    *,
+    clock_millis: int,
+    older_than: int | None = None,
+    parallelism: int | None = None,
+) -> OrphanPlan:
+    """Find the orphans of some tables of one store; nothing is changed.
+
+    Args:
+        tables: the tables; all their branches are looked at.
+        runner: where directories are listed.
+        clock_millis: now.
+        older_than: epoch milliseconds; a day ago by default. Writers that finished a file before and have not
+            committed it yet would lose it.
+        parallelism: how many tasks list directories; about one for 16 directories by default.
+
+    Raises:
+        ArgumentError: `older_than` is not in the past, or `parallelism` is not positive.
+        UnsupportedError: a table is not made of Paimon's files.
+        CorruptTableError: it cannot be told what a table needs, so nothing of it may be deleted.
+    """
+    bound = clock_millis - DAY_MILLIS if older_than is None else older_than
+    if bound >= clock_millis:
+        raise ArgumentError(
+            "older_than is not in the past.",
+            hint="Files that are being written now would be deleted. Give a time that every running writer started "
+            "after.",
+        )
+    if parallelism is not None and parallelism < 1:
+        raise ArgumentError(f"parallelism is {parallelism}.", hint="Give 1 or more.")
+    mains = [_main(t) for t in tables]
+    found = _list(mains, runner, bound, parallelism)
+    return OrphanPlan(bound, tuple(_judge(t, found[n]) for n, t in enumerate(mains)))
+
+
+def _main(table: Table) -> Table:
+    if not is_cleanable(table):
+        raise UnsupportedError(
+            f"{table.name} is not a table of Paimon's files: its 'type' is '{table.options.word('type')}'.",
+            hint="Its files belong to the program that wrote them.",
+        )
+    return replace(table, branch=MAIN_BRANCH)
+
+
+def _list(tables: Sequence[Table], runner: TaskRunner, bound: int, parallelism: int | None) -> list[Listing]:
+    listed = [Listing() for _ in tables]
+    stores: dict[str, list[tuple[int, Place]]] = {}
+    for number, table in enumerate(tables):
+        found, seen = spread(table.file_io, places(table), parallelism or _DIRECTORIES_A_TASK, bound)
+        listed[number].add(seen)
+        stores.setdefault(json.dumps(dict(table.file_io.to_config())), []).extend((number, p) for p in found)
+    payloads = []
+    for work in stores.values():
+        count = parallelism or min(-(-len(work) // _DIRECTORIES_A_TASK), _MOST_TASKS)
+        shares = [work[i::count] for i in range(min(count, len(work)))]
+        file_io = tables[work[0][0]].file_io
+        payloads += [listing_payload(file_io, bound, share) for share in shares]
+    names = tables[0].name if len(tables) == 1 else f"{len(tables)} tables"
+    for result in runner.run("list_old", payloads, description=f"list the files of {names}: {len(payloads)} tasks"):
+        for number, listing in listings(result):
+            listed[number].add(listing)
+    return listed
+
+
+def _judge(table: Table, listing: Listing) -> TableOrphans:
+    listing.files.sort(key=lambda c: c.path)
+    old = [Action(DELETE, c.path, c.size, "nothing refers to it") for c in listing.files if c.needed]
+    strays = [Action(DELETE, c.path, c.size, "a writer left it behind") for c in listing.files if not c.needed]
+    checked = SafeDeleter(table).unreachable(old)
+    directories = emptied(listing, (a.path for a in (*checked, *strays)))
+    return TableOrphans(
+        table,
+        tuple(checked),
+        tuple(strays),
+        tuple(Action(DELETE, d, 0, "nothing is left in it") for d in directories),
+        _warnings(table),
+    )
+
+
+def _warnings(table: Table) -> tuple[Action, ...]:
+    given = [(key, value) for key in _ELSEWHERE if (value := (table.options.get(key) or "").strip())]
+    return tuple(Action(WARN, value, 0, f"'{key}' is not looked at") for key, value in given)
+
+
+def execute_orphans(plan: OrphanPlan) -> OrphanResult:
+    """Delete what the plan says, but for files that something reaches by now."""
+    total = Deleted()
+    for work in plan.tables:
+        deleter = SafeDeleter(work.table)
+        deleted = deleter.delete(deleter.unreachable(work.checked)) + deleter.delete(work.strays)
+        for directory in work.directories:
+            work.table.file_io.delete_empty_dir(directory.path)
+        total += deleted
+    return OrphanResult(total.files, total.bytes)

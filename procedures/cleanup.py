@@ -1,0 +1,140 @@
+"""Procedures that delete what nobody needs: remove_orphan_files."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from paimon_spark.calls.binding import Arguments
+from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.plan import Plan
+from paimon_spark.calls.report import DONE, DRY_RUN, NOTHING_TO_DO, Report
+from paimon_spark.calls.spec import Column, Param, ParamType, procedure
+from paimon_spark.core.table import Table
+from paimon_spark.engine.orphans import OrphanPlan, execute_orphans, is_cleanable, plan_orphans
+from paimon_spark.engine.runner import LocalRunner, TaskRunner
+from paimon_spark.errors import ArgumentError, did_you_mean
+from paimon_spark.spec.identifier import Identifier
+from paimon_spark.sqlparse.casts import timestamp_millis
+
+_MODES = ("DISTRIBUTED", "LOCAL")
+
+
+@dataclass(frozen=True, slots=True)
+class _Cleaning:
+    plan: OrphanPlan
+    latest_id: int | None
+    dry_run: bool
+
+
+@procedure(
+    name="remove_orphan_files",
+    summary="Delete old files that no snapshot, tag or branch refers to.",
+    params=(
+        Param(
+            "table",
+            ParamType.STRING,
+            "The table: `t`, `db.t` or `catalog.db.t`; `db.*` means all tables of a database.",
+            required=True,
+        ),
+        Param(
+            "older_than",
+            ParamType.STRING,
+            "Only files last changed before this time (`2024-05-14 10:00:00`, session time zone). It must lie before "
+            "the start of every job that writes to the table now.",
+            default="one day ago",
+        ),
+        Param(
+            "dry_run",
+            ParamType.BOOLEAN,
+            "Delete nothing, and return the paths of what would go.",
+            default="false",
+        ),
+        Param(
+            "parallelism",
+            ParamType.INT,
+            "How many tasks list directories.",
+            default="one task for 16 directories, at most 200; with `LOCAL`, the number of processors",
+        ),
+        Param(
+            "mode",
+            ParamType.STRING,
+            "`DISTRIBUTED` lists directories as a Spark job, `LOCAL` in threads of the driver.",
+            default="DISTRIBUTED",
+        ),
+    ),
+    columns=(
+        Column("deletedFileCount", "bigint", "how many files were deleted, or would be"),
+        Column("deletedFileTotalLenInBytes", "bigint", "bytes of these files"),
+        Column("path", "string", "with `dry_run`, one row for each file that would go; else null"),
+    ),
+    example="CALL remove_orphan_files('default.T', '2023-10-31 12:00:00');",
+)
+class RemoveOrphanFiles:
+    """Delete files that crashed jobs, rollbacks and dropped branches left behind, and directories that are then empty.
+
+    Needed is what any snapshot, tag or long-lived changelog of the table or of one of its branches reaches; this is
+    looked up again right before the deletion. If anything of that cannot be read, nothing is deleted. Only manifests,
+    index files, statistics, buckets and strays beside snapshots are looked at: files in other directories, schemas,
+    consumers and what links point to are never touched. Files of jobs that still run are protected by their age alone:
+    `older_than` must lie before the start of the oldest of them.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Cleaning]:
+        """List the directories and look up what is needed."""
+        parallelism = args.integer("parallelism")
+        runner = _runner(ctx, args.optional_text("mode"), parallelism)
+        older_than = args.optional_text("older_than")
+        millis = None if older_than is None else timestamp_millis(older_than, zone=ctx.zone, parameter="older_than")
+        tables = _tables(ctx, args.text("table"))
+        plan = plan_orphans(tables, runner, clock_millis=ctx.clock_millis(), older_than=millis, parallelism=parallelism)
+        latest_id = tables[0].snapshots.latest_id() if len(tables) == 1 else None
+        return Plan(tuple(plan.actions), _Cleaning(plan, latest_id, args.flag("dry_run")))
+
+    def execute(self, ctx: CallContext, plan: Plan[_Cleaning]) -> Report:
+        """Delete, or only tell."""
+        work = plan.payload
+        if work.dry_run:
+            return _dry_run(work)
+        done = execute_orphans(work.plan)
+        return Report(
+            own_rows=[(done.files, done.bytes, None)],
+            status=DONE if done.files or plan.actions else NOTHING_TO_DO,
+            snapshot_before=work.latest_id,
+            snapshot_after=work.latest_id,
+            files_in=done.files,
+            bytes_in=done.bytes,
+        )
+
+
+def _dry_run(work: _Cleaning) -> Report:
+    files = work.plan.files
+    count, size = len(files), sum(a.bytes for a in files)
+    paths: list[str | None] = [a.path for a in files]
+    return Report(
+        own_rows=[(count, size, path) for path in paths or [None]],
+        status=DRY_RUN,
+        snapshot_before=work.latest_id,
+        snapshot_after=work.latest_id,
+    )
+
+
+def _runner(ctx: CallContext, given: str | None, parallelism: int | None) -> TaskRunner:
+    mode = (given or _MODES[0]).strip().upper()
+    if mode not in _MODES:
+        raise ArgumentError(f"mode is '{given}'; the choices are {', '.join(_MODES)}.", hint=did_you_mean(mode, _MODES))
+    return ctx.runner if mode == _MODES[0] else LocalRunner(parallelism or os.cpu_count() or 1)
+
+
+def _tables(ctx: CallContext, text: str) -> list[Table]:
+    database = ctx.whole_database(text)
+    if database is not None:
+        names = [Identifier(database, name) for name in ctx.catalog.list_tables(database)]
+        return [table for name in names if is_cleanable(table := ctx.load(name))]
+    identifier = ctx.identifier(text)
+    if identifier.branch is not None:
+        raise ArgumentError(
+            f"The argument 'table' names a branch: '{text}'. Branches share their files.",
+            hint=f"All branches are cleaned together: name the table itself, '{identifier.base.full_name}'.",
+        )
+    return [ctx.load(identifier)]
