@@ -132,14 +132,20 @@ class ParquetReader:
         everything = list(range(self.num_row_groups))
         if expression is None or not everything:
             return everything
-        text = str(expression)
-        if any(pa.types.is_floating(f.type) and f.name in text for f in self._file.schema_arrow):
+        if self._may_name_float(expression):
             return everything
         try:
             fragment = pds.ParquetFileFormat().make_fragment(self._source)
             return [g.id for g in fragment.subset(expression).row_groups]
         except (pa.ArrowException, OSError, ValueError):
             return everything
+
+    def _may_name_float(self, expression: pc.Expression) -> bool:
+        try:
+            text = str(expression)
+        except UnicodeDecodeError:  # Arrow writes some bytes as they are
+            return True
+        return any(pa.types.is_floating(f.type) and f.name in text for f in self._file.schema_arrow)
 
     def batches(
         self, batch_rows: int = DEFAULT_BATCH_ROWS, row_groups: Sequence[int] | None = None

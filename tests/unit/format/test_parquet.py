@@ -114,6 +114,13 @@ def test_row_groups_that_may_hold_nan_are_never_skipped() -> None:
         assert reader.select_row_groups(pc.field("k") > 6) == []
 
 
+def test_bytes_that_are_no_text_select_row_groups_too() -> None:
+    store = InMemoryFileIO()
+    write(store, fields_of(b="BYTES"), pa.table({"b": [b"\xff\x00", b"a"]}))
+    with open_reader(store, PATH, fields_of(b="BYTES")) as reader:
+        assert reader.select_row_groups(pc.starts_with(pc.field("b"), pattern=b"\xff")) == [0]
+
+
 def test_floating_point_columns_have_no_statistics_that_leave_nan_out() -> None:
     fields = [*fields_of(d="DOUBLE", f="FLOAT", k="INT"), DataField(3, "l", ArrayType(parse_atomic("DOUBLE")))]
     group = write(
