@@ -49,5 +49,8 @@ def _publish(table: Table, messages: Sequence[CommitMessage]) -> None:
 
 
 def _take_back(table: Table) -> None:
-    if table.schema_store.ids()[-1] == table.schema.id:
+    """Remove the new schema unless somebody built upon it: a later schema, or a snapshot that names it."""
+    latest = table.snapshots.latest()
+    named = latest is not None and latest.schema_id >= table.schema.id
+    if not named and table.schema_store.ids()[-1] == table.schema.id:
         table.file_io.delete(table.paths.schema(table.schema.id))
