@@ -231,3 +231,13 @@ def test_no_stray_files_appear_in_the_working_directory(spark: SparkSession) -> 
     spark.sql("CREATE TABLE t (id INT)")
     spark.sql("INSERT INTO t VALUES (1)")
     assert not {"metastore_db", "derby.log"} & {p.name for p in Path.cwd().iterdir()}
+
+
+def test_columns_left_out_get_their_default(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT, v INT DEFAULT 7, c CHAR(3), p STRING) PARTITIONED BY (p)")
+    spark.sql("INSERT INTO t (id, p) VALUES (1, 'x')")
+    spark.sql("INSERT INTO t PARTITION (p = 'y') (c, id) SELECT 'ab', 2")
+    assert rows(spark, "SELECT * FROM t ORDER BY id") == [(1, 7, None, "x"), (2, 7, "ab ", "y")]
+    spark.sql("CREATE TABLE n (id INT NOT NULL, v INT)")
+    with pytest.raises(Exception, match="id"):
+        spark.sql("INSERT INTO n (v) VALUES (1)")

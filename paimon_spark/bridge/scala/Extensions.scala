@@ -16,6 +16,7 @@ class Extensions extends (SparkSessionExtensions => Unit) {
     extensions.injectHintResolutionRule(session => PaimonByDefault(session))
     extensions.injectHintResolutionRule(session => KeepDropPartitions(session))
     extensions.injectResolutionRule(session => ResolveDropPartitions(session))
+    extensions.injectResolutionRule(_ => MissingColumns)
     extensions.injectPostHocResolutionRule(_ => RowLevelRule)
     extensions.injectPlannerStrategy(session =>
       PaimonStrategy(session.asInstanceOf[org.apache.spark.sql.classic.SparkSession]))
