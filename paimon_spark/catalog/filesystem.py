@@ -22,7 +22,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.evolution import SchemaChange, apply_changes, with_default_options
-from paimon_spark.spec.identifier import DATABASE_SUFFIX, DEFAULT_DATABASE, Identifier, check_name
+from paimon_spark.spec.identifier import DATABASE_SUFFIX, DEFAULT_DATABASE, Identifier, check_name, check_new_name
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_spark.spec.replacement import replacing_schema
@@ -81,7 +81,7 @@ class FileSystemCatalog:
         self, name: str, *, ignore_if_exists: bool = False, properties: Mapping[str, str] | None = None
     ) -> None:
         """Create the directory of a database. Properties other than a location are not kept."""
-        self._check_case(name, "database")
+        self._check_new(name, "database")
         if self.database_exists(name):
             if ignore_if_exists:
                 return
@@ -147,7 +147,7 @@ class FileSystemCatalog:
         """Create a table by publishing its schema 0; of two creators one wins."""
         self._refuse_parts(identifier, "created")
         self._existing_database(identifier.database)
-        self._check_case(identifier.table, "table")
+        self._check_new(identifier.table, "table")
         for name in schema.field_names:
             self._check_case(name, "column")
         return self._create(identifier, self._table_path(identifier), schema, ignore_if_exists=ignore_if_exists)
@@ -184,7 +184,7 @@ class FileSystemCatalog:
         if not self._schemas(old).ids():
             raise self._no_table(source, old)
         self._existing_database(target.database)
-        self._check_case(target.table, "table")
+        self._check_new(target.table, "table")
         if not self.file_io.rename(old, new):
             raise self._exists(target)
 
@@ -259,12 +259,18 @@ class FileSystemCatalog:
 
     def _table_path(self, identifier: Identifier) -> str:
         check_name(identifier.table, "table")
+        if identifier.branch is not None:
+            check_name(identifier.branch, "branch")
         return f"{self._database_path(identifier.database)}/{identifier.table}"
 
     def _existing_database(self, name: str) -> str:
         if not self.database_exists(name):
             raise self._no_database(name)
         return self._database_path(name)
+
+    def _check_new(self, name: str, what: str) -> None:
+        check_new_name(name, what)
+        self._check_case(name, what)
 
     def _check_case(self, name: str, what: str) -> None:
         sensitive = self.options.get("case-sensitive", "true").strip().lower() != "false"

@@ -20,6 +20,7 @@ from paimon_spark.errors import (
     did_you_mean,
 )
 from paimon_spark.fs.base import FileIO, FileStatus
+from paimon_spark.spec.identifier import MAX_NAME_BYTES, SYSTEM_SEPARATOR, check_new_name, is_one_name, shown
 from paimon_spark.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_spark.spec.refs import Tag, parse_consumer, parse_tag
 from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
@@ -87,7 +88,9 @@ class RefStore:
         return _names(self.file_io.list(self.paths.tag_dir), _TAG)
 
     def find_tag(self, name: str) -> Tag | None:
-        """Return a tag, or None if there is no such file."""
+        """Return a tag, or None if there is no such file; what cannot be the name of a file is none."""
+        if not is_one_name(name):
+            return None
         path = self.paths.tag(name)
         data = _read(self.file_io, path)
         return None if data is None else parse_tag(data, path)
@@ -126,7 +129,9 @@ class RefStore:
         known = self.tag_names()
         listed = f"the tags are {', '.join(known)}" if known else "the table has no tags"
         return NotFoundError(
-            f"Tag '{name}' does not exist; {listed}.", hint=did_you_mean(name, known), kind=ErrorKind.TAG_NOT_FOUND
+            f"Tag {_quoted(name)} does not exist; {listed}.",
+            hint=did_you_mean(name, known),
+            kind=ErrorKind.TAG_NOT_FOUND,
         )
 
     def tag_exists(self, name: str) -> AlreadyExistsError:
@@ -184,9 +189,10 @@ def check_tag_name(name: str) -> str:
     bad = next((c for c in text if c in "/\\," or ord(c) < ord(" ")), None)
     if bad is not None:
         raise ArgumentError(
-            f"'{text}' cannot be the name of a tag: it contains {bad!r}.",
+            f"{shown(text)} cannot be the name of a tag: it contains {bad!r}.",
             hint="Slashes and commas are not allowed: tags are files, and lists of tags are separated by commas.",
         )
+    check_new_name(text.replace(SYSTEM_SEPARATOR, "_"), "tag")
     return text
 
 
@@ -261,6 +267,10 @@ def _parallel(read: Callable[[_K], _T], keys: list[_K]) -> list[_T]:
 
 def _names(files: Iterable[FileStatus], prefix: str) -> list[str]:
     return sorted(s.name.removeprefix(prefix) for s in files if not s.is_dir and s.name.startswith(prefix))
+
+
+def _quoted(name: str) -> str:
+    return f"'{name}'" if is_one_name(name) and len(name) <= MAX_NAME_BYTES else shown(name)
 
 
 def _read(file_io: FileIO, path: str) -> bytes | None:

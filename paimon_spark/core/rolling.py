@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Sequence
 
@@ -12,10 +13,13 @@ from paimon_spark.core.merge.functions import retracts
 from paimon_spark.core.merge.rules import SYSTEM_FIELDS
 from paimon_spark.core.table import Table
 from paimon_spark.core.values import row_at
+from paimon_spark.errors import ArgumentError
 from paimon_spark.format.base import FileWriter, WrittenFile
 from paimon_spark.format.registry import for_name
+from paimon_spark.spec.identifier import shown
 from paimon_spark.spec.kinds import KEY_FIELD_ID_START, KEY_PREFIX, SEQUENCE_NUMBER, FileSource
 from paimon_spark.spec.manifest import EMPTY_ROW, EMPTY_STATS, DataFileMeta, SimpleStats
+from paimon_spark.spec.paths import file_in
 from paimon_spark.spec.rows import encode_row
 from paimon_spark.spec.stats import ColumnStats, StatsMode
 from paimon_spark.spec.types import DataField, not_null
@@ -86,7 +90,7 @@ class RollingWriter:
             self._open.writer.abort()
             self._open = None
         for file in self._done:
-            self._table.file_io.delete(f"{self._directory}/{file.file_name}")
+            self._table.file_io.delete(file_in(self._directory, file.file_name))
         self._done = []
 
     def _slice_rows(self, rows: pa.Table) -> int:
@@ -96,16 +100,27 @@ class RollingWriter:
     def _begin(self) -> _OpenFile:
         options = self._table.options
         name = self._table.paths.new_data_file(self._format, self._compression)
-        writer = for_name(self._format).open_writer(
-            self._table.file_io,
-            f"{self._directory}/{name}",
-            self._fields,
-            stats_modes=self._modes,
-            compression=self._compression,
-            options=options.values,
-        )
+        try:
+            writer = for_name(self._format).open_writer(
+                self._table.file_io,
+                file_in(self._directory, name),
+                self._fields,
+                stats_modes=self._modes,
+                compression=self._compression,
+                options=options.values,
+            )
+        except OSError as e:
+            raise self._too_long() if e.errno == errno.ENAMETOOLONG else e from e
         self._open = _OpenFile(name, writer, self._keys)
         return self._open
+
+    def _too_long(self) -> ArgumentError:
+        partition = self._directory.removeprefix(self._table.path).strip("/")
+        return ArgumentError(
+            f"The store has no directory for the partition {shown(partition)}: its name of "
+            f"{len(partition.encode())} bytes is too long.",
+            hint="Partition by a column with shorter values.",
+        )
 
     def _finish(self) -> None:
         if self._open is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 from paimon_spark.errors import CorruptTableError, EngineError, ErrorKind
 from paimon_spark.fs.base import FileIO
 
@@ -23,6 +25,8 @@ def read_if_there(file_io: FileIO, path: str) -> bytes | None:
             hint="Remove the directory, or restore the file from a backup.",
         ) from e
     except OSError as e:
+        if e.errno == errno.ENAMETOOLONG:
+            return None
         raise EngineError(
             f"The file {path} cannot be read: {e.strerror or e}.",
             hint="Check that this user may read it and that the store works, then try again.",

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, tzinfo
 from paimon_spark.core.stored import read_if_there
 from paimon_spark.core.table import TRAVEL_OPTIONS, Table
 from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UnsupportedError, did_you_mean
+from paimon_spark.spec.identifier import is_one_name
 from paimon_spark.spec.kinds import CommitKind
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
@@ -86,7 +87,7 @@ def at_tag(table: Table, name: str) -> Snapshot:
 
 def find_tag(table: Table, name: str) -> Snapshot | None:
     """Return the snapshot of a tag, or None if there is no such tag."""
-    if not name.strip() or "/" in name:
+    if not name.strip() or not is_one_name(name):
         return None
     path = table.paths.tag(name)
     data = read_if_there(table.file_io, path)

@@ -16,6 +16,7 @@ from paimon_spark.core.manifests import ManifestStore
 from paimon_spark.core.refs import HolderKey, HolderKind, RefStore, check_tag_name
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
+from paimon_spark.spec.identifier import is_one_name
 from paimon_spark.spec.refs import Tag
 from paimon_spark.spec.snapshot import Snapshot
 
@@ -157,8 +158,13 @@ def plan_delete_tags(table: Table, names: str | Iterable[str], *, exact: bool = 
         garbage.add_metadata(snapshot, reason, with_changelog=False)
     references = [Action(DELETE, table.paths.tag(n), 0, f"tag '{n}' is deleted") for n in present]
     files = SafeDeleter(table).plan(garbage.proposals, doomed=doomed, references=references, look=exact)
-    warnings = tuple(Action(WARN, table.paths.tag(n), 0, f"there is no tag '{n}'") for n in missing)
+    warnings = tuple(Action(WARN, _place(table, n), 0, f"there is no tag '{n}'") for n in missing)
     return DeleteTagsPlan(tuple(present), tuple(missing), warnings, files)
+
+
+def _place(table: Table, name: str) -> str:
+    """Return where a tag would be; of what cannot be the name of a tag, where tags are."""
+    return table.paths.tag(name) if is_one_name(name) else table.paths.tag_dir
 
 
 def execute_delete_tags(table: Table, plan: DeleteTagsPlan) -> DeleteTagsResult:

@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 from paimon_spark.errors import OptionError
+from paimon_spark.spec.identifier import is_one_name
 from paimon_spark.spec.units import parse_duration_ms, parse_memory
 
 _CORE_GROUPS = ("core", "core-undocumented")
@@ -23,6 +24,9 @@ _SWAPPED = 0.8
 """How near a key is whose letters are those of an option in another order."""
 _INFINITE = "infinite"
 _WHOLE = re.compile(r"[+-]?\d{1,19}")
+_DIRECTORY = "data-file.path-directory"
+_PLACES = frozenset({_DIRECTORY, "data-file.prefix", "changelog-file.prefix"})
+"""Options that become part of a path."""
 _RESERVED = frozenset({"comment", "provider", "location", "owner", "external", "is_managed_location"})
 """Table properties of Spark itself, near no option of Paimon."""
 
@@ -139,6 +143,12 @@ def check_value(key: str, value: str, option: Option) -> None:
         OptionError: names the option, the value and what it may be.
     """
     text = value.strip()
+    if (
+        text
+        and option.name in _PLACES
+        and not all(map(is_one_name, text.split("/") if option.name == _DIRECTORY else [text]))
+    ):
+        raise _bad(key, value, "a name that stays inside the table: without '..' and without a slash at its ends")
     if option.values:
         if text.lower() not in {v.lower() for v in option.values}:
             raise _bad(key, value, f"one of {', '.join(option.values)}")

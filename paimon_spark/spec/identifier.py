@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -14,7 +15,12 @@ SYSTEM_SEPARATOR = "$"
 BRANCH_PREFIX = "branch_"
 MAX_NAME_BYTES = 255
 DATABASE_SUFFIX = ".db"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_HALF = re.compile(r"[\ud800-\udfff]")
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f/\\\ud800-\udfff]")
+_INVISIBLE = "Cf"
+_JOINERS = "\u200c\u200d"
+"""Invisible, but part of the spelling of Persian and of Indian languages."""
 _QUOTED = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^.`]+))\s*(\.|$)")
 
 
@@ -51,6 +57,8 @@ class Identifier:
         table, branch, system_table = split_table(name)
         check_name(database, "database")
         check_name(table, "table")
+        if branch is not None:
+            check_name(branch, "branch")
         return cls(database, table, branch, system_table)
 
     @property
@@ -112,6 +120,11 @@ def split_table(name: str) -> tuple[str, str | None, str | None]:
     return table, branch, rest[0] if rest else None
 
 
+def is_one_name(name: str) -> bool:
+    """Return whether `name` is one part of a path in every store: it can neither leave a directory nor enter one."""
+    return bool(name) and name not in (".", "..") and _UNSAFE.search(name) is None
+
+
 def check_name(name: str, what: str) -> None:
     """Refuse what cannot be a database, table, tag or branch: the name becomes the name of a file.
 
@@ -122,7 +135,25 @@ def check_name(name: str, what: str) -> None:
     if what == "database" and name.lower() == SYSTEM_DATABASE:
         wrong = "is reserved for procedures and system tables"
     if wrong:
-        raise ArgumentError(f"The {what} name {name!r} {wrong}.", hint="Choose another name.")
+        raise ArgumentError(f"The {what} name {shown(name)} {wrong}.", hint="Choose another name.")
+
+
+def check_new_name(name: str, what: str) -> None:
+    """Refuse for something new also what looks like another name: what exists can be used whatever it is called.
+
+    Raises:
+        ArgumentError: says why, calling the thing `what`.
+    """
+    check_name(name, what)
+    wrong = _disguise(name, what)
+    if wrong:
+        raise ArgumentError(f"The {what} name {shown(name)} {wrong}.", hint="Choose another name.")
+
+
+def shown(name: str) -> str:
+    """Return a name for a message: quoted, in ASCII, and cut where it is very long."""
+    text = ascii(name)
+    return text if len(text) <= MAX_NAME_BYTES else f"{text[:60]}…'"
 
 
 def _fault(name: str) -> str:
@@ -130,6 +161,8 @@ def _fault(name: str) -> str:
         return "is empty"
     if _CONTROL.search(name):
         return "has a control character in it"
+    if _HALF.search(name):
+        return "has half a character in it"
     for character in "/\\" + SYSTEM_SEPARATOR:
         if character in name:
             return f"has the character '{character}' in it"
@@ -137,6 +170,18 @@ def _fault(name: str) -> str:
         return "is a path"
     if name != name.strip():
         return "begins or ends with a blank"
-    if len(name.encode(errors="replace")) > MAX_NAME_BYTES - len("snapshot-"):
+    if len(name.encode()) > MAX_NAME_BYTES - len("snapshot-"):
         return f"is longer than {MAX_NAME_BYTES - len('snapshot-')} bytes"
+    return ""
+
+
+def _disguise(name: str, what: str) -> str:
+    """Return why a name cannot be told from another one by looking at it, or by some stores."""
+    if any(unicodedata.category(c) == _INVISIBLE and c not in _JOINERS for c in name):
+        return "has an invisible character in it, such as one that changes the direction of writing"
+    if unicodedata.normalize("NFC", name) != name:
+        return "has an accent that stands apart from its letter, and some stores would write it differently"
+    plain = unicodedata.normalize("NFKC", name)
+    if _fault(plain) or (what == "database" and plain.lower() == SYSTEM_DATABASE):
+        return f"looks like {shown(plain)}, which is no name"
     return ""

@@ -218,7 +218,7 @@ class CoreOptions:
     @property
     def data_file_path_directory(self) -> str | None:
         """Return the directory between the table and its partitions."""
-        return self.get("data-file.path-directory")
+        return self.word("data-file.path-directory") or None
 
     @property
     def index_file_in_data_file_dir(self) -> bool:

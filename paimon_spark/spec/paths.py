@@ -7,6 +7,8 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
+from paimon_spark.errors import ArgumentError, CorruptTableError, UnsupportedError
+from paimon_spark.spec.identifier import is_one_name, shown
 from paimon_spark.spec.literals import value_text
 from paimon_spark.spec.manifest import DataFileMeta, IndexFileMeta
 from paimon_spark.spec.options import CoreOptions
@@ -19,6 +21,7 @@ POSTPONE_BUCKET = -2
 _SPECIAL = set("\"#%'*/:=?\\{}[]^\x7f") | {chr(c) for c in range(0x20)}
 _ESCAPES = str.maketrans({c: f"%{ord(c):02X}" for c in _SPECIAL})
 _ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
+_LOCAL = re.compile("^(?:file:)?/+")
 
 
 def escape(text: str) -> str:
@@ -51,9 +54,29 @@ def partition_path(
     )
 
 
+def file_in(directory: str, name: str) -> str:
+    """Return where the file of the table called `name` stands: directly in `directory`, whatever the table says.
+
+    Raises:
+        CorruptTableError: `name` would lead to another directory.
+    """
+    if not is_one_name(name):
+        raise CorruptTableError(
+            f"The table names a file {shown(name)}, which would lead out of the directory {directory}.",
+            hint="No writer makes such a table by itself: do not trust it, and look at who can write to its directory.",
+        )
+    return f"{directory}/{name}"
+
+
 def bucket_name(bucket: int) -> str:
     """Return the name of a bucket's directory."""
     return "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
+
+
+def _named(name: str, what: str) -> str:
+    if not is_one_name(name):
+        raise ArgumentError(f"{shown(name)} cannot be the name of a {what}.", hint="Use a name without slashes.")
+    return name
 
 
 Partition = bytes | str
@@ -130,11 +153,11 @@ class TablePaths:
 
     def tag(self, name: str) -> str:
         """Return a tag file."""
-        return f"{self.tag_dir}/tag-{name}"
+        return f"{self.tag_dir}/tag-{_named(name, 'tag')}"
 
     def consumer(self, name: str) -> str:
         """Return a consumer file."""
-        return f"{self.consumer_dir}/consumer-{name}"
+        return f"{self.consumer_dir}/consumer-{_named(name, 'consumer')}"
 
     def changelog(self, snapshot_id: int) -> str:
         """Return a long-lived changelog file."""
@@ -149,7 +172,7 @@ class TablePaths:
 
     def branch_dir(self, name: str) -> str:
         """Return the metadata directory of a branch."""
-        return f"{self.branches_dir}/branch-{name}"
+        return f"{self.branches_dir}/branch-{_named(name, 'branch')}"
 
     @property
     def manifest_dir(self) -> str:
@@ -174,11 +197,11 @@ class TablePaths:
 
     def manifest(self, name: str) -> str:
         """Return a manifest, a manifest list or an index manifest."""
-        return f"{self.manifest_dir}/{name}"
+        return file_in(self.manifest_dir, name)
 
     def statistics(self, name: str) -> str:
         """Return a statistics file."""
-        return f"{self.statistics_dir}/{name}"
+        return file_in(self.statistics_dir, name)
 
     def partition_values(self, partition: bytes) -> tuple[Any, ...]:
         """Return the values of a serialized partition row."""
@@ -209,26 +232,47 @@ class TablePaths:
         return f"{self.partition_dir(partition)}/{bucket_name(bucket)}"
 
     def data_file(self, partition: Partition, bucket: int, file: DataFileMeta) -> str:
-        """Return where a data file stands."""
-        return file.external_path or f"{self.bucket_dir(partition, bucket)}/{file.file_name}"
+        """Return where a data file stands.
+
+        Raises:
+            CorruptTableError: its name leads out of its bucket.
+            UnsupportedError: it stands outside of the table.
+        """
+        if file.external_path:
+            return self._external(file.external_path)
+        return file_in(self.bucket_dir(partition, bucket), file.file_name)
 
     def extra_files(self, partition: Partition, bucket: int, file: DataFileMeta) -> list[str]:
         """Return where the files stand that belong to a data file."""
         directory = self.data_file(partition, bucket, file).rpartition("/")[0]
-        return [f"{directory}/{name}" for name in file.extra_files]
+        return [file_in(directory, name) for name in file.extra_files]
 
     def file_paths(self, partition: Partition, bucket: int, file: DataFileMeta) -> list[str]:
         """Return where a data file and the files that belong to it stand."""
         return [self.data_file(partition, bucket, file), *self.extra_files(partition, bucket, file)]
 
     def index_file(self, partition: Partition, bucket: int, file: IndexFileMeta) -> str:
-        """Return where an index file stands."""
-        return file.external_path or self.new_index_file(partition, bucket, file.file_name)
+        """Return where an index file stands; errors as in `data_file`."""
+        if file.external_path:
+            return self._external(file.external_path)
+        return self.new_index_file(partition, bucket, file.file_name)
 
     def new_index_file(self, partition: Partition, bucket: int, name: str) -> str:
         """Return where to write an index file called `name`."""
         inside = self._options.index_file_in_data_file_dir
-        return f"{self.bucket_dir(partition, bucket) if inside else self.index_dir}/{name}"
+        return file_in(self.bucket_dir(partition, bucket) if inside else self.index_dir, name)
+
+    def _external(self, path: str) -> str:
+        """Return the path that an entry gives in full, if it is inside of the table after all."""
+        root, wanted = _LOCAL.sub("/", self.root), _LOCAL.sub("/", path)
+        inside = wanted.startswith(f"{root.rstrip('/')}/")
+        if inside and all(map(is_one_name, wanted[len(root.rstrip("/")) + 1 :].split("/"))):
+            return path
+        raise UnsupportedError(
+            f"The table {self.root} refers to a file outside of its own directory: {shown(path)}.",
+            hint="Files outside of a table are neither read nor deleted: anybody who can write to a table could name "
+            "any file there. Compact the table with Apache Paimon after removing 'data-file.external-paths'.",
+        )
 
     # ---- names of new files: every one has a random part of its own
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from paimon_spark.errors import ArgumentError, CorruptTableError, OptionError
-from paimon_spark.spec.identifier import check_name
+from paimon_spark.spec.identifier import check_new_name
 from paimon_spark.spec.paths import MAIN_BRANCH
 from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
 from paimon_spark.spec.stored_json import json_object, whole
@@ -119,7 +119,7 @@ def check_branch_name(name: str) -> str:
         ArgumentError: no branch can be called that.
     """
     text = name.strip()
-    check_name(text, "branch")
+    check_new_name(text, "branch")
     if text == MAIN_BRANCH or text.isdigit():
         why = "it is the name of the main branch" if text == MAIN_BRANCH else "digits alone mean a snapshot"
         raise ArgumentError(f"'{text}' cannot be the name of a branch: {why}.", hint="Choose another name.")

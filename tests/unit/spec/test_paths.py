@@ -132,7 +132,8 @@ def test_table_paths() -> None:
     assert paths.snapshot(3) == "/w/db.db/t/snapshot/snapshot-3"
     assert paths.latest_hint == "/w/db.db/t/snapshot/LATEST"
     assert paths.data_file(row, 0, _file()) == "/w/db.db/t/p=x/bucket-0/data-u-0.parquet"
-    assert paths.data_file(row, 0, _file(external_path="s3://b/f")) == "s3://b/f"
+    inside = "/w/db.db/t/elsewhere/f"
+    assert paths.data_file(row, 0, _file(external_path=inside)) == inside
     assert paths.extra_files(row, 0, _file(extra_files=("i",))) == ["/w/db.db/t/p=x/bucket-0/i"]
     assert paths.bucket_dir(row, -2) == "/w/db.db/t/p=x/bucket-postpone"
     index = IndexFileMeta(index_type="HASH", file_name="index-u-0", file_size=4, row_count=1)
