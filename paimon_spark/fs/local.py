@@ -23,6 +23,7 @@ _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, er
 _NOT_EMPTY = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR}
 _OPENINGS = 8
 """How often a parent directory is made again when somebody removes it, empty as it is, before the file is in it."""
+_TEMP_NAME_BYTES = 200
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
 
@@ -90,7 +91,7 @@ class LocalFileIO:
 
     def exists(self, path: str) -> bool:
         """Return whether a file or directory is there."""
-        return Path(local_path(path)).exists()
+        return os.path.exists(local_path(path))  # noqa: PTH110 - Path.exists fails on names that are too long
 
     def status(self, path: str) -> FileStatus:
         """Return what is known of a file or directory."""
@@ -106,15 +107,19 @@ class LocalFileIO:
                 found = [_entry_status(base, e) for e in entries]
         except (FileNotFoundError, NotADirectoryError):
             return []
+        except OSError as e:
+            if e.errno == errno.ENAMETOOLONG:
+                return []
+            raise
         return sorted((s for s in found if s is not None), key=lambda s: s.path)
 
     def list_recursive(self, path: str) -> Iterator[FileStatus]:
-        """Yield all files below a directory."""
+        """Yield all files below a directory; links to other directories are not followed."""
         for status in self.list(path):
-            if status.is_dir:
-                yield from self.list_recursive(status.path)
-            else:
+            if not status.is_dir:
                 yield status
+            elif not status.is_link:
+                yield from self.list_recursive(status.path)
 
     def delete(self, path: str) -> bool:
         """Delete one file; return False if it was not there."""
@@ -125,9 +130,13 @@ class LocalFileIO:
         return True
 
     def delete_dir(self, path: str) -> None:
-        """Delete a directory and all that is in it."""
+        """Delete a directory and all that is in it; of a link, only the link."""
+        target = Path(local_path(path.rstrip("/") or "/"))
         try:
-            shutil.rmtree(local_path(path))
+            if target.is_symlink():
+                target.unlink()
+            else:
+                shutil.rmtree(target)
         except FileNotFoundError:
             return
 
@@ -186,7 +195,7 @@ def _in_parent(target: Path, create: Callable[[], _T]) -> _T:
 
 
 def _write_temp(target: Path, data: bytes, *, durable: bool) -> Path:
-    temp = target.with_name(f".{target.name}.{uuid.uuid4()}.tmp")
+    temp = target.with_name(f".{_cut(target.name)}.{uuid.uuid4()}.tmp")
     try:
         with _in_parent(target, lambda: temp.open("xb")) as f:
             f.write(data)
@@ -197,6 +206,11 @@ def _write_temp(target: Path, data: bytes, *, durable: bool) -> Path:
         temp.unlink(missing_ok=True)
         raise
     return temp
+
+
+def _cut(name: str) -> str:
+    """Return as much of a name as leaves room for what a temporary name has besides."""
+    return os.fsencode(name)[:_TEMP_NAME_BYTES].decode(errors="ignore")
 
 
 def _publish(temp: Path, target: Path) -> bool:

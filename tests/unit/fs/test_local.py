@@ -73,3 +73,28 @@ def test_a_store_error_before_the_link_is_raised(tmp_path: Path, monkeypatch: py
     with pytest.raises(OSError, match="space"):
         LocalFileIO().create_exclusive(f"{tmp_path}/f", b"1")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_links_to_directories_are_not_followed_when_everything_below_is_listed_or_deleted(tmp_path: Path) -> None:
+    outside, table = tmp_path / "outside", tmp_path / "t"
+    for directory in (outside, table):
+        directory.mkdir()
+        (directory / "f").write_text("x")
+    (table / "link").symlink_to(outside)
+    (table / "loop").symlink_to(table)
+    (tmp_path / "alias").symlink_to(outside)
+    io = LocalFileIO()
+    assert [s.path for s in io.list_recursive(str(table))] == [str(table / "f")]
+    assert io.read(str(table / "link" / "f")) == b"x"
+    io.delete_dir(str(table))
+    io.delete_dir(f"{tmp_path / 'alias'}/")
+    assert [p.name for p in tmp_path.iterdir()] == ["outside"]
+    assert (outside / "f").read_text() == "x"
+
+
+def test_names_too_long_for_the_file_system_are_not_there(tmp_path: Path) -> None:
+    io, path = LocalFileIO(), f"{tmp_path}/{'x' * 300}"
+    assert not io.exists(path)
+    assert io.list(path) == []
+    assert io.create_exclusive(f"{tmp_path}/{'é' * 127}", b"1")
+    assert io.read(f"{tmp_path}/{'é' * 127}") == b"1"
