@@ -3,20 +3,24 @@ package org.apache.spark.sql.paimonbridge
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.{Row, SparkSession}
-import org.apache.spark.sql.catalyst.TableIdentifier
-import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException
+import org.apache.spark.sql.catalyst.analysis.{TableAlreadyExistsException, UnresolvedIdentifier, UnresolvedTableOrView}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier, TableCatalog}
 import org.apache.spark.sql.execution.command.{CreateTableLikeCommand, LeafRunnableCommand}
 
-/** CREATE TABLE a LIKE b where `a` belongs to a Paimon catalog; Spark's own command knows only its session catalog. */
-case class PaimonCreateLike(wanted: CreateTableLikeCommand) extends LeafRunnableCommand {
+/** CREATE TABLE target LIKE source, as parsed. */
+case class Like(target: Seq[String], source: Seq[String], provider: Option[String], properties: Map[String, String],
+    ifNotExists: Boolean)
+
+/** CREATE TABLE a LIKE b where `a` belongs to a Paimon catalog; Spark's own command keeps no partitions or options. */
+case class PaimonCreateLike(wanted: Like) extends LeafRunnableCommand {
   override def run(session: SparkSession): Seq[Row] = {
     val manager = CreateLike.manager(session)
-    val (catalog, target) = CreateLike.locate(manager, wanted.targetTable)
+    val (catalog, target) = CreateLike.locate(manager, wanted.target)
     if (catalog.tableExists(target)) {
       if (!wanted.ifNotExists) throw new TableAlreadyExistsException(target)
     } else {
-      val (from, source) = CreateLike.locate(manager, wanted.sourceTable)
+      val (from, source) = CreateLike.locate(manager, wanted.source)
       val template = from.loadTable(source)
       val all = template.properties().asScala.toMap
       val kept = if (all.get("provider").contains("paimon")) all -- CreateLike.Never else all.filter(_._1 == "comment")
@@ -35,23 +39,40 @@ object CreateLike {
     session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.catalogManager
 
   /** The command of ours for a parsed one, if its target is in a Paimon catalog. */
-  def claim(session: SparkSession, parsed: Object): Object = parsed match {
-    case c: CreateTableLikeCommand if isOurs(session, c) => PaimonCreateLike(c)
-    case other => other
+  def claim(session: SparkSession, parsed: Object): Object =
+    wanted(parsed).filter(isOurs(session, _)).fold(parsed)(PaimonCreateLike(_))
+
+  /** Spark 4.3 parses to a plan that earlier releases do not have, so it is known by its name alone. */
+  private def wanted(parsed: Object): Option[Like] = parsed match {
+    case c: CreateTableLikeCommand =>
+      Some(Like(c.targetTable.nameParts, c.sourceTable.nameParts, c.provider, c.properties, c.ifNotExists))
+    case p: LogicalPlan if p.productPrefix == "CreateTableLike" =>
+      def field[T](name: String): T = p.getClass.getMethod(name).invoke(p).asInstanceOf[T]
+      (field[LogicalPlan]("name"), field[LogicalPlan]("source")) match {
+        case (target: UnresolvedIdentifier, source: UnresolvedTableOrView) =>
+          Some(Like(target.nameParts, source.multipartIdentifier, field("provider"), field("properties"),
+            field[Boolean]("ifNotExists")))
+        case _ => None
+      }
+    case _ => None
   }
 
   /** In the generic catalog, where tables of both kinds are, the provider decides. */
-  private def isOurs(session: SparkSession, command: CreateTableLikeCommand): Boolean = {
-    val catalog = command.targetTable.catalog.getOrElse(manager(session).currentCatalog.name())
+  private def isOurs(session: SparkSession, like: Like): Boolean = {
+    val current = manager(session)
+    val catalog = if (like.target.size > 2) like.target.head else current.currentCatalog.name()
     Extensions.catalogs(session).contains(catalog) &&
-      (catalog != Generic.Name || command.provider.exists(_.equalsIgnoreCase("paimon")))
+      (catalog != Generic.Name || like.provider.exists(_.equalsIgnoreCase("paimon")))
   }
 
-  def locate(manager: CatalogManager, name: TableIdentifier): (TableCatalog, Identifier) = {
-    val catalog = name.catalog.map(manager.catalog).getOrElse(manager.currentCatalog)
-    val namespace = name.database.map(Array(_)).getOrElse(manager.currentNamespace)
+  def locate(manager: CatalogManager, name: Seq[String]): (TableCatalog, Identifier) = {
+    val (catalog, namespace) = name.init match {
+      case Seq() => (manager.currentCatalog, manager.currentNamespace)
+      case Seq(database) => (manager.currentCatalog, Array(database))
+      case named => (manager.catalog(named.head), named.tail.toArray)
+    }
     catalog match {
-      case tables: TableCatalog => (tables, Identifier.of(namespace, name.table))
+      case tables: TableCatalog => (tables, Identifier.of(namespace, name.last))
       case other => throw new PaimonException(s"[UNSUPPORTED_FEATURE] The catalog ${other.name()} has no tables.",
         "UNSUPPORTED_FEATURE")
     }
