@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from paimon_spark.bridge.protocol import Request
-from paimon_spark.bridge.tables import Token, load_token
+from paimon_spark.bridge.tables import load_to_change
 from paimon_spark.spark import row_level
 from paimon_spark.spark.frames import frame_of, session_for
 
@@ -13,7 +13,7 @@ from paimon_spark.spark.frames import frame_of, session_for
 def change_rows(request: Request) -> dict[str, Any]:
     """Write the changed rows of the attached frame."""
     args = request.args
-    table = load_token(request.envelope, Token.of(args["table"]), args["options"])
+    table = load_to_change(request.envelope, args["table"], args["options"])
     session = session_for(request.envelope.session, request.jsession)
     row_level.change_rows(session, table, frame_of(request.objects[0], session), args["operation"])
     return {}

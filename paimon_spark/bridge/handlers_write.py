@@ -8,7 +8,7 @@ from typing import Any
 
 from paimon_spark.bridge.handlers_catalog import new_schema_from_spark
 from paimon_spark.bridge.protocol import Request, predicate_from_jvm
-from paimon_spark.bridge.tables import Token, load_token, path_table
+from paimon_spark.bridge.tables import Token, load_to_change, load_token, path_table
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.core.scan import scan
 from paimon_spark.core.table import Table
@@ -26,7 +26,7 @@ Json = dict[str, Any]
 def write(request: Request) -> Json:
     """Write the attached frame: append, static or dynamic overwrite."""
     args = request.args
-    table = load_token(request.envelope, Token.of(args["table"]), args["options"])
+    table = load_to_change(request.envelope, args["table"], args["options"])
     predicate = predicate_from_jvm(args["predicate"], table.schema) if args["predicate"] else None
     return _write(request, table, args["mode"], predicate)
 
@@ -93,26 +93,25 @@ def _save(request: Request, table: Table, mode: str) -> Json:
 
 def remove(request: Request) -> Json:
     """Remove all rows, or those of the partitions that a filter selects."""
-    table = load_token(request.envelope, Token.of(request.args["table"]))
+    table = load_to_change(request.envelope, request.args["table"])
     raw = request.args["predicate"]
     predicate = predicate_from_jvm(raw, table.schema) if raw else None
     whole = predicate is None or predicate == TRUE
-    return _remove(request, None if whole else predicate, request.args["operation"])
+    return _remove(request, table, None if whole else predicate, request.args["operation"])
 
 
 def drop_partitions(request: Request) -> Json:
     """Remove the rows of partitions that are given by all their values."""
-    table = load_token(request.envelope, Token.of(request.args["table"]))
+    table = load_to_change(request.envelope, request.args["table"])
     fields = table.schema.partition_fields
     chosen: list[Predicate] = []
     for values in request.args["partitions"]:
         typed = [value_from_jvm(v, f.type) for v, f in zip(values, fields, strict=True)]
         chosen.append(and_(*(Comparison("<=>", f.name, v) for f, v in zip(fields, typed, strict=True))))
-    return _remove(request, or_(*chosen) if chosen else FALSE, "DROP_PARTITION")
+    return _remove(request, table, or_(*chosen) if chosen else FALSE, "DROP_PARTITION")
 
 
-def _remove(request: Request, partitions: Predicate | None, operation: str) -> Json:
-    table = load_token(request.envelope, Token.of(request.args["table"]))
+def _remove(request: Request, table: Table, partitions: Predicate | None, operation: str) -> Json:
     session = session_for(request.envelope.session, request.jsession)
     plan = plan_write(table, overwrite="static", static_partitions=partitions, operation=operation)
     complete_write(plan, [], SparkRunner(session))

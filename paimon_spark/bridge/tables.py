@@ -14,6 +14,7 @@ from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.core.refs import RefStore
 from paimon_spark.core.table import TRAVEL_OPTIONS, Table
 from paimon_spark.core.travel import resolve_snapshot
+from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.conf import session_options
 from paimon_spark.spark.types import struct_to_spark
 from paimon_spark.spec.identifier import Identifier
@@ -74,6 +75,22 @@ def load_token(envelope: Envelope, token: Token, options: Mapping[str, str] | No
     if token.snapshot is not None:
         table = pinned(table, token.snapshot)
     return table.at_schema(token.schema_id)
+
+
+def load_to_change(envelope: Envelope, raw: Mapping[str, Any], options: Mapping[str, str] | None = None) -> Table:
+    """Return the table of a plain token for a statement that changes its rows.
+
+    Raises:
+        UnsupportedError: it is a system table, whose token leads to the data of the table that it describes.
+    """
+    system = raw.get("rows_of") or raw.get("scan_of")
+    if system is not None:
+        base = f"{raw['database']}.{raw['name']}" if "name" in raw else None
+        raise UnsupportedError(
+            f"'{f'{base}${system}' if base else system}' is a system table, and its rows cannot be changed.",
+            hint=f"Name the table itself: {base}." if base else "",
+        )
+    return load_token(envelope, Token.of(raw), options)
 
 
 def path_table(envelope: Envelope, path: str, options: Mapping[str, str] | None = None) -> Table:

@@ -93,3 +93,24 @@ def test_system_tables(spark: SparkSession) -> None:
     assert rows(spark, "SELECT count(*) FROM `t$files`") == [(1,)]
     assert rows(spark, "SELECT rowkind, id FROM `t$audit_log` ORDER BY id") == [("+I", 1), ("+I", 2)]
     assert rows(spark, "SELECT * FROM `t$ro`") == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM `t$files`",
+        "DELETE FROM `t$files` WHERE level = 0",
+        "TRUNCATE TABLE `t$ro`",
+        "TRUNCATE TABLE `t$snapshots`",
+        "INSERT INTO `t$ro` VALUES (2)",
+        "INSERT OVERWRITE `t$ro` VALUES (2)",
+        "UPDATE `t$ro` SET id = 2",
+        "DELETE FROM paimon.sys.all_table_options",
+    ],
+)
+def test_a_statement_that_changes_a_system_table_leaves_the_table_alone(spark: SparkSession, statement: str) -> None:
+    spark.sql("CREATE TABLE t (id INT)")
+    spark.sql("INSERT INTO t VALUES (1)")
+    with pytest.raises(Exception, match="UNSUPPORTED_FEATURE"):
+        spark.sql(statement)
+    assert rows(spark, "SELECT * FROM t") == [(1,)]

@@ -74,7 +74,8 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Bool
   def selectsPartitions(predicates: Array[Predicate]): Boolean =
     predicates.forall(p => Predicates.encode(p).isDefined && (p.references().isEmpty || onlyPartitions(p)))
 
-  override def canDeleteWhere(predicates: Array[Predicate]): Boolean = selectsPartitions(predicates)
+  /** A system table takes any filter, for the engine to refuse the statement. */
+  override def canDeleteWhere(predicates: Array[Predicate]): Boolean = !isData || selectsPartitions(predicates)
 
   override def deleteWhere(predicates: Array[Predicate]): Unit = remove(predicates, "DELETE")
 
