@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from paimon_spark.errors import PaimonError
@@ -10,6 +11,7 @@ from paimon_spark.errors import PaimonError
 def main() -> int:
     """Serve until the JVM ends; return 1 when the engine cannot start."""
     try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         from paimon_spark.bridge.handlers import HANDLERS
         from paimon_spark.bridge.launcher import serve
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -37,6 +38,7 @@ def serve(handlers: dict[str, Handler]) -> None:
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     handover = gateway.jvm.java.lang.System.getProperties().get(token)
     context = attach(gateway, handover.context())
+    ignore_interrupts()
     _share_package(context)
     install_toolbox(context, handover.toolbox())
     handover.announce(Endpoint(handlers))
@@ -46,6 +48,14 @@ def serve(handlers: dict[str, Handler]) -> None:
 def attach(gateway: Any, java_context: JavaObject) -> SparkContext:
     """Return a SparkContext over the one that the JVM already has."""
     return SparkContext(gateway=gateway, jsc=java_context)
+
+
+def ignore_interrupts() -> None:
+    """Live through Ctrl-C, which a terminal sends to all its processes: the JVM decides what it cancels.
+
+    A new SparkContext installs a handler of its own that raises KeyboardInterrupt.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def watch_stdin() -> None:

@@ -61,6 +61,17 @@ def test_an_engine_killed_in_mid_write_is_told_and_the_table_is_as_before(spark:
     assert [tuple(r) for r in spark.sql("SELECT * FROM t").collect()] == [(1,)]
 
 
+def test_the_engine_lives_through_an_interrupt(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id BIGINT) TBLPROPERTIES ('primary-key'='id', 'bucket'='1')")
+    spark.sql("INSERT INTO t VALUES (1)")
+    engine = engine_pid(spark)
+    os.kill(engine, signal.SIGINT)
+    time.sleep(0.5)
+    spark.sql("INSERT INTO t VALUES (2)")
+    assert spark.sql("SELECT count(*) FROM t").collect()[0][0] == 2
+    assert engine_pid(spark) == engine
+
+
 def value_of(text: Any, t: AtomicType) -> Any:
     if text is None:
         return None
