@@ -18,6 +18,7 @@ from paimon_spark.core.read import PLACE_FIELDS
 from paimon_spark.core.system_tables import SYSTEM_SCANS
 from paimon_spark.core.table import Table
 from paimon_spark.engine.select import SelectPlan, plan_select
+from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.frames import arrow_frame, session_for
 from paimon_spark.spark.reads import ReadRequest, read_frame
 from paimon_spark.spec.predicate import Predicate
@@ -135,7 +136,7 @@ def scan_frame(request: Request) -> JvmAnswer:
     extra = {"keep_kinds": plan.keep_kinds, "places": planned.places}
     frame = read_frame(session, ReadRequest(plan.table, planned.columns, plan.predicate, plan.splits, **extra))
     if any(extra.values()) and request.args["columns"]:
-        frame = frame.select(*[f"`{c}`" for c in request.args["columns"]])
+        frame = frame.select(*[quoted(c) for c in request.args["columns"]])
     return JvmAnswer(frame._jdf)
 
 

@@ -14,6 +14,7 @@ from paimon_spark.core.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import Overwrite, complete_write, plan_write
 from paimon_spark.errors import AlreadyExistsError, NotFoundError, UsageError
+from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.frames import frame_of, session_for
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.values import value_from_jvm, value_to_jvm
@@ -86,7 +87,7 @@ def _save(request: Request, table: Table, mode: str) -> Json:
             f"The rows to save do not fit table {table.name}: the frame {what}.",
             hint=f"The table's columns are {', '.join(table.schema.field_names)}.",
         )
-    ordered = frame.select(*[f"`{n}`" for n in table.schema.field_names])
+    ordered = frame.select(*[quoted(n) for n in table.schema.field_names])
     write_frame(session, table, ordered, overwrite=None if mode == "append" else "static", operation="WRITE")
     return {}
 

@@ -17,6 +17,11 @@ from pyspark.util import PythonEvalType
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
+def quoted(name: str) -> str:
+    """Return the name of a column as Spark parses it back, also with dots and backquotes in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def map_in_arrow(frame: DataFrame, function: BatchFunction, schema: StructType | str) -> DataFrame:
     """Return the batches that `function` yields for those of each partition of `frame`.
 
@@ -27,6 +32,6 @@ def map_in_arrow(frame: DataFrame, function: BatchFunction, schema: StructType |
     """
     kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
     call = UserDefinedFunction(function, returnType=schema, evalType=kind)
-    column = call(*(frame[name] for name in frame.columns))
+    column = call(*(frame[quoted(name)] for name in frame.columns))
     barrier = False
     return DataFrame(frame._jdf.mapInArrow(column._jc, barrier, None), frame.sparkSession)

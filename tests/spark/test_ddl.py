@@ -114,3 +114,14 @@ def test_a_statement_that_changes_a_system_table_leaves_the_table_alone(spark: S
     with pytest.raises(Exception, match="UNSUPPORTED_FEATURE"):
         spark.sql(statement)
     assert rows(spark, "SELECT * FROM t") == [(1,)]
+
+
+@pytest.mark.parametrize("properties", ["", "TBLPROPERTIES ('primary-key'='a b')"])
+def test_any_name_of_a_column_can_be_written_and_read(spark: SparkSession, properties: str) -> None:
+    spark.sql(f"CREATE TABLE t (`a b` INT, `c.d` STRING, `e``f` INT, `g.h` STRUCT<`i.j`: INT>) {properties}")
+    spark.sql("INSERT INTO t VALUES (1, 'x', 2, named_struct('i.j', 3)), (4, 'y', 5, NULL)")
+    spark.sql("UPDATE t SET `c.d` = 'z' WHERE `e``f` = 2")
+    spark.sql("DELETE FROM t WHERE `c.d` = 'y'")
+    spark.sql("CREATE TABLE u AS SELECT * FROM t")
+    assert rows(spark, "SELECT `a b`, `c.d`, `e``f`, `g.h`.`i.j` FROM t WHERE `c.d` = 'z'") == [(1, "z", 2, 3)]
+    assert rows(spark, "SELECT `a b`, `c.d`, `e``f` FROM u") == [(1, "z", 2)]
