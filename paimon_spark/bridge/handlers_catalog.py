@@ -10,13 +10,15 @@ from paimon_spark.bridge.changes import schema_change
 from paimon_spark.bridge.protocol import Request
 from paimon_spark.bridge.systems import SYSTEM_DATABASE, describe_global, describe_system, global_tables
 from paimon_spark.bridge.tables import Token, catalog_of, described, load_named, path_table, travelled
+from paimon_spark.catalog.base import Catalog
 from paimon_spark.errors import ErrorKind, NotFoundError, UnsupportedError, UsageError
+from paimon_spark.fs.local import local_path
 from paimon_spark.spark.types import field_from_spark
 from paimon_spark.spec import evolution
 from paimon_spark.spec.identifier import Identifier
 
 Json = dict[str, Any]
-_NOT_OPTIONS = ("provider", "comment", "location", "external", "is_managed_location")
+_NOT_OPTIONS = ("provider", "comment", "location", "path", "external", "is_managed_location")
 
 
 def open_catalog(request: Request) -> Json:
@@ -140,14 +142,27 @@ def create_table(request: Request) -> Json:
             f"A table of the provider '{provider}' cannot be created in the catalog '{request.envelope.catalog.name}'.",
             hint="Leave USING out, write USING paimon, or create it in spark_catalog.",
         )
-    if properties.get("location") and properties.get("is_managed_location") != "true":
+    catalog = catalog_of(request.envelope.catalog)
+    refuse_other_location(catalog, identifier, properties)
+    schema = new_schema_from_spark(args["schema"], args["partition_keys"], properties)
+    catalog.create_table(identifier, schema)
+    return {}
+
+
+def refuse_other_location(catalog: Catalog, identifier: Identifier, properties: Mapping[str, str]) -> None:
+    """Refuse a LOCATION, or an option ``path``, that is not where the catalog keeps the table.
+
+    Raises:
+        UnsupportedError: it is another one. The table's own, which SHOW CREATE TABLE prints, may be given.
+    """
+    managed = properties.get("is_managed_location") == "true"
+    given = [properties.get("path"), None if managed else properties.get("location")]
+    own = local_path(catalog.table_path(identifier))
+    if any(place and local_path(place).rstrip("/") != own for place in given):
         raise UnsupportedError(
             f"Table '{identifier.full_name}' cannot have a location of its own in a filesystem catalog.",
             hint="Leave LOCATION out, or save the rows with df.write.format('paimon').save(path).",
         )
-    schema = new_schema_from_spark(args["schema"], args["partition_keys"], properties)
-    catalog_of(request.envelope.catalog).create_table(identifier, schema)
-    return {}
 
 
 def new_schema_from_spark(struct: Json, partition_keys: Sequence[str], properties: Mapping[str, str]) -> Any:

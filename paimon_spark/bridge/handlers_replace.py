@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from paimon_spark.bridge.handlers_catalog import new_schema_from_spark
+from paimon_spark.bridge.handlers_catalog import new_schema_from_spark, refuse_other_location
 from paimon_spark.bridge.protocol import Request
 from paimon_spark.bridge.tables import Token, catalog_of, described
 from paimon_spark.core.table import Table
@@ -52,8 +52,10 @@ def _replaced(request: Request) -> Table:
             f"'{properties.get('provider', 'paimon')}'.",
             hint="Only tables of Paimon's own can be replaced, and only by such.",
         )
+    catalog = catalog_of(request.envelope.catalog)
+    refuse_other_location(catalog, identifier, properties)
     schema = new_schema_from_spark(args["schema"], args["partition_keys"], properties)
-    return catalog_of(request.envelope.catalog).replaced_table(identifier, schema)
+    return catalog.replaced_table(identifier, schema)
 
 
 HANDLERS = {h.__name__: h for h in (plan_replace, replace_table)}

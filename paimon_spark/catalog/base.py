@@ -68,6 +68,10 @@ class Catalog(Protocol):
         """Return whether the table (on its branch, if the identifier has one) exists."""
         ...
 
+    def table_path(self, identifier: Identifier) -> str:
+        """Return the directory that the table has, or would have."""
+        ...
+
     def load_table(self, identifier: Identifier, dynamic_options: Mapping[str, str] | None = None) -> Table:
         """Return a table at its newest schema; of a system table, the table it describes.
 

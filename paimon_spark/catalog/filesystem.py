@@ -133,11 +133,11 @@ class FileSystemCatalog:
 
     def table_exists(self, identifier: Identifier) -> bool:
         """Return whether the table, on its branch, has a schema."""
-        return bool(self._schemas(self._table_path(identifier), identifier.branch).ids())
+        return bool(self._schemas(self.table_path(identifier), identifier.branch).ids())
 
     def load_table(self, identifier: Identifier, dynamic_options: Mapping[str, str] | None = None) -> Table:
         """Return a table at its newest schema; of a system table, the table it describes."""
-        path = self._table_path(identifier)
+        path = self.table_path(identifier)
         schema = self._schemas(path, identifier.branch).latest()
         if schema is None:
             raise self._no_table(identifier, path)
@@ -150,7 +150,7 @@ class FileSystemCatalog:
         self._check_new(identifier.table, "table")
         for name in schema.field_names:
             self._check_case(name, "column")
-        return self._create(identifier, self._table_path(identifier), schema, ignore_if_exists=ignore_if_exists)
+        return self._create(identifier, self.table_path(identifier), schema, ignore_if_exists=ignore_if_exists)
 
     def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> Table:
         """Apply changes to the newest schema; where another writer was faster, to the schema it made."""
@@ -180,7 +180,7 @@ class FileSystemCatalog:
         """Rename the directory of a table."""
         for identifier in (source, target):
             self._refuse_parts(identifier, "renamed")
-        old, new = self._table_path(source), self._table_path(target)
+        old, new = self.table_path(source), self.table_path(target)
         if not self._schemas(old).ids():
             raise self._no_table(source, old)
         self._existing_database(target.database)
@@ -191,7 +191,7 @@ class FileSystemCatalog:
     def drop_table(self, identifier: Identifier, *, ignore_if_not_exists: bool = False) -> None:
         """Delete the directory of a table; a directory that is no table is left alone."""
         self._refuse_parts(identifier, "dropped")
-        path = self._table_path(identifier)
+        path = self.table_path(identifier)
         if not self._schemas(path).ids():
             if ignore_if_not_exists and not self.file_io.exists(path):
                 return
@@ -257,7 +257,8 @@ class FileSystemCatalog:
         check_name(name, "database")
         return f"{self.warehouse.rstrip('/')}/{name}{DATABASE_SUFFIX}"
 
-    def _table_path(self, identifier: Identifier) -> str:
+    def table_path(self, identifier: Identifier) -> str:
+        """Return the directory that the table has, or would have."""
         check_name(identifier.table, "table")
         if identifier.branch is not None:
             check_name(identifier.branch, "branch")

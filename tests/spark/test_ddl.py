@@ -125,3 +125,15 @@ def test_any_name_of_a_column_can_be_written_and_read(spark: SparkSession, prope
     spark.sql("CREATE TABLE u AS SELECT * FROM t")
     assert rows(spark, "SELECT `a b`, `c.d`, `e``f`, `g.h`.`i.j` FROM t WHERE `c.d` = 'z'") == [(1, "z", 2, 3)]
     assert rows(spark, "SELECT `a b`, `c.d`, `e``f` FROM u") == [(1, "z", 2)]
+
+
+def test_what_show_create_table_prints_runs(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT, v STRING DEFAULT 'x') PARTITIONED BY (v) TBLPROPERTIES ('bucket'='-1')")
+    statement = rows(spark, "SHOW CREATE TABLE t")[0][0]
+    assert "LOCATION" in statement
+    spark.sql("DROP TABLE t")
+    spark.sql(statement)
+    assert rows(spark, "SHOW CREATE TABLE t")[0][0] == statement
+    for place in ("LOCATION '/tmp/elsewhere'", "TBLPROPERTIES ('path'='/tmp/elsewhere')"):
+        with pytest.raises(AnalysisException, match="location of its own"):
+            spark.sql(f"CREATE TABLE other (id INT) {place}")
