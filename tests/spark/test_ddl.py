@@ -57,6 +57,10 @@ def test_rename_and_drop(spark: SparkSession) -> None:
     spark.sql("INSERT INTO a VALUES (1)")
     spark.sql("ALTER TABLE a RENAME TO b")
     assert rows(spark, "SELECT * FROM b") == [(1,)]
+    spark.sql("CREATE TABLE taken (id INT)")
+    with pytest.raises(AnalysisException, match="`taken` because it already exists"):
+        spark.sql("ALTER TABLE b RENAME TO taken")
+    spark.sql("DROP TABLE taken")
     spark.sql("DROP TABLE b")
     assert rows(spark, "SHOW TABLES") == []
 

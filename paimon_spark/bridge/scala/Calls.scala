@@ -68,9 +68,8 @@ object Procedures {
     new EngineProcedure(ref, d)
   }
 
-  def list(ref: CatalogRef, namespace: Array[String]): Array[Identifier] =
-    if (namespace.nonEmpty && !namespace.sameElements(Array("sys"))) Array.empty
-    else Json.strings(Engine.json("list_procedures", Map.empty, ref).get("procedures"))
+  def list(ref: CatalogRef): Array[Identifier] =
+    Json.strings(Engine.json("list_procedures", Map.empty, ref).get("procedures"))
       .map(Identifier.of(Array("sys"), _)).toArray
 }
 

@@ -4,7 +4,7 @@ import java.util.{Map => JMap, Set => JSet}
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.catalyst.analysis.NoSuchTableException
+import org.apache.spark.sql.catalyst.analysis.{NoSuchTableException, TableAlreadyExistsException}
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.catalog.TableChange._
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure
@@ -117,14 +117,17 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with SupportsNamespa
     val target = if (to.namespace().length == 2 && to.namespace()(0) == ref.name)
       Identifier.of(to.namespace().tail, to.name()) else to
     val space = if (target.namespace().isEmpty) from.namespace() else target.namespace()
-    Engine.json("rename_table", Map("database" -> from.namespace()(0), "name" -> from.name(),
+    try Engine.json("rename_table", Map("database" -> from.namespace()(0), "name" -> from.name(),
       "to_database" -> database(space), "to_name" -> target.name()), ref, idempotent = false,
       namespace = from.namespace().toSeq, name = full(from))
+    catch { case _: TableAlreadyExistsException =>
+      throw new TableAlreadyExistsException(full(Identifier.of(space, target.name()))) }
   }
 
   override def loadProcedure(ident: Identifier): UnboundProcedure = Procedures.load(ref, ident)
 
-  def listProcedures(namespace: Array[String]): Array[Identifier] = Procedures.list(ref, namespace)
+  /** A CALL finds them from every database, so each of them lists them. */
+  def listProcedures(namespace: Array[String]): Array[Identifier] = Procedures.list(ref)
 }
 
 /** ALTER TABLE changes as JSON. */
