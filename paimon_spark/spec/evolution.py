@@ -25,7 +25,7 @@ from paimon_spark.spec.column_changes import (
 )
 from paimon_spark.spec.features import check_creatable
 from paimon_spark.spec.literals import parse_value
-from paimon_spark.spec.options import CoreOptions, validate_options
+from paimon_spark.spec.options import CoreOptions, check_together, validate_options
 from paimon_spark.spec.schema import CURRENT_VERSION, TableSchema
 from paimon_spark.spec.schema_rules import check_schema
 from paimon_spark.spec.types import DataField, not_null, reassign_ids
@@ -188,6 +188,8 @@ def apply_changes(
             out = change_column(out, change)
     if out == schema:
         return schema
+    if out.options != schema.options:
+        check_together(CoreOptions(out.options))
     check_schema(out)
     check_creatable(out, before=schema)
     return replace(out, id=schema.id + 1, time_millis=now_millis, version=max(schema.version, CURRENT_VERSION))

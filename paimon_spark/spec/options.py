@@ -519,7 +519,7 @@ def validate_options(options: Mapping[str, Any], *, for_create: bool = False) ->
             check_value(key, str(value), option)
             _check_special(option.name, key, str(value))
     if for_create:
-        _check_together(CoreOptions({k: str(v) for k, v in options.items()}))
+        check_together(CoreOptions({k: str(v) for k, v in options.items()}))
 
 
 def _check_special(name: str, key: str, value: str) -> None:
@@ -558,7 +558,12 @@ _AT_LEAST_ONE = (
 )
 
 
-def _check_together(options: CoreOptions) -> None:
+def check_together(options: CoreOptions) -> None:
+    """Refuse options that are right one by one and contradict each other.
+
+    Raises:
+        OptionError: names both.
+    """
     pairs = (("snapshot.num-retained.min", "snapshot.num-retained.max"),)
     for low, high in pairs:
         if options.number(low) > options.number(high):

@@ -176,11 +176,19 @@ def test_changes_that_change_nothing() -> None:
         SetOption("write-onl", "true"),
         SetOption("write-only", "yes"),
         SetOption("fields.nope.stats-mode", "none"),
+        SetOption("snapshot.num-retained.max", "5"),
     ],
 )
 def test_options_that_cannot_change(change: SchemaChange) -> None:
     with pytest.raises(PaimonError):
         _alter(change)
+
+
+def test_options_that_go_together_change_together() -> None:
+    with pytest.raises(OptionError, match=r"num-retained.min' = 10 is larger than 'snapshot.num-retained.max' = 5"):
+        _alter(SetOption("snapshot.num-retained.max", "5"))
+    both = SetOption("snapshot.num-retained.max", "5"), SetOption("snapshot.num-retained.min", "5")
+    assert _alter(*both).options["snapshot.num-retained.max"] == "5"
 
 
 def test_an_empty_table_may_change_more() -> None:
