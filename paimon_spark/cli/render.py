@@ -18,6 +18,8 @@ from paimon_spark.sqlparse.script import Statement
 
 _END = re.compile(r"^Time taken: ([\d.]+) seconds(?:, Fetched (\d+) row\(s\))?\s*$")
 _MESSAGE = re.compile(r"^\d\d:\d\d:\d\d (WARN|ERROR|FATAL|INFO|DEBUG) ")
+#: Where in Spark an error came from: of no use to those who wrote the statement.
+_FRAME = re.compile(r"\s+(at \S+\(|\.\.\. \d+ more|Suppressed: )")
 _NO_ANSWER = "Response code"
 _NOISE = ("WARNING: Using incubator modules", "Spark master: ", "Spark Web UI available at")
 #: A single row wider than this is printed downwards.
@@ -108,9 +110,10 @@ class Renderer:
             self._err.flush()
 
     def close(self) -> None:
-        """Print what arrived without an end: it is the error that ended the run."""
+        """Print what arrived without an end: it is the error that ended the run, here without its stack."""
         for line in self._pending:
-            print(line, file=self._err, flush=True)
+            if not _FRAME.match(line):
+                print(line, file=self._err, flush=True)
 
     def _finish(self, seconds: float, fetched: int) -> None:
         answer = answer_lines(self._pending, fetched)

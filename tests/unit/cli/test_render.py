@@ -55,6 +55,8 @@ print("12:00:00 WARN Something: worth knowing", file=sys.stderr, flush=True)
 print("Response code", flush=True)
 print("Time taken: 0.04 seconds", file=sys.stderr, flush=True)
 print("boom is unknown", file=sys.stderr, flush=True)
+print("\\tat org.apache.spark.sql.Some.thing(Some.scala:1)", file=sys.stderr, flush=True)
+print("\\t... 34 more", file=sys.stderr, flush=True)
 sys.exit(3)
 """
 
