@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark.cli.render import table_lines
@@ -22,14 +23,22 @@ def main(arguments: list[str]) -> int:
     if not arguments:
         sys.stderr.write("usage: spark-submit submit.py SCRIPT.sql [name=value …]\n")
         return 2
-    script = Path(arguments[0]).read_text(encoding="utf-8")
+    try:
+        script = Path(arguments[0]).read_text(encoding="utf-8")
+    except OSError as error:
+        sys.stderr.write(f"The script {arguments[0]} cannot be read: {error.strerror}.\n")
+        return 1
     spark = SparkSession.builder.getOrCreate()
     try:
         for variable in arguments[1:]:
             name, _, value = variable.partition("=")
             spark.conf.set(name, value)
         for statement in split_script(script):
-            show(spark.sql(statement.text))
+            try:
+                show(spark.sql(statement.text))
+            except PySparkException as error:
+                sys.stderr.write(f"{arguments[0]}, line {statement.line}: {error}\n")
+                return 1
     finally:
         spark.stop()
     return 0

@@ -55,6 +55,15 @@ def test_a_failing_script_has_an_exit_status(place: Place) -> None:
     assert done.returncode != 0
     assert "one" in done.stdout
     assert "two" not in done.stdout
+    assert f"{script}, line 1: [DATABASE_NOT_FOUND]" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_script_that_is_not_there_is_told(place: Place) -> None:
+    done = place.cli("submit", "nosuch.sql", check=False)
+    assert done.returncode == 1
+    assert "The script nosuch.sql cannot be read" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
 
 
 def test_a_pyspark_program_configures_itself(place: Place) -> None:
