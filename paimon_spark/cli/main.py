@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -112,6 +113,7 @@ def _add_thrift(parser: argparse.ArgumentParser) -> None:
 
 
 def _thrift(options: argparse.Namespace, rest: list[str]) -> int:
+    sys.stderr.write(f"Starting the Thrift server for jdbc:hive2://{options.host}:{options.port}; Ctrl-C ends it.\n")
     return launch.run_thrift_server(_choice(options), options.host, options.port, rest)
 
 
@@ -159,7 +161,7 @@ def _env(options: argparse.Namespace, _rest: list[str]) -> int:
         print("\nTo attach it to any Spark program:\n")
     lines = env.conf_arguments(env.attach_conf(_choice(options)))
     for key, value in zip(lines[::2], lines[1::2], strict=True):
-        print(f"  {key} {value}")
+        print(f"  {key} {shlex.quote(value)}")
     return 0
 
 

@@ -57,6 +57,11 @@ def test_commands_that_start_a_program_pass_its_arguments_on() -> None:
     assert (options.warehouse, rest) == ("w", ["--conf", "a=b", "-e", "SELECT 1"])
 
 
+def test_env_quotes_what_a_shell_would_split(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["env", "--conf", "--warehouse", "/data/my warehouse"]) == 0
+    assert "--conf 'spark.sql.catalog.paimon.warehouse=/data/my warehouse'" in capsys.readouterr().out
+
+
 def test_call_works_without_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import pyarrow as pa
 
