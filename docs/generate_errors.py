@@ -71,7 +71,19 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
     ),
     ErrorKind.UNSUPPORTED_STORE: (
         "The warehouse lies in a store that paimon-spark cannot use, or cannot commit to safely.",
-        "Use a local or a mounted shared file system; see [compatibility](compatibility.md).",
+        "Use a local or a mounted shared file system, or [S3](s3.md) with conditional writes.",
+    ),
+    ErrorKind.STORE_ACCESS_DENIED: (
+        "The object store refuses the credentials, or does not allow what was asked with them.",
+        "Check the options of [the catalog](s3.md). The statement changed nothing.",
+    ),
+    ErrorKind.BUCKET_NOT_FOUND: (
+        "The bucket of the warehouse does not exist at the address that was given.",
+        "Create the bucket, or correct the warehouse or the endpoint. Buckets are never created for you.",
+    ),
+    ErrorKind.STORE_UNAVAILABLE: (
+        "The object store does not answer, or answers that it failed, also after some attempts.",
+        "Check the endpoint and the network. Then run the statement again.",
     ),
     ErrorKind.CORRUPT_METADATA: (
         "A snapshot, schema, manifest, tag or index file is malformed or cut short. The message names the file.",

@@ -12,6 +12,7 @@ The tree is grouped by what a caller would do about it::
     ├── UnsupportedError      a feature of the table or statement that is not implemented
     ├── CorruptTableError     a file of the table is malformed, truncated or missing
     ├── ConflictError         another commit changed what this one relied on: run it again
+    ├── StoreError            the object store refuses or does not answer: mend its settings, or try again
     ├── OutcomeUnknownError   the store did not say whether the commit landed: look before repeating
     └── EngineError           the Python engine process failed: see its log
 
@@ -21,6 +22,7 @@ Codes are append-only: a code is never renamed or given another meaning.
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import ClassVar
@@ -57,6 +59,9 @@ class ErrorKind(StrEnum):
     ENGINE_FAILED = "ENGINE_FAILED"
     ENVIRONMENT = "ENVIRONMENT"
     MERGE_CARDINALITY_VIOLATION = "MERGE_CARDINALITY_VIOLATION"
+    STORE_ACCESS_DENIED = "STORE_ACCESS_DENIED"
+    STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
+    BUCKET_NOT_FOUND = "BUCKET_NOT_FOUND"
 
 
 class PaimonError(Exception):
@@ -137,6 +142,26 @@ class OutcomeUnknownError(PaimonError):
     """The store did not say whether the snapshot was created."""
 
     default_kind = ErrorKind.COMMIT_OUTCOME_UNKNOWN
+
+
+class StoreError(PaimonError, OSError):
+    """An object store refused a request or did not answer it. For code that reads files it is an OSError."""
+
+    default_kind = ErrorKind.STORE_ACCESS_DENIED
+
+    def __init__(self, message: str, *, hint: str = "", kind: ErrorKind | None = None) -> None:
+        super().__init__(message, hint=hint, kind=kind)
+        self.errno = errno.EIO if self.kind is ErrorKind.STORE_UNAVAILABLE else errno.EACCES
+        self.strerror = message
+
+    def __str__(self) -> str:
+        """Return the text of every error of this program, not that of the system's errors."""
+        return str(self.args[0])
+
+    @property
+    def refused(self) -> bool:
+        """Return whether the store answered, so that nothing of the request took effect."""
+        return self.kind is not ErrorKind.STORE_UNAVAILABLE
 
 
 class EngineError(PaimonError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ from paimon_spark.errors import (
     ConflictError,
     ErrorKind,
     NotFoundError,
+    StoreError,
     UnsupportedError,
     UsageError,
     did_you_mean,
@@ -61,8 +61,12 @@ class FileSystemCatalog:
         name = self.default_database
         if name not in self._ensured:
             self._ensured.add(name)
-            with contextlib.suppress(OSError):
+            try:
                 self.file_io.mkdirs(self._database_path(name))
+            except OSError as e:
+                if isinstance(e, StoreError) and not e.refused:
+                    self._ensured.discard(name)
+                    raise
 
     # ---- databases
 

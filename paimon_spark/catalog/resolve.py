@@ -18,7 +18,7 @@ def open_catalog(options: Mapping[str, str]) -> Catalog:
 
     Raises:
         OptionError: the warehouse is missing, or the metastore is unknown.
-        UnsupportedError: the metastore is known but not implemented, or the location's scheme is.
+        UnsupportedError: the metastore is known but not implemented, or the location's scheme is; or a lock is wanted.
     """
     metastore = options.get("metastore", "filesystem").strip().lower()
     if metastore not in _KNOWN_METASTORES:
@@ -30,6 +30,11 @@ def open_catalog(options: Mapping[str, str]) -> Catalog:
         raise UnsupportedError(
             f"The metastore '{metastore}' is not supported by this release.",
             hint="Use metastore=filesystem, or leave the option out.",
+        )
+    if options.get("lock.enabled", "false").strip().lower() == "true":
+        raise UnsupportedError(
+            "The catalog option 'lock.enabled' asks for a lock, and this release has none.",
+            hint="Leave it out: commits create their file exclusively. Writers that rely on a lock must not join in.",
         )
     warehouse = options.get("warehouse", "").strip()
     if not warehouse:

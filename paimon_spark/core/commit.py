@@ -40,6 +40,7 @@ from paimon_spark.errors import (
     ErrorKind,
     OutcomeUnknownError,
     PaimonError,
+    StoreError,
 )
 from paimon_spark.spec.kinds import BATCH_COMMIT_IDENTIFIER, BucketMode, CommitKind, FileKind
 from paimon_spark.spec.manifest import ManifestEntry
@@ -89,6 +90,13 @@ class _Race:
     unknown: Exception | None = None
     """Why the outcome of an attempt is unknown; None again once its id is seen to be another commit's."""
     unknown_id: int = 0
+
+    def failed(self, error: Exception, snapshot_id: int, store: ManifestStore) -> None:
+        """Note an attempt whose outcome is open; raise the error of one that the store certainly refused."""
+        if isinstance(error, StoreError) and error.refused and self.unknown is None:
+            store.discard()
+            raise error
+        self.unknown, self.unknown_id = error, snapshot_id
 
 
 @dataclass(slots=True)
@@ -280,7 +288,7 @@ class FileStoreCommit:
             try:
                 won = snapshots.try_create(snapshot)
             except (OutcomeUnknownError, OSError) as e:
-                race.unknown, race.unknown_id = e, snapshot.id
+                race.failed(e, snapshot.id, store)
                 continue
             except PaimonError:
                 store.discard()
@@ -307,6 +315,9 @@ class FileStoreCommit:
             change = plan(store, latest)
             self._check(store, latest, change)
             return self._snapshot(store, latest, change, tags)
+        except StoreError:
+            store.discard()
+            raise
         except OSError as e:
             store.discard()
             raise EngineError(

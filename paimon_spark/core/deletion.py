@@ -15,7 +15,7 @@ from paimon_spark.core.manifests import ManifestStore
 from paimon_spark.core.reachability import Reachability
 from paimon_spark.core.refs import Holder, HolderKey, HolderKind, holders
 from paimon_spark.core.table import Table
-from paimon_spark.errors import CorruptTableError, EngineError, ErrorKind
+from paimon_spark.errors import CorruptTableError, EngineError, ErrorKind, StoreError
 
 DELETE = "delete"
 KEEP = "keep"
@@ -184,6 +184,8 @@ class SafeDeleter:
     def _delete_one(self, action: Action) -> Deleted:
         try:
             return Deleted(1, action.bytes) if self._io.delete(action.path) else Deleted()
+        except StoreError:
+            raise
         except OSError as e:
             raise EngineError(
                 f"The file {action.path} cannot be deleted: {e.strerror or e}.",

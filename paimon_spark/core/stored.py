@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-from paimon_spark.errors import CorruptTableError, EngineError, ErrorKind
+from paimon_spark.errors import CorruptTableError, EngineError, ErrorKind, StoreError
 from paimon_spark.fs.base import FileIO
 
 
@@ -13,7 +13,8 @@ def read_if_there(file_io: FileIO, path: str) -> bytes | None:
 
     Raises:
         CorruptTableError: there is a directory of that name.
-        EngineError: the store does not deliver it.
+        EngineError: the file system does not deliver it.
+        StoreError: the object store does not.
     """
     try:
         return file_io.read(path)
@@ -24,6 +25,8 @@ def read_if_there(file_io: FileIO, path: str) -> bytes | None:
             f"{path} is a directory where a file of the table should be.",
             hint="Remove the directory, or restore the file from a backup.",
         ) from e
+    except StoreError:
+        raise
     except OSError as e:
         if e.errno == errno.ENAMETOOLONG:
             return None
@@ -44,7 +47,8 @@ def read_needed(file_io: FileIO, path: str, what: str) -> bytes:
 
     Raises:
         CorruptTableError: it is missing or a directory.
-        EngineError: the store does not deliver it.
+        EngineError: the file system does not deliver it.
+        StoreError: the object store does not.
     """
     data = read_if_there(file_io, path)
     if data is None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from paimon_spark.errors import ErrorKind, UnsupportedError
+from paimon_spark.errors import ErrorKind, OptionError, UnsupportedError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.fs.memory import InMemoryFileIO
+from paimon_spark.fs.s3 import S3FileIO, split
+from paimon_spark.fs.s3_settings import SCHEMES, S3Settings
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 
@@ -24,13 +26,24 @@ def file_io_for(uri: str, options: Mapping[str, str] | None = None) -> FileIO:
 
     Raises:
         UnsupportedError: no store is known for the scheme.
+        OptionError: an option for the store is wrong.
     """
-    del options
-    return _build(scheme_of(uri), "default")
+    scheme = scheme_of(uri)
+    if scheme in SCHEMES:
+        _check_bucket(uri)
+        return S3FileIO(S3Settings.of(options or {}, split(uri)[0]))
+    return _build(scheme, "default")
+
+
+def _check_bucket(uri: str) -> None:
+    if not split(uri)[0]:
+        raise OptionError(f"The location '{uri}' names no bucket.", hint="Write it as s3://bucket/path.")
 
 
 def file_io_from_config(config: Mapping[str, str]) -> FileIO:
     """Rebuild what `to_config` described."""
+    if config["scheme"] == "s3":
+        return S3FileIO(S3Settings.from_text(config["settings"]))
     return _build(config["scheme"], config.get("name", "default"))
 
 
@@ -41,7 +54,7 @@ def _build(scheme: str, name: str) -> FileIO:
         return _memory(name)
     raise UnsupportedError(
         f"There is no access to locations of the scheme '{scheme}:'.",
-        hint="Use a local path or a file: location.",
+        hint="Use a local path, or a location that begins with file: or s3:.",
         kind=ErrorKind.UNSUPPORTED_STORE,
     )
 

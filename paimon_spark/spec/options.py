@@ -21,6 +21,8 @@ __all__ = ["CoreOptions", "parse_duration_ms", "parse_memory", "validate_options
 _MAX_INT = (1 << 31) - 1
 _TARGET_PRIMARY_KEY = 128 << 20
 _TARGET_APPEND = 256 << 20
+STORE_PREFIXES = ("s3.", "s3a.", "fs.s3a.", "hadoop.fs.s3a.")
+"""What options begin with that say how a store is reached. They are never stored with a table."""
 UNAWARE_OR_DYNAMIC_BUCKET = -1
 POSTPONE_BUCKET = -2
 
@@ -514,12 +516,21 @@ def validate_options(options: Mapping[str, Any], *, for_create: bool = False) ->
         OptionError: names the option, the value and what to write instead.
     """
     for key, value in options.items():
+        _check_no_access(key)
         option = check_key(key)
         if option is not None:
             check_value(key, str(value), option)
             _check_special(option.name, key, str(value))
     if for_create:
         check_together(CoreOptions({k: str(v) for k, v in options.items()}))
+
+
+def _check_no_access(key: str) -> None:
+    if key.strip().lower().startswith(STORE_PREFIXES):
+        raise OptionError(
+            f"The option '{key}' belongs to the catalog: whoever reads a table reads its options.",
+            hint=f"Set it as spark.sql.catalog.<name>.{key.strip()}.",
+        )
 
 
 def _check_special(name: str, key: str, value: str) -> None:

@@ -103,6 +103,7 @@ class FileIOTests:
     def test_delete(self, store: tuple[FileIO, str]) -> None:
         io, root = store
         io.write(f"{root}/t/d/f", b"1")
+        io.write(f"{root}/t/d/g", b"1")
         io.write(f"{root}/tail", b"1")
         assert io.delete(f"{root}/t/d/f")
         assert not io.exists(f"{root}/t/d/f")

@@ -245,8 +245,10 @@ class TestOpening:
         [
             ({}, OptionError, "'warehouse' is missing"),
             ({"warehouse": "/wh", "metastore": "hive"}, UnsupportedError, "'hive'"),
+            ({"warehouse": "/wh", "lock.enabled": "true"}, UnsupportedError, "lock"),
+            ({"warehouse": "s3:///wh"}, OptionError, "names no bucket"),
             ({"warehouse": "/wh", "metastore": "filesytem"}, OptionError, "Did you mean 'filesystem'"),
-            ({"warehouse": "s3://bucket/wh"}, UnsupportedError, "'s3:'"),
+            ({"warehouse": "gs://bucket/wh"}, UnsupportedError, "'gs:'"),
         ],
     )
     def test_refusals(self, options: dict[str, str], error: type[Exception], text: str) -> None:

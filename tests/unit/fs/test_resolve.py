@@ -20,7 +20,7 @@ def test_memory_is_one_store() -> None:
     assert isinstance(file_io_for("memory:/w"), InMemoryFileIO)
 
 
-@pytest.mark.parametrize("uri", ["s3://b/w", "hdfs://n/w", "oss://b/w"])
+@pytest.mark.parametrize("uri", ["gs://b/w", "hdfs://n/w", "oss://b/w"])
 def test_unknown_schemes_are_named(uri: str) -> None:
     with pytest.raises(UnsupportedError, match=scheme_of(uri)) as e:
         file_io_for(uri)

@@ -1,0 +1,147 @@
+"""The client of an S3 store: one a process for the same settings, and its failures as errors of this program."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+from paimon_spark.errors import EngineError, ErrorKind, StoreError
+from paimon_spark.fs.s3_settings import S3Settings
+
+POOL = 32
+_KEYS = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "ExpiredToken", "TokenRefreshRequired")
+_REGION = ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException")
+_BUSY = ("SlowDown", "ServiceUnavailable", "InternalError", "RequestTimeout", "Throttling", "OperationAborted")
+_ABSENT = ("NoSuchKey", "404", "NotFound")
+
+
+@lru_cache(maxsize=32)
+def client(settings: S3Settings) -> Any:
+    """Return the client for these settings. It is safe to share between threads.
+
+    Raises:
+        EngineError: the library is not installed.
+        StoreError: the AWS configuration of this machine is broken.
+    """
+    try:
+        from botocore import UNSIGNED, session
+        from botocore.config import Config
+        from botocore.exceptions import BotoCoreError
+    except ImportError:
+        raise EngineError(
+            "Locations on S3 need the package botocore, which is not installed.",
+            hint="Run: pip install 'paimon-spark[s3]'",
+            kind=ErrorKind.ENVIRONMENT,
+        ) from None
+    extra: dict[str, Any] = {"signature_version": UNSIGNED} if settings.anonymous else {}
+    if settings.proxy:
+        extra["proxies"] = {"http": settings.proxy, "https": settings.proxy}
+    try:
+        return session.get_session().create_client(
+            "s3",
+            endpoint_url=settings.endpoint,
+            region_name=settings.region or ("us-east-1" if settings.endpoint else None),
+            aws_access_key_id=settings.access_key,
+            aws_secret_access_key=settings.secret_key,
+            aws_session_token=settings.session_token,
+            config=Config(
+                connect_timeout=settings.connect_seconds,
+                read_timeout=settings.read_seconds,
+                retries={"mode": "standard", "total_max_attempts": settings.attempts},
+                s3={"addressing_style": "path" if settings.path_style else "auto"},
+                max_pool_connections=POOL,
+                request_checksum_calculation="when_required",  # stores other than AWS know no others
+                response_checksum_validation="when_required",
+                tcp_keepalive=True,
+                **extra,
+            ),
+        )
+    except (BotoCoreError, ValueError) as e:
+        raise store_error(e, settings, "") from None
+
+
+os.register_at_fork(after_in_child=client.cache_clear)
+
+
+@contextmanager
+def store_errors(settings: S3Settings, path: str) -> Iterator[None]:
+    """Turn what the client raises in the block into FileNotFoundError or StoreError."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except (ClientError, BotoCoreError) as e:
+        raise store_error(e, settings, path) from None
+
+
+def code_of(error: Exception) -> str:
+    """Return the code of an answer of the store, or an empty text where there was none."""
+    response = getattr(error, "response", None)
+    return str(response.get("Error", {}).get("Code", "")) if isinstance(response, dict) else ""
+
+
+def status_of(error: Exception) -> int:
+    """Return the HTTP status of an answer, or 0 where there was none."""
+    response = getattr(error, "response", None)
+    return int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)) if isinstance(response, dict) else 0
+
+
+def is_absent(error: Exception) -> bool:
+    """Return whether the store says that there is no such object."""
+    return code_of(error) in _ABSENT
+
+
+def store_error(error: Exception, settings: S3Settings, path: str) -> OSError:
+    """Return the error for what the client raised. Its text is made here, so that no credential gets into it."""
+    code, status, place = code_of(error), status_of(error), settings.place
+    where = f" for {path}" if path else ""
+    if is_absent(error):
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    if code in ("NoSuchBucket", "InvalidBucketName"):
+        bucket = path.partition("://")[2].partition("/")[0]
+        return StoreError(
+            f"There is no bucket '{bucket}' at {place}.",
+            hint="Create it, or correct the warehouse or s3.endpoint.",
+            kind=ErrorKind.BUCKET_NOT_FOUND,
+        )
+    if code in _KEYS:
+        return StoreError(
+            f"{place} refuses the credentials ({code}){where}.",
+            hint="Check s3.access-key and s3.secret-key, or the AWS configuration of this machine.",
+        )
+    if code in _REGION or status in (301, 307):
+        return StoreError(
+            f"{place} says that the bucket is elsewhere ({code or status}){where}.",
+            hint="Set s3.endpoint.region to the region of the bucket.",
+        )
+    if status in (401, 403):
+        return StoreError(
+            f"{place} denies access ({code or status}){where}.",
+            hint="Check s3.access-key and s3.secret-key, and that they may list, read, write and delete in the bucket.",
+        )
+    if status and status < 500 and code not in _BUSY:
+        return StoreError(
+            f"{place} refuses the request ({code or status}){where}.", hint="Check the options that begin with s3."
+        )
+    return _unanswered(error, settings, status, where)
+
+
+def _unanswered(error: Exception, settings: S3Settings, status: int, where: str) -> StoreError:
+    name = type(error).__name__
+    if name in ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "TokenRetrievalError"):
+        return StoreError(
+            f"No AWS credentials were found ({name}){where}.",
+            hint="Set s3.access-key and s3.secret-key, or the variables, profile or role that AWS knows.",
+        )
+    if not status and name in ("ProfileNotFound", "ConfigParseError", "NoRegionError", "InvalidEndpointDiscovery"):
+        return StoreError(f"The AWS configuration of this machine does not work ({name}).", hint="Look at ~/.aws.")
+    what = f"failed ({code_of(error) or status})" if status else f"does not answer ({name})"
+    return StoreError(
+        f"{settings.place} {what}{where}.",
+        hint="Check s3.endpoint and that the store runs, then try again.",
+        kind=ErrorKind.STORE_UNAVAILABLE,
+    )

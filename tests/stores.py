@@ -1,0 +1,130 @@
+"""An S3 server in this process: moto behind a door that knows keys and can misbehave on purpose."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+Answer = Iterable[bytes]
+Start = Callable[..., Any]
+App = Callable[[dict[str, Any], Start], Answer]
+ACCESS_KEY = "AKIATESTACCESSKEY"
+SECRET_KEY = "test/secret+key-4711"  # noqa: S105
+
+
+@dataclass
+class Door:
+    """What stands before moto: it checks the access key, makes conditional writes atomic, and misbehaves if told."""
+
+    app: App
+    honours_conditions: bool = True
+    lost: list[str] = field(default_factory=list)
+    """Beginnings of `METHOD /bucket/key` whose next answer gets lost after it took effect; each works once."""
+    broken: list[str] = field(default_factory=list)
+    """Beginnings of requests that always fail, before they take effect."""
+    seen: list[str] = field(default_factory=list)
+    _writing: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, environ: dict[str, Any], start: Start) -> Answer:
+        request = f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"
+        self.seen.append(request)
+        credential = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2].partition("/")[0]
+        if credential != ACCESS_KEY:
+            return _fail(start, "403 Forbidden", "InvalidAccessKeyId" if credential else "AccessDenied")
+        if not self.honours_conditions:
+            environ.pop("HTTP_IF_NONE_MATCH", None)
+        if any(request.startswith(b) for b in self.broken):
+            return _fail(start, "503 Service Unavailable", "SlowDown")
+        return self._answer(environ, start, request)
+
+    def _answer(self, environ: dict[str, Any], start: Start, request: str) -> Answer:
+        loses = next((b for b in self.lost if request.startswith(b)), None)
+        if loses is not None:
+            self.lost.remove(loses)
+            list(self.app(environ, lambda *_: lambda _: None))
+            return _fail(start, "500 Internal Server Error", "InternalError")
+        if environ["REQUEST_METHOD"] in ("PUT", "POST"):
+            with self._writing:
+                return list(self.app(environ, start))
+        return self.app(environ, start)
+
+
+def _fail(start: Start, status: str, code: str) -> Answer:
+    body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>as told</Message></Error>".encode()
+    start(status, [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
+    return [body]
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """A server that runs, and how to reach it."""
+
+    endpoint: str
+    door: Door | None = None
+    access_key: str = ACCESS_KEY
+    secret_key: str = SECRET_KEY
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Return the options of a catalog on this server."""
+        return {
+            "s3.endpoint": self.endpoint,
+            "s3.access-key": self.access_key,
+            "s3.secret-key": self.secret_key,
+            "s3.path.style.access": "true",
+        }
+
+    def client(self) -> Any:
+        """Return a client of its own library, to look at the server from outside."""
+        return _client(self.endpoint, self.access_key, self.secret_key)
+
+    def bucket(self) -> str:
+        """Create a bucket and return its name."""
+        name = f"b{uuid.uuid4().hex[:16]}"
+        self.client().create_bucket(Bucket=name)
+        return name
+
+    def keys(self, bucket: str, prefix: str = "") -> list[str]:
+        """Return the keys in a bucket."""
+        pages = self.client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        return [o["Key"] for page in pages for o in page.get("Contents", ())]
+
+
+@lru_cache
+def _client(endpoint: str, access_key: str, secret_key: str) -> Any:
+    import botocore.session
+    from botocore.config import Config
+
+    return botocore.session.get_session().create_client(
+        "s3",
+        endpoint_url=endpoint,
+        region_name="us-east-1",
+        aws_access_key_id=access_key,
+        aws_secret_access_key=secret_key,
+        config=Config(s3={"addressing_style": "path"}),
+    )
+
+
+@contextmanager
+def moto_server() -> Iterator[S3Server]:
+    """Run moto's server on a free port of this machine until the block ends."""
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    door = Door(DomainDispatcherApplication(create_backend_app))
+    server = make_server("127.0.0.1", 0, door, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield S3Server(f"http://127.0.0.1:{server.server_port}", door)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
