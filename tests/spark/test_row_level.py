@@ -128,6 +128,7 @@ def test_keys_cannot_be_updated(spark: SparkSession) -> None:
         "UPDATE t SET id = 100 WHERE id = 1",
         "MERGE INTO t USING (SELECT 1 AS id, 'x' AS v, 1L AS n) s ON t.v = s.v WHEN MATCHED THEN UPDATE SET *",
         "MERGE INTO t USING (SELECT 1 AS x) s ON t.id = s.x WHEN NOT MATCHED BY SOURCE THEN UPDATE SET id = 3",
+        "MERGE INTO t USING (SELECT 1 AS x, 70 AS y) s ON t.id = s.x WHEN MATCHED THEN UPDATE SET id = s.y",
     ):
         with pytest.raises(Exception, match=r"INVALID_ARGUMENT.*primary key \(id\)"):
             spark.sql(sql)

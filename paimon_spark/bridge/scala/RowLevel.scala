@@ -9,9 +9,11 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.{EliminateSubqueryAliases, ResolveRowLevelCommandAssignments}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
+import org.apache.spark.sql.catalyst.expressions.objects.{AssertNotNull, StaticInvoke}
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.util.CharVarcharCodegenUtils
 import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.connector.catalog.{SupportsRowLevelOperations, Table, TableCapability}
 import org.apache.spark.sql.connector.expressions.filter.{Predicate => Filtering}
@@ -226,19 +228,28 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
   private val actions = matched ++ notMatched ++ notMatchedBySource
   Target.refuse((on +: actions.flatMap(_.condition)).exists(SubqueryExpression.hasSubquery),
     "A subquery in a condition of MERGE INTO", "Join it into the source instead.")
-  private val equated = keyed && keysEquated
-  matched.foreach { case u: UpdateAction if setsKey(u.assignments) && !equated => refuseKeyUpdate(); case _ => }
+  matched.foreach { case u: UpdateAction if keyed && !keepsKey(u.assignments) => refuseKeyUpdate(); case _ => }
   notMatchedBySource.foreach { case u: UpdateAction if setsKey(u.assignments) => refuseKeyUpdate(); case _ => }
 
-  /** Whether ON says of every key column what it is in the source. */
-  private def keysEquated: Boolean = {
-    def bare(e: Expression): Expression = e match { case c: Cast => bare(c.child); case other => other }
-    def from(side: Seq[Attribute], e: Expression) = e.references.subsetOf(AttributeSet(side))
-    val fixed = ConjunctiveParts(on).collect {
+  /** Whether every key column gets itself, or what it is equal to by ON. */
+  private def keepsKey(assignments: Seq[Assignment]): Boolean = {
+    val equal = ConjunctiveParts(on).collect {
       case EqualTo(l, r) => Seq(l -> r, r -> l)
       case EqualNullSafe(l, r) => Seq(l -> r, r -> l)
-    }.flatten.collect { case (l, r) if from(source.output, r) => bare(l) }
-    columns.filter(isKey).forall(k => fixed.exists(_.semanticEquals(k)))
+    }.flatten.map { case (l, r) => bare(l) -> bare(r) }
+    columns.zip(Target.values(assignments)).filter { case (a, _) => isKey(a) }.forall { case (key, value) =>
+      val given = bare(value)
+      given.semanticEquals(key) || equal.exists { case (l, r) => l.semanticEquals(key) && r.semanticEquals(given) }
+    }
+  }
+
+  /** A value without the casts and checks that alignment puts around it. */
+  private def bare(e: Expression): Expression = e match {
+    case c: Cast => bare(c.child)
+    case c: CheckOverflowInTableInsert => bare(c.child)
+    case c: AssertNotNull => bare(c.child)
+    case c: StaticInvoke if c.staticObject == classOf[CharVarcharCodegenUtils] => bare(c.arguments.head)
+    case other => other
   }
 
   /** Several source rows for one target row would make the result a matter of chance, but for a plain DELETE. */
