@@ -33,7 +33,6 @@ from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.stats import ColumnStats, key_stats_view, stats_view
 from paimon_spark.spec.types import AtomicType, TypeRoot
 
-ManifestTest = Callable[[ManifestFileMeta], bool]
 EntryTest = Callable[[ManifestEntry], bool]
 ALL: Predicate = AlwaysTrue()
 

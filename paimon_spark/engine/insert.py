@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -42,16 +41,6 @@ class WritePlan:
     overwrite: Overwrite | None = None
     partitions: Predicate | None = None
     operation: str | None = None
-
-    def for_workers(self) -> str:
-        """Return the JSON text from which `open_writer` makes a writer in another process."""
-        return json.dumps({"table": self.table.to_config(), "info": self.info.to_json()}, separators=(",", ":"))
-
-
-def open_writer(text: str) -> TableWriter:
-    """Return the writer of one task of the plan that `WritePlan.for_workers` described."""
-    raw = json.loads(text)
-    return TableWriter(Table.from_config(raw["table"]), WritePlanInfo.from_json(raw["info"]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,6 @@ from paimon_spark.core.merge.keys import one_chunk
 from paimon_spark.spec.kinds import VALUE_KIND, RowKind
 
 I64 = npt.NDArray[np.int64]
-RETRACTS = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
 
 
 @dataclass(frozen=True, slots=True)

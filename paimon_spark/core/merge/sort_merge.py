@@ -131,13 +131,6 @@ def merge_rows(rows: pa.Table, order: MergeOrder) -> pa.Table:
     return order.function(_window(rows, comparable_columns(rows, order.key), order))
 
 
-def sort_rows(rows: pa.Table, order: MergeOrder) -> pa.Table:
-    """Sort rows by key and sequence and keep all of them."""
-    rows = rows.combine_chunks()
-    window = _window(rows, comparable_columns(rows, order.key), order)
-    return window.rows.take(pa.array(window.order))
-
-
 def _window(rows: pa.Table, columns: Sequence[Column], order: MergeOrder) -> Window:
     codes = sort_codes(columns)
     positions = np.argsort(codes, kind="stable").astype(np.int64, copy=False)

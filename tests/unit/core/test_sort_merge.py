@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.core.merge.functions import deduplicate_ignoring_deletes, drop_retracts
-from paimon_spark.core.merge.sort_merge import MergeOrder, merge_rows, merge_runs, sort_rows
+from paimon_spark.core.merge.sort_merge import MergeOrder, merge_rows, merge_runs
 from paimon_spark.spec.types import DataField, parse_atomic
 
 Row = tuple[Any, ...]
@@ -146,12 +146,6 @@ def test_ex_d3_ignore_delete_skips_retracts_inside_the_merge() -> None:
     order = MergeOrder(key=(field("k", "INT"),), function=deduplicate_ignoring_deletes)
     merged = merge_rows(table([(1, 0, 0), (1, 1, 3), (2, 2, 3), (2, 3, 1), (3, 4, 3)], pa.int32()), order)
     assert [tuple(r.values()) for r in merged.to_pylist()] == [(1, 0, 0), (3, 4, 3)]
-
-
-def test_sort_rows_keeps_every_version() -> None:
-    order = MergeOrder(key=(field("k", "INT"),))
-    out = sort_rows(table([(2, 5, 0), (1, 7, 3), (2, 4, 0)], pa.int32()), order)
-    assert out["_SEQUENCE_NUMBER"].to_pylist() == [7, 4, 5]
 
 
 def test_a_run_that_is_alone_passes_untouched() -> None:

@@ -16,7 +16,7 @@ from paimon_spark.core.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.core.write import TableWriter, WritePlanInfo
 from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
-from paimon_spark.engine.insert import WritePlan, complete_write, open_writer, plan_write, write_arrow
+from paimon_spark.engine.insert import WritePlan, complete_write, plan_write, write_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import plan_select, read_arrow, read_batches
 from paimon_spark.errors import (
@@ -223,7 +223,7 @@ def test_b2_parallel_assigners_never_write_the_same_index_file() -> None:
     hashes = hash_rows(rows, table.key_fields)
     messages = []
     for assigner in range(3):
-        with open_writer(plan.for_workers()) as writer:
+        with TableWriter(Table.from_config(table.to_config()), WritePlanInfo.from_json(plan.info.to_json())) as writer:
             mask = pa.array(hashes.astype("int64") % 3 == assigner)
             writer.write(rows.append_column("_hash_", pa.array(hashes)).filter(mask))
             messages += writer.finish()
