@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -19,6 +20,9 @@ INLINE_LIMIT = 32_000
 
 _toolboxes: dict[str, Any] = {}
 _sessions: dict[str, SparkSession] = {}
+"""The sessions in use, the one used last at the end: a Thrift server opens one for each connection."""
+_session_lock = threading.Lock()
+_KEPT_SESSIONS = 64
 
 
 def install_toolbox(context: SparkContext, toolbox: Any) -> None:
@@ -33,10 +37,15 @@ def toolbox() -> Any:
 
 
 def session_for(session_id: str, jsession: Any) -> SparkSession:
-    """Return the Python side of a JVM session."""
-    if session_id not in _sessions:
-        _sessions[session_id] = SparkSession(_toolboxes["context"], jsparkSession=jsession)
-    return _sessions[session_id]
+    """Return the Python side of a JVM session. Sessions not used for long are let go, and with them their JVM side."""
+    with _session_lock:
+        session = _sessions.pop(session_id, None)
+        if session is None:
+            session = SparkSession(_toolboxes["context"], jsparkSession=jsession)
+        _sessions[session_id] = session
+        while len(_sessions) > _KEPT_SESSIONS:
+            del _sessions[next(iter(_sessions))]
+        return session
 
 
 def frame_of(java_frame: Any, session: SparkSession) -> DataFrame:

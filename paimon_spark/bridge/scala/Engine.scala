@@ -107,7 +107,7 @@ object Engine extends Logging {
         Thread.currentThread().setContextClassLoader(loader)
         try {
           val engine = new EngineProcess(sc)
-          engine.endpoint()
+          try engine.endpoint() catch { case e: Throwable => engine.stop(); throw e }
           future.complete(engine)
         } catch { case e: Throwable => future.completeExceptionally(e) }
       }, "paimon-engine-start")
