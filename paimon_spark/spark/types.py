@@ -59,6 +59,8 @@ _TO_SPARK = {
 }
 _SIZED = re.compile(r"^(decimal|char|varchar)\((\d+)(?:,\s*(-?\d+))?\)$")
 MAX_VARCHAR = 2147483647
+_COLLATIONS = "__COLLATIONS"
+"""Where Spark's JSON keeps the collations of a field; the type itself is a plain string there."""
 
 
 def type_from_spark(value: Any, *, nullable: bool = True) -> DataType:
@@ -102,8 +104,17 @@ def _no_type(name: str) -> UnsupportedError:
 
 
 def field_from_spark(field: Json) -> DataField:
-    """Return a column from the JSON of a Spark StructField, comment and default included; its id is 0."""
+    """Return a column from the JSON of a Spark StructField, comment and default included; its id is 0.
+
+    Raises:
+        UnsupportedError: the table format has no such type.
+    """
     metadata = field.get("metadata") or {}
+    if _COLLATIONS in metadata:
+        raise UnsupportedError(
+            f"The column '{field['name']}' has a collation, which a Paimon table cannot keep.",
+            hint="Leave COLLATE out of its type; compare with COLLATE in the queries.",
+        )
     return DataField(
         0,
         field["name"],

@@ -152,7 +152,10 @@ object Changes {
       s"[UNSUPPORTED_FEATURE] The table change ${other.getClass.getSimpleName} is not supported.", "UNSUPPORTED_FEATURE")
   }
 
-  private def json(dataType: DataType) = Json.parse(dataType.json)
+  private def json(dataType: DataType) =
+    if (!dataType.sql.contains(" COLLATE ")) Json.parse(dataType.json)
+    else throw new PaimonException("[UNSUPPORTED_FEATURE] A Paimon table cannot keep a collation. " +
+      "Leave COLLATE out of the type; compare with COLLATE in the queries.", "UNSUPPORTED_FEATURE")
 
   private def position(p: ColumnPosition): Any = p match {
     case null => null

@@ -11,6 +11,14 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.types import batch_for_spark, field_from_spark, plain_struct, type_from_spark, type_to_spark
 from paimon_spark.spec.types import DataField, type_from_json, type_to_json
 
+
+@pytest.mark.parametrize("place", ["s", "s.element"])
+def test_a_collation_is_refused(place: str) -> None:
+    field = {"name": "s", "type": "string", "nullable": True, "metadata": {"__COLLATIONS": {place: "spark.UTF8_LCASE"}}}
+    with pytest.raises(UnsupportedError, match="collation"):
+        field_from_spark(field)
+
+
 BOTH_WAYS = [
     ("boolean", "BOOLEAN"),
     ("byte", "TINYINT"),
