@@ -6,6 +6,7 @@ import base64
 from decimal import Decimal
 from typing import Any
 
+from paimon_spark.spec.literals import to_single
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.types import AtomicType, DataType, TypeRoot
 
@@ -20,8 +21,10 @@ def value_from_jvm(value: str | None, data_type: DataType) -> Any:
     root = data_type.root
     if root in _NUMBERS:
         return int(value)
-    if root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+    if root is TypeRoot.DOUBLE:
         return float(value)
+    if root is TypeRoot.FLOAT:
+        return to_single(float(value))
     if root is TypeRoot.BOOLEAN:
         return value == "true"
     if root is TypeRoot.DECIMAL:

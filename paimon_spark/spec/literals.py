@@ -115,6 +115,12 @@ def java_float(value: float, *, single: bool) -> str:
     return "-" + body if sign else body
 
 
+def to_single(value: float) -> float:
+    """Return the value that a FLOAT column stores for a number."""
+    single: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    return single
+
+
 def _shortest(value: float, *, single: bool) -> str:
     """Return the shortest decimal text that reads back as `value` in its width."""
     if not single:
@@ -162,7 +168,7 @@ def _parse(text: str, t: AtomicType) -> Any:
     if t.root is TypeRoot.DOUBLE:
         return float(text)
     if t.root is TypeRoot.FLOAT:
-        return struct.unpack("<f", struct.pack("<f", float(text)))[0]
+        return to_single(float(text))
     if t.root is TypeRoot.DECIMAL:
         return _parse_decimal(text, t)
     if t.root is TypeRoot.DATE:

@@ -189,6 +189,13 @@ def test_nan_is_found_whatever_the_statistics_of_a_file_say(spark: SparkSession,
     assert rows(spark, "SELECT k FROM t ORDER BY k") == [(1,), (3,)]
 
 
+def test_a_float_equals_the_number_that_it_stores(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (k INT, f FLOAT)")
+    spark.sql("INSERT INTO t VALUES (1, 0.1F)")
+    for where in ("f = 0.1F", "f <= CAST(0.1 AS FLOAT)", "f IN (0.1F, 7F)", "f <=> 0.1F"):
+        assert rows(spark, f"SELECT k FROM t WHERE {where}") == [(1,)], where
+
+
 def test_dynamic_partition_pruning_reaches_the_native_scan(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE f (id INT, dt INT) PARTITIONED BY (dt)")
     spark.sql("INSERT INTO f SELECT id, id % 5 FROM range(500)")
