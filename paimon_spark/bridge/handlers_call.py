@@ -5,16 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from paimon_spark.bridge.protocol import CatalogInfo, Envelope, Request
 from paimon_spark.bridge.tables import catalog_of
-from paimon_spark.calls.binding import bind
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.help import describe
-from paimon_spark.calls.plan import PLAN_COLUMNS
 from paimon_spark.calls.registry import installed_registry
-from paimon_spark.calls.run import CallResult, claims, find_procedure, result_columns, run_call, run_named
+from paimon_spark.calls.run import CallResult, answer_columns, claims, run_call, run_named
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
 from paimon_spark.spark.conf import session_options
 from paimon_spark.spark.frames import session_for
@@ -38,14 +35,7 @@ def claim_call(request: Request) -> Json:
     info = _catalog_for(statement, request)
     if info is None:
         return {"claimed": False}
-    ctx = _context(request, info)
-    procedure = find_procedure(statement, ctx)
-    args = bind(procedure, statement.positional, statement.named)
-    if statement.explain or args.dry_run:
-        columns = [(name, kind, True) for name, kind in PLAN_COLUMNS]
-    else:
-        columns = result_columns(procedure)
-    return {"claimed": True, "schema": _struct(columns)}
+    return {"claimed": True, "schema": _struct(answer_columns(statement, info.name))}
 
 
 def _catalog_for(statement: CallStatement, request: Request) -> CatalogInfo | None:
@@ -78,15 +68,15 @@ def _context(request: Request, info: CatalogInfo) -> CallContext:
         clock_millis=lambda: time.time_ns() // 1_000_000,
         current_database=_database(request, info, catalog.default_database),
         progress=progress_bar(envelope.conf),
-        zone=ZoneInfo(envelope.conf.get("spark.sql.session.timeZone", "UTC")),
+        zone=envelope.zone,
         table_options=_options(envelope, info.name),
     )
 
 
 def _database(request: Request, info: CatalogInfo, default: str) -> str:
     """Return the current database, which counts only in the current catalog."""
-    current = request.args.get("current_catalog", info.name)
-    return request.args.get("current_database") or default if current == info.name else default
+    args = request.args
+    return args["current_database"] or default if args["current_catalog"] == info.name else default
 
 
 def _options(envelope: Envelope, catalog: str) -> Any:

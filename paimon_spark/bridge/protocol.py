@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import tzinfo
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from paimon_spark.errors import EngineError, PaimonError
 from paimon_spark.spark.values import value_from_jvm
+from paimon_spark.spark.zones import session_zone
 from paimon_spark.spec.predicate import (
     FALSE,
     TRUE,
@@ -51,6 +53,11 @@ class Envelope(BaseModel):
     conf: dict[str, str]
     catalog: CatalogInfo
     args: dict[str, Any]
+
+    @property
+    def zone(self) -> tzinfo:
+        """Return the session's time zone."""
+        return session_zone(self.conf)
 
 
 @dataclass(frozen=True, slots=True)

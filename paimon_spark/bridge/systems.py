@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
@@ -135,7 +134,7 @@ def system_rows(envelope: Envelope, token: Mapping[str, Any]) -> pa.Table:
     table = load_named(envelope, Identifier.of((token["database"], token["name"])))
     if token.get("snapshot") is not None:
         table = pinned(table, token["snapshot"])
-    return system_table(table, name, zone=ZoneInfo(envelope.conf.get("spark.sql.session.timeZone", "UTC")))
+    return system_table(table, name, zone=envelope.zone)
 
 
 def _global_rows(envelope: Envelope, name: str) -> pa.Table:

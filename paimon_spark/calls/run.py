@@ -39,7 +39,7 @@ def run_call(call: str | CallStatement, ctx: CallContext) -> CallResult:
         PaimonError: the statement is wrong, or the procedure failed.
     """
     statement = parse_call(call) if isinstance(call, str) else call
-    procedure = find_procedure(statement, ctx)
+    procedure = _procedure_of(statement, ctx.catalog_name, ctx.registry)
     return _run(procedure, bind(procedure, statement.positional, statement.named), ctx, explain=statement.explain)
 
 
@@ -68,17 +68,13 @@ def run_named(name: str, values: Mapping[str, Any], ctx: CallContext, *, explain
     return _run(procedure, bind(procedure, (), named), ctx, explain=explain)
 
 
-def find_procedure(statement: CallStatement, ctx: CallContext) -> Procedure:
+def _procedure_of(statement: CallStatement, catalog_name: str, registry: Registry) -> Procedure:
     """Return the procedure that a statement names.
 
     Raises:
         NotFoundError: there is none, or the namespace is not `sys`.
-        ArgumentError: the statement names another catalog than that of the context.
+        ArgumentError: the statement names another catalog.
     """
-    return _procedure_of(statement, ctx.catalog_name, ctx.registry)
-
-
-def _procedure_of(statement: CallStatement, catalog_name: str, registry: Registry) -> Procedure:
     if statement.catalog is not None and statement.catalog.lower() != catalog_name.lower():
         raise ArgumentError(
             f"The CALL names the catalog '{statement.catalog}', but runs in '{catalog_name}'.",

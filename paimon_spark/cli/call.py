@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from datetime import datetime, timedelta, tzinfo
 
 from paimon_spark.calls.context import CallContext, no_progress
 from paimon_spark.calls.progress import reporter
@@ -15,6 +16,22 @@ from paimon_spark.engine.runner import LocalRunner
 
 WIDE = 120
 KEYWORDS = ("call ", "explain ")
+
+
+class LocalZone(tzinfo):
+    """The time zone of this machine, as it was or will be at each time."""
+
+    def utcoffset(self, moment: datetime | None) -> timedelta | None:
+        """Return the distance of the wall clock from UTC."""
+        return moment.replace(tzinfo=None).astimezone().utcoffset() if moment is not None else None
+
+    def dst(self, moment: datetime | None) -> timedelta | None:
+        """Return None: the system does not tell."""
+        return None
+
+    def tzname(self, moment: datetime | None) -> str | None:
+        """Return the name of the zone."""
+        return moment.replace(tzinfo=None).astimezone().tzname() if moment is not None else None
 
 
 def statement_of(text: str, *, explain: bool) -> str:
@@ -37,6 +54,7 @@ def run(choice: CatalogChoice, text: str, *, explain: bool, threads: int) -> Cal
         catalog_name=choice.name,
         runner=LocalRunner(threads),
         clock_millis=lambda: int(time.time() * 1000),
+        zone=LocalZone(),
         progress=reporter(_say) if sys.stderr.isatty() else no_progress,
     )
     return run_call(statement_of(text, explain=explain), context)

@@ -55,6 +55,23 @@ def test_the_native_route_serves_parameter_markers(table: SparkSession) -> None:
     assert answer[0].status == "done"
 
 
+def test_times_are_read_in_the_sessions_zone_whatever_its_spelling(table: SparkSession) -> None:
+    now = "date_format(current_timestamp() + INTERVAL 1 HOUR, 'yyyy-MM-dd HH:mm:ss')"
+    for zone in ("Asia/Tokyo", "+05:30", "GMT-8"):
+        table.sql(f"SET spark.sql.session.timeZone = {zone}")
+        soon = table.sql(f"SELECT {now}").collect()[0][0]
+        call = f"CALL sys.expire_snapshots(table => 't', older_than => '{soon}', retain_min => 1, dry_run => true)"
+        assert [r.action for r in table.sql(call).collect()].count("delete") > 0
+        past = table.sql(f"SELECT {now.replace('+', '-')}").collect()[0][0]
+        call = f"CALL sys.expire_snapshots(table => 't', older_than => '{past}', retain_min => 1, dry_run => true)"
+        assert table.sql(call).collect() == []
+
+
+def test_a_statement_after_many_comments_is_parsed_at_once(table: SparkSession) -> None:
+    assert table.sql("/* a */ " * 40 + "SELECT 1").collect()[0][0] == 1
+    assert table.sql("/* a */ -- b\n" * 40 + "CALL sys.help('compact')").count() > 1
+
+
 def test_procedures_are_listed(table: SparkSession) -> None:
     if table.version < "4.1":
         pytest.skip("SHOW PROCEDURES came with Spark 4.1")

@@ -89,6 +89,15 @@ def test_columns_change(spark: SparkSession) -> None:
     assert rows(spark, "SELECT id FROM t WHERE w IS NULL") == [(1,)]
 
 
+def test_collations_are_refused(spark: SparkSession) -> None:
+    with pytest.raises(AnalysisException, match="collation"):
+        spark.sql("CREATE TABLE t (v STRING COLLATE UTF8_LCASE)")
+    spark.sql("CREATE TABLE t (v STRING)")
+    with pytest.raises(AnalysisException, match="collation"):
+        spark.sql("ALTER TABLE t ADD COLUMN w ARRAY<STRING COLLATE UNICODE>")
+    assert spark.table("t").columns == ["v"]
+
+
 def test_system_tables(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE t (id INT, v STRING) TBLPROPERTIES ('primary-key'='id', 'bucket'='1')")
     spark.sql("INSERT INTO t VALUES (1, 'a'), (2, 'b')")

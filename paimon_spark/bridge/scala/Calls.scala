@@ -35,7 +35,7 @@ case class FailedCallCommand(error: PaimonException) extends LeafRunnableCommand
 }
 
 object Calls {
-  private val Opening = "(?is)\\s*(?:(?:--[^\\n]*(?:\\n|$)|/\\*.*?\\*/)\\s*)*(?:explain\\s+)?call\\b.*".r.pattern
+  private val Opening = "(?is)\\s*+(?>(?:--[^\\n]*(?:\\n|$)|/\\*.*?\\*/)\\s*+)*+(?:explain\\s+)?call\\b.*".r.pattern
 
   /** The command for a text that is a CALL of ours, else None. Ordinary statements never leave the JVM. */
   def claim(session: SparkSession, given: String): Option[LeafRunnableCommand] =
@@ -94,11 +94,14 @@ class BoundEngineProcedure(ref: CatalogRef, described: JsonNode) extends BoundPr
     }.toArray
 
   override def call(input: InternalRow): JIterator[Scan] = {
-    val values = types.zipWithIndex.map { case (t, i) => Values.encode(input.get(i, t), t).orNull }
+    val values = types.zipWithIndex.map { case (t, i) =>
+      Values.encode(input.get(i, t), t).getOrElse(throw new PaimonException(
+        s"[UNSUPPORTED_FEATURE] ${name()} takes no value of type ${t.sql} here. Write the CALL without parameter " +
+          "markers.", "UNSUPPORTED_FEATURE")) }
     val session = SparkSession.active
     val current = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.catalogManager
     val answer = Engine.json("run_procedure", Map("name" -> name(), "values" -> values,
-      "current_database" -> current.currentNamespace.headOption), ref, idempotent = false)
+      "current_catalog" -> current.currentCatalog.name(), "current_database" -> current.currentNamespace.headOption), ref, idempotent = false)
     Calls.refresh(session, answer)
     val schema = Toolbox.schema(answer.get("schema"))
     val data = Json.items(answer.get("rows")).map(r => Values.row(Json.items(r), schema)).toArray

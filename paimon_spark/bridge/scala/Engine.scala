@@ -156,7 +156,8 @@ object Engine extends Logging {
       idempotent: Boolean): Object = {
     val session = SparkSession.active.asInstanceOf[org.apache.spark.sql.classic.SparkSession]
     val options = SQLConf.get.getAllConfs.filter { case (k, _) =>
-      k.startsWith("spark.paimon.") || k.startsWith("paimon.") || k == "spark.sql.session.timeZone" }
+      k.startsWith("spark.paimon.") || k.startsWith("paimon.") } +
+      (SQLConf.SESSION_LOCAL_TIMEZONE.key -> SQLConf.get.sessionLocalTimeZone)
     val request = method + "\n" + Json.text(Map(
       "version" -> ProtocolVersion, "session" -> session.sessionUUID, "conf" -> options,
       "catalog" -> catalog.describe, "args" -> args))

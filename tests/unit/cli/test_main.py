@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
-from paimon_spark.cli.call import statement_of
+from paimon_spark.cli.call import LocalZone, statement_of
 from paimon_spark.cli.main import build_parser, main
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.fs.local import LocalFileIO
+from paimon_spark.sqlparse.casts import timestamp_millis
 from paimon_spark.testing.tables import new_table
 from paimon_spark.version import __version__
 
@@ -78,3 +82,16 @@ def test_call_works_without_spark(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "true" in capsys.readouterr().out
     assert main([*run, "compakt('db.t')"]) == 1
     assert "compact" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("month", ["01", "07"])
+def test_times_in_a_call_are_those_of_this_machine(month: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        here = timestamp_millis(f"2026-{month}-15 12:00:00", zone=LocalZone(), parameter="older_than")
+        there = ZoneInfo("America/New_York")
+        assert here == datetime(2026, int(month), 15, 12, tzinfo=there).timestamp() * 1000
+    finally:
+        monkeypatch.undo()
+        time.tzset()
