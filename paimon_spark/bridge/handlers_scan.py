@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
-from paimon_spark.bridge.protocol import Request, predicate_from_jvm
+from paimon_spark.bridge.protocol import Request, scan_predicate
 from paimon_spark.bridge.server import JvmAnswer
 from paimon_spark.bridge.systems import KIND_COLUMN, is_rows, struct_of, system_rows
 from paimon_spark.bridge.tables import Token, load_token, pinned
@@ -119,7 +119,7 @@ def _table(request: Request) -> Table:
 
 
 def _predicate(request: Request, table: Table) -> Predicate:
-    return predicate_from_jvm(request.args["predicate"], table.schema)
+    return scan_predicate(request.args["predicate"], table.schema)
 
 
 def scan_frame(request: Request) -> JvmAnswer:

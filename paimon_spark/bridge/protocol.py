@@ -29,10 +29,14 @@ from paimon_spark.spec.predicate import (
     Predicate,
     StartsWith,
     and_,
+    project,
 )
 from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.types import AtomicType, DataType, TypeRoot
 
 VERSION = 1
+_TIMES = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+_MICROS = 6
 _OPERATORS = {"=": "=", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "<>": "!="}
 
 
@@ -108,6 +112,20 @@ def predicate_from_jvm(raw: Mapping[str, Any] | None, schema: TableSchema) -> Pr
     if raw["op"] == "and":
         return and_(*(predicate_from_jvm(p, schema) for p in raw["parts"]))
     return _predicate(raw, schema) if _columns(raw) <= set(schema.field_names) else TRUE
+
+
+def scan_predicate(raw: Mapping[str, Any] | None, schema: TableSchema) -> Predicate:
+    """Return what a read may leave out rows by; what is not about partitions alone, Spark evaluates again.
+
+    Spark sees a timestamp of nanoseconds cut to microseconds: only it knows which rows equal one of its values.
+    """
+    keys = schema.partition_keys
+    seen = [f.name for f in schema.fields if f.name in keys or not _is_cut(f.type)]
+    return project(predicate_from_jvm(raw, schema), seen)
+
+
+def _is_cut(t: DataType) -> bool:
+    return isinstance(t, AtomicType) and t.root in _TIMES and (t.precision or 0) > _MICROS
 
 
 def _columns(raw: Mapping[str, Any]) -> set[str]:

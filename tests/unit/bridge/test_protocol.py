@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from decimal import Decimal
 
 import pytest
 
-from paimon_spark.bridge.protocol import failed, parse_request, predicate_from_jvm
+from paimon_spark.bridge.protocol import failed, parse_request, predicate_from_jvm, scan_predicate
 from paimon_spark.errors import EngineError, ErrorKind, NotFoundError
 from paimon_spark.spark.values import value_from_jvm, value_to_jvm
 from paimon_spark.spec.predicate import TRUE, And, Comparison, InList, IsNull, Not, StartsWith
@@ -63,6 +64,22 @@ def test_a_conjunct_over_a_column_of_no_table_is_left_to_spark() -> None:
     assert predicate_from_jvm({"op": "and", "parts": [kind, known]}, SCHEMA) == Comparison("=", "a", 1)
     assert predicate_from_jvm({"op": "not", "parts": [kind]}, SCHEMA) == TRUE
     assert predicate_from_jvm({"op": "or", "parts": [kind, known]}, SCHEMA) == TRUE
+
+
+def test_a_filter_on_nanoseconds_is_left_to_spark_which_sees_microseconds() -> None:
+    columns = (
+        *SCHEMA.fields,
+        DataField(2, "t", type_from_json("TIMESTAMP(9)")),
+        DataField(3, "u", type_from_json("TIMESTAMP(6)")),
+    )
+    schema = dataclasses.replace(SCHEMA, fields=columns)
+    known = {"op": "=", "column": "a", "value": "1"}
+    for op in ("=", "<=", "not_null"):
+        cut = {"op": op, "column": "t", "value": "5"}
+        assert scan_predicate({"op": "and", "parts": [cut, known]}, schema) == Comparison("=", "a", 1)
+        assert scan_predicate({"op": "or", "parts": [cut, known]}, schema) == TRUE
+    assert scan_predicate({"op": "=", "column": "u", "value": "5"}, schema) == Comparison("=", "u", Timestamp(0, 5000))
+    assert scan_predicate(None, schema) == TRUE
 
 
 @pytest.mark.parametrize(
