@@ -7,7 +7,7 @@ import contextlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.errors import UsageError
+from paimon_spark.errors import PaimonError
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import DataField, parse_atomic
 from paimon_spark.sqlparse.call import parse_call
@@ -68,11 +68,11 @@ NOISE = st.lists(st.sampled_from([*WORDS, *MORE, "`", "'", "--", "/*", "x"]), ma
 
 @given(NOISE | TEXTS)
 def test_noise_gives_a_result_or_an_error_of_ours(noise: str) -> None:
-    with contextlib.suppress(UsageError):
+    with contextlib.suppress(PaimonError):
         parse_call(f"CALL sys.p({noise})")
-    with contextlib.suppress(UsageError):
+    with contextlib.suppress(PaimonError):
         parse_where(noise, SCHEMA)
-    with contextlib.suppress(UsageError):
+    with contextlib.suppress(PaimonError):
         parse_partitions(noise, SCHEMA)
-    with contextlib.suppress(UsageError):
+    with contextlib.suppress(PaimonError):
         parse_options(noise)
