@@ -15,6 +15,7 @@ from paimon_spark.calls.run import CallResult, answer_columns, claims, run_call,
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
 from paimon_spark.spark.conf import session_options
 from paimon_spark.spark.frames import session_for
+from paimon_spark.spark.jobs import SessionJobs
 from paimon_spark.spark.progress import progress_bar, wiped_after_failure
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.values import value_to_jvm
@@ -70,6 +71,7 @@ def _context(request: Request, info: CatalogInfo) -> CallContext:
         progress=progress_bar(envelope.conf),
         zone=envelope.zone,
         table_options=_options(envelope, info.name),
+        jobs=SessionJobs(session, info.name),
     )
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
-from typing import Any, Protocol
+from typing import Protocol
 
 from paimon_spark.calls.registry import Registry, installed_registry
 from paimon_spark.core.table import Table
+from paimon_spark.engine.jobs import SparkJobs
 from paimon_spark.engine.runner import TaskRunner
-from paimon_spark.errors import ArgumentError
+from paimon_spark.errors import ArgumentError, EngineError, ErrorKind
 from paimon_spark.spec.identifier import Identifier, check_name, split_name
 
 
@@ -40,7 +41,8 @@ def no_options(identifier: Identifier) -> Mapping[str, str]:
 class CallContext:
     """Everything a procedure may use. One is made for each CALL.
 
-    `zone` is where timestamps in arguments are read; `table_options` gives the session's options for a table.
+    `zone` is where timestamps in arguments are read; `table_options` gives the session's options for a table; `jobs`
+    runs what needs Spark, where there is one.
     """
 
     catalog: TableSource
@@ -52,7 +54,7 @@ class CallContext:
     zone: tzinfo = UTC
     table_options: Callable[[Identifier], Mapping[str, str]] = no_options
     registry: Registry = field(default_factory=installed_registry)
-    services: Mapping[str, Any] = field(default_factory=dict)
+    jobs: SparkJobs | None = None
 
     def identifier(self, text: str, parameter: str = "table") -> Identifier:
         """Return the table that an argument names: ``t``, ``db.t`` or ``catalog.db.t``, each with ``$branch_x``.
@@ -109,3 +111,17 @@ class CallContext:
                 hint=f"Write CALL {parts[0]}.sys.…, or name a table of '{self.catalog_name}'.",
             )
         return parts[1:]
+
+    def spark_jobs(self, procedure: str) -> SparkJobs:
+        """Return what runs the jobs of a procedure that works only inside Spark.
+
+        Raises:
+            EngineError: this CALL runs without Spark.
+        """
+        if self.jobs is None:
+            raise EngineError(
+                f"{procedure} joins or sorts tables in Spark, but this CALL runs without it.",
+                hint='Run it in spark-sql, or with `paimon-spark sql -e "CALL sys.…"`.',
+                kind=ErrorKind.ENVIRONMENT,
+            )
+        return self.jobs

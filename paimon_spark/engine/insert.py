@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ from paimon_spark.engine.runner import LocalRunner, TaskRunner
 from paimon_spark.errors import ConflictError, OutcomeUnknownError, PaimonError
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import BucketMode
-from paimon_spark.spec.manifest import HASH_INDEX, ManifestEntry
+from paimon_spark.spec.manifest import HASH_INDEX, DataFileMeta, ManifestEntry
 from paimon_spark.spec.predicate import Predicate
 
 Overwrite = Literal["static", "dynamic"]
@@ -51,6 +51,8 @@ class WriteResult:
     compaction: CompactionPlan | None = None
     compacted: CompactionResult | None = None
     commit_user: str = ""
+    files: tuple[DataFileMeta, ...] = ()
+    """The data files that the writers added."""
 
 
 def plan_write(
@@ -138,10 +140,11 @@ def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteRes
     except PaimonError:
         commit.abort(messages)
         raise
-    user = str(commit.commit_user)
+    files = tuple(f for m in messages for f in m.new_files)
+    done = WriteResult(commit=result, commit_user=str(commit.commit_user), files=files)
     if not isinstance(result, Committed) or plan.table.options.write_only:
-        return WriteResult(commit=result, commit_user=user)
-    return WriteResult(commit=result, compaction=_next_compaction(plan.table, messages), commit_user=user)
+        return done
+    return replace(done, compaction=_next_compaction(plan.table, messages))
 
 
 def _next_compaction(table: Table, messages: Sequence[CommitMessage]) -> CompactionPlan | None:
@@ -170,9 +173,7 @@ def follow_up(plan: WritePlan, result: WriteResult, runner: TaskRunner) -> Write
             _log.warning(_UNCOMPACTED, plan.table.name, e)
     if isinstance(result.commit, Committed) and not plan.table.options.write_only:
         _maintain(plan.table)
-    return WriteResult(
-        commit=result.commit, compaction=result.compaction, compacted=compacted, commit_user=result.commit_user
-    )
+    return replace(result, compacted=compacted)
 
 
 def _maintain(table: Table) -> None:

@@ -25,3 +25,8 @@ def clear_failure(error: Exception) -> Exception:
     kind = getattr(errors, name, PaimonError)
     known = ErrorKind(code) if code in ErrorKind.__members__ else None
     return kind(text, kind=known) if isinstance(kind, type) and issubclass(kind, PaimonError) else error
+
+
+def first_line(error: BaseException) -> str:
+    """Return what a failure of Spark says, without the query and the trace below it."""
+    return str(error).strip().partition("\n")[0]

@@ -48,6 +48,11 @@ def session_for(session_id: str, jsession: Any) -> SparkSession:
         return session
 
 
+def forget_session(session_id: str) -> None:
+    """Let go of a session that has served."""
+    _sessions.pop(session_id, None)
+
+
 def frame_of(java_frame: Any, session: SparkSession) -> DataFrame:
     """Return the Python side of a JVM frame."""
     return DataFrame(java_frame, session)

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from paimon_spark.core.commit import FileStoreCommit
 from paimon_spark.core.messages import CommitMessage, messages_from_json
@@ -35,14 +35,18 @@ def write_frame(
     overwrite: Overwrite | None = None,
     partitions: Predicate | None = None,
     operation: str | None = None,
+    order: Column | None = None,
 ) -> WriteResult:
     """Write the rows of `frame`, whose columns are the table's in order, and commit them.
+
+    Rows of one bucket are written in the order of `order`, if it is given, else as they come.
 
     Raises:
         PaimonError: the write failed; the table is as it was and the new files are deleted.
     """
     plan = _plan(session, table, frame, overwrite=overwrite, partitions=partitions, operation=operation)
-    messages = run_writers(session, plan, shaped(frame, bucket_shape(session, plan)), writer)
+    placed = shaped(frame, bucket_shape(session, plan))
+    messages = run_writers(session, plan, placed if order is None else placed.sortWithinPartitions(order), writer)
     return complete_write(plan, messages, SparkRunner(session))
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 import procedures.cleanup
 import procedures.compaction
+import procedures.merge
 import procedures.observe
 import procedures.snapshots
 import procedures.tags
@@ -24,7 +25,14 @@ from paimon_spark.spec.identifier import Identifier
 from paimon_spark.testing.tables import new_table
 
 REGISTRY = Registry.of_modules(
-    [procedures.cleanup, procedures.compaction, procedures.observe, procedures.snapshots, procedures.tags]
+    [
+        procedures.cleanup,
+        procedures.compaction,
+        procedures.merge,
+        procedures.observe,
+        procedures.snapshots,
+        procedures.tags,
+    ]
 )
 NOW = 4_102_444_800_000
 """The clock of every CALL: 2100-01-01, so that everything written is old."""

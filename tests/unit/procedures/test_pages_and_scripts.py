@@ -24,6 +24,7 @@ def test_the_first_procedures() -> None:
         "delete_tag",
         "expire_snapshots",
         "help",
+        "merge_into",
         "remove_orphan_files",
         "rollback_to",
     ]

@@ -1,0 +1,222 @@
+"""merge_into as an operation: what is asked for, the rules it has to keep, and what it did.
+
+This is Flink's merge, not SQL's: every action is a query of its own over the table as it was, all their rows are
+written together with a row kind, and nobody counts how many source rows match (sql spec, 2.9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from paimon_spark.core.commit import Committed
+from paimon_spark.core.scan import scan
+from paimon_spark.core.table import Table
+from paimon_spark.engine.actions import WRITE, Action
+from paimon_spark.engine.insert import WriteResult
+from paimon_spark.errors import ArgumentError, UnsupportedError
+from paimon_spark.spec.features import check_writable
+from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.kinds import MergeEngine, RowKind
+
+READ = "read"
+STAR = "*"
+
+
+class Clause(StrEnum):
+    """The actions of a merge, in the order in which their rows are written."""
+
+    MATCHED_UPSERT = "matched-upsert"
+    BY_SOURCE_UPSERT = "not-matched-by-source-upsert"
+    MATCHED_DELETE = "matched-delete"
+    BY_SOURCE_DELETE = "not-matched-by-source-delete"
+    INSERT = "not-matched-insert"
+
+    @property
+    def kind(self) -> RowKind:
+        """Return the kind of the rows."""
+        if self is Clause.INSERT:
+            return RowKind.INSERT
+        return RowKind.UPDATE_AFTER if self in (Clause.MATCHED_UPSERT, Clause.BY_SOURCE_UPSERT) else RowKind.DELETE
+
+    @property
+    def argument(self) -> str:
+        """Return what the arguments of this action begin with."""
+        return self.value.replace("-", "_")
+
+
+CONDITIONED_TOGETHER = (
+    (Clause.MATCHED_UPSERT, Clause.MATCHED_DELETE),
+    (Clause.BY_SOURCE_UPSERT, Clause.BY_SOURCE_DELETE),
+)
+"""Pairs of actions on the same rows: with both of them present, each needs a condition."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeAction:
+    """One action: for which rows, and what they become (None: they are deleted)."""
+
+    clause: Clause
+    condition: str | None
+    values: str | None = None
+
+    @property
+    def condition_argument(self) -> str:
+        """Return the argument that holds the condition."""
+        return f"{self.clause.argument}_condition"
+
+    @property
+    def values_argument(self) -> str:
+        """Return the argument that holds the new values."""
+        return f"{self.clause.argument}_{'values' if self.clause is Clause.INSERT else 'setting'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeRequest:
+    """A merge as its arguments say it; `actions` are in the order of `Clause`."""
+
+    source_table: str
+    condition: str
+    actions: tuple[MergeAction, ...]
+    target_alias: str | None = None
+    source_sqls: str | None = None
+
+
+class PreparedMerge(Protocol):
+    """A merge whose every fragment is checked against the tables; nothing has run."""
+
+    def run(self) -> WriteResult:
+        """Run it once: one job, one commit."""
+
+
+class Merger(Protocol):
+    """What can join tables."""
+
+    def prepare_merge(self, table: Table, name: Identifier, request: MergeRequest) -> PreparedMerge:
+        """Check a merge into the table called `name`, and make it ready to run."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan:
+    """A merge that is ready to run, and the snapshot that it starts from."""
+
+    table: Table
+    request: MergeRequest
+    prepared: PreparedMerge
+    snapshot_before: int | None
+    actions: tuple[Action, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeResult:
+    """What a merge did."""
+
+    snapshot_before: int | None
+    snapshot_after: int | None
+    files_out: int = 0
+    bytes_out: int = 0
+    rows_out: int = 0
+    committed: bool = False
+
+
+def plan_merge(table: Table, name: Identifier, request: MergeRequest, merger: Merger) -> MergePlan:
+    """Check a merge, whose request keeps the rules (`check_request`), against the tables, and make it ready.
+
+    Raises:
+        UnsupportedError: the target cannot be merged into, or not written by this release.
+        ArgumentError: the arguments do not fit the tables.
+    """
+    check_target(table)
+    check_writable(table.effective_schema)
+    snapshot = table.snapshots.latest()
+    prepared = merger.prepare_merge(table, name, request)
+    return MergePlan(table, request, prepared, snapshot.id if snapshot else None, tuple(_actions(table, request)))
+
+
+def check_target(table: Table) -> None:
+    """Refuse a table that cannot be merged into.
+
+    Raises:
+        UnsupportedError: it has no primary key, or another merge engine than deduplicate and partial-update.
+    """
+    if not table.is_primary_key_table:
+        raise UnsupportedError(
+            f"Table {table.name} has no primary key, so merge_into cannot change it.",
+            hint="Use the statement MERGE INTO, which changes any table.",
+        )
+    engine = table.options.merge_engine
+    if engine not in (MergeEngine.DEDUPLICATE, MergeEngine.PARTIAL_UPDATE):
+        raise UnsupportedError(
+            f"Table {table.name} has the merge engine {engine}, which merge_into does not support.",
+            hint="The merge engine must be deduplicate or partial-update.",
+        )
+
+
+def check_request(request: MergeRequest) -> None:
+    """Refuse actions that contradict each other.
+
+    Raises:
+        ArgumentError: there is no action, one lacks what it needs, or two want the same rows without saying which.
+    """
+    actions = {a.clause: a for a in request.actions}
+    if not actions:
+        raise ArgumentError(
+            "merge_into was given no action.",
+            hint="Give matched_upsert_setting, not_matched_insert_values, matched_delete_condition, "
+            "not_matched_by_source_upsert_setting or not_matched_by_source_delete_condition.",
+        )
+    for action in request.actions:
+        if action.clause.kind is not RowKind.DELETE and action.values is None:
+            raise ArgumentError(
+                f"merge_into was given '{action.condition_argument}' without '{action.values_argument}'.",
+                hint=f"Give '{action.values_argument}' too, or leave the condition out.",
+            )
+    for pair in CONDITIONED_TOGETHER:
+        both = [actions[c] for c in pair if c in actions]
+        lacking = [a.condition_argument for a in both if a.condition is None]
+        if len(both) == len(pair) and lacking:
+            raise ArgumentError(
+                f"merge_into was given {pair[0]} and {pair[1]}, but not '{lacking[0]}'.",
+                hint="With both actions, each needs its condition.",
+            )
+    by_source = actions.get(Clause.BY_SOURCE_UPSERT)
+    if by_source is not None and (by_source.values or "").strip() == STAR:
+        raise ArgumentError(
+            f"'{by_source.values_argument}' is '*', but there is no source row to take values from.",
+            hint="Write column = expression, joined by commas.",
+        )
+
+
+def _actions(table: Table, request: MergeRequest) -> Iterator[Action]:
+    snapshot = table.snapshots.latest()
+    entries = scan(table, snapshot).entries
+    size = sum(e.file.file_size for e in entries)
+    count = f"{len(entries)} file{'' if len(entries) == 1 else 's'}"
+    what = f"{count} of snapshot {snapshot.id}" if snapshot else "no files"
+    yield Action(READ, table.path, size, f"{what}, joined with {request.source_table} on {request.condition}")
+    for action in request.actions:
+        where = f" where {action.condition}" if action.condition else ""
+        values = f": {action.values}" if action.values else ""
+        yield Action(WRITE, table.path, 0, f"{action.clause}{where} as {action.clause.kind.short}{values}")
+
+
+def execute_merge(plan: MergePlan) -> MergeResult:
+    """Run a planned merge; it becomes one snapshot, or none where no row falls under an action.
+
+    Raises:
+        PaimonError: the merge failed; the table is as it was.
+    """
+    result = plan.prepared.run()
+    if not isinstance(result.commit, Committed):
+        return MergeResult(snapshot_before=plan.snapshot_before, snapshot_after=plan.snapshot_before)
+    last = result.compacted.snapshot_after if result.compacted is not None else None
+    return MergeResult(
+        snapshot_before=plan.snapshot_before,
+        snapshot_after=max(result.commit.snapshot_ids[-1], last or 0),
+        files_out=len(result.files),
+        bytes_out=sum(f.file_size for f in result.files),
+        rows_out=sum(f.row_count for f in result.files),
+        committed=True,
+    )

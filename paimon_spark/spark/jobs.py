@@ -1,0 +1,22 @@
+"""The jobs of procedures that bring rows together, in one session of Spark."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from paimon_spark.core.table import Table
+from paimon_spark.engine.merge_into import MergeRequest, PreparedMerge
+from paimon_spark.spark.merge_into import prepare_merge
+from paimon_spark.spec.identifier import Identifier
+
+
+class SessionJobs:
+    """`SparkJobs` of one session and one of its catalogs."""
+
+    def __init__(self, session: SparkSession, catalog: str) -> None:
+        self._session = session
+        self._catalog = catalog
+
+    def prepare_merge(self, table: Table, name: Identifier, request: MergeRequest) -> PreparedMerge:
+        """Check a merge into the table called `name`, and make it ready to run."""
+        return prepare_merge(self._session, self._catalog, table, name, request)

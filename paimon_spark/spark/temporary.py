@@ -1,0 +1,126 @@
+"""A session that lives as long as one procedure: views, catalogs and the current database in it are gone afterwards."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
+from paimon_spark.spark.failures import clear_failure, first_line
+from paimon_spark.spark.frames import forget_session, session_for
+from paimon_spark.spec.identifier import Identifier, split_name
+from paimon_spark.sqlparse.fragments import quoted
+from paimon_spark.sqlparse.source_sqls import CreateCatalog, SourceStatement, UseName, parse_source_sqls
+
+_ANSI = "spark.sql.ansi.enabled"
+_CATALOG = "spark.sql.catalog."
+_ResultT = TypeVar("_ResultT")
+
+
+class TemporarySession:
+    """A clone of the user's session: it sees the same views and settings, and what it changes stays inside."""
+
+    def __init__(self, session: SparkSession, catalog: str, target: Identifier) -> None:
+        """Clone `session` and make the target's database current."""
+        clone = session._jsparkSession.cloneSession()
+        self._id = str(clone.sessionUUID())
+        self._let_go = weakref.finalize(self, forget_session, self._id)
+        self._target = (catalog, target.database)
+        self.spark = session_for(self._id, clone)
+        self.spark.sql(f"USE {_dotted(self._target)}")
+
+    def close(self) -> None:
+        """Let the session go now, not only when nothing holds this any more."""
+        self._let_go()
+
+    def table(self, name: Sequence[str], parameter: str) -> DataFrame:
+        """Return the rows of a table or view.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        try:
+            return self.spark.table(_dotted(name))
+        except AnalysisException as e:
+            raise NotFoundError(
+                f"The argument '{parameter}' names '{'.'.join(name)}', which is no table or view: {first_line(e)}",
+                hint="A source of another database or catalog needs its whole name, as in db.t.",
+                kind=ErrorKind.TABLE_NOT_FOUND,
+            ) from e
+
+    def name_target(self, target: DataFrame, alias: str) -> None:
+        """Make the target known as a view called `alias`.
+
+        Raises:
+            ArgumentError: something is called so already.
+        """
+        if len(split_name(alias)) > 1 or self.spark.catalog.tableExists(_dotted((*self._target, alias))):
+            raise ArgumentError(
+                f"target_alias is '{alias}', which is the name of a table.", hint="Choose a name that no table has."
+            )
+        try:
+            target.createTempView(quoted(alias))
+        except AnalysisException as e:
+            raise ArgumentError(
+                f"target_alias '{alias}' cannot be used: {first_line(e)}", hint="Choose another."
+            ) from e
+
+    def run_source_sqls(self, text: str) -> None:
+        """Run statements that prepare the source, in order.
+
+        Raises:
+            ArgumentError: one of them is of a kind that may not run, or fails.
+        """
+        for statement in parse_source_sqls(text):
+            try:
+                self._run(statement)
+            except (PySparkException, ArgumentError) as e:
+                cause = clear_failure(e)
+                reason = cause.message if isinstance(cause, ArgumentError) else first_line(cause)
+                raise ArgumentError(
+                    f"The statement in 'source_sqls' failed: {statement.text}: {reason}", hint="Nothing was merged."
+                ) from e
+
+    def _run(self, statement: SourceStatement) -> None:
+        if isinstance(statement, CreateCatalog):
+            self._create_catalog(statement)
+        elif isinstance(statement, UseName):
+            self.spark.sql(f"USE {_dotted(split_name(statement.name))}")
+        else:
+            self.spark.sql(statement.text)
+
+    def _create_catalog(self, statement: CreateCatalog) -> None:
+        key = _CATALOG + statement.name
+        if self.spark.conf.get(key, None) is not None:
+            if statement.if_not_exists:
+                return
+            raise ArgumentError(f"There is a catalog '{statement.name}' already.")
+        self.spark.conf.set(key, "paimon.spark.Catalog")
+        for name, value in statement.options.items():
+            if name != "type":
+                self.spark.conf.set(f"{key}.{name}", value)
+
+    def under_ansi(self, build: Callable[[], _ResultT]) -> _ResultT:
+        """Return what `build` makes while casts are those of an INSERT: a value that does not fit is an error."""
+        jvm: Any = self.spark._jvm
+        sessions = jvm.org.apache.spark.sql.classic.SparkSession
+        active, before = sessions.getActiveSession(), self.spark.conf.get(_ANSI, None)
+        self.spark.conf.set(_ANSI, "true")
+        sessions.setActiveSession(self.spark._jsparkSession)
+        try:
+            return build()
+        finally:
+            if before is None:
+                self.spark.conf.unset(_ANSI)
+            else:
+                self.spark.conf.set(_ANSI, before)
+            if active.isDefined():
+                sessions.setActiveSession(active.get())
+
+
+def _dotted(name: Sequence[str]) -> str:
+    return ".".join(quoted(part) for part in name)
