@@ -74,7 +74,7 @@ def test_a_failed_replacement_takes_its_schema_back_unless_a_snapshot_names_it(
     monkeypatch.setattr(insert.FileStoreCommit, "overwrite", others_write)
     with pytest.raises(ConflictError):
         finish_replacement(plan, [])
-    assert read_arrow(table, version=2).to_pydict() == {"k": [1, 3]}
+    assert sorted(read_arrow(table, version=2)["k"].to_pylist()) == [1, 3]
 
 
 def lost() -> None:
