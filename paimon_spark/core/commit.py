@@ -10,7 +10,8 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from paimon_spark.core.changes import (
@@ -229,6 +230,17 @@ class FileStoreCommit:
                     file_io.delete(path)
             for index in (i for i in m.new_index_files if i.file_name not in kept):
                 file_io.delete(paths.index_file(m.partition, m.bucket, index))
+
+    @contextmanager
+    def or_abort(self, messages: Iterable[CommitMessage]) -> Iterator[None]:
+        """Delete the files of `messages` if their commit, which is made in the block, surely failed."""
+        try:
+            yield
+        except OutcomeUnknownError:
+            raise
+        except PaimonError:
+            self.abort(messages)
+            raise
 
     def uncommitted(self, identifiers: Iterable[int]) -> list[int]:
         """Return, in order, the identifiers that this user has not committed yet (for recovery before a repeat)."""

@@ -18,7 +18,6 @@ from paimon_spark.core.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tasks import compact_payload
-from paimon_spark.errors import OutcomeUnknownError, PaimonError
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry
@@ -252,13 +251,8 @@ def execute_compaction(
         except Exception:
             commit.abort(messages)
             raise
-        try:
+        with commit.or_abort(messages):
             committed = commit.commit(messages)
-        except OutcomeUnknownError:
-            raise
-        except PaimonError:
-            commit.abort(messages)
-            raise
         done.append(_group_result(group, messages, committed))
     return CompactionResult(
         snapshot_before=plan.snapshot_id,

@@ -20,7 +20,7 @@ from paimon_spark.core.write import TableWriter, WritePlanInfo
 from paimon_spark.engine.compact import CompactionPlan, CompactionResult, Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.maintenance import maintain_after_commit
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
-from paimon_spark.errors import ConflictError, OutcomeUnknownError, PaimonError
+from paimon_spark.errors import ConflictError
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.manifest import HASH_INDEX, DataFileMeta, ManifestEntry
@@ -122,7 +122,7 @@ def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteRes
     Files of a write that surely was not committed are deleted.
     """
     commit, ignore_empty = FileStoreCommit(plan.table), plan.table.options.ignores_empty_commits
-    try:
+    with commit.or_abort(messages):
         if plan.overwrite is None:
             dynamic = plan.table.bucket_mode is BucketMode.HASH_DYNAMIC
             hash_files = plan.info.hash_files if dynamic else None
@@ -135,11 +135,6 @@ def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteRes
                 operation=plan.operation,
                 ignore_empty=ignore_empty,
             )
-    except OutcomeUnknownError:
-        raise
-    except PaimonError:
-        commit.abort(messages)
-        raise
     files = tuple(f for m in messages for f in m.new_files)
     done = WriteResult(commit=result, commit_user=str(commit.commit_user), files=files)
     if not isinstance(result, Committed) or plan.table.options.write_only:

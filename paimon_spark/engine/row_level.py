@@ -17,7 +17,7 @@ from paimon_spark.core.patch import FilePatcher
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import WritePlan, WriteResult, follow_up, plan_write
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
-from paimon_spark.errors import OutcomeUnknownError, PaimonError, UsageError
+from paimon_spark.errors import UsageError
 
 Operation = Literal["DELETE", "UPDATE", "MERGE"]
 
@@ -47,13 +47,8 @@ def finish_changes(plan: WritePlan, messages: Sequence[CommitMessage], runner: T
         ConflictError: another commit replaced a file that this one replaces.
     """
     commit = FileStoreCommit(plan.table)
-    try:
+    with commit.or_abort(messages):
         result = commit.commit(messages, operation=plan.operation)
-    except OutcomeUnknownError:
-        raise
-    except PaimonError:
-        commit.abort(messages)
-        raise
     return follow_up(plan, WriteResult(commit=result, commit_user=str(commit.commit_user)), runner)
 
 

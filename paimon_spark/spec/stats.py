@@ -26,7 +26,7 @@ _CACHED_PLANS = 64
 class ColumnStats(NamedTuple):
     """What is known of a column of a file; None is unknown.
 
-    Bounds may be wider than the values. A writer leaves them out where the column holds NaN.
+    Bounds may be wider than the values. Those of a floating point column may leave NaN out: some writers ignore it.
     """
 
     min: Any = None
