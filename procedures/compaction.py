@@ -12,7 +12,8 @@ from paimon_spark.calls.spec import Column, Form, Param, ParamType, procedure
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compact import CompactionPlan, Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.compact_view import compaction_actions, idle_places
-from paimon_spark.errors import ArgumentError, OptionError, UnsupportedError, did_you_mean
+from paimon_spark.engine.sort_compact import Order, SortPlan, execute_sort, plan_sort, sort_actions
+from paimon_spark.errors import ArgumentError, OptionError, did_you_mean
 from paimon_spark.spec.options import validate_options
 from paimon_spark.spec.predicate import Predicate
 from paimon_spark.spec.units import parse_duration_ms
@@ -20,7 +21,8 @@ from paimon_spark.sqlparse.options_text import parse_options
 from paimon_spark.sqlparse.partitions import parse_partitions
 from paimon_spark.sqlparse.where import parse_where
 
-_ORDERS = ("none", "order", "zorder", "hilbert")
+_NONE = "none"
+_ORDERS = (_NONE, *Order)
 
 
 @procedure(
@@ -37,13 +39,14 @@ _ORDERS = ("none", "order", "zorder", "hilbert")
         Param(
             "order_strategy",
             ParamType.STRING,
-            "`none`; sorting by `order`, `zorder` or `hilbert` is not in this release.",
+            "`none`, or how to sort the rows of a table without primary key and buckets: `order` (column after "
+            "column), `zorder` or `hilbert` (along a curve through all columns).",
             default="none",
         ),
         Param(
             "order_by",
             ParamType.STRING,
-            "Columns to sort by, joined with commas; only together with an `order_strategy`.",
+            "Columns to sort by, joined with commas; only together with an `order_strategy`, and no partition columns.",
             aliases=("order_columns",),
         ),
         Param(
@@ -76,7 +79,7 @@ _ORDERS = ("none", "order", "zorder", "hilbert")
             doc="with three values the second and third say how to sort",
         ),
     ),
-    example="CALL sys.compact('default.T', 'p=0', '', '', 'sink.parallelism=4');",
+    example="CALL sys.compact('default.T', 'p=0', 'zorder', 'a,b', 'sink.parallelism=4');",
 )
 class Compact:
     """Merge the files of each bucket, as a job with one task a bucket.
@@ -85,13 +88,19 @@ class Compact:
     files; an append table gets fewer, larger files. Buckets are committed group by group, so what a cancelled CALL
     had finished stays finished. Earlier snapshots keep reading the old files until they expire. A table that is
     compact already gets no new snapshot; the status is then `nothing to do`.
+
+    With an `order_strategy`, all files of the chosen partitions are rewritten by one job that sorts their rows, in one
+    OVERWRITE snapshot; queries that filter by the sorted columns then skip most files. `order` serves filters on the
+    first column best, `zorder` and `hilbert` filters on any of the columns. The option `sink.parallelism` says into how
+    many ranges the rows are cut, which are as many as there will be full files otherwise; of texts, the first
+    `zorder.var-length-contribution` bytes count for `zorder`.
     """
 
-    def plan(self, ctx: CallContext, args: Arguments) -> Plan[CompactionPlan]:
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[CompactionPlan | SortPlan]:
         """Check the arguments in the order that Paimon does, and pick what to merge."""
         order, order_by = _check_order(args)
         idle = args.optional_text("partition_idle_time")
-        if order != "none" and idle is not None:
+        if order != _NONE and idle is not None:
             raise ArgumentError(
                 "Sorting does not work with partition_idle_time.", hint="Leave one of the two arguments out."
             )
@@ -102,18 +111,23 @@ class Compact:
         validate_options(options)
         idle_ms = None if idle is None else _duration(idle)
         table = ctx.table(args.text("table"), {"write-only": "false", **options})
-        _refuse_sorting(table, order, order_by, options)
         partitions = _partitions(ctx, table, args)
+        if order != _NONE:
+            sort = plan_sort(table, Order(order), _sort_columns(table, order_by, options), partitions)
+            return Plan(tuple(sort_actions(sort)), sort)
         places = None if idle_ms is None else idle_places(table, partitions, idle_ms, ctx.clock_millis())
         plan = plan_compaction(table, strategy=strategy, partitions=partitions, places=places)
         return Plan(compaction_actions(plan), plan)
 
-    def execute(self, ctx: CallContext, plan: Plan[CompactionPlan]) -> Report:
-        """Run the tasks and commit each group."""
+    def execute(self, ctx: CallContext, plan: Plan[CompactionPlan | SortPlan]) -> Report:
+        """Run the tasks and commit each group; or sort, and commit once."""
         table = plan.payload.table
-        done = execute_compaction(
-            plan.payload, ctx.runner, lambda finished, total: ctx.progress(finished, total, f"compact {table.name}")
-        )
+        if isinstance(plan.payload, SortPlan):
+            done = execute_sort(plan.payload, ctx.spark_jobs("compact with an order_strategy"))
+        else:
+            done = execute_compaction(
+                plan.payload, ctx.runner, lambda finished, total: ctx.progress(finished, total, f"compact {table.name}")
+            )
         total = done.total
         return Report(
             own_rows=[(True,)],
@@ -131,18 +145,18 @@ class Compact:
 
 def _check_order(args: Arguments) -> tuple[str, list[str]]:
     given = args.optional_text("order_strategy")
-    order = (given or "none").strip().lower()
+    order = (given or _NONE).strip().lower()
     columns = [c.strip() for c in (args.optional_text("order_by") or "").split(",") if c.strip()]
     if order not in _ORDERS:
         raise ArgumentError(
             f"order_strategy is '{given}'; the choices are {', '.join(_ORDERS)}.", hint=did_you_mean(order, _ORDERS)
         )
-    if order == "none" and columns:
+    if order == _NONE and columns:
         raise ArgumentError(
             f"order_by ({', '.join(columns)}) needs an order_strategy.",
             hint="Give order_strategy => 'order', 'zorder' or 'hilbert', or leave order_by out.",
         )
-    if order != "none" and not columns:
+    if order != _NONE and not columns:
         raise ArgumentError(f"order_strategy '{order}' needs order_by.", hint="Name the columns to sort by.")
     return order, columns
 
@@ -163,13 +177,11 @@ def _duration(text: str) -> int:
         raise ArgumentError(f"In the argument 'partition_idle_time': {e.message}", hint=e.hint) from None
 
 
-def _refuse_sorting(table: Table, order: str, order_by: list[str], options: Mapping[str, str]) -> None:
-    if order == "none":
-        return
+def _sort_columns(table: Table, order_by: list[str], options: Mapping[str, str]) -> list[str]:
+    """Return the columns to sort by, as the table spells them."""
     keys = table.schema.partition_keys
-    for column in order_by:
-        table.schema.field(column)
-    if set(order_by) & set(keys):
+    columns = [_column(table, name) for name in order_by]
+    if set(columns) & set(keys):
         raise ArgumentError(
             f"order_by ({', '.join(order_by)}) holds partition columns ({', '.join(keys)}); inside a partition they "
             "are all equal.",
@@ -180,10 +192,12 @@ def _refuse_sorting(table: Table, order: str, order_by: list[str], options: Mapp
             f"Table {table.name} has 'clustering.incremental' set, which does not work with order_strategy.",
             hint="Call compact without order_strategy.",
         )
-    raise UnsupportedError(
-        f"Compaction that sorts (order_strategy '{order}') is not in this release.",
-        hint="Call compact without order_strategy, or rewrite with INSERT OVERWRITE … SELECT … ORDER BY.",
-    )
+    return columns
+
+
+def _column(table: Table, name: str) -> str:
+    same = [c for c in table.schema.field_names if c.lower() == name.lower()]
+    return table.schema.field(same[0] if len(same) == 1 else name).name
 
 
 def _partitions(ctx: CallContext, table: Table, args: Arguments) -> Predicate | None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.table import Table
 from paimon_spark.engine.merge_into import MergeRequest, PreparedMerge
+from paimon_spark.engine.sort_compact import SortPlan
 from paimon_spark.spark.merge_into import prepare_merge
+from paimon_spark.spark.sort import rewrite_sorted
 from paimon_spark.spec.identifier import Identifier
 
 
@@ -20,3 +23,7 @@ class SessionJobs:
     def prepare_merge(self, table: Table, name: Identifier, request: MergeRequest) -> PreparedMerge:
         """Check a merge into the table called `name`, and make it ready to run."""
         return prepare_merge(self._session, self._catalog, table, name, request)
+
+    def rewrite_sorted(self, plan: SortPlan) -> list[CommitMessage]:
+        """Write the rows of the plan's files into new files, in order; nothing is committed."""
+        return rewrite_sorted(self._session, plan)

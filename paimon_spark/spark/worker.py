@@ -9,12 +9,14 @@ from typing import Any
 import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
+from paimon_spark.core.compact.curves import hilbert_keys, zorder_keys
 from paimon_spark.core.messages import messages_to_json
 from paimon_spark.core.patch import FilePatcher
 from paimon_spark.core.read import ROW_KIND, read_split
 from paimon_spark.core.splits import splits_from_json
 from paimon_spark.core.table import Table
 from paimon_spark.core.write import TableWriter, WritePlanInfo
+from paimon_spark.engine.sort_compact import Order
 from paimon_spark.engine.tasks import run_task
 from paimon_spark.spark.types import batch_for_spark
 from paimon_spark.spec.predicate import Predicate, from_json
@@ -39,9 +41,10 @@ def _texts(batches: Batches) -> Iterator[str]:
         yield from batch.column(0).to_pylist()
 
 
-def write_rows(table: str, plan: str, written: Any, batches: Batches) -> Batches:
+def write_rows(table: str, plan: str, written: Any, batches: Batches, *, fill_defaults: bool = True) -> Batches:
     """Write the rows of one task and yield its commit messages as one text."""
-    with TableWriter(Table.from_config(table), WritePlanInfo.from_json(plan)) as writer:
+    info = WritePlanInfo.from_json(plan)
+    with TableWriter(Table.from_config(table), info, fill_defaults=fill_defaults) as writer:
         for batch in batches:
             writer.write(batch)
         messages = messages_to_json(writer.finish())
@@ -57,6 +60,14 @@ def patch_rows(table: str, plan: str, written: Any, batches: Batches) -> Batches
         messages = messages_to_json(files.finish())
     written.add([messages])
     yield pa.RecordBatch.from_pydict({"messages": pa.array([messages], pa.string())})
+
+
+def add_curve(order: str, columns: tuple[str, ...], text_bytes: int, name: str, batches: Batches) -> Batches:
+    """Yield the batches with the place of each row on a curve through `columns` as the last column, called `name`."""
+    for batch in batches:
+        through = [batch.column(c) for c in columns]
+        keys = zorder_keys(through, text_bytes) if order == Order.ZORDER else hilbert_keys(through)
+        yield pa.RecordBatch.from_arrays([*batch.columns, keys], names=[*batch.schema.names, name])
 
 
 def read_rows(table: str, columns: list[str], predicate: str | None, extra: str, batches: Batches) -> Batches:
@@ -90,6 +101,11 @@ def run_tasks(kind: str, done: Any, batches: Batches) -> Batches:
 def writer(table: Table, plan: WritePlanInfo, written: Any) -> Any:
     """Return the function of a write job."""
     return partial(write_rows, table.to_config(), plan.to_json(), written)
+
+
+def rewriter(table: Table, plan: WritePlanInfo, written: Any) -> Any:
+    """Return the function of a job that writes rows which are in the table already, nulls included."""
+    return partial(write_rows, table.to_config(), plan.to_json(), written, fill_defaults=False)
 
 
 def patcher(table: Table, plan: WritePlanInfo, written: Any) -> Any:

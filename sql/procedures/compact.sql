@@ -42,6 +42,17 @@ CALL sys.compact(table => 'paimon.demo_compact.orders', order_strategy => 'none'
 
 SELECT * FROM orders ORDER BY day, id;
 
+-- A table without primary key can be sorted, so that queries over its columns skip most files.
+CREATE TABLE clicks (x INT, y INT, day STRING) PARTITIONED BY (day);
+
+INSERT INTO clicks SELECT id % 32, id DIV 32, '2024-05-14' FROM range(1024);
+
+EXPLAIN CALL sys.compact(table => 'clicks', order_strategy => 'order', order_by => 'x');
+
+CALL sys.compact('clicks', 'day=2024-05-14', 'zorder', 'x,y', 'sink.parallelism=4');
+
+SELECT record_count, min_value_stats, max_value_stats FROM `clicks$files` ORDER BY max_value_stats;
+
 SELECT `partition`, bucket, level, record_count FROM `orders$files` ORDER BY `partition`, bucket;
 
 DROP DATABASE demo_compact CASCADE;

@@ -3,7 +3,15 @@ from __future__ import annotations
 import pytest
 
 from paimon_spark.core.scan import scan
-from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, OptionError, PaimonError, UnsupportedError
+from paimon_spark.errors import (
+    ArgumentError,
+    EngineError,
+    ErrorKind,
+    NotFoundError,
+    OptionError,
+    PaimonError,
+    UnsupportedError,
+)
 from tests.unit.procedures.calling import Lake
 
 
@@ -134,7 +142,7 @@ def test_an_empty_table() -> None:
         ("table => ''", ArgumentError, "misses the required argument table"),
         ("'t', 'order', 'p'", ArgumentError, "partition columns (p)"),
         ("'t', 'order', 'nope'", NotFoundError, "Column 'nope' does not exist"),
-        ("'t', 'zorder', 'k,v'", UnsupportedError, "not in this release"),
+        ("'t', 'zorder', 'k,v'", UnsupportedError, "has a primary key"),
         ("'t', 'q=1'", ArgumentError, "the partition columns are [p]"),
         ("'t', 'rubbish'", ArgumentError, "no 'key=value' pair"),
         ("table => 't', where => 'k > 1'", ArgumentError, "only partition columns [p]"),
@@ -150,6 +158,17 @@ def test_bad_input(parts: Lake, arguments: str, error: type[PaimonError], part: 
         parts.call(f"compact({arguments})")
     assert part in str(caught.value)
     assert parts.state() == before
+
+
+def test_sorting_is_planned_anywhere_and_done_by_spark() -> None:
+    lake = Lake({"k": "INT", "V": "STRING", "p": "INT"}, partition=["p"])
+    lake.insert((1, "a", 1), (2, "b", 2))
+    plan = lake.call("EXPLAIN CALL sys.compact('t', 'p=2', 'hilbert', 'K, v', 'sink.parallelism=3')")
+    assert [(r["action"], r["reason"]) for r in plan] == [("rewrite", "p=2: sorted by k, V (hilbert) in 3 ranges")]
+    with pytest.raises(EngineError, match="runs without it") as caught:
+        lake.call("compact('t', 'order', 'k')")
+    assert caught.value.kind is ErrorKind.ENVIRONMENT
+    assert lake.one("compact('t', 'none', '')")["status"] == "nothing to do"
 
 
 def test_partitions_of_a_flat_table(flat: Lake) -> None:

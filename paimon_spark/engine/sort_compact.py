@@ -1,0 +1,172 @@
+"""Compaction that sorts: the files of whole partitions are rewritten in an order, so that each covers few values.
+
+The rows are the same before and after. Files that other writers add meanwhile stay as they are: exactly the files that
+were read are replaced, in one OVERWRITE snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from paimon_spark.core.commit import Committed, FileStoreCommit
+from paimon_spark.core.messages import CommitMessage
+from paimon_spark.core.scan import scan
+from paimon_spark.core.splits import Split, plan_splits
+from paimon_spark.core.table import Table
+from paimon_spark.engine.actions import Action
+from paimon_spark.engine.compact import CompactionResult, GroupResult
+from paimon_spark.engine.compact_view import REWRITE
+from paimon_spark.engine.insert import WritePlan, plan_write
+from paimon_spark.errors import ArgumentError, UnsupportedError
+from paimon_spark.spec.kinds import BucketMode
+from paimon_spark.spec.manifest import ManifestEntry
+from paimon_spark.spec.predicate import TRUE, Predicate
+from paimon_spark.spec.types import AtomicType, DataField, DataType, MapType, MultisetType, TypeRoot, children
+
+OPERATION = "COMPACT"
+_MIN_SAMPLE = 20
+
+
+class Order(StrEnum):
+    """How rows are sorted: column after column, or along a curve through all columns at once."""
+
+    ORDER = "order"
+    ZORDER = "zorder"
+    HILBERT = "hilbert"
+
+
+@dataclass(frozen=True, slots=True)
+class SortPlan:
+    """Which files are rewritten in which order. `ranges` is into how many ranges of the order the rows are cut."""
+
+    write: WritePlan
+    order: Order
+    columns: tuple[str, ...]
+    snapshot_id: int | None
+    entries: tuple[ManifestEntry, ...]
+    splits: tuple[Split, ...]
+    ranges: int
+
+    @property
+    def table(self) -> Table:
+        """Return the table."""
+        return self.write.table
+
+
+class Sorter(Protocol):
+    """What can sort more rows than fit into one process."""
+
+    def rewrite_sorted(self, plan: SortPlan) -> list[CommitMessage]:
+        """Write the rows of the plan's files into new files, in order; nothing is committed."""
+
+
+def plan_sort(table: Table, order: Order, columns: Sequence[str], partitions: Predicate | None) -> SortPlan:
+    """Return which files of the newest snapshot are to be rewritten.
+
+    Raises:
+        UnsupportedError: the table is none that can be sorted, or a column has no order.
+        ArgumentError: an option has a value that makes no sense.
+    """
+    _check_table(table)
+    names = tuple(_sortable(table.schema.field(c), order) for c in columns)
+    magnification = table.options.number("sort-compaction.local-sample.magnification")
+    if magnification < _MIN_SAMPLE:
+        raise ArgumentError(
+            f"The option 'sort-compaction.local-sample.magnification' is {magnification}, which is too small to find "
+            "even ranges.",
+            hint=f"Give {_MIN_SAMPLE} or more.",
+        )
+    write = plan_write(table, operation=OPERATION)
+    snapshot = table.snapshots.latest()
+    found = scan(table, snapshot, partition_predicate=partitions or TRUE)
+    splits = tuple(plan_splits(table, found))
+    snapshot_id = snapshot.id if snapshot else None
+    return SortPlan(write, order, names, snapshot_id, found.entries, splits, _ranges(table, found.entries))
+
+
+def _check_table(table: Table) -> None:
+    if table.bucket_mode is BucketMode.BUCKET_UNAWARE:
+        return
+    what = "has a primary key" if table.is_primary_key_table else f"has {table.options.bucket} buckets"
+    raise UnsupportedError(
+        f"Table {table.name} {what}; only tables without primary key and with 'bucket' = '-1' can be sorted.",
+        hint="Call compact without order_strategy.",
+    )
+
+
+def _sortable(field: DataField, order: Order) -> str:
+    nested = not isinstance(field.type, AtomicType)
+    if not _has_order(field.type) or (nested and order is not Order.ORDER):
+        raise UnsupportedError(
+            f"The column '{field.name}' has a type by which order_strategy '{order}' cannot sort.",
+            hint="Sort by columns of plain types.",
+        )
+    return field.name
+
+
+def _has_order(t: DataType) -> bool:
+    if isinstance(t, AtomicType):
+        return t.root not in (TypeRoot.VARIANT, TypeRoot.BLOB)
+    return not isinstance(t, MapType | MultisetType) and all(_has_order(c) for c in children(t))
+
+
+def _ranges(table: Table, entries: Sequence[ManifestEntry]) -> int:
+    """Return as many ranges as tasks were asked for, else as many as there will be full files."""
+    wanted = table.options.number_or_none("sink.parallelism")
+    if wanted is not None:
+        return max(wanted, 1)
+    sizes: dict[bytes, int] = {}
+    for entry in entries:
+        sizes[entry.partition] = sizes.get(entry.partition, 0) + entry.file.file_size
+    target = table.options.target_file_size(primary_key=False)
+    return max(1, sum(-(-size // target) for size in sizes.values()))
+
+
+def sort_actions(plan: SortPlan) -> Iterator[Action]:
+    """Yield one action for each file that the plan rewrites."""
+    table = plan.table
+    by = f"sorted by {', '.join(plan.columns)} ({plan.order}) in {plan.ranges} range{'s' if plan.ranges > 1 else ''}"
+    for entry in plan.entries:
+        where = table.partition_text(entry.partition).rstrip("/") if table.schema.partition_keys else "the table"
+        path = table.paths.data_file(entry.partition, entry.bucket, entry.file)
+        yield Action(REWRITE, path, entry.file.file_size, f"{where}: {by}")
+
+
+def execute_sort(plan: SortPlan, sorter: Sorter) -> CompactionResult:
+    """Rewrite the files of the plan and commit; nothing to rewrite makes no snapshot.
+
+    Raises:
+        ConflictError: another commit replaced one of the files; the table is as that left it.
+    """
+    if not plan.entries:
+        return CompactionResult(snapshot_before=plan.snapshot_id)
+    messages = sorter.rewrite_sorted(plan)
+    commit = FileStoreCommit(plan.table)
+    with commit.or_abort(messages):
+        committed = commit.commit([*messages, *_replaced(plan.entries)], operation=OPERATION)
+    ids = committed.snapshot_ids if isinstance(committed, Committed) else ()
+    before, after = [e.file for e in plan.entries], [f for m in messages for f in m.new_files]
+    group = GroupResult(
+        snapshot_ids=ids,
+        buckets=len({e.partition for e in plan.entries}),
+        files_in=len(before),
+        files_out=len(after),
+        bytes_in=sum(f.file_size for f in before),
+        bytes_out=sum(f.file_size for f in after),
+        rows_in=sum(f.row_count for f in before),
+        rows_out=sum(f.row_count for f in after),
+    )
+    return CompactionResult(snapshot_before=plan.snapshot_id, groups=(group,), snapshot_ids=ids)
+
+
+def _replaced(entries: Sequence[ManifestEntry]) -> Iterator[CommitMessage]:
+    for entry in entries:
+        yield CommitMessage(
+            partition=entry.partition,
+            bucket=entry.bucket,
+            total_buckets=entry.total_buckets,
+            deleted_files=(entry.file,),
+        )
