@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap
 
 from paimon_spark.core.evolve import ColumnPlan, plan_columns
 from paimon_spark.core.filtering import to_expression
@@ -26,7 +26,7 @@ from paimon_spark.errors import CorruptTableError, ErrorKind
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS
 from paimon_spark.format.conform import empty_columns
-from paimon_spark.format.deletion_vectors import read_vector
+from paimon_spark.format.deletion_vectors import positions, read_vector
 from paimon_spark.format.registry import open_reader
 from paimon_spark.spec.kinds import VALUE_KIND, RowKind
 from paimon_spark.spec.manifest import DataFileMeta, DeletionRange
@@ -44,9 +44,8 @@ PLACE_FIELDS = (
     DataField(-1, FILE_PATH, AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)),
     DataField(-1, ROW_INDEX, AtomicType(TypeRoot.BIGINT)),
 )
-Positions = npt.NDArray[np.int64]
-DeletedRows = Callable[[DataFileMeta], Positions | None]
-"""Physical positions of deleted rows of a file, sorted; None where there are none."""
+DeletedRows = Callable[[DataFileMeta], BitMap | None]
+"""Physical positions of deleted rows of a file; None where there are none."""
 
 
 def read_split(
@@ -221,12 +220,12 @@ def _with_places(rows: pa.Table, path: str, start: int) -> pa.Table:
     return rows.append_column(FILE_PATH, pa.repeat(path, rows.num_rows)).append_column(ROW_INDEX, pa.array(index))
 
 
-def _without(rows: pa.Table, deleted: Positions, start: int) -> pa.Table:
-    low, high = np.searchsorted(deleted, [start, start + rows.num_rows])
-    if low == high:
+def _without(rows: pa.Table, deleted: BitMap, start: int) -> pa.Table:
+    here = positions(deleted, start, start + rows.num_rows)
+    if not len(here):
         return rows
     keep = np.ones(rows.num_rows, dtype=np.bool_)
-    keep[deleted[low:high] - start] = False
+    keep[here - start] = False
     return rows.filter(pa.array(keep))
 
 
@@ -235,14 +234,13 @@ def _deleted_rows(table: Table, split: Split) -> DeletedRows:
     refs = {f.file_name: v for f, v in zip(split.files, split.vectors, strict=False) if v is not None}
     loaded: dict[str, bytes] = {}
 
-    def positions(file: DataFileMeta) -> Positions | None:
+    def vector_of(file: DataFileMeta) -> BitMap | None:
         ref = refs.get(file.file_name)
         if ref is None:
             return None
         if ref.path not in loaded:
             loaded[ref.path] = read_needed(table.file_io, ref.path, "deletion vector file")
         found = DeletionRange(file.file_name, ref.offset, ref.length, ref.cardinality)
-        vector = read_vector(loaded[ref.path], found, ref.path)
-        return np.array(vector.to_array(), dtype=np.int64)
+        return read_vector(loaded[ref.path], found, ref.path)
 
-    return positions
+    return vector_of

@@ -7,7 +7,6 @@ Dates and times are read as the integers that the file holds: their logical type
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -20,6 +19,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
+from paimon_spark.format.avro_container import AvroContainer
 from paimon_spark.format.avro_values import avro_schema, column, records
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileReader, FileWriter, WrittenFile
 from paimon_spark.format.column_stats import StatsCollector
@@ -34,6 +34,8 @@ from paimon_spark.spec.types import DataField
 _CODECS = {"zstd": "zstandard", "none": "null", "gzip": "deflate"}
 _WRITABLE = ("null", "deflate", "bzip2", "zstandard")
 _RATIO = 0.3
+_MAX_BLOCK = 512 << 20
+"""A block has about 64 kB and one row more, but rows may be large."""
 _HIDDEN = ("date", "time-", "timestamp-", "local-timestamp-")
 
 
@@ -80,14 +82,14 @@ class AvroReader:
         self._fields = tuple(fields)
         self._file_size = file_size
         with data_file_errors(path):
-            self._data = file_io.read(path)
-        self._rows: int | None = None
+            data = file_io.read(path)
+        self._size = len(data)
         try:
-            plain = fastavro.reader(io.BytesIO(self._data))
-            self._schema = _record_of(plain.writer_schema)
+            self._file = AvroContainer(data, max_block=_MAX_BLOCK)
+            self._schema = _record_of(self._file.schema)
             self._columns = tuple(f["name"] for f in self._schema["fields"])
         except MALFORMED as e:
-            raise damaged(path, e, file_size, len(self._data)) from e
+            raise damaged(path, e, file_size, self._size) from e
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -96,14 +98,8 @@ class AvroReader:
 
     @property
     def row_count(self) -> int:
-        """Return the number of rows; counted block by block at first."""
-        if self._rows is None:
-            try:
-                blocks = fastavro.block_reader(io.BytesIO(self._data))
-                self._rows = sum(int(b.num_records) for b in cast("Iterable[Any]", blocks))
-            except MALFORMED as e:
-                raise damaged(self._path, e, self._file_size, len(self._data)) from e
-        return self._rows
+        """Return the number of rows."""
+        return self._file.row_count
 
     @property
     def num_row_groups(self) -> int:
@@ -137,7 +133,7 @@ class AvroReader:
 
     def close(self) -> None:
         """Let go of the file."""
-        self._data = b""
+        self._file.blocks = ()
 
     def __enter__(self) -> Self:
         return self
@@ -150,7 +146,8 @@ class AvroReader:
     def _read(self, fields: Sequence[DataField], batch_rows: int) -> Iterator[pa.RecordBatch]:
         schema = to_arrow_schema(fields)
         try:
-            rows = iter(cast("Iterable[dict[str, Any]]", fastavro.reader(_without_times(self._data))))
+            stream = self._file.stream(_hide(self._file.schema))
+            rows = iter(cast("Iterable[dict[str, Any]]", fastavro.reader(stream)))
             while chunk := list(islice(rows, batch_rows)):
                 if not fields:
                     yield empty_columns(len(chunk))
@@ -158,7 +155,7 @@ class AvroReader:
                 arrays = [column([r.get(f.name) for r in chunk], f.type) for f in fields]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
         except (pa.ArrowException, *MALFORMED) as e:
-            raise damaged(self._path, e, self._file_size, len(self._data)) from e
+            raise damaged(self._path, e, self._file_size, self._size) from e
 
 
 class AvroWriter:
@@ -230,18 +227,6 @@ def _record_of(schema: Any) -> dict[str, Any]:
     return schema
 
 
-def _without_times(data: bytes) -> io.BytesIO:
-    """Return the container with a header whose schema has no logical type for dates and times."""
-    source = io.BytesIO(data)
-    header = cast("dict[str, Any]", fastavro.schemaless_reader(source, _HEADER, None))
-    header["meta"]["avro.schema"] = json.dumps(_hide(json.loads(header["meta"]["avro.schema"]))).encode()
-    out = io.BytesIO()
-    fastavro.schemaless_writer(out, _HEADER, header)
-    out.write(memoryview(data)[source.tell() :])
-    out.seek(0)
-    return out
-
-
 def _hide(schema: Any) -> Any:
     if isinstance(schema, list):
         return [_hide(s) for s in schema]
@@ -249,16 +234,3 @@ def _hide(schema: Any) -> Any:
         return schema
     hidden = str(schema.get("logicalType", "")).startswith(_HIDDEN)
     return {k: _hide(v) if k != "default" else v for k, v in schema.items() if not (hidden and k == "logicalType")}
-
-
-_HEADER = fastavro.parse_schema(
-    {
-        "type": "record",
-        "name": "header",
-        "fields": [
-            {"name": "magic", "type": {"type": "fixed", "name": "magic", "size": 4}},
-            {"name": "meta", "type": {"type": "map", "values": "bytes"}},
-            {"name": "sync", "type": {"type": "fixed", "name": "sync", "size": 16}},
-        ],
-    }
-)

@@ -24,7 +24,8 @@ _INT = struct.Struct(">i")
 _UINT = struct.Struct(">I")
 _COUNT = struct.Struct("<q")
 _KEY = struct.Struct("<i")
-_MAX_32 = 0x7FFFFFFF
+_MAX_PARTS = 64
+"""Parts of 2^32 rows each; no data file has that many rows."""
 
 
 def read_vector(data: bytes, found: DeletionRange, where: str = "a deletion vector file") -> BitMap:
@@ -40,22 +41,38 @@ def read_vector(data: bytes, found: DeletionRange, where: str = "a deletion vect
         UnsupportedError: the vector deletes rows beyond 2^32 of one file.
     """
     try:
-        (size,) = _INT.unpack_from(data, found.offset)
-        body = data[found.offset + 4 : found.offset + 4 + size]
-        (crc,) = _UINT.unpack_from(data, found.offset + 4 + size)
-        if size not in (found.length, found.length - 8) or zlib.crc32(body) != crc:
-            raise ValueError("size or checksum do not fit")
-        return _body(body)
-    except (struct.error, ValueError, OverflowError, MemoryError) as e:
+        return _body(_checked(data, found))
+    except (struct.error, ValueError, IndexError, OverflowError) as e:
         raise CorruptTableError(
             f"{where} holds no sound deletion vector for '{found.data_file}': {e}.",
             hint="Restore the file from a backup, or roll back to a snapshot that does not need it.",
         ) from e
 
 
-def positions(vector: BitMap) -> npt.NDArray[np.int64]:
-    """Return the deleted positions in ascending order."""
-    return np.frombuffer(vector.to_array(), np.uint32).astype(np.int64)
+def _checked(data: bytes, found: DeletionRange) -> bytes:
+    """Return the body of the vector that stands at `found`."""
+    if data[:1] != bytes([FILE_VERSION]):
+        raise ValueError("the file does not begin with a version that is known")
+    if not (found.offset > 0 and 0 <= found.length <= len(data)):
+        raise ValueError(f"it cannot stand at {found.offset} with {found.length} bytes")
+    (size,) = _INT.unpack_from(data, found.offset)
+    if size < 0 or size not in (found.length, found.length - 8):
+        raise ValueError(f"its size is {size}")
+    end = found.offset + 4 + size
+    body = data[found.offset + 4 : end]
+    (crc,) = _UINT.unpack_from(data, end)
+    if zlib.crc32(body) != crc:
+        raise ValueError("the checksum does not fit")
+    return body
+
+
+def positions(vector: BitMap, start: int, stop: int) -> npt.NDArray[np.int64]:
+    """Return the deleted positions from `start` up to, not including, `stop`, in ascending order.
+
+    A few bytes may delete billions of rows, so they are never all made into numbers at once.
+    """
+    part = vector & BitMap(range(start, min(stop, 1 << 32)))
+    return np.frombuffer(part.to_array(), np.uint32).astype(np.int64)
 
 
 def write_vectors(vectors: Mapping[str, BitMap]) -> tuple[bytes, tuple[DeletionRange, ...]]:
@@ -77,18 +94,22 @@ def _body(body: bytes) -> BitMap:
     if body[:4] != _MAGIC_64:
         raise ValueError("unknown magic number")
     (count,) = _COUNT.unpack_from(body, 4)
+    if not 0 <= count <= _MAX_PARTS:
+        raise ValueError(f"it has {count} parts")
     at = 12
     out = BitMap()
-    for _ in range(count):
+    for expected in range(count):
         (key,) = _KEY.unpack_from(body, at)
         part = BitMap.deserialize(body[at + 4 :])
         at += 4 + len(part.serialize())
-        if not part:
-            continue
-        if key:
+        if key < expected:
+            raise ValueError("its parts are not in order")
+        if key and part:
             raise UnsupportedError(
                 "A deletion vector names rows beyond 2^32 of one data file.",
                 hint="Compact the table with Paimon first.",
             )
         out |= part
+    if at != len(body):
+        raise ValueError(f"{len(body) - at} bytes follow it")
     return out

@@ -127,3 +127,35 @@ INDEX_FIELDS: dict[str, Any] = {
 def top_record(fields: dict[str, Any]) -> Json:
     """Return the schema of a whole file: the outermost record, which alone carries the namespace."""
     return record("record", fields) | {"namespace": "org.apache.paimon.avro.generated"}
+
+
+def conforms(found: Any, wanted: Any, named: Json) -> bool:
+    """Return whether values of the type `found`, as a file has it, are what is wanted, or null.
+
+    Records are compared by the columns that both have; ``int`` does for ``long``. `named` has the types that the file
+    defines.
+    """
+    found, wanted = _bare(found, named), _bare(wanted, {})
+    if isinstance(wanted, str):
+        return bool(found == wanted) or (found == "int" and wanted == "long")
+    if not isinstance(found, dict):
+        return bool(found == wanted["type"])
+    if wanted["type"] == "record":
+        types = {f["name"]: f["type"] for f in wanted["fields"]}
+        return found.get("type") == "record" and all(
+            conforms(f["type"], types[f["name"]], named) for f in found["fields"] if f.get("name") in types
+        )
+    if wanted["type"] == "array":
+        return found.get("type") == "array" and conforms(found.get("items"), wanted["items"], named)
+    return bool(found.get("type") == wanted["type"]) and found.get("logicalType") in (None, wanted.get("logicalType"))
+
+
+def _bare(avro_type: Any, named: Json) -> Any:
+    """Return a type without the choice of null, defined where it stands, and as a word where that says it all."""
+    if isinstance(avro_type, list):
+        rest = [t for t in avro_type if t != "null"]
+        avro_type = rest[0] if len(rest) == 1 else avro_type
+    if isinstance(avro_type, dict) and isinstance(avro_type.get("type"), str) and "logicalType" not in avro_type:
+        plain = avro_type["type"] not in ("record", "array", "map", "enum", "fixed")
+        return avro_type["type"] if plain else avro_type
+    return named.get(avro_type.rpartition(".")[2], avro_type) if isinstance(avro_type, str) else avro_type

@@ -21,6 +21,7 @@ import fastavro
 from fastavro.schema import SchemaParseException, UnknownType
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
+from paimon_spark.format.avro_container import AvroContainer, check_schema
 from paimon_spark.format.manifest_schemas import (
     ENTRY_FIELDS,
     FILE_FIELDS,
@@ -28,9 +29,11 @@ from paimon_spark.format.manifest_schemas import (
     INDEX_MANIFEST_VERSION,
     LIST_FIELDS,
     MANIFEST_VERSION,
+    conforms,
     record,
     top_record,
 )
+from paimon_spark.spec.identifier import is_one_name, shown
 from paimon_spark.spec.kinds import FileKind, FileSource
 from paimon_spark.spec.manifest import (
     EMPTY_STATS,
@@ -43,6 +46,7 @@ from paimon_spark.spec.manifest import (
     ManifestFileMeta,
     SimpleStats,
 )
+from paimon_spark.spec.paths import POSTPONE_BUCKET
 
 if sys.version_info >= (3, 14):
     from compression.zstd import ZstdError
@@ -52,6 +56,14 @@ else:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLI = timedelta(milliseconds=1)
 _LEVEL = 1
+_MAX_BLOCK = 16 << 20
+_MAX_TOTAL = 256 << 20
+_MAX_RATIO = 1000
+"""No block of a metadata file unpacks to more than `_MAX_BLOCK` bytes; all of them to no more than `_MAX_TOTAL`, and
+`_MAX_RATIO` bytes for each byte of the file: statistics of many empty columns pack well."""
+_FEW_RECORDS = 100_000
+_RECORD_BYTES = 8
+"""A record names a file, so even packed it takes more than these bytes; small files may be packed better."""
 MALFORMED = (
     ArithmeticError,
     AttributeError,
@@ -70,6 +82,12 @@ MALFORMED = (
 )
 """What the Avro reader raises on bytes that are no Avro file."""
 
+_ENTRY_NEEDED = ("_PARTITION", "_BUCKET", "_FILE")
+_FILE_COUNTS = ("_FILE_SIZE", "_ROW_COUNT", "_SCHEMA_ID", "_LEVEL", "_DELETE_ROW_COUNT", "_FIRST_ROW_ID")
+_FILE_NEEDED = (*_FILE_COUNTS[:4], "_MIN_KEY", "_MAX_KEY", "_MIN_SEQUENCE_NUMBER", "_MAX_SEQUENCE_NUMBER")
+_LIST_COUNTS = ("_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES", "_SCHEMA_ID")
+_INDEX_COUNTS = ("_FILE_SIZE", "_ROW_COUNT")
+_INDEX_NEEDED = (*_INDEX_COUNTS, "_PARTITION", "_BUCKET", "_INDEX_TYPE")
 _T = TypeVar("_T")
 _Record = dict[str, Any]
 
@@ -98,7 +116,7 @@ def read_manifest(data: bytes, where: str = "a manifest", size: int | None = Non
         CorruptTableError: the bytes are no manifest.
         UnsupportedError: the manifest has a version that is not known.
     """
-    known = {"": set(ENTRY_FIELDS), "_FILE": set(FILE_FIELDS)}
+    known = {"": ENTRY_FIELDS, "_FILE": FILE_FIELDS}
     return _read(data, where, size, MANIFEST_VERSION, known, _entry)
 
 
@@ -113,7 +131,7 @@ def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
 
 def read_manifest_list(data: bytes, where: str = "a manifest list", size: int | None = None) -> list[ManifestFileMeta]:
     """Return the records of a manifest list in file order; errors as in `read_manifest`."""
-    return _read(data, where, size, MANIFEST_VERSION, {"": set(LIST_FIELDS)}, _list_meta)
+    return _read(data, where, size, MANIFEST_VERSION, {"": LIST_FIELDS}, _list_meta)
 
 
 def write_manifest_list(metas: Iterable[ManifestFileMeta]) -> bytes:
@@ -125,7 +143,7 @@ def write_manifest_list(metas: Iterable[ManifestFileMeta]) -> bytes:
 
 def read_index_manifest(data: bytes, where: str = "an index manifest") -> list[IndexManifestEntry]:
     """Return the entries of an index manifest; errors as in `read_manifest`."""
-    return _read(data, where, None, INDEX_MANIFEST_VERSION, {"": set(INDEX_FIELDS)}, _index_entry)
+    return _read(data, where, None, INDEX_MANIFEST_VERSION, {"": INDEX_FIELDS}, _index_entry)
 
 
 def write_index_manifest(entries: Iterable[IndexManifestEntry]) -> bytes:
@@ -140,16 +158,19 @@ def _read(
     where: str,
     size: int | None,
     version: int,
-    known: dict[str, set[str]],
+    known: dict[str, _Record],
     make: Callable[[_Record, tuple[ForeignColumn, ...]], _T],
 ) -> list[_T]:
     if size is not None and len(data) < size:
         raise CorruptTableError(f"{where} is truncated: it has {len(data)} bytes of {size}.", hint=_RESTORE)
+    most = _FEW_RECORDS + len(data) // _RECORD_BYTES
     try:
-        reader = fastavro.reader(io.BytesIO(data))
-        unknown = _unknown_columns(reader.writer_schema, known)
+        file = AvroContainer(data, max_block=_MAX_BLOCK, max_total=_MAX_TOTAL + _MAX_RATIO * len(data))
+        if file.row_count > most:
+            raise ValueError(f"its {len(data)} bytes claim to hold {file.row_count} records")
+        unknown = _unknown_columns(file, known)
         out = []
-        for raw in cast("Iterable[_Record]", reader):
+        for raw in cast("Iterable[_Record]", fastavro.reader(file.stream())):
             if raw["_VERSION"] != version:
                 raise UnsupportedError(
                     f"{where} has version {raw['_VERSION']}; this release reads version {version}.",
@@ -170,28 +191,58 @@ def _reason(error: BaseException) -> str:
 
 def _write(schema: _Record, records: Iterable[_Record]) -> bytes:
     out = io.BytesIO()
-    parsed = fastavro.parse_schema(schema)
+    try:
+        parsed = fastavro.parse_schema(schema)
+    except SchemaParseException as e:
+        raise UnsupportedError(
+            f"The unknown columns of the table's metadata cannot be kept together: {_reason(e)}.",
+            hint="Compact the table with the release of Apache Paimon that wrote it.",
+        ) from e
     fastavro.writer(out, parsed, records, codec="zstandard", codec_compression_level=_LEVEL)
     return out.getvalue()
 
 
-def _unknown_columns(schema: Any, known: dict[str, set[str]]) -> tuple[_Unknown, ...]:
-    """Return the columns of the file's schema that are not in `known` (record path → names)."""
+def _unknown_columns(file: AvroContainer, known: dict[str, _Record]) -> tuple[_Unknown, ...]:
+    """Return the columns of the file's schema that are not in `known` (record path → types by name).
+
+    Raises:
+        ValueError: a known column has another type.
+        UnsupportedError: an unknown column has a type that is defined elsewhere in the file.
+    """
     found = []
-    for outer, names in known.items():
-        fields = _fields_of(schema, outer)
-        found += [
-            _Unknown(f"{outer}.{f['name']}" if outer else f["name"], json.dumps(f["type"]))
-            for f in fields
-            if f["name"] not in names
-        ]
+    for outer, types in known.items():
+        fields = _fields_of(file.schema, outer)
+        for f in fields:
+            name = f["name"]
+            if name not in types:
+                path = f"{outer}.{name}" if outer else name
+                found.append(_Unknown(path, json.dumps(_self_contained(f["type"], path))))
+            elif not conforms(f["type"], types[name], file.named):
+                raise ValueError(f"its column {name} has the type {json.dumps(f['type'])[:80]}")
+        for f in fields:
+            if sum(g["name"] == f["name"] for g in fields) > 1:
+                raise ValueError(f"it has the column {f['name']} more than once")
     return tuple(found)
+
+
+def _self_contained(avro_type: Any, path: str) -> Any:
+    """Return the type of an unknown column if it can be written again without the rest of the file's schema."""
+    try:
+        check_schema(avro_type)
+    except ValueError as e:
+        raise UnsupportedError(
+            f"The unknown metadata column {path} has a type that is not its own: {e}.",
+            hint="Read the table with the release of Apache Paimon that wrote it.",
+        ) from e
+    return avro_type
 
 
 def _fields_of(schema: Any, outer: str) -> Sequence[_Record]:
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise ValueError("its records have no columns")
     fields: Sequence[_Record] = schema["fields"]
+    if not all(isinstance(f.get("name"), str) for f in fields):
+        raise ValueError("a column has no name")
     if not outer:
         return fields
     return next((_fields_of(f["type"], "") for f in fields if f["name"] == outer), ())
@@ -207,9 +258,13 @@ def _union(groups: Iterable[tuple[ForeignColumn, ...]]) -> dict[str, dict[str, A
     out: dict[str, dict[str, Any]] = {}
     for column in (c for group in groups for c in group):
         outer, _, name = column.path.rpartition(".")
-        if name not in out.setdefault(outer, {}):
-            avro_type = json.loads(column.avro_type)
-            out[outer][name] = avro_type if isinstance(avro_type, list) else ["null", avro_type]
+        avro_type = json.loads(column.avro_type)
+        optional = avro_type if isinstance(avro_type, list) else ["null", avro_type]
+        if out.setdefault(outer, {}).setdefault(name, optional) != optional:
+            raise UnsupportedError(
+                f"The unknown metadata column {column.path} has several types in the files of one table.",
+                hint="Compact the table with the release of Apache Paimon that wrote it.",
+            )
     return out
 
 
@@ -223,6 +278,7 @@ def _with_foreign(raw: _Record, foreign: tuple[ForeignColumn, ...]) -> _Record:
 def _stats(raw: _Record | None) -> SimpleStats:
     if raw is None:
         return EMPTY_STATS
+    _sound(raw, ("_MIN_VALUES", "_MAX_VALUES"), ())
     return SimpleStats(raw["_MIN_VALUES"], raw["_MAX_VALUES"], tuple(raw.get("_NULL_COUNTS") or ()))
 
 
@@ -234,8 +290,10 @@ def _stats_record(stats: SimpleStats) -> _Record:
     }
 
 
-def _names(values: list[str] | None) -> tuple[str, ...] | None:
-    return None if values is None else tuple(values)
+def _names(values: list[str | None] | None) -> tuple[str, ...] | None:
+    if values is not None and None in values:
+        raise ValueError("the name of a column is null")
+    return None if values is None else tuple(cast("list[str]", values))
 
 
 def _millis(value: datetime | int | None) -> int | None:
@@ -244,11 +302,29 @@ def _millis(value: datetime | int | None) -> int | None:
     return value
 
 
+def _sound(raw: _Record, needed: tuple[str, ...], counts: tuple[str, ...]) -> None:
+    """Refuse a record that lacks what it must have, or counts below zero."""
+    for name in needed:
+        if raw[name] is None:
+            raise ValueError(f"{name} is null")
+    for name in counts:
+        if raw.get(name) is not None and raw[name] < 0:
+            raise ValueError(f"{name} is {raw[name]}")
+
+
+def _bare_name(name: str | None) -> str:
+    """Return the name of a file if it is nothing but that."""
+    if name is None or not is_one_name(name):
+        raise ValueError(f"{shown(name or '')} is no name of a file: it would lead out of its directory")
+    return name
+
+
 def _file(raw: _Record) -> DataFileMeta:
     get = raw.get
+    _sound(raw, _FILE_NEEDED, _FILE_COUNTS)
     source = get("_FILE_SOURCE")
     return DataFileMeta(
-        file_name=raw["_FILE_NAME"],
+        file_name=_bare_name(raw["_FILE_NAME"]),
         file_size=raw["_FILE_SIZE"],
         row_count=raw["_ROW_COUNT"],
         min_key=raw["_MIN_KEY"],
@@ -259,7 +335,7 @@ def _file(raw: _Record) -> DataFileMeta:
         max_sequence_number=raw["_MAX_SEQUENCE_NUMBER"],
         schema_id=raw["_SCHEMA_ID"],
         level=raw["_LEVEL"],
-        extra_files=tuple(get("_EXTRA_FILES") or ()),
+        extra_files=tuple(map(_bare_name, get("_EXTRA_FILES") or ())),
         creation_time=_millis(get("_CREATION_TIME")),
         delete_row_count=get("_DELETE_ROW_COUNT"),
         embedded_index=get("_EMBEDDED_FILE_INDEX"),
@@ -272,11 +348,13 @@ def _file(raw: _Record) -> DataFileMeta:
 
 
 def _entry(raw: _Record, foreign: tuple[ForeignColumn, ...]) -> ManifestEntry:
+    _sound(raw, _ENTRY_NEEDED, ())
+    _check_bucket(raw["_BUCKET"])
     return ManifestEntry(
         FileKind(raw["_KIND"]),
         raw["_PARTITION"],
         raw["_BUCKET"],
-        raw.get("_TOTAL_BUCKETS", -1),
+        -1 if raw.get("_TOTAL_BUCKETS") is None else raw["_TOTAL_BUCKETS"],
         _file(raw["_FILE"]),
         foreign,
     )
@@ -315,9 +393,15 @@ def _entry_record(e: ManifestEntry) -> _Record:
     }
 
 
+def _check_bucket(bucket: int) -> None:
+    if bucket < POSTPONE_BUCKET:
+        raise ValueError(f"_BUCKET is {bucket}")
+
+
 def _list_meta(raw: _Record, foreign: tuple[ForeignColumn, ...]) -> ManifestFileMeta:
+    _sound(raw, _LIST_COUNTS, _LIST_COUNTS)
     return ManifestFileMeta(
-        file_name=raw["_FILE_NAME"],
+        file_name=_bare_name(raw["_FILE_NAME"]),
         file_size=raw["_FILE_SIZE"],
         num_added_files=raw["_NUM_ADDED_FILES"],
         num_deleted_files=raw["_NUM_DELETED_FILES"],
@@ -352,11 +436,13 @@ def _list_record(m: ManifestFileMeta) -> _Record:
 
 
 def _index_entry(raw: _Record, foreign: tuple[ForeignColumn, ...]) -> IndexManifestEntry:
+    _sound(raw, _INDEX_NEEDED, _INDEX_COUNTS)
+    _check_bucket(raw["_BUCKET"])
     ranges = raw.get("_DELETIONS_VECTORS_RANGES")
     global_index = raw.get("_GLOBAL_INDEX")
     file = IndexFileMeta(
         index_type=raw["_INDEX_TYPE"],
-        file_name=raw["_FILE_NAME"],
+        file_name=_bare_name(raw["_FILE_NAME"]),
         file_size=raw["_FILE_SIZE"],
         row_count=raw["_ROW_COUNT"],
         deletion_ranges=None if ranges is None else tuple(_range(r) for r in ranges if r is not None),
@@ -367,6 +453,7 @@ def _index_entry(raw: _Record, foreign: tuple[ForeignColumn, ...]) -> IndexManif
 
 
 def _range(raw: _Record) -> DeletionRange:
+    _sound(raw, ("f0", "f1", "f2"), ("f1", "f2", "_CARDINALITY"))
     return DeletionRange(raw["f0"], raw["f1"], raw["f2"], raw.get("_CARDINALITY"))
 
 

@@ -28,6 +28,7 @@ from paimon_spark.spec.types import (
 MAX_COMPACT_DECIMAL = 18
 MAX_COMPACT_TIMESTAMP = 3
 _INLINE = 7
+_NANOS_PER_MILLI = 1_000_000
 _RESTORE = "A manifest or a schema file is damaged: restore it from a backup."
 _WORD = 8
 _DECIMAL_BYTES = 16
@@ -35,6 +36,7 @@ _ARITY = struct.Struct(">i")
 _PAIR = struct.Struct("<ii")
 _INT = struct.Struct("<i")
 _LONG = struct.Struct("<q")
+_MALFORMED = (struct.error, IndexError, ValueError, ArithmeticError, RecursionError)
 _MATH = Context(prec=80, rounding=ROUND_HALF_UP)
 _DIRECT = {
     TypeRoot.BOOLEAN: "?",
@@ -100,7 +102,16 @@ def row_arity(data: bytes) -> int:
     """
     if len(data) < _ARITY.size:
         raise CorruptTableError(f"A serialized row of {len(data)} bytes is malformed: it has no arity.", hint=_RESTORE)
+    try:
+        return _arity(data)
+    except ValueError as e:
+        raise CorruptTableError(f"A serialized row of {len(data)} bytes is malformed: {e}.", hint=_RESTORE) from e
+
+
+def _arity(data: bytes) -> int:
     arity: int = _ARITY.unpack_from(data)[0]
+    if not 0 <= arity <= len(data):
+        raise ValueError(f"it claims to have {arity} fields")
     return arity
 
 
@@ -111,13 +122,13 @@ def decode_field(data: bytes, index: int, t: DataType) -> Any:
         CorruptTableError: the bytes are no row with that type at `index`.
     """
     try:
-        arity = _ARITY.unpack_from(data)[0]
+        arity = _arity(data)
         if index >= arity or data[4 + (_WORD + index) // 8] >> ((_WORD + index) % 8) & 1:
             return None
         slot, reader = _reader(t)
         raw = reader.unpack_from(data, 4 + null_bytes(arity) + 8 * index)[0]
         return raw if slot.decode is None else slot.decode(raw, data, 4)
-    except (struct.error, IndexError, ValueError, OverflowError) as e:
+    except _MALFORMED as e:
         raise CorruptTableError(f"A serialized row of {len(data)} bytes is malformed: {e}.", hint=_RESTORE) from e
 
 
@@ -185,11 +196,11 @@ class RowCodec:
             CorruptTableError: the bytes are no row of these types.
         """
         try:
-            arity: int = _ARITY.unpack_from(data)[0]
+            arity = _arity(data)
             if arity >= self.arity:
                 return self.decode(data, 4, arity)
-            return _codec(self.types[: max(arity, 0)]).decode(data, 4, arity) + (None,) * (self.arity - arity)
-        except (struct.error, IndexError, ValueError, OverflowError) as e:
+            return _codec(self.types[:arity]).decode(data, 4, arity) + (None,) * (self.arity - arity)
+        except _MALFORMED as e:
             raise CorruptTableError(f"A serialized row of {len(data)} bytes is malformed: {e}.", hint=_RESTORE) from e
 
     def encode(self, values: Sequence[Any]) -> bytes:
@@ -283,6 +294,8 @@ def _encode_bytes(value: bytes, var: bytearray, start: int) -> bytes:
 
 def _decode_bytes(raw: bytes, data: bytes, start: int) -> bytes:
     if raw[7] & 0x80:
+        if raw[7] & 0x7F > _INLINE:
+            raise ValueError("a part is longer than its place")
         return raw[: raw[7] & 0x7F]
     size, offset = _PAIR.unpack(raw)
     return _part(data, start + offset, size)
@@ -303,17 +316,25 @@ def _encode_timestamp(value: Timestamp, var: bytearray, start: int) -> int:
 
 
 def _decode_timestamp(raw: int, data: bytes, start: int) -> Timestamp:
-    return Timestamp(_LONG.unpack_from(data, start + (raw >> 32))[0], raw & 0xFFFFFFFF)
+    if raw & 0xFFFFFFFF >= _NANOS_PER_MILLI:
+        raise ValueError(f"a millisecond has {raw & 0xFFFFFFFF} nanoseconds")
+    return Timestamp(_LONG.unpack(_part(data, start + (raw >> 32), _WORD))[0], raw & 0xFFFFFFFF)
 
 
 def _decimal_slot(t: AtomicType) -> _Slot:
     scale = t.scale or 0
+    bound = 10 ** (t.precision or 0)
+
+    def sound(number: int) -> Decimal:
+        if not -bound < number < bound:
+            raise ValueError(f"a decimal number has more than {t.precision} digits")
+        return from_unscaled(number, scale)
 
     def encode_long(value: Decimal, var: bytearray, start: int) -> int:
         return unscaled(value, scale)
 
     def decode_long(raw: int, data: bytes, start: int) -> Decimal:
-        return from_unscaled(raw, scale)
+        return sound(raw)
 
     def encode_wide(value: Decimal, var: bytearray, start: int) -> int:
         number = unscaled(value, scale)
@@ -323,9 +344,10 @@ def _decimal_slot(t: AtomicType) -> _Slot:
         return len(body) | offset << 32
 
     def decode_wide(raw: int, data: bytes, start: int) -> Decimal:
-        return from_unscaled(
-            int.from_bytes(_part(data, start + (raw >> 32), raw & 0xFFFFFFFF), "big", signed=True), scale
-        )
+        size = raw & 0xFFFFFFFF
+        if not 0 < size <= _DECIMAL_BYTES:
+            raise ValueError(f"a decimal number has {size} bytes")
+        return sound(int.from_bytes(_part(data, start + (raw >> 32), size), "big", signed=True))
 
     if (t.precision or 0) <= MAX_COMPACT_DECIMAL:
         return _Slot("q", 0, encode_long, decode_long)
@@ -333,7 +355,7 @@ def _decimal_slot(t: AtomicType) -> _Slot:
 
 
 def _part(data: bytes, offset: int, size: int) -> bytes:
-    body = data[offset : offset + size]
+    body = data[offset : offset + size] if offset >= 0 and size >= 0 else b""
     if len(body) != size:
         raise ValueError("a part points outside the row")
     return body
@@ -394,11 +416,22 @@ class _Array:
 
     def decode(self, body: bytes) -> list[Any]:
         count = _INT.unpack_from(body)[0]
+        if not 0 <= count * self.width <= len(body):
+            raise ValueError(f"an array of {len(body)} bytes claims to have {count} elements")
         head = 4 + (count + 31) // 32 * 4
         nulls = int.from_bytes(body[4:head], "little")
         slots = struct.unpack_from(f"<{self.slot.code * count}", body, head)
+        if _claimed(self.slot, slots) > len(body):
+            raise ValueError("the elements of an array stand in each other's place")
         decode = self.slot.decode
         return [None if nulls >> i & 1 else v if decode is None else decode(v, body, 0) for i, v in enumerate(slots)]
+
+
+def _claimed(slot: _Slot, raw: Sequence[Any]) -> int:
+    """Return how many bytes the elements of an array claim to have outside of their slots."""
+    if slot.code == "8s":
+        return sum(_PAIR.unpack(v)[0] for v in raw if not v[7] & 0x80)
+    return sum(v & 0xFFFFFFFF for v in raw) if slot.code == "Q" and not slot.reserve else 0
 
 
 class _Map:
@@ -417,6 +450,7 @@ class _Map:
 
     def decode(self, body: bytes) -> list[tuple[Any, Any]]:
         size = _INT.unpack_from(body)[0]
+        _check_inner(size, body)
         return list(zip(self.keys.decode(body[4 : 4 + size]), self.values.decode(body[4 + size :]), strict=True))
 
 
@@ -426,4 +460,10 @@ def _encode_variant(value: tuple[bytes, bytes]) -> bytes:
 
 def _decode_variant(body: bytes) -> tuple[bytes, bytes]:
     size = _INT.unpack_from(body)[0]
+    _check_inner(size, body)
     return body[4 : 4 + size], body[4 + size :]
+
+
+def _check_inner(size: int, body: bytes) -> None:
+    if not 0 <= size <= len(body) - 4:
+        raise ValueError(f"a part of {len(body)} bytes claims to hold one of {size}")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import struct
+import tracemalloc
+import zlib
+
 import numpy as np
 import pytest
 from pyroaring import BitMap
@@ -31,7 +35,10 @@ def test_both_forms_are_read() -> None:
     small = dv.read_vector(FORM_32, DeletionRange("data-1", 1, 24, 2))
     large = dv.read_vector(FORM_64, DeletionRange("data-1", 1, 44))
     assert list(small) == list(large) == [2, 1500]
-    assert dv.positions(small).tolist() == [2, 1500]
+    assert dv.positions(small, 0, 2000).tolist() == [2, 1500]
+    assert dv.positions(small, 3, 1501).tolist() == [1500]
+    assert dv.positions(small, 3, 1500).tolist() == []
+    assert dv.positions(BitMap([2**32 - 1]), 2**32 - 2, 2**32 + 5).tolist() == [2**32 - 1]
 
 
 def test_written_files_are_those_of_java() -> None:
@@ -52,3 +59,52 @@ def test_damage_is_named(change: int) -> None:
         dv.read_vector(bytes(bad), found, "index-3")
     with pytest.raises(CorruptTableError):
         dv.read_vector(FORM_32[:20], DeletionRange("data-1", 1, 24))
+
+
+def _vector(body: bytes) -> tuple[bytes, DeletionRange]:
+    data = b"\1" + struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+    return data, DeletionRange("data-1", 1, len(body))
+
+
+def test_a_vector_of_all_rows_costs_no_more_than_those_that_are_read() -> None:
+    everything = BitMap()
+    everything.add_range(0, 2**32)
+    data, (found,) = dv.write_vectors({"data-1": everything})
+    assert len(data) < 2_000_000
+    tracemalloc.start()
+    vector = dv.read_vector(data, found)
+    assert dv.positions(vector, 2**31, 2**31 + 1000).tolist() == list(range(2**31, 2**31 + 1000))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 << 20
+
+
+EMPTY = BitMap().serialize()
+ONE = BitMap([1]).serialize()
+PART = struct.Struct("<i")
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        struct.pack("<q", -1),
+        struct.pack("<q", 2**62),
+        struct.pack("<q", 100_000) + (PART.pack(0) + EMPTY) * 100_000,
+        struct.pack("<q", 2) + PART.pack(0) + ONE,
+        struct.pack("<q", 2) + PART.pack(0) + ONE + PART.pack(0) + ONE,
+        struct.pack("<q", 1) + PART.pack(-1) + ONE,
+        struct.pack("<q", 1) + PART.pack(0) + ONE + b"more",
+        struct.pack("<q", 0) + b"more",
+    ],
+    ids=["negative", "huge", "many empty", "too few", "twice", "negative key", "rest", "rest of none"],
+)
+def test_parts_that_do_not_fit(parts: bytes) -> None:
+    data, found = _vector(struct.pack("<i", 1681511377) + parts)
+    with pytest.raises(CorruptTableError):
+        dv.read_vector(data, found)
+
+
+@pytest.mark.parametrize("place", [(-33, 24), (0, 24), (1, -4), (1, 2**31 - 1), (2**31 - 1, 24), (1, 23)])
+def test_places_that_are_not_in_the_file(place: tuple[int, int]) -> None:
+    with pytest.raises(CorruptTableError):
+        dv.read_vector(FORM_32, DeletionRange("data-1", *place))

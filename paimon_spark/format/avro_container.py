@@ -1,0 +1,345 @@
+"""Avro's container format, taken apart with care: nothing that a file declares is believed before it is checked.
+
+The Avro library trusts a file: it allocates what a length says, repeats what costs no bytes as often as a count says,
+and descends as deep as a recursive schema leads. What leaves here is a container without compression whose schema is
+finite and whose counts and lengths are true.
+"""
+
+from __future__ import annotations
+
+import bz2
+import io
+import json
+import lzma
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
+
+if sys.version_info >= (3, 14):
+    from compression.zstd import ZstdDecompressor
+else:
+    from backports.zstd import ZstdDecompressor
+
+_MAGIC = b"Obj\x01"
+_SYNC = 16
+_MAX_HEADER = 16 << 20
+_MAX_DEPTH = 32
+_MAX_LEAVES = 100_000
+"""How many values one record may have apart from what stands in arrays and maps; their lengths are paid in bytes."""
+_MAX_VARINT = 10
+_XZ_MEMORY = 128 << 20
+_PRIMITIVES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
+"""The bytes that a value takes at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some records as they stand in the file."""
+
+    count: int
+    data: memoryview
+
+
+class AvroContainer:
+    """One container file in memory; its framing and its schema are sound, its records are not looked at.
+
+    Args:
+        data: the file's bytes.
+        max_block: the most bytes that one block may unpack to.
+        max_total: the most bytes that all blocks together may unpack to.
+
+    Raises:
+        ValueError: the bytes are no Avro container, or one that asks for more than it can need.
+    """
+
+    def __init__(self, data: bytes, *, max_block: int, max_total: int | None = None) -> None:
+        self._max_block = max_block
+        self._max_total = max_total
+        cursor = _Cursor(data)
+        if cursor.take(len(_MAGIC)) != _MAGIC:
+            raise ValueError("it does not begin as an Avro file")
+        self._meta = _metadata(cursor)
+        self._sync = bytes(cursor.take(_SYNC))
+        self._codec = bytes(self._meta.get("avro.codec", b"null")).decode()
+        if self._codec not in _CODECS:
+            raise ValueError(f"its compression {self._codec!r} is not known")
+        self.schema = json.loads(bytes(self._meta.get("avro.schema", b"")))
+        self.named = check_schema(self.schema)
+        self.blocks = tuple(self._frames(cursor))
+
+    @property
+    def row_count(self) -> int:
+        """Return the number of records, as the blocks say."""
+        return sum(b.count for b in self.blocks)
+
+    def stream(self, schema: Any = None) -> BinaryIO:
+        """Return the container without compression, unpacked block by block as it is read.
+
+        Args:
+            schema: what the header is to say instead of the file's own schema; it must read the same bytes.
+
+        Raises:
+            ValueError: while reading: a block does not unpack, or to more than is allowed.
+        """
+        return cast("BinaryIO", _Stream(self._pieces(self.schema if schema is None else schema)))
+
+    def _pieces(self, schema: Any) -> Iterator[bytes]:
+        meta = {"avro.schema": json.dumps(schema).encode(), "avro.codec": b"null"}
+        entries = b"".join(_varint(len(k)) + k.encode() + _varint(len(v)) + v for k, v in meta.items())
+        yield _MAGIC + _varint(len(meta)) + entries + b"\0" + self._sync
+        total = 0
+        for block in self.blocks:
+            data = self._unpacked(block)
+            total += len(data)
+            if self._max_total is not None and total > self._max_total:
+                raise ValueError(f"it unpacks to more than {self._max_total} bytes")
+            if block.count > len(data):
+                raise ValueError(f"a block of {len(data)} bytes claims to hold {block.count} records")
+            yield b"".join((_varint(block.count), _varint(len(data)), data, self._sync))
+
+    def _unpacked(self, block: Block) -> bytes:
+        data = _CODECS[self._codec](block.data, self._max_block + 1)
+        if len(data) > self._max_block:
+            raise ValueError(f"a block unpacks to more than {self._max_block} bytes")
+        return data
+
+    def _frames(self, cursor: _Cursor) -> Iterator[Block]:
+        while not cursor.at_end:
+            count, size = cursor.varint(), cursor.varint()
+            if count < 0:
+                raise ValueError(f"a block claims to hold {count} records")
+            yield Block(count, cursor.take(size))
+            if cursor.take(_SYNC) != self._sync:
+                raise ValueError("the mark after a block is not the file's")
+
+
+class _Cursor:
+    """A place in some bytes; what is not there is not given."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = memoryview(data)
+        self.at = 0
+
+    @property
+    def at_end(self) -> bool:
+        return self.at >= len(self._data)
+
+    def take(self, size: int) -> memoryview:
+        if not 0 <= size <= len(self._data) - self.at:
+            raise EOFError(f"{size} bytes were expected, {len(self._data) - self.at} are left")
+        self.at += size
+        return self._data[self.at - size : self.at]
+
+    def varint(self) -> int:
+        value = 0
+        for n in range(_MAX_VARINT):
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << 7 * n
+            if byte < 0x80:
+                return (value >> 1) ^ -(value & 1)
+        raise ValueError("a number has too many bytes")
+
+
+def _varint(value: int) -> bytes:
+    value <<= 1
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _metadata(cursor: _Cursor) -> Mapping[str, memoryview]:
+    found: dict[str, memoryview] = {}
+    start = cursor.at
+    while count := cursor.varint():
+        if count < 0:
+            cursor.varint()
+        for _ in range(abs(count)):
+            key = bytes(cursor.take(cursor.varint())).decode()
+            found[key] = cursor.take(cursor.varint())
+            if cursor.at - start > _MAX_HEADER:
+                raise ValueError(f"its header has more than {_MAX_HEADER} bytes")
+    return found
+
+
+class _Stream:
+    """A readable file over pieces that are made when they are needed."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._current = io.BytesIO()
+
+    def read(self, size: int) -> bytes:
+        found = self._current.read(size)
+        while len(found) < size:
+            piece = next(self._pieces, None)
+            if piece is None:
+                break
+            self._current = io.BytesIO(piece)
+            found += self._current.read(size - len(found))
+        return found
+
+
+# ------------------------------------------------------------------------------------------------- compression
+
+
+def _plain(data: memoryview, limit: int) -> bytes:
+    return bytes(data[:limit])
+
+
+def _deflate(data: memoryview, limit: int) -> bytes:
+    step = zlib.decompressobj(-zlib.MAX_WBITS)
+    return _whole(step.decompress(data, limit), limit, ended=step.eof)
+
+
+def _zstandard(data: memoryview, limit: int) -> bytes:
+    step = ZstdDecompressor()
+    return _whole(step.decompress(data, limit), limit, ended=step.eof)
+
+
+def _bzip2(data: memoryview, limit: int) -> bytes:
+    step = bz2.BZ2Decompressor()
+    return _whole(step.decompress(data, limit), limit, ended=step.eof)
+
+
+def _xz(data: memoryview, limit: int) -> bytes:
+    step = lzma.LZMADecompressor(memlimit=_XZ_MEMORY)
+    try:
+        return _whole(step.decompress(bytes(data), limit), limit, ended=step.eof)
+    except lzma.LZMAError as e:
+        raise ValueError(f"a block does not unpack: {e}") from e
+
+
+def _whole(found: bytes, limit: int, *, ended: bool) -> bytes:
+    if not ended and len(found) < limit:
+        raise EOFError("a block ends too early")
+    return found
+
+
+def _snappy(data: memoryview, limit: int) -> bytes:
+    body = data[:-4]
+    size = 0
+    for n in range(5):
+        byte = _Cursor(bytes(body[n : n + 1])).take(1)[0]
+        size |= (byte & 0x7F) << 7 * n
+        if byte < 0x80:
+            break
+    if size > limit:
+        return bytes(limit)
+    try:
+        return cast("bytes", pa.decompress(pa.py_buffer(bytes(body)), size, codec="snappy", asbytes=True))
+    except pa.ArrowException as e:
+        raise ValueError(f"a block does not unpack: {e}") from e
+
+
+_CODECS: dict[str, Callable[[memoryview, int], bytes]] = {
+    "null": _plain,
+    "deflate": _deflate,
+    "zstandard": _zstandard,
+    "bzip2": _bzip2,
+    "xz": _xz,
+    "snappy": _snappy,
+}
+
+
+# ------------------------------------------------------------------------------------------------- schemas
+
+
+def check_schema(schema: Any) -> dict[str, Any]:
+    """Return the types that a schema defines, by their names without namespace.
+
+    A schema whose records need not end, or not before very long, is refused.
+
+    Raises:
+        ValueError: it is recursive, nested too deeply, or not the schema of anything; values of an array that take no
+            bytes, so that any number of them fits in a file; a record of too many values.
+    """
+    measure = _Measure()
+    measure.of(schema, 0)
+    return measure.defined
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """The least bytes that a value of a type takes, and of how many values it is made."""
+
+    bytes: int
+    leaves: int
+
+
+class _Measure:
+    """Sizes of the types of one schema; a name stands for what it was defined as before."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, _Size] = {}
+        self.defined: dict[str, Any] = {}
+
+    def of(self, schema: Any, depth: int) -> _Size:
+        if depth > _MAX_DEPTH:
+            raise ValueError("its schema is nested too deeply")
+        if isinstance(schema, str):
+            return self._word(schema)
+        if isinstance(schema, list):
+            if not schema:
+                raise ValueError("its schema has a choice between nothing")
+            sizes = [self.of(s, depth + 1) for s in schema]
+            return _Size(1 + min(s.bytes for s in sizes), max(s.leaves for s in sizes))
+        if not isinstance(schema, dict):
+            raise ValueError(f"its schema has a {type(schema).__name__} where a type should be")  # noqa: TRY004
+        return self._object(schema, depth)
+
+    def _word(self, word: str) -> _Size:
+        if word in _PRIMITIVES:
+            return _Size(_PRIMITIVES[word], 1)
+        found = self._named.get(word.rpartition(".")[2])
+        if found is None:
+            raise ValueError(f"its schema uses the type {word[:60]!r} before it is defined")
+        return found
+
+    def _object(self, schema: dict[str, Any], depth: int) -> _Size:
+        kind = schema.get("type")
+        if kind in ("record", "error"):
+            return self._record(schema, depth)
+        if kind == "array":
+            if self.of(schema.get("items"), depth + 1).bytes == 0:
+                raise ValueError("its schema has an array of values that take no bytes")
+            return _Size(1, 1)
+        if kind == "map":
+            self.of(schema.get("values"), depth + 1)
+            return _Size(1, 1)
+        if kind == "enum":
+            return self._define(schema, _Size(1, 1))
+        if kind == "fixed":
+            size = schema.get("size")
+            if type(size) is not int or size < 0:
+                raise ValueError("its schema has a type of a fixed size without a size")
+            return self._define(schema, _Size(size, 1))
+        return self.of(kind, depth + 1)
+
+    def _record(self, schema: dict[str, Any], depth: int) -> _Size:
+        fields = schema.get("fields")
+        if not isinstance(fields, list) or not all(isinstance(f, dict) and "type" in f for f in fields):
+            raise ValueError("its schema has a record without columns")
+        least = leaves = 0
+        for f in fields:
+            size = self.of(f["type"], depth + 1)
+            least, leaves = least + size.bytes, leaves + size.leaves
+            if leaves > _MAX_LEAVES:
+                raise ValueError(f"its schema has a record of more than {_MAX_LEAVES} values")
+        return self._define(schema, _Size(least, leaves + 1))
+
+    def _define(self, schema: dict[str, Any], size: _Size) -> _Size:
+        name = schema.get("name")
+        if not isinstance(name, str):
+            raise ValueError("its schema has a type that needs a name and has none")  # noqa: TRY004
+        short = name.rpartition(".")[2]
+        if short in self._named:
+            raise ValueError(f"its schema defines the type {short[:60]!r} twice")
+        self._named[short], self.defined[short] = size, schema
+        return size
