@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV   ?= .venv
 SPARK  ?= 4.1
 BIN    := $(VENV)/bin
+FUZZ_MINUTES ?= 10
 MINORS := 4.0 4.1 4.2 4.3
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help check jar quickstart flights lint format unit test test-spark test-all golden dist dist-all docs clean clean-all
+.PHONY: help check jar quickstart flights lint format unit fuzz replay test test-spark test-all golden dist dist-all docs clean clean-all
 
 help:  ## Show the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,7 +74,7 @@ format: $(VENV)/.test  ## Let ruff format and mend what it can
 	@$(BIN)/ruff check --fix .
 
 unit: $(VENV)/.test  ## The tests that need no Java
-	@$(BIN)/pytest -q -n 2 -m "not spark and not e2e and not peer and not slow" tests/unit tests/property tests/tables
+	@$(BIN)/pytest -q -n 2 -m "not spark and not e2e and not peer and not slow" tests/unit tests/property tests/tables tests/fuzz
 
 test: check $(VENV)/.test .venv-peers/.ready unit  ## All tests but the slow ones
 	@$(BIN)/pytest -q -m "(spark or e2e or peer) and not slow"
@@ -84,6 +85,16 @@ test-spark: check  ## The Spark tests on another release: make test-spark SPARK=
 
 test-all: test dist  ## All tests, the slow ones and Paimon's own Java release included
 	@$(BIN)/pytest -q -m slow
+
+$(VENV)/.fuzz: $(VENV)/.test
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz]'
+	@touch $@
+
+fuzz: $(VENV)/.fuzz  ## Fuzz every parser for FUZZ_MINUTES (10), or only some: make fuzz TARGETS='call row'
+	@$(BIN)/python -m tests.fuzz.run --minutes $(FUZZ_MINUTES) $(TARGETS)
+
+replay: $(VENV)/.test  ## Run one input that fuzzing saved: make replay INPUT=build/fuzz/call/….bin
+	@$(BIN)/python -m tests.fuzz.run --replay "$(INPUT)"
 
 golden: $(VENV)/.test  ## Rewrite the expected answers of the SQL scripts; review the difference
 	@PAIMON_SPARK_ACCEPT=1 $(BIN)/pytest -q -m "not slow" tests/sql

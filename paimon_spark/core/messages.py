@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from paimon_spark.errors import EngineError
 from paimon_spark.spec.kinds import FileSource
 from paimon_spark.spec.manifest import DataFileMeta, DeletionRange, IndexFileMeta, SimpleStats
 
@@ -35,8 +37,25 @@ def messages_to_json(messages: Iterable[CommitMessage]) -> str:
 
 
 def messages_from_json(text: str) -> list[CommitMessage]:
-    """Parse what `messages_to_json` made."""
-    return [_message(raw) for raw in json.loads(text)]
+    """Parse what `messages_to_json` made.
+
+    Raises:
+        EngineError: it is something else.
+    """
+    with travelled("commit messages", text):
+        return [_message(raw) for raw in json.loads(text)]
+
+
+@contextmanager
+def travelled(what: str, text: str) -> Iterator[None]:
+    """Turn what the block raises on a text that no process of ours sent into an error of ours."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:
+        raise EngineError(
+            f"A text of {len(text)} characters is no list of {what}: {type(e).__name__} {e}"[:300] + ".",
+            hint="Make sure that the driver and all executors have the same release of paimon-spark.",
+        ) from e
 
 
 def _plain(value: Any) -> Any:
@@ -90,8 +109,8 @@ def _message(raw: dict[str, Any]) -> CommitMessage:
             values[name] = _bytes(value)
         elif name.endswith("index_files"):
             values[name] = tuple(_index(v) for v in value)
-        elif isinstance(value, list):
-            values[name] = tuple(file_from_plain(v) for v in value)
-        else:
+        elif name in ("bucket", "total_buckets"):
             values[name] = value
+        else:
+            values[name] = tuple(file_from_plain(v) for v in value)
     return CommitMessage(**values)

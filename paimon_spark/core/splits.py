@@ -6,9 +6,10 @@ import base64
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from paimon_spark.core.levels import sections
-from paimon_spark.core.messages import file_from_plain, file_to_plain
+from paimon_spark.core.messages import file_from_plain, file_to_plain, travelled
 from paimon_spark.core.scan import ScanResult, reads_above_level_0
 from paimon_spark.core.table import Table
 from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, DataFileMeta, DeletionRange, IndexFileMeta, ManifestEntry
@@ -149,20 +150,26 @@ def splits_to_json(splits: Iterable[Split]) -> str:
 
 
 def splits_from_json(text: str) -> list[Split]:
-    """Parse what `splits_to_json` made."""
-    return [
-        Split(
-            partition=base64.b64decode(raw["partition"]),
-            bucket=raw["bucket"],
-            total_buckets=raw["total_buckets"],
-            files=tuple(file_from_plain(f) for f in raw["files"]),
-            raw=raw["raw"],
-            snapshot_id=raw["snapshot_id"],
-            row_count=raw["row_count"],
-            vectors=tuple(None if v is None else VectorRef(*v) for v in raw["vectors"]),
-        )
-        for raw in json.loads(text)
-    ]
+    """Parse what `splits_to_json` made.
+
+    Raises:
+        EngineError: it is something else.
+    """
+    with travelled("splits", text):
+        return [_from_plain(raw) for raw in json.loads(text)]
+
+
+def _from_plain(raw: dict[str, Any]) -> Split:
+    return Split(
+        partition=base64.b64decode(raw["partition"]),
+        bucket=raw["bucket"],
+        total_buckets=raw["total_buckets"],
+        files=tuple(file_from_plain(f) for f in raw["files"]),
+        raw=raw["raw"],
+        snapshot_id=raw["snapshot_id"],
+        row_count=raw["row_count"],
+        vectors=tuple(None if v is None else VectorRef(*v) for v in raw["vectors"]),
+    )
 
 
 def _to_plain(split: Split) -> dict[str, object]:

@@ -425,7 +425,7 @@ def from_json(text: str) -> Predicate:
     """
     try:
         return from_plain(json.loads(text))
-    except (ValueError, KeyError, TypeError, IndexError) as e:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as e:
         raise ArgumentError(f"The predicate {text[:200]!r} cannot be read: {type(e).__name__} {e}.") from e
 
 

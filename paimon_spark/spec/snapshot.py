@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paimon_spark.errors import CorruptTableError
+from paimon_spark.spec.identifier import is_one_name
 from paimon_spark.spec.kinds import CommitKind
 from paimon_spark.spec.stored_json import ID, LONG, MILLIS, held, json_object, text_or_none, texts, whole
 
@@ -111,7 +112,9 @@ def parse_snapshot(text: str | bytes, where: str) -> tuple[Snapshot, Mapping[str
         raise _corrupt(where, str(e)) from e
     known = set(_KEYS) | {"tagCreateTime", "tagTimeRetained"}
     defaults = {"total_record_count": 0, "delta_record_count": 0}
-    return Snapshot(**(defaults | values), extra={k: v for k, v in raw.items() if k not in known}), raw
+    return Snapshot(
+        **(defaults | values), extra={k: v for k, v in raw.items() if k not in known and v is not None}
+    ), raw
 
 
 def _value(raw: Mapping[str, Any], key: str) -> Any:
@@ -120,7 +123,7 @@ def _value(raw: Mapping[str, Any], key: str) -> Any:
     if key == "properties":
         return texts(raw, key)
     text = text_or_none(raw, key)
-    if key in _FILES and (not text or "/" in text or text in (".", "..")):
+    if key in _FILES and (not text or not is_one_name(text)):
         raise held(key, text)
     if key != "commitKind":
         return text

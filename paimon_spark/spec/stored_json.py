@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,7 +21,7 @@ def json_object(text: str | bytes) -> dict[str, Any]:
         ValueError: says what is there instead.
     """
     try:
-        raw = json.loads(text)
+        raw = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except ValueError as e:
@@ -28,6 +29,15 @@ def json_object(text: str | bytes) -> dict[str, Any]:
     if not isinstance(raw, dict):
         raise ValueError("it is not a JSON object")  # noqa: TRY004 - one error for all that can be wrong
     return raw
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is no number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _no_number(text[:40])
 
 
 def whole(raw: Mapping[str, Any], key: str, bounds: tuple[int, int] = LONG) -> int:

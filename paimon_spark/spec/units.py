@@ -45,7 +45,8 @@ def parse_duration_ms(text: str) -> int:
     if iso and any(iso[part] for part in "dhms"):
         whole = int(iso["d"] or 0) * _DAY + int(iso["h"] or 0) * _HOUR + int(iso["m"] or 0) * _MINUTE
         total = int(whole + Fraction(iso["s"] or 0) * _SECOND)
-        return -total if iso["sign"] else total
+        if total <= MAX_LONG:
+            return -total if iso["sign"] else total
     raise OptionError(f"'{text}' is no duration.", hint="Write a number and a unit, such as 1 h, 30 min or 500 ms.")
 
 

@@ -14,6 +14,8 @@ from paimon_spark.spec.types import AtomicType, DataType, TypeRoot, atomic_text
 _TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _WHOLE = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
 _NUMBERS = (*_WHOLE, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL)
+_DIGITS = 40
+"""More than any type has: a longer number is not written out."""
 _EPOCH = datetime(1970, 1, 1)
 
 
@@ -46,7 +48,7 @@ def cast_number(number: Decimal, t: DataType, *, zone: tzinfo, parameter: str) -
             hint="Write the value in quotes, as the column stores it.",
             kind=ErrorKind.TYPE_MISMATCH,
         )
-    whole = root in _WHOLE and number % 1 == 0
+    whole = root in _WHOLE and number.adjusted() < _DIGITS and number == number.to_integral_value()
     return cast_text(str(int(number)) if whole else str(number), t, zone=zone, parameter=parameter)
 
 

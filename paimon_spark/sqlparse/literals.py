@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+
+from paimon_spark.errors import SqlSyntaxError
 
 _SUFFIXES = {"L": "BIGINT", "S": "SMALLINT", "Y": "TINYINT", "D": "DOUBLE", "F": "FLOAT", "BD": "DECIMAL"}
 _NUMBER = re.compile(r"^(?P<digits>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?P<suffix>[a-zA-Z]*)$")
@@ -43,7 +46,11 @@ class Literal:
 
 
 def string_value(source: str) -> str:
-    r"""Return the value of one quoted literal, given with its prefix and quotes; ``\n``, ``\'`` … are resolved."""
+    r"""Return the value of one quoted literal, given with its prefix and quotes; ``\n``, ``\'`` … are resolved.
+
+    Raises:
+        SqlSyntaxError: an escape is beyond the last character of Unicode.
+    """
     if source[0] in "rR":
         return source[2:-1]
     return _ESCAPE.sub(_unescape, source[1:-1])
@@ -51,7 +58,12 @@ def string_value(source: str) -> str:
 
 def _unescape(m: re.Match[str]) -> str:
     if m["u4"] or m["u8"]:
-        return chr(int(m["u4"] or m["u8"], 16))
+        code = int(m["u4"] or m["u8"], 16)
+        if code > sys.maxunicode:
+            raise SqlSyntaxError(
+                f"The escape {m.group()} stands for no character.", hint="The last one is \\U0010FFFF."
+            )
+        return chr(code)
     if m["octal"]:
         return chr(int(m["octal"], 8))
     return _CONTROL.get(m["char"], m["char"])

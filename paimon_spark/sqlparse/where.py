@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from sqlglot import exp
@@ -55,7 +55,7 @@ def parse_where(text: str, schema: TableSchema, *, zone: tzinfo = UTC, parameter
             f"The argument '{parameter}' needs a partitioned table, and this table has no partition columns.",
             hint="Leave the argument out.",
         )
-    return _Reader(text, schema, zone, parameter, schema.partition_keys).condition(_tree(text, parameter))
+    return _Reader(text, schema, zone, parameter, schema.partition_keys).whole(_tree(text, parameter))
 
 
 def parse_filter(text: str, schema: TableSchema, *, zone: tzinfo = UTC, parameter: str = "filter") -> Predicate:
@@ -65,7 +65,7 @@ def parse_filter(text: str, schema: TableSchema, *, zone: tzinfo = UTC, paramete
         ArgumentError: the text does not parse, uses another construct, or a value does not fit its column.
         NotFoundError: there is no such column.
     """
-    return _Reader(text, schema, zone, parameter, schema.field_names).condition(_tree(text, parameter))
+    return _Reader(text, schema, zone, parameter, schema.field_names).whole(_tree(text, parameter))
 
 
 def _tree(text: str, parameter: str) -> Any:
@@ -85,6 +85,15 @@ class _Reader:
     zone: tzinfo
     parameter: str
     columns: tuple[str, ...]
+
+    def whole(self, tree: Any) -> Predicate:
+        try:
+            return self.condition(tree)
+        except RecursionError:
+            raise ArgumentError(
+                f"The argument '{self.parameter}' of {len(self.text)} characters is nested too deeply.",
+                hint="Write fewer conditions; many values of one column fit into IN (…).",
+            ) from None
 
     def condition(self, tree: Any) -> Predicate:
         while isinstance(tree, exp.Paren):
@@ -206,7 +215,7 @@ class _Reader:
             return cast_text(tree.this, t, zone=self.zone, parameter=self.parameter)
         try:
             number = Decimal(tree.this) * sign
-        except InvalidOperation:
+        except ArithmeticError:
             raise self._unsupported(tree) from None
         return cast_number(number, t, zone=self.zone, parameter=self.parameter)
 

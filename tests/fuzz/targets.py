@@ -1,0 +1,8 @@
+"""All targets by name."""
+
+from __future__ import annotations
+
+from tests.fuzz import files, texts
+
+TARGETS = [*texts.TARGETS, *files.TARGETS]
+BY_NAME = {target.name: target for target in TARGETS}
