@@ -120,6 +120,8 @@ class _Deletion:
 class DeleteTag:
     """Remove one tag or several. A tag that does not exist is no error; the plan warns about it.
 
+    If a tag that does not exist is called much like one that does, the status says so behind a colon.
+
     If the snapshot of a tag has expired and nothing else needs its files, they go too.
     """
 
@@ -132,10 +134,10 @@ class DeleteTag:
     def execute(self, ctx: CallContext, plan: Plan[_Deletion]) -> Report:
         """Remove them."""
         work = plan.payload
-        done = execute_delete_tags(work.table, work.plan)
+        done, hints = execute_delete_tags(work.table, work.plan), work.plan.hints
         return Report(
             own_rows=[(True,)],
-            status=DONE if done.names else NOTHING_TO_DO,
+            status=(DONE if done.names else NOTHING_TO_DO) + (f": {' '.join(hints)}" if hints else ""),
             snapshot_before=work.latest_id,
             snapshot_after=work.latest_id,
             files_in=done.files,

@@ -138,7 +138,7 @@ class RefStore:
         """Return the error for a tag that exists already."""
         return AlreadyExistsError(
             f"Tag '{name}' already exists.",
-            hint="Pick another name, delete the tag first, or replace it.",
+            hint="Pick another name, or delete the tag first.",
             kind=ErrorKind.TAG_EXISTS,
         )
 

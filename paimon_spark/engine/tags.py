@@ -15,7 +15,7 @@ from paimon_spark.core.garbage import Garbage
 from paimon_spark.core.manifests import ManifestStore
 from paimon_spark.core.refs import HolderKey, HolderKind, RefStore, check_tag_name
 from paimon_spark.core.table import Table
-from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
+from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, did_you_mean
 from paimon_spark.spec.identifier import is_one_name
 from paimon_spark.spec.refs import Tag
 from paimon_spark.spec.snapshot import Snapshot
@@ -34,12 +34,13 @@ class TagPlan:
 
 @dataclass(frozen=True, slots=True)
 class DeleteTagsPlan:
-    """Tags to delete, with the files that go with them; `missing` names do not exist."""
+    """Tags to delete, with the files that go with them; `missing` names do not exist; `hints` tell what some mean."""
 
     names: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     warnings: tuple[Action, ...] = ()
     files: DeletionPlan = field(default_factory=DeletionPlan)
+    hints: tuple[str, ...] = ()
 
     @property
     def actions(self) -> list[Action]:
@@ -158,8 +159,11 @@ def plan_delete_tags(table: Table, names: str | Iterable[str], *, exact: bool = 
         garbage.add_metadata(snapshot, reason, with_changelog=False)
     references = [Action(DELETE, table.paths.tag(n), 0, f"tag '{n}' is deleted") for n in present]
     files = SafeDeleter(table).plan(garbage.proposals, doomed=doomed, references=references, look=exact)
-    warnings = tuple(Action(WARN, _place(table, n), 0, f"there is no tag '{n}'") for n in missing)
-    return DeleteTagsPlan(tuple(present), tuple(missing), warnings, files)
+    others = [n for n in tags if n not in present]
+    said = {n: f"there is no tag '{n}'" for n in missing}
+    hints = {n: f"{text}. {near}" for n, text in said.items() if (near := did_you_mean(n, others))}
+    warnings = tuple(Action(WARN, _place(table, n), 0, hints.get(n, text)) for n, text in said.items())
+    return DeleteTagsPlan(tuple(present), tuple(missing), warnings, files, tuple(hints.values()))
 
 
 def _place(table: Table, name: str) -> str:

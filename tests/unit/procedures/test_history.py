@@ -67,6 +67,19 @@ def test_delete_tag(lake: Lake) -> None:
     assert lake.one("delete_tag(table => 't', tag => 'a')")["status"] == "nothing to do"
 
 
+def test_a_mistyped_tag_is_not_deleted_and_told(lake: Lake) -> None:
+    for name in ("friday", "monday", "spring"):
+        lake.call(f"create_tag('t', '{name}')")
+    hint = "there is no tag 'firday'. Did you mean 'friday'?"
+    assert lake.call("EXPLAIN CALL sys.delete_tag('t', 'firday')")[0]["reason"] == hint
+    row = lake.one("delete_tag('t', 'firday')")
+    assert (row["result"], row["status"], row["files_in"]) == (True, f"nothing to do: {hint}", 0)
+    row = lake.one("delete_tag('t', 'firday,spring')")
+    assert (row["status"], row["files_in"]) == (f"done: {hint}", 1)
+    assert sorted(tags(lake)) == ["friday", "monday"]
+    assert lake.one("delete_tag('t', 'friday,fridayy')")["status"] == "done"
+
+
 def test_the_guides_expiry_keeps_the_newest(lake: Lake) -> None:
     lake.now = 0
     lake.call("create_tag('t', 'keep', 1)")
