@@ -109,6 +109,11 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
         "The store failed in the middle of a commit, and looking again did not tell whether it took place.",
         "Look at ``SELECT * FROM `<table>$snapshots` `` before you repeat the statement.",
     ),
+    ErrorKind.STATEMENT_CANCELLED: (
+        "The statement was cancelled: by Ctrl-C, by the client of the Thrift server, or because its thread was "
+        "interrupted.",
+        "Nothing of the statement was committed, and its files are deleted. Run it again if need be.",
+    ),
     ErrorKind.ENGINE_FAILED: (
         "The Python engine process ended or answered with an unexpected failure.",
         "The message holds the cause or the path of the log. The next statement starts a new engine.",

@@ -13,6 +13,7 @@ The tree is grouped by what a caller would do about it::
     ├── CorruptTableError     a file of the table is malformed, truncated or missing
     ├── ConflictError         another commit changed what this one relied on: run it again
     ├── StoreError            the object store refuses or does not answer: mend its settings, or try again
+    ├── StatementCancelledError  somebody ended the statement: run it again if need be
     ├── OutcomeUnknownError   the store did not say whether the commit landed: look before repeating
     └── EngineError           the Python engine process failed: see its log
 
@@ -62,6 +63,7 @@ class ErrorKind(StrEnum):
     STORE_ACCESS_DENIED = "STORE_ACCESS_DENIED"
     STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
     BUCKET_NOT_FOUND = "BUCKET_NOT_FOUND"
+    STATEMENT_CANCELLED = "STATEMENT_CANCELLED"
 
 
 class PaimonError(Exception):
@@ -136,6 +138,12 @@ class ConflictError(PaimonError):
     """A concurrent commit changed what this commit relied on; nothing was written."""
 
     default_kind = ErrorKind.COMMIT_CONFLICT
+
+
+class StatementCancelledError(PaimonError):
+    """Somebody ended the statement before it was done; nothing was committed."""
+
+    default_kind = ErrorKind.STATEMENT_CANCELLED
 
 
 class OutcomeUnknownError(PaimonError):

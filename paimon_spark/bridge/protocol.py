@@ -34,7 +34,9 @@ from paimon_spark.spec.predicate import (
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import AtomicType, DataType, TypeRoot
 
-VERSION = 1
+VERSION = 2
+CANCEL = "cancel"
+"""The method that ends another request, whose id is its argument `request`."""
 _TIMES = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _MICROS = 6
 _OPERATORS = {"=": "=", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "<>": "!="}
@@ -53,6 +55,7 @@ class Envelope(BaseModel):
 
     model_config = ConfigDict(frozen=True)
     version: int
+    request: str = ""
     session: str
     conf: dict[str, str]
     catalog: CatalogInfo

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
-from paimon_spark.bridge.protocol import Request, failed, ok, parse_request
+from paimon_spark.bridge.protocol import CANCEL, Request, failed, ok, parse_request
+from paimon_spark.core.cancellation import cancellable
 from paimon_spark.errors import EngineError, PaimonError
 
 Handler = Callable[[Request], Any]
@@ -20,6 +22,7 @@ class Endpoint:
 
     def __init__(self, handlers: Mapping[str, Handler]) -> None:
         self._handlers = handlers
+        self._running: dict[str, threading.Event] = {}
 
     def apply(self, text: str, objects: Any) -> Any:
         """Answer one request."""
@@ -35,12 +38,26 @@ class Endpoint:
 
     def _answer(self, text: str, objects: Any) -> Any:
         method, envelope = parse_request(text)
+        if method == CANCEL:
+            return ok({"running": self._cancel(envelope.args["request"])})
         handler = self._handlers.get(method)
         if handler is None:
             raise EngineError(f"The engine has no method '{method}'.")
         attached = list(objects)
-        result = handler(Request(method, envelope, attached[0], tuple(attached[1:])))
+        request = Request(method, envelope, attached[0], tuple(attached[1:]))
+        flag = self._running.setdefault(envelope.request, threading.Event())
+        try:
+            with cancellable(flag):
+                result = handler(request)
+        finally:
+            self._running.pop(envelope.request, None)
         return result.java if isinstance(result, JvmAnswer) else ok(result)
+
+    def _cancel(self, request: str) -> bool:
+        flag = self._running.get(request)
+        if flag is not None:
+            flag.set()
+        return flag is not None
 
     class Java:
         """What py4j has to know."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.levels import comparable
 from paimon_spark.core.stored import read_needed
 from paimon_spark.core.table import Table
@@ -236,6 +237,7 @@ class ManifestStore:
         return path
 
     def _bytes(self, path: str) -> bytes:
+        checkpoint()
         return read_needed(self.table.file_io, path, "metadata file")
 
 

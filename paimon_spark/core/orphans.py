@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.refs import branch_name, branches
 from paimon_spark.core.schemas import SchemaStore
 from paimon_spark.core.table import Table
@@ -138,6 +139,7 @@ def list_old(file_io: FileIO, found: Iterable[Place], older_than: int) -> Listin
 
 def _look(file_io: FileIO, place: Place, older_than: int, listing: Listing) -> list[Place]:
     """Add what is in one directory to the listing; return the places below it."""
+    checkpoint()
     entries = file_io.list(place.path)
     if place.removable:
         listing.directories[place.path] = len(entries)

@@ -18,7 +18,7 @@ from paimon_spark.spec.catalogue import find_option
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.options import CoreOptions, validate_options
-from paimon_spark.spec.paths import MAIN_BRANCH, TablePaths
+from paimon_spark.spec.paths import MAIN_BRANCH, TablePaths, new_mark
 from paimon_spark.spec.rows import decode_row
 from paimon_spark.spec.schema import TableSchema, parse_schema
 from paimon_spark.spec.types import DataField, DataType
@@ -48,6 +48,8 @@ class Table:
     file_io: FileIO
     options: CoreOptions
     branch: str = MAIN_BRANCH
+    mark: str = ""
+    """Part of the names of all data and index files that are written through this table; see `marked`."""
 
     @classmethod
     def of(
@@ -71,7 +73,7 @@ class Table:
     @property
     def paths(self) -> TablePaths:
         """Return where the table's files are."""
-        return TablePaths(self.path, self.options, self.schema.partition_fields, self.branch)
+        return TablePaths(self.path, self.options, self.schema.partition_fields, self.branch, self.mark)
 
     @property
     def snapshots(self) -> SnapshotStore:
@@ -82,6 +84,11 @@ class Table:
     def schema_store(self) -> SchemaStore:
         """Return the schema versions of the table's branch."""
         return SchemaStore(self.file_io, self.paths)
+
+    @property
+    def is_file_store(self) -> bool:
+        """Return whether the table is made of Paimon's own files."""
+        return self.options.word("type") == "table"
 
     @property
     def is_primary_key_table(self) -> bool:
@@ -173,6 +180,10 @@ class Table:
         """Return the table at a given schema, keeping the options of this one."""
         return replace(self, schema=schema)
 
+    def marked(self) -> Table:
+        """Return the table for one job, whose new files can be told from all others by their names."""
+        return replace(self, mark=new_mark())
+
     def to_config(self) -> str:
         """Return a JSON text from which another process can rebuild the table without I/O."""
         return json.dumps(
@@ -182,6 +193,7 @@ class Table:
                 "schema": self.schema.to_json(),
                 "options": dict(self.options.values),
                 "branch": self.branch,
+                "mark": self.mark,
                 "file_io": dict(self.file_io.to_config()),
             }
         )
@@ -197,4 +209,5 @@ class Table:
             file_io=file_io_from_config(raw["file_io"]),
             options=CoreOptions(raw["options"]),
             branch=raw["branch"],
+            mark=raw["mark"],
         )

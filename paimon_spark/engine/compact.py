@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.commit import CommitResult, Committed, FileStoreCommit
 from paimon_spark.core.compact.append import AppendOptions, pick_bucketed, pick_bucketed_full, pick_unaware
 from paimon_spark.core.compact.pick import CompactUnit, PickOptions, pick, pick_full
@@ -16,6 +17,7 @@ from paimon_spark.core.messages import CommitMessage, messages_from_json
 from paimon_spark.core.rolling import wall_clock_millis
 from paimon_spark.core.scan import scan
 from paimon_spark.core.table import Table
+from paimon_spark.core.unfinished import delete_marked
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tasks import compact_payload
 from paimon_spark.spec.features import check_writable
@@ -85,6 +87,16 @@ class CompactionResult:
     groups: tuple[GroupResult, ...] = ()
     duration_millis: int = 0
     snapshot_ids: tuple[int, ...] = field(default=())
+
+    @classmethod
+    def of(cls, plan: CompactionPlan, groups: Sequence[GroupResult], started: float) -> CompactionResult:
+        """Return the result of a plan whose groups came to this; `started` is when, on the monotonic clock."""
+        return cls(
+            snapshot_before=plan.snapshot_id,
+            groups=tuple(groups),
+            duration_millis=int((time.monotonic() - started) * 1000),
+            snapshot_ids=tuple(i for g in groups for i in g.snapshot_ids),
+        )
 
     @property
     def total(self) -> GroupResult:
@@ -238,9 +250,9 @@ def execute_compaction(
     if progress is not None and total:
         progress(0, total)
     for number, group in enumerate(plan.groups, 1):
-        commit = FileStoreCommit(plan.table, commit_user)
         messages: list[CommitMessage] = []
-        payloads = [compact_payload(plan.table, t) for t in group.tasks]
+        table = plan.table.marked()
+        payloads = [compact_payload(table, t) for t in group.tasks]
         description = f"compact {plan.table.name}: group {number} of {len(plan.groups)}, {len(payloads)} tasks"
         try:
             for result in runner.run("compact", payloads, description=description):
@@ -248,18 +260,27 @@ def execute_compaction(
                 finished += 1
                 if progress is not None:
                     progress(finished, total)
-        except Exception:
-            commit.abort(messages)
+                checkpoint()
+        except BaseException:
+            FileStoreCommit(plan.table).abort(messages)
+            delete_marked(table)
             raise
-        with commit.or_abort(messages):
-            committed = commit.commit(messages)
-        done.append(_group_result(group, messages, committed))
-    return CompactionResult(
-        snapshot_before=plan.snapshot_id,
-        groups=tuple(done),
-        duration_millis=int((time.monotonic() - started) * 1000),
-        snapshot_ids=tuple(i for g in done for i in g.snapshot_ids),
-    )
+        done.append(commit_group(plan, group, messages, commit_user=commit_user))
+    return CompactionResult.of(plan, done, started)
+
+
+def commit_group(
+    plan: CompactionPlan, group: CompactGroup, messages: Sequence[CommitMessage], *, commit_user: str | None = None
+) -> GroupResult:
+    """Commit what the tasks of one group did.
+
+    Raises:
+        ConflictError: another commit replaced files of the group; the new files are deleted.
+    """
+    commit = FileStoreCommit(plan.table, commit_user)
+    with commit.or_abort(messages):
+        committed = commit.commit(messages)
+    return _group_result(group, messages, committed)
 
 
 def _group_result(group: CompactGroup, messages: Sequence[CommitMessage], committed: CommitResult) -> GroupResult:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from paimon_spark.core.cancellation import uninterrupted
 from paimon_spark.core.deletion import DELETE, WRITE, Action, Deleted, SafeDeleter
 from paimon_spark.core.refs import RefStore
 from paimon_spark.core.rollback import Target, above, find_target
@@ -68,6 +69,7 @@ def plan_rollback(table: Table, *, snapshot_id: int | None = None, tag: str | No
     return RollbackPlan(previous, target, _writes(table, target), tuple(deletions))
 
 
+@uninterrupted()
 def execute_rollback(table: Table, plan: RollbackPlan) -> RollbackResult:
     """Do what the plan says; what was committed or tagged above the target since then goes too.
 

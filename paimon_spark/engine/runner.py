@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Protocol
 
+from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.engine.tasks import run_task
 
 
@@ -28,6 +29,7 @@ class LocalRunner:
         del description
         if self._threads == 1 or len(payloads) <= 1:
             for payload in payloads:
+                checkpoint()
                 yield run_task(kind, payload)
             return
         with ThreadPoolExecutor(self._threads, thread_name_prefix=kind) as pool:

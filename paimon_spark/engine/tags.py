@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from paimon_spark.core.cancellation import uninterrupted
 from paimon_spark.core.deletion import DELETE, WARN, WRITE, Action, Deleted, DeletionPlan, SafeDeleter
 from paimon_spark.core.garbage import Garbage
 from paimon_spark.core.manifests import ManifestStore
@@ -171,6 +172,7 @@ def _place(table: Table, name: str) -> str:
     return table.paths.tag(name) if is_one_name(name) else table.paths.tag_dir
 
 
+@uninterrupted()
 def execute_delete_tags(table: Table, plan: DeleteTagsPlan) -> DeleteTagsResult:
     """Do what the plan says: the tag files first, so that no tag ever points to deleted files."""
     deleter = SafeDeleter(table)

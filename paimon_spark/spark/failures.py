@@ -11,6 +11,11 @@ _RAISED = re.compile(r"paimon_spark\.errors\.(\w+): \[([A-Z_]+)\] (.*)")
 _RAISED_IN_JVM = re.compile(r"paimonbridge\.PaimonException: \[([A-Z_]+)\] (.*)")
 
 
+def was_cancelled(error: Exception) -> bool:
+    """Return whether a job failed because somebody cancelled it."""
+    return "[SPARK_JOB_CANCELLED]" in str(error)
+
+
 def clear_failure(error: Exception) -> Exception:
     """Return the error of ours that a task raised, else `error` itself."""
     if isinstance(error, PaimonError):

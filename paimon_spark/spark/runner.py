@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 
 from pyspark import InheritableThread
 from pyspark.sql import DataFrame, SparkSession
 
+from paimon_spark.core.cancellation import checkpoint
+from paimon_spark.errors import StatementCancelledError
 from paimon_spark.spark.arrow_map import map_in_arrow
-from paimon_spark.spark.failures import clear_failure
+from paimon_spark.spark.failures import clear_failure, was_cancelled
 from paimon_spark.spark.frames import text_frame
+from paimon_spark.spark.settling import described, new_tag, settled
 from paimon_spark.spark.worker import TextList, run_tasks
 
-_DESCRIPTION = "spark.job.description"
 _POLL_SECONDS = 0.05
 
 
@@ -36,16 +37,22 @@ class SparkRunner:
         done = self._session.sparkContext.accumulator([], TextList())
         frame = map_in_arrow(text_frame(self._session, lines), partial(run_tasks, kind, done), "answer string")
         with described(self._session, description):
-            job = _Job(frame)
+            job = _Job(self._session, frame)
             job.start()
         seen: set[str] = set()
         try:
             while job.is_alive():
                 job.join(_POLL_SECONDS)
+                checkpoint()
                 yield from _unseen(done.value, seen)
+        except BaseException:
+            job.cancel()
+            raise
         finally:
             job.join()
         yield from _unseen(done.value, seen)
+        if job.failure is not None and was_cancelled(job.failure):
+            raise StatementCancelledError("The statement was cancelled with its job.") from job.failure
         if job.failure is not None:
             raise clear_failure(job.failure) from job.failure
         yield from _unseen(job.answers, seen)
@@ -54,17 +61,24 @@ class SparkRunner:
 class _Job(InheritableThread):
     """Collects a frame beside the caller, with the caller's job group and description."""
 
-    def __init__(self, frame: DataFrame) -> None:
+    def __init__(self, session: SparkSession, frame: DataFrame) -> None:
         super().__init__(target=self._collect, name="paimon-tasks", daemon=True)
+        self._session = session
         self._frame = frame
+        self._tag = new_tag()
         self.answers: list[str] = []
         self.failure: Exception | None = None
 
     def _collect(self) -> None:
         try:
-            self.answers = [row.answer for row in self._frame.collect()]
+            with settled(self._session, self._tag):
+                self.answers = [row.answer for row in self._frame.collect()]
         except Exception as error:  # noqa: BLE001 - raised again where the caller waits
             self.failure = error
+
+    def cancel(self) -> None:
+        """End the job; the thread ends with it."""
+        self._session.sparkContext.cancelJobsWithTag(self._tag)
 
 
 def _unseen(texts: Sequence[str], seen: set[str]) -> Iterator[str]:
@@ -74,15 +88,3 @@ def _unseen(texts: Sequence[str], seen: set[str]) -> Iterator[str]:
         if number not in seen:
             seen.add(number)
             yield answer
-
-
-@contextmanager
-def described(session: SparkSession, text: str) -> Iterator[None]:
-    """Give the jobs that run meanwhile a description, and restore the one before."""
-    context = session.sparkContext
-    before = context.getLocalProperty(_DESCRIPTION)
-    context.setLocalProperty(_DESCRIPTION, text)
-    try:
-        yield
-    finally:
-        context.setLocalProperty(_DESCRIPTION, before)  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.write import TableWriter, WritePlanInfo
 from paimon_spark.engine.sort_compact import Order
 from paimon_spark.engine.tasks import run_task
+from paimon_spark.spark.lifeline import bound_to_task
 from paimon_spark.spark.types import batch_for_spark
 from paimon_spark.spec.predicate import Predicate, from_json
 
@@ -41,24 +42,24 @@ def _texts(batches: Batches) -> Iterator[str]:
         yield from batch.column(0).to_pylist()
 
 
-def write_rows(table: str, plan: str, written: Any, batches: Batches, *, fill_defaults: bool = True) -> Batches:
+def write_rows(table: str, plan: str, batches: Batches, *, fill_defaults: bool = True) -> Batches:
     """Write the rows of one task and yield its commit messages as one text."""
-    info = WritePlanInfo.from_json(plan)
-    with TableWriter(Table.from_config(table), info, fill_defaults=fill_defaults) as writer:
+    target, info = Table.from_config(table), WritePlanInfo.from_json(plan)
+    with bound_to_task() as task, TableWriter(target, info, fill_defaults=fill_defaults) as writer:
         for batch in batches:
             writer.write(batch)
+        task.check()
         messages = messages_to_json(writer.finish())
-    written.add([messages])
     yield pa.RecordBatch.from_pydict({"messages": pa.array([messages], pa.string())})
 
 
-def patch_rows(table: str, plan: str, written: Any, batches: Batches) -> Batches:
+def patch_rows(table: str, plan: str, batches: Batches) -> Batches:
     """Change the rows of one task in their files and yield its commit messages as one text."""
-    with FilePatcher(Table.from_config(table), WritePlanInfo.from_json(plan)) as files:
+    with bound_to_task() as task, FilePatcher(Table.from_config(table), WritePlanInfo.from_json(plan)) as files:
         for batch in batches:
             files.change(batch)
+        task.check()
         messages = messages_to_json(files.finish())
-    written.add([messages])
     yield pa.RecordBatch.from_pydict({"messages": pa.array([messages], pa.string())})
 
 
@@ -77,10 +78,11 @@ def read_rows(table: str, columns: list[str], predicate: str | None, extra: str,
     """
     source, kinds = Table.from_config(table), extra == "kinds"
     condition: Predicate | None = from_json(predicate) if predicate is not None else None
-    for text in _texts(batches):
-        for split in splits_from_json(text):
-            for batch in read_split(source, split, columns, condition, keep_kinds=kinds, places=extra == "places"):
-                yield batch_for_spark(_kind_first(batch) if kinds else batch)
+    with bound_to_task():
+        for text in _texts(batches):
+            for split in splits_from_json(text):
+                for batch in read_split(source, split, columns, condition, keep_kinds=kinds, places=extra == "places"):
+                    yield batch_for_spark(_kind_first(batch) if kinds else batch)
 
 
 def _kind_first(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -93,24 +95,25 @@ def run_tasks(kind: str, done: Any, batches: Batches) -> Batches:
     """Run the engine tasks that `batches` hold, each after its number, and yield one numbered answer for each."""
     for text in _texts(batches):
         number, _, payload = text.partition(" ")
-        answer = f"{number} {run_task(kind, payload)}"
+        with bound_to_task():
+            answer = f"{number} {run_task(kind, payload)}"
         done.add([answer])
         yield pa.RecordBatch.from_pydict({"answer": pa.array([answer], pa.string())})
 
 
-def writer(table: Table, plan: WritePlanInfo, written: Any) -> Any:
+def writer(table: Table, plan: WritePlanInfo) -> Any:
     """Return the function of a write job."""
-    return partial(write_rows, table.to_config(), plan.to_json(), written)
+    return partial(write_rows, table.to_config(), plan.to_json())
 
 
-def rewriter(table: Table, plan: WritePlanInfo, written: Any) -> Any:
+def rewriter(table: Table, plan: WritePlanInfo) -> Any:
     """Return the function of a job that writes rows which are in the table already, nulls included."""
-    return partial(write_rows, table.to_config(), plan.to_json(), written, fill_defaults=False)
+    return partial(write_rows, table.to_config(), plan.to_json(), fill_defaults=False)
 
 
-def patcher(table: Table, plan: WritePlanInfo, written: Any) -> Any:
+def patcher(table: Table, plan: WritePlanInfo) -> Any:
     """Return the function of a job that changes rows in their files."""
-    return partial(patch_rows, table.to_config(), plan.to_json(), written)
+    return partial(patch_rows, table.to_config(), plan.to_json())
 
 
 def reader(table: Table, columns: list[str], predicate: str | None, extra: str = "") -> Any:

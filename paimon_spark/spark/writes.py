@@ -8,17 +8,18 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from paimon_spark.core.commit import FileStoreCommit
 from paimon_spark.core.messages import CommitMessage, messages_from_json
 from paimon_spark.core.table import Table
+from paimon_spark.core.unfinished import delete_marked
 from paimon_spark.core.write import WritePlanInfo
 from paimon_spark.engine.insert import Overwrite, WritePlan, WriteResult, complete_write, follow_up, plan_write
 from paimon_spark.engine.replace import finish_replacement
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.failures import clear_failure
 from paimon_spark.spark.frames import shaped
-from paimon_spark.spark.runner import SparkRunner, described
-from paimon_spark.spark.worker import TextList, writer
+from paimon_spark.spark.runner import SparkRunner
+from paimon_spark.spark.settling import described, settled
+from paimon_spark.spark.worker import writer
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.predicate import Predicate
 from paimon_spark.spec.types import AtomicType, DataField
@@ -87,7 +88,7 @@ def _estimated_bytes(frame: DataFrame) -> int:
 
 
 def run_writers(
-    session: SparkSession, plan: WritePlan, frame: DataFrame, function: Callable[[Table, WritePlanInfo, Any], Any]
+    session: SparkSession, plan: WritePlan, frame: DataFrame, function: Callable[[Table, WritePlanInfo], Any]
 ) -> list[CommitMessage]:
     """Run one writer a task over the rows of `frame`; return what all of them did.
 
@@ -100,23 +101,16 @@ def run_writers(
     Raises:
         PaimonError: a task failed; the files of the others are deleted.
     """
-    table = plan.table
-    written = session.sparkContext.accumulator([], TextList())
-    job = map_in_arrow(frame, function(table, plan.info, written), "messages string")
+    table = plan.table.marked()
+    job = map_in_arrow(frame, function(table, plan.info), "messages string")
     try:
-        with described(session, f"write {table.name}"):
+        with described(session, f"write {table.name}"), settled(session):
             rows = job.collect()
     except Exception as error:
-        _discard(table, written.value)
+        with contextlib.suppress(OSError):
+            delete_marked(table)
         raise clear_failure(error) from error
     return [m for row in rows for m in messages_from_json(row.messages)]
-
-
-def _discard(table: Table, texts: list[str]) -> None:
-    """Delete the files of tasks that had finished before another one failed."""
-    messages = [m for text in texts for m in messages_from_json(text)]
-    with contextlib.suppress(OSError):
-        FileStoreCommit(table).abort(messages)
 
 
 def bucket_shape(session: SparkSession, plan: WritePlan) -> dict[str, Any]:

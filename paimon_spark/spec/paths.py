@@ -16,6 +16,7 @@ from paimon_spark.spec.rows import decode_row
 from paimon_spark.spec.types import DataField, DataType
 
 MAIN_BRANCH = "main"
+_MARK_START = 19
 DEFAULT_PARTITION = "__DEFAULT_PARTITION__"
 POSTPONE_BUCKET = -2
 _SPECIAL = set("\"#%'*/:=?\\{}[]^\x7f") | {chr(c) for c in range(0x20)}
@@ -83,10 +84,15 @@ Partition = bytes | str
 """A partition as its serialized row, or as its directory: ``k=v/k2=v2``, empty for an unpartitioned table."""
 
 
+def new_mark() -> str:
+    """Return what the names of all data and index files of one statement may have in common: half a UUID."""
+    return str(uuid.uuid4())[_MARK_START:]
+
+
 class TablePaths:
     """Paths of one table, in the spelling of `root`; a branch has its own metadata and shares everything else."""
 
-    __slots__ = ("_options", "_partitions", "branch", "partition_fields", "root")
+    __slots__ = ("_options", "_partitions", "branch", "mark", "partition_fields", "root")
 
     def __init__(
         self,
@@ -94,7 +100,9 @@ class TablePaths:
         options: CoreOptions,
         partition_fields: Sequence[DataField] = (),
         branch: str = MAIN_BRANCH,
+        mark: str = "",
     ) -> None:
+        self.mark = mark
         self.root = root.rstrip("/") or "/"
         self.partition_fields = tuple(partition_fields)
         self.branch = branch
@@ -279,7 +287,7 @@ class TablePaths:
     def new_data_file(self, file_format: str, compression: str | None = None) -> str:
         """Return a name for a data file; `compression` is put in where the table asks for it."""
         inside = f".{compression}" if compression and self._options.file_suffix_include_compression else ""
-        return f"{self._options.data_file_prefix}{uuid.uuid4()}-0{inside}.{file_format}"
+        return f"{self._options.data_file_prefix}{self._unique()}-0{inside}.{file_format}"
 
     def new_manifest_name(self) -> str:
         """Return a name for a manifest."""
@@ -295,7 +303,11 @@ class TablePaths:
 
     def new_index_name(self) -> str:
         """Return a name for an index file."""
-        return f"index-{uuid.uuid4()}-0"
+        return f"index-{self._unique()}-0"
+
+    def _unique(self) -> str:
+        text = str(uuid.uuid4())
+        return text[: -len(self.mark)] + self.mark if self.mark else text
 
     def new_statistics_name(self) -> str:
         """Return a name for a statistics file."""

@@ -87,7 +87,7 @@ private class EngineProcess(sc: SparkContext) extends Logging {
 
 /** The engine as the rest of the bridge sees it: calls that answer JSON, a JVM object, or throw. */
 object Engine extends Logging {
-  val ProtocolVersion = 1
+  val ProtocolVersion = 2
 
   private var current: CompletableFuture[EngineProcess] = _
   private lazy val hook: Unit = Runtime.getRuntime.addShutdownHook(new Thread(() => stop(), "paimon-engine-stop"))
@@ -158,23 +158,35 @@ object Engine extends Logging {
     val options = SQLConf.get.getAllConfs.filter { case (k, _) =>
       k.startsWith("spark.paimon.") || k.startsWith("paimon.") } +
       (SQLConf.SESSION_LOCAL_TIMEZONE.key -> SQLConf.get.sessionLocalTimeZone)
-    val request = method + "\n" + Json.text(Map(
-      "version" -> ProtocolVersion, "session" -> session.sessionUUID, "conf" -> options,
-      "catalog" -> catalog.describe, "args" -> args))
+    val id = UUID.randomUUID().toString
+    val request = text(method, id, session.sessionUUID, options, catalog, args)
     val attached = new JArrayList[Object]()
     attached.add(session)
     objects.foreach(attached.add)
-    attempt(request, attached, if (idempotent) 2 else 1, method)
+    attempt(id, request, attached, if (idempotent) 2 else 1, method)
   }
 
-  private def attempt(request: String, objects: JList[Object], tries: Int, method: String): Object = {
+  private def text(method: String, id: String, session: String, conf: Map[String, String], catalog: CatalogRef,
+      args: Map[String, Any]): String =
+    method + "\n" + Json.text(Map("version" -> ProtocolVersion, "request" -> id, "session" -> session, "conf" -> conf,
+      "catalog" -> catalog.describe, "args" -> args))
+
+  /** Tell an engine to end a request; returns whether it knows the request. */
+  private def cancel(target: EngineProcess, id: String): Boolean =
+    target.endpoint().apply(text("cancel", "", "", Map.empty, CatalogRef.none, Map("request" -> id)),
+      new JArrayList[Object]()) match {
+      case answer: String => Json.optional(Json.parse(answer), "ok").exists(_.get("running").asBoolean())
+      case _ => false
+    }
+
+  private def attempt(id: String, request: String, objects: JList[Object], tries: Int, method: String): Object = {
     val target = engine()
     val answer =
-      try target.endpoint().apply(request, objects)
+      try Cancel.during(() => cancel(target, id)) { target.endpoint().apply(request, objects) }
       catch {
         case e: Throwable if isTransport(e) =>
           val died = !target.alive || target.process.waitFor(2, TimeUnit.SECONDS)
-          if (died && tries > 1) return attempt(request, objects, tries - 1, method)
+          if (died && tries > 1) return attempt(id, request, objects, tries - 1, method)
           val what = if (died) s"The Python engine ended with code ${target.process.exitValue()}" else
             "The connection to the Python engine broke"
           throw failure(s"$what during $method: ${e.getMessage}.", target.logFile,

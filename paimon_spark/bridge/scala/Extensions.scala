@@ -12,6 +12,7 @@ class Extensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     SparkContext.getActive.foreach(sc => sc.conf.setIfMissing(Extensions.ArrowBatch, "65536"))
     Engine.start()
+    Cancel.onInterrupt
     extensions.injectParser((session, delegate) => Extensions.parser(session, delegate))
     extensions.injectHintResolutionRule(session => PaimonByDefault(session))
     extensions.injectHintResolutionRule(session => KeepDropPartitions(session))

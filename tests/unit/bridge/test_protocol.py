@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from paimon_spark.bridge.protocol import failed, parse_request, predicate_from_jvm, scan_predicate
+from paimon_spark.bridge.protocol import VERSION, failed, parse_request, predicate_from_jvm, scan_predicate
 from paimon_spark.errors import EngineError, ErrorKind, NotFoundError
 from paimon_spark.spark.values import value_from_jvm, value_to_jvm
 from paimon_spark.spec.predicate import TRUE, And, Comparison, InList, IsNull, Not, StartsWith
@@ -29,13 +29,13 @@ def request(version: int) -> str:
 
 
 def test_a_request_has_a_method_and_checked_arguments() -> None:
-    method, envelope = parse_request(request(1))
+    method, envelope = parse_request(request(VERSION))
     assert (method, envelope.args, envelope.catalog.name) == ("load_table", {"x": 1}, "c")
 
 
 def test_another_protocol_is_refused() -> None:
-    with pytest.raises(EngineError, match="protocol 2"):
-        parse_request(request(2))
+    with pytest.raises(EngineError, match=f"protocol {VERSION + 1}"):
+        parse_request(request(VERSION + 1))
 
 
 def test_errors_carry_their_code() -> None:

@@ -1,0 +1,57 @@
+package org.apache.spark.sql.paimonbridge
+
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.hive.common.HiveInterruptUtils
+
+import org.apache.spark.internal.Logging
+
+/** Ends the engine's part of a statement when the statement is cancelled.
+  *
+  * Spark cancels jobs, and interrupts the threads that run statements. While a thread waits for the engine no job need
+  * run, and nothing interrupts the read of a socket: so another thread looks at those that wait, and tells the engine.
+  */
+object Cancel extends Logging {
+  private val PollMillis = 100L
+
+  private class Waiting(val thread: Thread, val tell: () => Boolean) {
+    @volatile var wanted = false
+    @volatile var told = false
+  }
+
+  private val waiting = ConcurrentHashMap.newKeySet[Waiting]()
+  private lazy val watcher: Thread = {
+    val thread = new Thread(() => watch(), "paimon-cancel")
+    thread.setDaemon(true)
+    thread.start()
+    thread
+  }
+
+  /** Run a call of the engine; `tell` ends it from another thread, and returns false while the engine knows nothing of it. */
+  def during[T](tell: () => Boolean)(call: => T): T = {
+    val entry = new Waiting(Thread.currentThread(), tell)
+    watcher
+    waiting.synchronized { waiting.add(entry); waiting.notify() }
+    try call finally waiting.remove(entry)
+  }
+
+  /** End everything that the engine does now. */
+  def all(): Unit = waiting.asScala.foreach(_.wanted = true)
+
+  /** In spark-sql, Ctrl-C ends the statement. The class is missing where Spark was built without Hive. */
+  lazy val onInterrupt: Unit =
+    try HiveInterruptUtils.add(() => all())
+    catch { case _: LinkageError => }
+
+  private def watch(): Unit = while (true) {
+    waiting.synchronized { while (waiting.isEmpty) waiting.wait() }
+    Thread.sleep(PollMillis)
+    waiting.asScala.filter(w => !w.told && (w.wanted || w.thread.isInterrupted)).foreach { w =>
+      try w.told = w.tell()
+      catch { case NonFatal(e) => logWarning("The engine could not be told of a cancelled statement.", e) }
+    }
+  }
+}

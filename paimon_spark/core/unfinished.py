@@ -1,0 +1,31 @@
+"""Files that writers left behind because they were ended before they could delete them."""
+
+from __future__ import annotations
+
+from paimon_spark.core.cancellation import uninterrupted
+from paimon_spark.core.orphans import Place, Rule, list_old
+from paimon_spark.core.table import Table
+
+_ANY_AGE = 1 << 62
+
+
+@uninterrupted()
+def delete_marked(table: Table) -> list[str]:
+    """Delete every data and index file that was written through a marked table; return the paths.
+
+    Directories in which nothing else is go with them. Only to be called when nothing was committed from the table and
+    none of its writers runs any more.
+    """
+    if not table.mark:
+        return []
+    paths, file_io = table.paths, table.file_io
+    buckets = Place(paths.data_root, Rule.PARTITIONS, depth=len(table.schema.partition_keys))
+    found = list_old(file_io, [Place(paths.index_dir, Rule.ALL), buckets], _ANY_AGE)
+    gone = [c.path for c in found.files if f"{table.mark}-" in c.path.rpartition("/")[2]]
+    for path in gone:
+        file_io.delete(path)
+    touched = {path.rpartition("/")[0] for path in gone} & found.directories.keys()
+    while touched:
+        emptied = {d for d in touched if file_io.delete_empty_dir(d)}
+        touched = {d.rpartition("/")[0] for d in emptied} & found.directories.keys()
+    return gone

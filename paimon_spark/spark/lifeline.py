@@ -1,0 +1,83 @@
+"""A Python worker ends with its task.
+
+Spark ends a cancelled task at once on the JVM's side and closes its connection to the Python worker, which notices only
+when it next reads or writes there. A worker that merges files for a minute would go on, and leave files that nobody
+waits for. So a thread watches the connection while one of our functions runs.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from paimon_spark.errors import StatementCancelledError
+
+_POLL_SECONDS = 0.1
+GRACE_SECONDS = 0.5
+"""How long after its task a worker may still write."""
+_WORKER = "pyspark.worker"
+_GONE = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
+
+
+@contextmanager
+def bound_to_task() -> Iterator[Lifeline]:
+    """End this process when the connection to the JVM closes meanwhile; nothing where there is none."""
+    line = Lifeline(_connection())
+    if line.connection is None:
+        yield line
+        return
+    done = threading.Event()
+    watch = threading.Thread(target=_watch, args=(line, done), name="paimon-lifeline", daemon=True)
+    watch.start()
+    try:
+        yield line
+    finally:
+        done.set()
+        watch.join()
+
+
+@dataclass(frozen=True, slots=True)
+class Lifeline:
+    """The connection of a worker to its task."""
+
+    connection: int | None
+
+    @property
+    def is_cut(self) -> bool:
+        """Return whether nobody waits for this worker any more."""
+        if self.connection is None:
+            return False
+        poll = select.poll()
+        poll.register(self.connection, _GONE)
+        return bool(poll.poll(0))
+
+    def check(self) -> None:
+        """Do nothing, unless the input only seems to have ended, because the connection was closed in its midst.
+
+        Raises:
+            StatementCancelledError: it was.
+        """
+        if self.is_cut:
+            raise StatementCancelledError("The task was cancelled.")
+
+
+def _watch(line: Lifeline, done: threading.Event) -> None:
+    while not done.wait(_POLL_SECONDS):
+        if line.is_cut:
+            os._exit(1)
+
+
+def _connection() -> int | None:
+    """Return the descriptor by which pyspark's worker reads what the JVM sends, found in the frame of its main loop."""
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_code.co_name == "main" and frame.f_globals.get("__name__") in (_WORKER, "__main__"):
+            source = frame.f_locals.get("infile")
+            return None if source is None else int(source.fileno())
+    return None

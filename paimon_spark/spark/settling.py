@@ -1,0 +1,80 @@
+"""Spark jobs of ours: what they are called, how they are ended, and when all of their tasks have ended."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from paimon_spark.spark.lifeline import GRACE_SECONDS
+
+_DESCRIPTION = "spark.job.description"
+_INTERRUPT = "spark.job.interruptOnCancel"
+_PATIENCE_SECONDS = 30.0
+_POLL_SECONDS = 0.05
+
+
+@contextmanager
+def described(session: SparkSession, text: str) -> Iterator[None]:
+    """Give the jobs that run meanwhile a description, and restore the one before."""
+    with _property(session.sparkContext, _DESCRIPTION, text):
+        yield
+
+
+@contextmanager
+def settled(session: SparkSession, tag: str | None = None) -> Iterator[None]:
+    """Let a failure of the jobs that run meanwhile out only when none of their tasks runs any more.
+
+    Spark reports a job that failed or was cancelled at once and ends its other tasks afterwards; a caller that was
+    interrupted while it waited leaves its job running. `tag` is the tag of these jobs, so that others can end them.
+    """
+    context = session.sparkContext
+    tag = tag or new_tag()
+    context.addJobTag(tag)
+    try:
+        with _property(context, _INTERRUPT, "true"):
+            yield
+    except BaseException:
+        context.cancelJobsWithTag(tag)
+        _wait_for_tasks(context, tag)
+        raise
+    finally:
+        context.removeJobTag(tag)
+
+
+def new_tag() -> str:
+    """Return a tag that no other job has."""
+    return f"paimon-{uuid.uuid4().hex}"
+
+
+@contextmanager
+def _property(context: SparkContext, key: str, value: str) -> Iterator[None]:
+    before = context.getLocalProperty(key)
+    context.setLocalProperty(key, value)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(key, before)  # type: ignore[arg-type]
+
+
+def _wait_for_tasks(context: SparkContext, tag: str) -> None:
+    tracker = context._jsc.sc().statusTracker()
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while time.monotonic() < deadline and any(_runs(tracker, job) for job in tracker.getJobIdsForTag(tag)):
+        time.sleep(_POLL_SECONDS)
+    time.sleep(GRACE_SECONDS)
+
+
+def _runs(tracker: Any, job_id: int) -> bool:
+    job = tracker.getJobInfo(job_id)
+    if job.isEmpty():
+        return False
+    if str(job.get().status()) == "RUNNING":
+        return True
+    stages = [tracker.getStageInfo(stage) for stage in job.get().stageIds()]
+    return any(stage.isDefined() and stage.get().numActiveTasks() > 0 for stage in stages)

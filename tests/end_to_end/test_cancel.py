@@ -1,0 +1,178 @@
+"""Ctrl-C in spark-sql and Statement.cancel over Thrift: jobs and planning end in time, the table is as it was."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import termios
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyhive import hive
+from TCLIService.ttypes import TOperationState
+
+from paimon_spark.bridge.jars import spark_home
+from paimon_spark.engine.insert import write_arrow
+from paimon_spark.fs.local import LocalFileIO
+from paimon_spark.testing.tables import new_table
+from tests.end_to_end.programs import BIN, ROOT, Place, free_port, plain_conf, server, spark_environ
+
+LIMIT_S = 5
+SNAPSHOTS = 60
+INSERT = (
+    "INSERT INTO paimon.c.t SELECT id FROM range(0, 200000, 1, 2) "
+    "WHERE id < 199999 OR reflect('java.lang.Thread', 'sleep', 60000L) IS NOT NULL"
+)
+COMPACT = "CALL paimon.sys.compact('c.many')"
+PROMPT = r"spark-sql \([^)]*\)> "
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[Place]:
+    """A warehouse with an append table, a table of many manifests, and a store that reads these slowly."""
+    place = Place(tmp_path)
+    database = place.warehouse / "c.db"
+    new_table({"id": "BIGINT"}, file_io=LocalFileIO(), path=str(database / "t"))
+    options = {"bucket": "1", "write-only": "true", "manifest.merge-min-count": "1000"}
+    many = new_table(
+        {"id": "INT"}, primary_key=["id"], options=options, file_io=LocalFileIO(), path=str(database / "many")
+    )
+    for n in range(SNAPSHOTS):
+        write_arrow(many, pa.table({"id": pa.array([n % 7], pa.int32())}))
+    with pytest.MonkeyPatch.context() as patch:
+        kept = os.environ.get("PYTHONPATH", "")
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent / "slow_store"), str(ROOT), kept]))
+        patch.setenv("SLOW_STORE_SECONDS", "0.5")
+        patch.setenv("SLOW_STORE_LOG", str(tmp_path / "reads.log"))
+        yield place
+
+
+def tree(place: Place) -> set[str]:
+    """Return every file and directory of the database."""
+    return {p.relative_to(place.warehouse).as_posix() for p in (place.warehouse / "c.db").rglob("*")}
+
+
+def reads(place: Place) -> int:
+    """Return how many manifests the slow store has read."""
+    log = place.directory / "reads.log"
+    return len(log.read_text().splitlines()) if log.exists() else 0
+
+
+def wait_for(what: Callable[[], bool], seconds: float = 120) -> float:
+    """Wait until something holds; return how long it took."""
+    started = time.monotonic()
+    while not what():
+        assert time.monotonic() - started < seconds, f"not within {seconds} s"
+        time.sleep(0.05)
+    return time.monotonic() - started
+
+
+@dataclass
+class Terminal:
+    """A program that believes a person types to it."""
+
+    process: subprocess.Popen[bytes]
+    master: int
+    said: str = field(default="")
+
+    def type(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+    def interrupt(self) -> None:
+        """Press Ctrl-C."""
+        os.write(self.master, b"\x03")
+
+    def listen(self, seconds: float = 0.1) -> str:
+        """Return all that it has said so far."""
+        while select.select([self.master], [], [], seconds)[0]:
+            self.said += os.read(self.master, 65536).decode(errors="replace")
+        return self.said
+
+    def hears(self, pattern: str, since: int = 0) -> bool:
+        return re.search(pattern, self.listen()[since:]) is not None
+
+
+@contextmanager
+def terminal(place: Place) -> Iterator[Terminal]:
+    """Run the stock spark-sql in a terminal until the block ends."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [str(part) for part in (spark_home() / "bin" / "spark-sql", *plain_conf(place.warehouse))],
+        cwd=place.directory,
+        env=spark_environ() | {"TERM": "dumb"},
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    os.close(slave)
+    try:
+        yield Terminal(process, master)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        os.close(master)
+
+
+def test_control_c_in_spark_sql(slow: Place) -> None:
+    with terminal(slow) as shell:
+        wait_for(lambda: shell.hears(PROMPT))
+        shell.type("USE paimon;\n")
+        wait_for(lambda: shell.hears(f"(?s)Time taken.*{PROMPT}"))
+        before = tree(slow)
+
+        def cancelled(statement: str, under_way: Callable[[], bool]) -> None:
+            shell.type(f"{statement};\n")
+            wait_for(under_way)
+            since = len(shell.listen())
+            shell.interrupt()
+            took = wait_for(lambda: shell.hears(f"(?is)cancel.*{PROMPT}", since))
+            assert tree(slow) == before, shell.said
+            assert took < LIMIT_S, shell.said
+
+        cancelled(INSERT, lambda: bool(list((slow.warehouse / "c.db/t").rglob("*.parquet"))))
+        cancelled(COMPACT, lambda: reads(slow) > 1)
+        done = reads(slow)
+        time.sleep(2)
+        assert reads(slow) == done < SNAPSHOTS
+        since = len(shell.listen())
+        shell.type("SELECT count(*) + 1000 FROM paimon.c.t;\n")
+        wait_for(lambda: shell.hears("1000", since))
+        assert tree(slow) == before
+
+
+def test_cancel_over_thrift(slow: Place) -> None:
+    port = free_port()
+    command = [BIN / "paimon-spark", "thriftserver", "--warehouse", slow.warehouse, "--port", str(port)]
+    settings = ["--master", "local[2]", "--properties-file", ROOT / "conf" / "thrift-server.conf"]
+    with server(slow, [*command, *settings], port), hive.connect("localhost", port).cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM paimon.c.t")
+        before = tree(slow)
+
+        def cancelled(statement: str, under_way: Callable[[], bool]) -> None:
+            cursor.execute(statement, async_=True)
+            wait_for(under_way)
+            cursor.cancel()
+            assert cursor.poll().operationState == TOperationState.CANCELED_STATE
+
+        cancelled(INSERT, lambda: bool(list((slow.warehouse / "c.db/t").rglob("*.parquet"))))
+        assert wait_for(lambda: tree(slow) == before) < LIMIT_S
+        cancelled(COMPACT, lambda: reads(slow) > 1)
+        time.sleep(LIMIT_S)
+        done = reads(slow)
+        time.sleep(2)
+        assert reads(slow) == done < SNAPSHOTS
+        cursor.execute("SELECT count(*) + 1000 FROM paimon.c.t")
+        assert cursor.fetchall() == [(1000,)]
+        assert tree(slow) == before

@@ -1,0 +1,108 @@
+"""Jobs that are cancelled or fail: they end in time, and no file of theirs stays."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark import InheritableThread
+from pyspark.sql import SparkSession
+
+LIMIT_S = 5
+GROUP = "to be cancelled"
+
+
+def files(spark: SparkSession, warehouse: Path, table: str) -> set[str]:
+    """Return every file and directory of a table."""
+    database = spark.sql("SELECT current_database()").collect()[0][0]
+    root = warehouse / f"{database}.db" / table
+    return {p.relative_to(root).as_posix() for p in root.rglob("*")}
+
+
+@contextmanager
+def running(spark: SparkSession, statement: str) -> Iterator[list[str]]:
+    """Run a statement in a job group beside the block; yields where its failure will be."""
+    failure: list[str] = []
+
+    def run() -> None:
+        spark.sparkContext.setJobGroup(GROUP, "a statement")
+        try:
+            spark.sql(statement)
+        except Exception as error:  # noqa: BLE001 - looked at in the test's own thread
+            failure.append(str(error))
+
+    thread = InheritableThread(run)
+    thread.start()
+    try:
+        yield failure
+    finally:
+        thread.join(60)
+
+
+def wait_for(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 50
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def has_job(spark: SparkSession) -> bool:
+    tracker = spark.sparkContext.statusTracker()
+    infos = [tracker.getJobInfo(j) for j in tracker.getJobIdsForGroup(GROUP)]
+    return any(i is not None and i.status == "RUNNING" for i in infos)
+
+
+def cancel(spark: SparkSession, failure: list[str]) -> None:
+    """Cancel the group; the statement must fail in time."""
+    started = time.monotonic()
+    spark.sparkContext.cancelJobGroup(GROUP)
+    wait_for(lambda: bool(failure))
+    assert time.monotonic() - started < LIMIT_S
+    assert "cancel" in failure[0].lower()
+
+
+@pytest.mark.parametrize("bucket", ["-1", "2"])
+def test_a_cancelled_insert_leaves_no_file(spark: SparkSession, warehouse: Path, bucket: str) -> None:
+    key = ", 'bucket-key'='id'" if bucket == "2" else ""
+    spark.sql(f"CREATE TABLE t (id BIGINT) TBLPROPERTIES ('bucket'='{bucket}'{key})")
+    spark.sql("INSERT INTO t SELECT id FROM range(10)")
+    before = files(spark, warehouse, "t")
+    sleep = "reflect('java.lang.Thread', 'sleep', 60000L) IS NOT NULL"
+    slow = f"SELECT id FROM range(0, 400000, 1, 2) WHERE id < 399999 OR {sleep}"
+    with running(spark, f"INSERT INTO t {slow}") as failure:
+        wait_for(lambda: has_job(spark))
+        if bucket == "-1":
+            wait_for(lambda: files(spark, warehouse, "t") != before)
+        cancel(spark, failure)
+    assert files(spark, warehouse, "t") == before
+    assert spark.sql("SELECT count(*) FROM t").collect()[0][0] == 10
+
+
+def test_a_cancelled_compaction_leaves_no_file(spark: SparkSession, warehouse: Path) -> None:
+    spark.sql(
+        "CREATE TABLE c (id BIGINT, v STRING) TBLPROPERTIES ('primary-key'='id', 'bucket'='1', 'write-only'='true',"
+        " 'target-file-size'='1 mb')"
+    )
+    for _ in range(3):
+        spark.sql("INSERT INTO c SELECT id, uuid() FROM range(600000)")
+    before = files(spark, warehouse, "c")
+    with running(spark, "CALL sys.compact('c')") as failure:
+        wait_for(lambda: files(spark, warehouse, "c") != before or bool(failure))
+        cancel(spark, failure)
+    time.sleep(1)
+    assert files(spark, warehouse, "c") == before
+    assert spark.sql("SELECT count(*) FROM c").collect()[0][0] == 600_000
+
+
+def test_a_failed_task_takes_the_files_of_the_others_along(spark: SparkSession, warehouse: Path) -> None:
+    spark.sql("CREATE TABLE f (id BIGINT, p INT) PARTITIONED BY (p)")
+    spark.sql("INSERT INTO f VALUES (1, 1)")
+    before = files(spark, warehouse, "f")
+    bad = "if(id = 199999, raise_error(concat('at ', reflect('java.lang.Thread', 'sleep', 3000L))), 0)"
+    with pytest.raises(Exception, match=r"(?s)at |USER_RAISED"):
+        spark.sql(f"INSERT INTO f SELECT id + {bad}, CAST(id % 3 AS INT) FROM range(0, 200000, 1, 2)")
+    assert files(spark, warehouse, "f") == before
+    assert spark.sql("SELECT * FROM f").collect() == [(1, 1)]
