@@ -11,7 +11,7 @@ from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.report import DONE, DRY_RUN, NOTHING_TO_DO, Report
 from paimon_spark.calls.spec import Column, Param, ParamType, procedure
 from paimon_spark.core.table import Table
-from paimon_spark.engine.orphans import OrphanPlan, execute_orphans, is_cleanable, plan_orphans
+from paimon_spark.engine.orphans import OrphanPlan, execute_orphans, plan_orphans
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
 from paimon_spark.errors import ArgumentError, did_you_mean
 from paimon_spark.spec.identifier import Identifier
@@ -130,7 +130,7 @@ def _tables(ctx: CallContext, text: str) -> list[Table]:
     database = ctx.whole_database(text)
     if database is not None:
         names = [Identifier(database, name) for name in ctx.catalog.list_tables(database)]
-        return [table for name in names if is_cleanable(table := ctx.load(name))]
+        return [table for name in names if (table := ctx.load(name)).is_file_store]
     identifier = ctx.identifier(text)
     if identifier.branch is not None:
         raise ArgumentError(

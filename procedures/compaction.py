@@ -1,19 +1,26 @@
-"""Procedures that rewrite files for faster reads: compact."""
+"""Procedures that rewrite files for faster reads: compact, compact_database."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from paimon_spark.calls.binding import Arguments
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import Plan
-from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
+from paimon_spark.calls.report import DONE, FAILED, NOTHING_TO_DO, Report
 from paimon_spark.calls.spec import Column, Form, Param, ParamType, procedure
 from paimon_spark.core.table import Table
+from paimon_spark.engine.actions import WARN, Action
 from paimon_spark.engine.compact import CompactionPlan, Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.compact_many import TablePlan, TableResult, compact_combined, compact_divided
 from paimon_spark.engine.compact_view import compaction_actions, idle_places
 from paimon_spark.engine.sort_compact import Order, SortPlan, execute_sort, plan_sort, sort_actions
 from paimon_spark.errors import ArgumentError, OptionError, did_you_mean
+from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.options import validate_options
 from paimon_spark.spec.predicate import Predicate
 from paimon_spark.spec.units import parse_duration_ms
@@ -23,6 +30,7 @@ from paimon_spark.sqlparse.where import parse_where
 
 _NONE = "none"
 _ORDERS = (_NONE, *Order)
+_MODES = ("divided", "combined")
 
 
 @procedure(
@@ -141,6 +149,174 @@ class Compact:
             rows=total.rows_out,
             touched=(table.name,) if done.snapshot_ids else (),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Database:
+    """The tables to compact, together or one by one; the names of those left out."""
+
+    tables: tuple[TablePlan, ...]
+    combined: bool
+
+
+@procedure(
+    name="compact_database",
+    summary="Compact all tables of some databases.",
+    params=(
+        Param(
+            "including_databases",
+            ParamType.STRING,
+            "Regular expression that the whole name of a database must match, as in `db1|db2`.",
+            default="`.*`",
+        ),
+        Param(
+            "mode",
+            ParamType.STRING,
+            "`divided` compacts one table after the other, `combined` runs the tasks of all tables in one job.",
+            default="divided",
+        ),
+        Param(
+            "including_tables",
+            ParamType.STRING,
+            "Regular expression for the tables: the whole of `db.table`, or of the bare name, must match.",
+            default="`.*`",
+        ),
+        Param(
+            "excluding_tables",
+            ParamType.STRING,
+            "Regular expression for tables to leave out, matched likewise; it wins.",
+        ),
+        Param(
+            "table_options",
+            ParamType.STRING,
+            "Table options for this CALL: `key=value,key=value`.",
+            aliases=("options",),
+        ),
+        Param(
+            "partition_idle_time",
+            ParamType.STRING,
+            "Only partitions that got no new file for this long, as in `1 h`.",
+        ),
+        Param(
+            "compact_strategy",
+            ParamType.STRING,
+            "`full` merges everything into one sorted run a bucket, `minor` what the automatic compaction would pick.",
+            default="full",
+        ),
+    ),
+    columns=(
+        Column("result", "string", "first row: how many tables succeeded and failed; then what came of each table"),
+        Column("table", "string", "the table; null in the first row"),
+        Column("status", "string", "`done`, `nothing to do` or `failed`"),
+        Column("snapshot_before", "bigint", "latest snapshot of the table before the CALL"),
+        Column("snapshot_after", "bigint", "latest snapshot of the table after the CALL"),
+        Column("files_in", "bigint", "files taken: merged, or moved to another level"),
+        Column("files_out", "bigint", "files given back: written, or moved to another level as they are"),
+        Column("bytes_in", "bigint", "bytes of the files merged"),
+        Column("bytes_out", "bigint", "bytes of the files written"),
+        Column("rows", "bigint", "rows in the data files given back"),
+    ),
+    example="CALL sys.compact_database('db1|db2', 'combined', 'table_.*', 'ignore', 'sink.parallelism=4');",
+    reports=False,
+)
+class CompactDatabase:
+    """Compact every table whose database and name match, each with its own commits.
+
+    What fails with one table, be it in planning, in a task or at the commit, is told in that table's row, and the
+    others go on. Tables that are not made of Paimon's files are left out. A table that another job writes to after it
+    was planned is planned again before its turn.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Database]:
+        """Find the tables and pick what to merge in each of them."""
+        combined = _mode(args.optional_text("mode"))
+        strategy = _strategy(args.optional_text("compact_strategy"))
+        idle = args.optional_text("partition_idle_time")
+        idle_ms = None if idle is None else _duration(idle)
+        options = parse_options(args.optional_text("table_options") or "")
+        validate_options(options)
+        options = {"write-only": "false", **options}
+        found: list[TablePlan] = []
+        for name in _matching(ctx, args):
+            plan = TablePlan.of(name.full_name, partial(_plan_table, ctx, name, options, strategy, idle_ms))
+            if plan.error is not None or (plan.plan is not None and plan.plan.table.is_file_store):
+                found.append(plan)
+        actions = [a for t in found for a in _table_actions(t)]
+        return Plan(tuple(actions), _Database(tuple(found), combined))
+
+    def execute(self, ctx: CallContext, plan: Plan[_Database]) -> Report:
+        """Compact them."""
+        work = plan.payload
+        run = compact_combined if work.combined else compact_divided
+        done = run(
+            work.tables, ctx.runner, lambda n, total: ctx.progress(n, total, f"compact {len(work.tables)} tables")
+        )
+        failed = sum(r.error is not None for r in done)
+        total = f"Compact database finished. Success: {len(done) - failed}, Failed: {failed}"
+        touched = tuple(r.name for r in done if r.result is not None and r.result.snapshot_ids)
+        return Report(own_rows=[(total, *[None] * 9), *map(_table_row, done)], touched=touched)
+
+
+def _mode(given: str | None) -> bool:
+    mode = (given or _MODES[0]).strip().lower()
+    if mode not in _MODES:
+        raise ArgumentError(f"mode is '{given}'; the choices are {', '.join(_MODES)}.", hint=did_you_mean(mode, _MODES))
+    return mode == "combined"
+
+
+def _matching(ctx: CallContext, args: Arguments) -> Iterator[Identifier]:
+    databases = _pattern(args, "including_databases")
+    including, excluding = _pattern(args, "including_tables"), _pattern(args, "excluding_tables")
+
+    def matches(pattern: re.Pattern[str], name: Identifier) -> bool:
+        return any(pattern.fullmatch(text) for text in (name.full_name, name.table))
+
+    for database in ctx.catalog.list_databases():
+        if databases is not None and not databases.fullmatch(database):
+            continue
+        for table in ctx.catalog.list_tables(database):
+            name = Identifier(database, table)
+            wanted = including is None or matches(including, name)
+            if wanted and not (excluding is not None and matches(excluding, name)):
+                yield name
+
+
+def _pattern(args: Arguments, parameter: str) -> re.Pattern[str] | None:
+    text = args.optional_text(parameter)
+    try:
+        return None if text is None else re.compile(text)
+    except re.error as e:
+        raise ArgumentError(
+            f"{parameter} is '{text}', which is no regular expression: {e}.", hint="Escape special characters by \\."
+        ) from None
+
+
+def _plan_table(
+    ctx: CallContext, name: Identifier, options: Mapping[str, str], strategy: Strategy, idle_ms: int | None
+) -> CompactionPlan:
+    table = ctx.load(name, options)
+    if not table.is_file_store:
+        return CompactionPlan(table, strategy, None, ())
+    places = None if idle_ms is None else idle_places(table, None, idle_ms, ctx.clock_millis())
+    return plan_compaction(table, strategy=strategy, places=places)
+
+
+def _table_actions(work: TablePlan) -> tuple[Action, ...]:
+    if work.plan is None:
+        return (Action(WARN, work.name, 0, f"cannot be compacted: {work.error}"),)
+    return compaction_actions(work.plan)
+
+
+def _table_row(done: TableResult) -> tuple[Any, ...]:
+    if done.result is None:
+        return (f"failed: {done.error}", done.name, FAILED, *[None] * 7)
+    total, status = done.result.total, DONE if done.result.snapshot_ids else NOTHING_TO_DO
+    said = status if done.error is None else f"failed: {done.error}"
+    return (
+        *(said, done.name, status if done.error is None else FAILED),
+        *(done.result.snapshot_before, done.result.snapshot_after),
+        *(total.files_in, total.files_out, total.bytes_in, total.bytes_out, total.rows_out),
+    )
 
 
 def _check_order(args: Arguments) -> tuple[str, list[str]]:

@@ -9,6 +9,7 @@ from typing import Any
 DONE = "done"
 NOTHING_TO_DO = "nothing to do"
 DRY_RUN = "dry run"
+FAILED = "failed"
 
 REPORT_COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("status", "string", "`done`, or `nothing to do` when the table was already as asked for"),

@@ -22,7 +22,7 @@ from paimon_spark.errors import (
 from paimon_spark.fs.base import FileIO, FileStatus
 from paimon_spark.spec.identifier import MAX_NAME_BYTES, SYSTEM_SEPARATOR, check_new_name, is_one_name, shown
 from paimon_spark.spec.paths import MAIN_BRANCH, TablePaths
-from paimon_spark.spec.refs import Tag, parse_consumer, parse_tag
+from paimon_spark.spec.refs import Tag, consumer_json, parse_consumer, parse_tag
 from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
 
 _TAG = "tag-"
@@ -170,6 +170,14 @@ class RefStore:
             if data is not None:
                 found[name] = parse_consumer(data, path)
         return found
+
+    def write_consumer(self, name: str, next_snapshot: int) -> None:
+        """Write the progress of a consumer, replacing what was there."""
+        self.file_io.write(self.paths.consumer(name), consumer_json(next_snapshot).encode())
+
+    def delete_consumer(self, name: str) -> bool:
+        """Delete a consumer; return False if there was none."""
+        return self.file_io.delete(self.paths.consumer(name))
 
     def consumer_files(self) -> list[FileStatus]:
         """Return the files of all consumers."""

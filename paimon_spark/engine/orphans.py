@@ -67,11 +67,6 @@ class OrphanResult:
     bytes: int = 0
 
 
-def is_cleanable(table: Table) -> bool:
-    """Return whether a table is made of files that this module knows."""
-    return table.options.word("type") == "table"
-
-
 def plan_orphans(
     tables: Sequence[Table],
     runner: TaskRunner,
@@ -110,7 +105,7 @@ def plan_orphans(
 
 
 def _main(table: Table) -> Table:
-    if not is_cleanable(table):
+    if not table.is_file_store:
         raise UnsupportedError(
             f"{table.name} is not a table of Paimon's files: its 'type' is '{table.options.word('type')}'.",
             hint="Its files belong to the program that wrote them.",

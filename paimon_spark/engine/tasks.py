@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from paimon_spark.core.compact.rewrite import CompactTask, compact_bucket
 from paimon_spark.core.messages import messages_to_json
 from paimon_spark.core.orphans import Candidate, Listing, Place, list_old
 from paimon_spark.core.table import Table
-from paimon_spark.errors import ArgumentError
+from paimon_spark.errors import ArgumentError, PaimonError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.resolve import file_io_from_config
 
@@ -29,6 +30,35 @@ def run_task(kind: str, payload: str) -> str:
 def compact_payload(table: Table, task: CompactTask) -> str:
     """Return the payload of a compaction task; its result is a JSON list of commit messages."""
     return json.dumps({"table": table.to_config(), "task": task.to_plain()}, separators=(",", ":"))
+
+
+def guarded_payload(number: int, payload: str) -> str:
+    """Return the payload of a compaction task among those of many tables, whose failure is an answer like any other."""
+    return f"{number} {payload}"
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedAnswer:
+    """What came of one of many tasks: the answer, or else the error in words."""
+
+    number: int
+    answer: str = ""
+    error: str | None = None
+
+    @classmethod
+    def of(cls, result: str) -> GuardedAnswer:
+        """Read the result of a guarded task."""
+        raw = json.loads(result)
+        return cls(raw["number"], raw.get("answer", ""), raw.get("error"))
+
+
+def _compact_guarded(payload: str) -> str:
+    number, _, inner = payload.partition(" ")
+    try:
+        return json.dumps({"number": int(number), "answer": _compact(inner)})
+    except Exception as error:  # noqa: BLE001 - told in the answer: the tasks of other tables go on
+        text = str(error) if isinstance(error, PaimonError) else f"{type(error).__name__}: {error}"
+        return json.dumps({"number": int(number), "error": text})
 
 
 def _compact(payload: str) -> str:
@@ -70,4 +100,8 @@ def _list_old(payload: str) -> str:
     return json.dumps(answer, separators=(",", ":"))
 
 
-TASKS: dict[str, Callable[[str], str]] = {"compact": _compact, "list_old": _list_old}
+TASKS: dict[str, Callable[[str], str]] = {
+    "compact": _compact,
+    "compact_guarded": _compact_guarded,
+    "list_old": _list_old,
+}

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 import procedures.cleanup
 import procedures.compaction
+import procedures.consumers
 import procedures.merge
 import procedures.observe
 import procedures.snapshots
@@ -28,6 +29,7 @@ REGISTRY = Registry.of_modules(
     [
         procedures.cleanup,
         procedures.compaction,
+        procedures.consumers,
         procedures.merge,
         procedures.observe,
         procedures.snapshots,

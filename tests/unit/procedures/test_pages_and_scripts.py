@@ -20,12 +20,14 @@ NAMES = [p.name for p in REGISTRY]
 def test_the_first_procedures() -> None:
     assert NAMES == [
         "compact",
+        "compact_database",
         "create_tag",
         "delete_tag",
         "expire_snapshots",
         "help",
         "merge_into",
         "remove_orphan_files",
+        "reset_consumer",
         "rollback_to",
     ]
 

@@ -1,0 +1,196 @@
+"""Compact many tables: one after the other, or the tasks of all of them in one job. A failure stays with its table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from paimon_spark.core.cancellation import checkpoint
+from paimon_spark.core.commit import FileStoreCommit
+from paimon_spark.core.messages import CommitMessage, messages_from_json
+from paimon_spark.core.table import Table
+from paimon_spark.core.unfinished import delete_marked
+from paimon_spark.engine.compact import (
+    CompactGroup,
+    CompactionPlan,
+    CompactionResult,
+    GroupResult,
+    Progress,
+    commit_group,
+    execute_compaction,
+)
+from paimon_spark.engine.runner import TaskRunner
+from paimon_spark.engine.tasks import GuardedAnswer, compact_payload, guarded_payload
+from paimon_spark.errors import PaimonError, StatementCancelledError
+
+Planner = Callable[[], CompactionPlan]
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """One table: its plan and how to make another one, or why there is none."""
+
+    name: str
+    plan: CompactionPlan | None = None
+    again: Planner | None = None
+    error: str | None = None
+
+    @classmethod
+    def of(cls, name: str, planner: Planner) -> TablePlan:
+        """Plan one table; a failure becomes part of the answer."""
+        try:
+            return cls(name, planner(), planner)
+        except StatementCancelledError:
+            raise
+        except (PaimonError, OSError) as e:
+            return cls(name, error=str(e))
+
+    def current(self) -> CompactionPlan | None:
+        """Return the plan, made anew if the table has got a snapshot since."""
+        if self.plan is None or self.again is None:
+            return None
+        moved = self.plan.table.snapshots.latest_id() != self.plan.snapshot_id
+        return self.again() if moved else self.plan
+
+
+@dataclass(frozen=True, slots=True)
+class TableResult:
+    """What came of one table: a result, an error in words, or both where some groups were committed before it."""
+
+    name: str
+    result: CompactionResult | None = None
+    error: str | None = None
+
+
+def compact_divided(plans: Sequence[TablePlan], runner: TaskRunner, progress: Progress) -> list[TableResult]:
+    """Compact one table after the other.
+
+    Raises:
+        StatementCancelledError: the statement was cancelled; tables that were done stay compacted.
+    """
+    results: list[TableResult] = []
+    total = sum(len(p.plan.tasks) for p in plans if p.plan is not None)
+    before = 0
+    for work in plans:
+        checkpoint()
+        results.append(_one(work, runner, _shifted(progress, before, total)))
+        before += len(work.plan.tasks) if work.plan is not None else 0
+    return results
+
+
+def _shifted(progress: Progress, start: int, total: int) -> Progress:
+    def report(done: int, _: int) -> None:
+        progress(start + done, total)
+
+    return report
+
+
+def _one(work: TablePlan, runner: TaskRunner, progress: Progress) -> TableResult:
+    try:
+        plan = work.current()
+        if plan is None:
+            return TableResult(work.name, error=work.error)
+        return TableResult(work.name, execute_compaction(plan, runner, progress))
+    except StatementCancelledError:
+        raise
+    except Exception as e:  # noqa: BLE001 - also what the runner's engine raises: the other tables go on
+        return TableResult(work.name, error=_words(e))
+
+
+@dataclass(slots=True)
+class _Group:
+    """One group of one table on its way: `table` is marked for it, `left` counts its tasks."""
+
+    owner: int
+    plan: CompactionPlan
+    group: CompactGroup
+    table: Table
+    left: int
+    messages: list[CommitMessage] = field(default_factory=list)
+    error: str | None = None
+    result: GroupResult | None = None
+
+
+def compact_combined(plans: Sequence[TablePlan], runner: TaskRunner, progress: Progress) -> list[TableResult]:
+    """Compact all tables in one job; each group of tasks is committed when its last one has ended.
+
+    Raises:
+        StatementCancelledError: the statement was cancelled; groups that were done stay compacted.
+    """
+    started = time.monotonic()
+    current = [_current(p) for p in plans]
+    groups = [
+        _Group(n, found.plan, g, found.plan.table.marked(), len(g.tasks))
+        for n, found in enumerate(current)
+        if found.plan is not None
+        for g in found.plan.groups
+    ]
+    try:
+        failure = _run(groups, runner, progress)
+    finally:
+        _clean_up(groups)
+    return [_result(found, [g for g in groups if g.owner == n], failure, started) for n, found in enumerate(current)]
+
+
+def _current(work: TablePlan) -> TablePlan:
+    again = work.again
+    return work if again is None else TablePlan.of(work.name, lambda: work.current() or again())
+
+
+def _run(groups: Sequence[_Group], runner: TaskRunner, progress: Progress) -> str | None:
+    """Run all tasks and commit; return why the job as a whole failed, if it did."""
+    owners: list[_Group] = []
+    payloads: list[str] = []
+    for group in groups:
+        for task in group.group.tasks:
+            payloads.append(guarded_payload(len(owners), compact_payload(group.table, task)))
+            owners.append(group)
+    tables = len({g.owner for g in groups})
+    try:
+        description = f"compact {tables} tables: {len(payloads)} tasks"
+        for done, result in enumerate(runner.run("compact_guarded", payloads, description=description), 1):
+            answer = GuardedAnswer.of(result)
+            _take(owners[answer.number], answer)
+            progress(done, len(payloads))
+            checkpoint()
+    except StatementCancelledError:
+        raise
+    except Exception as e:  # noqa: BLE001 - what the runner's engine raises: groups that were done stay
+        return _words(e)
+    return None
+
+
+def _take(group: _Group, answer: GuardedAnswer) -> None:
+    group.left -= 1
+    group.error = group.error or answer.error
+    if answer.error is None:
+        group.messages += messages_from_json(answer.answer)
+    if group.left or group.error is not None:
+        return
+    try:
+        group.result = commit_group(group.plan, group.group, group.messages)
+    except StatementCancelledError:
+        raise
+    except (PaimonError, OSError) as e:
+        group.error = _words(e)
+
+
+def _clean_up(groups: Sequence[_Group]) -> None:
+    """Delete the files of tasks whose group did not come to its commit; a commit cleans up after itself."""
+    for group in groups:
+        if group.result is None and (group.left or len(group.messages) < len(group.group.tasks)):
+            FileStoreCommit(group.plan.table).abort(group.messages)
+            delete_marked(group.table)
+
+
+def _result(work: TablePlan, groups: Sequence[_Group], failure: str | None, started: float) -> TableResult:
+    if work.plan is None:
+        return TableResult(work.name, error=work.error)
+    done = [g.result for g in groups if g.result is not None]
+    errors = [g.error or failure or "Its tasks did not end." for g in groups if g.result is None]
+    return TableResult(work.name, CompactionResult.of(work.plan, done, started), errors[0] if errors else None)
+
+
+def _words(error: Exception) -> str:
+    return str(error) if isinstance(error, PaimonError) else f"{type(error).__name__}: {str(error).splitlines()[0]}"

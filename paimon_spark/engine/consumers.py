@@ -1,0 +1,51 @@
+"""Consumers: which snapshot a streaming reader takes next. Snapshots from there on do not expire."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paimon_spark.core.deletion import DELETE, WARN, WRITE, Action
+from paimon_spark.core.refs import RefStore
+from paimon_spark.core.table import Table
+from paimon_spark.spec.identifier import check_name
+from paimon_spark.spec.refs import consumer_json
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerPlan:
+    """What becomes of one consumer: `next_snapshot` None deletes it."""
+
+    name: str
+    next_snapshot: int | None
+    action: Action
+
+
+def plan_reset(table: Table, name: str, next_snapshot: int | None = None) -> ConsumerPlan:
+    """Plan to move a consumer of the table's branch to a snapshot, or to delete it; nothing is changed.
+
+    Raises:
+        ArgumentError: no consumer can be called that.
+        NotFoundError: there is no such snapshot.
+    """
+    check_name(name, "consumer")
+    path = table.paths.consumer(name)
+    if next_snapshot is not None:
+        table.snapshots.get(next_snapshot)
+        size = len(consumer_json(next_snapshot).encode())
+        return ConsumerPlan(
+            name, next_snapshot, Action(WRITE, path, size, f"consumer '{name}' reads snapshot {next_snapshot} next")
+        )
+    try:
+        size = table.file_io.status(path).size
+    except FileNotFoundError:
+        return ConsumerPlan(name, None, Action(WARN, path, 0, f"there is no consumer '{name}'"))
+    return ConsumerPlan(name, None, Action(DELETE, path, size, f"consumer '{name}' is deleted"))
+
+
+def execute_reset(table: Table, plan: ConsumerPlan) -> bool:
+    """Do what the plan says; return whether anything changed."""
+    refs = RefStore.of(table)
+    if plan.next_snapshot is None:
+        return refs.delete_consumer(plan.name)
+    refs.write_consumer(plan.name, plan.next_snapshot)
+    return True

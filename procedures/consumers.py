@@ -1,0 +1,68 @@
+"""Procedures over consumers, the progress of streaming readers: reset_consumer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paimon_spark.calls.binding import Arguments
+from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.plan import Plan
+from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
+from paimon_spark.calls.spec import Column, Param, ParamType, procedure
+from paimon_spark.core.table import Table
+from paimon_spark.engine.consumers import ConsumerPlan, execute_reset, plan_reset
+
+
+@dataclass(frozen=True, slots=True)
+class _Reset:
+    table: Table
+    latest_id: int | None
+    plan: ConsumerPlan
+
+
+@procedure(
+    name="reset_consumer",
+    summary="Set the snapshot that a consumer reads next, or delete the consumer.",
+    params=(
+        Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True),
+        Param("consumer_id", ParamType.STRING, "The consumer.", required=True, aliases=("consumerId",)),
+        Param(
+            "next_snapshot_id",
+            ParamType.BIGINT,
+            "The snapshot to read next; it must exist.",
+            default="the consumer is deleted",
+            aliases=("nextSnapshotId",),
+        ),
+    ),
+    columns=(Column("result", "boolean", "true: it went without error"),),
+    example="CALL sys.reset_consumer('default.T', 'myid', 10);",
+)
+class ResetConsumer:
+    """Set where a streaming reader with this `consumer-id` goes on, or forget it.
+
+    Snapshots that a consumer has yet to read do not expire, so a consumer that nobody uses any more should be deleted.
+    A consumer that does not exist is created; deleting one that does not exist is no error. `$consumers` lists them.
+    Consumers belong to a branch: name the table as `t$branch_b` for those of a branch.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Reset]:
+        """Find the snapshot and the consumer."""
+        table = ctx.table(args.text("table"))
+        plan = plan_reset(table, args.text("consumer_id"), args.integer("next_snapshot_id"))
+        return Plan((plan.action,), _Reset(table, table.snapshots.latest_id(), plan))
+
+    def execute(self, ctx: CallContext, plan: Plan[_Reset]) -> Report:
+        """Write or delete its file."""
+        work = plan.payload
+        changed, written = execute_reset(work.table, work.plan), work.plan.next_snapshot is not None
+        return Report(
+            own_rows=[(True,)],
+            status=DONE if changed else NOTHING_TO_DO,
+            snapshot_before=work.latest_id,
+            snapshot_after=work.latest_id,
+            files_in=int(changed and not written),
+            files_out=int(written),
+            bytes_in=work.plan.action.bytes if changed and not written else 0,
+            bytes_out=work.plan.action.bytes if written else 0,
+            touched=(work.table.name,) if changed else (),
+        )
