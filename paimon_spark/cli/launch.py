@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from paimon_spark.bridge.jars import spark_home
+from paimon_spark.bridge.jars import spark_home, spark_version
 from paimon_spark.bridge.java import check_java
 from paimon_spark.cli.env import CatalogChoice, conf_arguments, launch_conf
-from paimon_spark.cli.render import pump, standard
+from paimon_spark.cli.render import pass_on, pump, standard
+from paimon_spark.errors import UsageError
 from paimon_spark.sqlparse.script import Statement
 
 SQL_CLI = "org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver"
@@ -36,7 +37,7 @@ def spark_environ() -> dict[str, str]:
 
 
 @contextmanager
-def _command(
+def spark_command(
     program: Sequence[str], choice: CatalogChoice | None, extra: Mapping[str, str], arguments: Sequence[str]
 ) -> Iterator[list[str]]:
     """Yield the whole `spark-submit` command; the user's own `arguments` come last and win.
@@ -46,6 +47,18 @@ def _command(
     with tempfile.TemporaryDirectory(prefix="paimon-spark-") as scratch:
         conf = {**launch_conf(choice, Path(scratch)), **extra}
         yield [str(spark_home() / "bin" / "spark-submit"), *program, *conf_arguments(conf), *arguments]
+
+
+def read_text(name: str, what: str) -> str:
+    """Return the text of a file that the user named.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"the {what} {name} cannot be read: {error.strerror}.", hint="Check the path.") from error
 
 
 def run_sql(
@@ -58,24 +71,35 @@ def run_sql(
 ) -> int:
     """Run the stock `spark-sql` with `arguments`; return its exit status.
 
-    With `readable` its answers are printed as aligned tables, and with `echo` below the statements they belong to;
-    otherwise its streams are inherited as they are.
+    Given the `statements` of a script its answers are passed on as lines with tabs or, with `readable`, printed as
+    aligned tables, and with `echo` below the statements they belong to. Without, its streams are inherited as they are.
     """
     environ = spark_environ() | {"SPARK_CONNECT_MODE": "0"}
     extra = {**PRINT_HEADER, **({PROGRESS: "true"} if sys.stderr.isatty() else {})}
-    with _command(("--class", SQL_CLI), choice, extra, (NO_RESOURCE, *arguments)) as command:
-        if not readable:
+    with spark_command(("--class", SQL_CLI), choice, extra, (NO_RESOURCE, *arguments)) as command:
+        if not statements:
             return wait_for(subprocess.Popen(_reordered(command), env=environ))
-        renderer = standard(statements, echo=echo)
         process = subprocess.Popen(
             _reordered(command),
             env=environ,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.STDOUT if readable else subprocess.PIPE,
         )
-        renderer.announce()
-        return pump(process, renderer)
+        with passing_signals(process):
+            if not readable:
+                return pass_on(process, sys.stdout.buffer, sys.stderr)
+            renderer = standard(statements, echo=echo)
+            renderer.announce()
+            return pump(process, renderer)
+
+
+def without_stacks() -> list[str]:
+    """Return the argument that keeps Spark's stacks from what `spark-sql` says of a failed statement.
+
+    Spark 4.0 would say no more how long a statement took either.
+    """
+    return [] if spark_version().startswith("4.0.") else ["-S"]
 
 
 def _reordered(command: Sequence[str]) -> list[str]:
@@ -87,25 +111,32 @@ def run_thrift_server(choice: CatalogChoice | None, host: str, port: int, argume
     """Run the stock Thrift server in the foreground until it is stopped; return its exit status."""
     hive = ("--hiveconf", f"hive.server2.thrift.bind.host={host}", "--hiveconf", f"hive.server2.thrift.port={port}")
     program = ("--class", THRIFT_SERVER, "--name", "paimon-spark Thrift server")
-    with _command(program, choice, {}, (*arguments, NO_RESOURCE, *hive)) as command:
+    with spark_command(program, choice, {}, (*arguments, NO_RESOURCE, *hive)) as command:
         return wait_for(subprocess.Popen(command, env=spark_environ()))
 
 
 def run_submit(choice: CatalogChoice | None, arguments: Sequence[str]) -> int:
     """Run the stock `spark-submit` with `arguments`; return its exit status."""
-    with _command((), choice, {}, arguments) as command:
+    with spark_command((), choice, {}, arguments) as command:
         return wait_for(subprocess.Popen(command, env=spark_environ()))
 
 
 def wait_for(process: subprocess.Popen[bytes]) -> int:
-    """Wait for `process`, passing a request to terminate on to it; an interrupt reaches it from the terminal."""
+    """Wait for `process`; return its exit status."""
+    with passing_signals(process):
+        return process.wait()
+
+
+@contextmanager
+def passing_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Pass requests to terminate on to `process` meanwhile; an interrupt reaches it from the terminal."""
 
     def forward(number: int, _frame: object) -> None:
         process.send_signal(number)
 
     before = signal.signal(signal.SIGTERM, forward), signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        return process.wait()
+        yield
     finally:
         signal.signal(signal.SIGTERM, before[0])
         signal.signal(signal.SIGINT, before[1])

@@ -6,11 +6,14 @@ import argparse
 import functools
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from paimon_spark.cli import env, launch
-from paimon_spark.errors import PaimonError, UsageError
+from paimon_spark.errors import PaimonError
 from paimon_spark.sqlparse.script import Statement, split_script
 from paimon_spark.version import __version__
 
@@ -69,7 +72,9 @@ def _choice(options: argparse.Namespace) -> env.CatalogChoice:
 def _add_sql(parser: argparse.ArgumentParser) -> None:
     _add_catalog(parser)
     source = parser.add_mutually_exclusive_group()
-    source.add_argument("-f", "--file", help="script to run; `-` reads standard input")
+    source.add_argument(
+        "-f", "--file", help="script to run; `-` reads standard input, as does no script where that is no terminal"
+    )
     source.add_argument("-e", "--execute", help="statements to run, separated by semicolons")
     parser.add_argument("-d", "--define", action="append", default=[], metavar="NAME=VALUE", help="value of ${NAME}")
     parser.add_argument("--format", choices=("table", "tsv"), help="default: table on a terminal, else tsv")
@@ -80,24 +85,36 @@ def _add_sql(parser: argparse.ArgumentParser) -> None:
 def _sql(options: argparse.Namespace, rest: list[str]) -> int:
     arguments = [*rest, *(part for value in options.define for part in ("-d", value))]
     statements: list[Statement] = []
-    if options.file == "-":
-        options.file, options.execute = None, sys.stdin.read()
-    if options.file:
-        statements = split_script(_read_script(options.file))
-        arguments += ["-f", options.file]
-    elif options.execute:
-        statements = split_script(options.execute)
-        arguments += ["-e", options.execute]
-    wanted = options.format or ("table" if sys.stdout.isatty() else "tsv")
-    readable = bool(statements) and (wanted == "table" or options.echo)
-    return launch.run_sql(_choice(options), arguments, statements=statements, readable=readable, echo=options.echo)
+    with ExitStack() as stack:
+        if options.file == "-" or (not options.file and options.execute is None and _is_script(sys.stdin)):
+            options.file = stack.enter_context(_stored(sys.stdin.read()))
+        if options.file:
+            statements = split_script(launch.read_text(options.file, "script"))
+            arguments += ["-f", options.file]
+        elif options.execute:
+            statements = split_script(options.execute)
+            arguments += ["-e", options.execute]
+        wanted = options.format or ("table" if sys.stdout.isatty() else "tsv")
+        return launch.run_sql(
+            _choice(options),
+            [*launch.without_stacks(), *arguments],
+            statements=statements,
+            readable=wanted == "table" or options.echo,
+            echo=options.echo,
+        )
 
 
-def _read_script(name: str) -> str:
-    try:
-        return Path(name).read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"the script {name} cannot be read: {error.strerror}.", hint="Check the path.") from error
+def _is_script(stream: TextIO | None) -> bool:
+    return stream is not None and not stream.closed and not stream.isatty()
+
+
+@contextmanager
+def _stored(script: str) -> Iterator[str]:
+    """Yield the name of a file that holds a script: as an argument it could be too long."""
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".sql") as file:
+        file.write(script)
+        file.flush()
+        yield file.name
 
 
 def _add_spark_sql(parser: argparse.ArgumentParser) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+import selectors
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import IO, BinaryIO, Protocol, TextIO
 
 from paimon_spark.sqlparse.script import Statement
 
@@ -22,6 +24,8 @@ _MESSAGE = re.compile(r"^\d\d:\d\d:\d\d (WARN|ERROR|FATAL|INFO|DEBUG) ")
 _FRAME = re.compile(r"\s+(at \S+\(|\.\.\. \d+ more|Suppressed: )")
 _NO_ANSWER = "Response code"
 _NOISE = ("WARNING: Using incubator modules", "Spark master: ", "Spark Web UI available at")
+#: So many lines of an answer are held back until its end is told.
+HELD = 10_000
 #: A single row wider than this is printed downwards.
 WIDE = 120
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?%?|NULL")
@@ -130,6 +134,123 @@ class Renderer:
         return f"\x1b[{code}m{text}\x1b[0m" if self._out.isatty() else text
 
 
+class Answers:
+    """Passes rows on to `out` as they are, but for the header of a statement that has no answer.
+
+    Where an answer ends is told on the other stream. Of a long answer the rows are not held back until then.
+    """
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self._held: deque[bytes] = deque()
+        self._passed = 0
+
+    def on_line(self, line: bytes) -> None:
+        """Take the next line of some answer."""
+        self._held.append(line)
+        while len(self._held) > HELD:
+            self._pass(1)
+
+    def on_end(self, fetched: int) -> None:
+        """Take the end of a statement with so many rows; lines behind its last row are of the next statement."""
+        if fetched:
+            self._pass(fetched + 1 - self._passed)
+        elif _NO_ANSWER.encode() in self._held:
+            self._pass(self._held.index(_NO_ANSWER.encode()))
+            self._held.popleft()
+        else:
+            self.close()
+        self._passed = 0
+        self._out.flush()
+
+    def close(self) -> None:
+        """Pass on what is left."""
+        self._pass(len(self._held))
+        self._out.flush()
+
+    def _pass(self, count: int) -> None:
+        for _ in range(min(count, len(self._held))):
+            self._out.write(self._held.popleft() + b"\n")
+            self._passed += 1
+
+
+class Notes:
+    """Passes messages on to `err`: no stacks, no greetings, and how long a statement took goes to `answers` alone."""
+
+    def __init__(self, answers: Answers, err: TextIO) -> None:
+        self._answers = answers
+        self._err = err
+
+    def on_line(self, line: bytes) -> None:
+        """Take the next line."""
+        text = _after_progress(line, self).decode("utf-8", "replace")
+        if end := _END.match(text):
+            self._answers.on_end(int(end[2] or 0))
+        elif not text.startswith(_NOISE) and not _FRAME.match(text):
+            print(text, file=self._err, flush=True)
+
+    def on_progress(self, text: str) -> None:
+        """Take a progress bar, which redraws its line; it is for people only."""
+        if self._err.isatty():
+            self._err.write(text)
+            self._err.flush()
+
+
+class _Pipe:
+    """One stream of a process, read without waiting."""
+
+    def __init__(self, pipe: IO[bytes] | None) -> None:
+        if pipe is None:
+            raise ValueError("the stream of the process is not a pipe")
+        self._pipe = pipe
+        self._rest = b""
+        os.set_blocking(pipe.fileno(), False)
+
+    def arrived(self, selector: selectors.BaseSelector) -> list[bytes]:
+        """Return the lines that have arrived; a stream that has ended leaves the selector."""
+        if self._pipe not in selector.get_map():
+            return []
+        chunks = [self._rest]
+        while True:
+            try:
+                chunk = os.read(self._pipe.fileno(), 65536)
+            except BlockingIOError:
+                break
+            chunks.append(chunk)
+            if not chunk:
+                selector.unregister(self._pipe)
+                break
+        *lines, self._rest = b"".join(chunks).split(b"\n")
+        return [*lines, self._rest] if self._rest and not chunks[-1] else lines
+
+
+def pass_on(process: subprocess.Popen[bytes], out: BinaryIO, err: TextIO) -> int:
+    """Pass the two streams of `process` on to `out` and `err`; return the exit status.
+
+    A statement writes its rows before its end is told, so the rows are looked for after the messages have arrived, and
+    taken before them.
+    """
+    answers = Answers(out)
+    notes = Notes(answers, err)
+    rows, messages = _Pipe(process.stdout), _Pipe(process.stderr)
+    with selectors.DefaultSelector() as selector:
+        for pipe in (process.stdout, process.stderr):
+            selector.register(pipe, selectors.EVENT_READ)  # type: ignore[arg-type]
+        while selector.get_map():
+            selector.select()
+            said = messages.arrived(selector)
+            for line in rows.arrived(selector):
+                answers.on_line(line)
+            for line in said:
+                notes.on_line(line)
+    answers.close()
+    return process.wait()
+
+
+class _ShowsProgress(Protocol):
+    def on_progress(self, text: str) -> None: ...
+
+
 def pump(process: subprocess.Popen[bytes], renderer: Renderer) -> int:
     """Feed `renderer` from the one pipe that carries both streams of `process`; return the exit status."""
     pipe = process.stdout
@@ -145,7 +266,7 @@ def pump(process: subprocess.Popen[bytes], renderer: Renderer) -> int:
     return process.wait()
 
 
-def _after_progress(text: bytes, renderer: Renderer) -> bytes:
+def _after_progress(text: bytes, renderer: _ShowsProgress) -> bytes:
     """Show the progress in `text`, which ends by returning to the start of the line, and return what follows it."""
     progress, mark, rest = text.rpartition(b"\r")
     if mark:

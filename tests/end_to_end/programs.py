@@ -31,7 +31,9 @@ class Place:
     def warehouse(self) -> Path:
         return self.directory / "warehouse"
 
-    def run(self, command: Sequence[str | Path], *, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, command: Sequence[str | Path], *, check: bool = True, stdin: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run `command` to its end; an exit status other than 0 is a failure unless `check` is false."""
         done = subprocess.run(
             [str(part) for part in command],
@@ -39,16 +41,19 @@ class Place:
             env=spark_environ() | dict(self.environ),
             capture_output=True,
             text=True,
+            input=stdin,
             timeout=TIMEOUT,
             check=False,
         )
         assert not check or done.returncode == 0, f"{done.stdout}\n{done.stderr}"
         return done
 
-    def cli(self, *arguments: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def cli(
+        self, *arguments: str | Path, check: bool = True, stdin: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run `paimon-spark COMMAND --warehouse … ARGUMENTS`."""
         command, *rest = arguments
-        return self.run([BIN / "paimon-spark", command, "--warehouse", self.warehouse, *rest], check=check)
+        return self.run([BIN / "paimon-spark", command, "--warehouse", self.warehouse, *rest], check=check, stdin=stdin)
 
     def stock(self, program: str, *arguments: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a program of pyspark with nothing but the plain settings of the README."""

@@ -31,7 +31,7 @@ def test_a_script_with_the_plain_settings(place: Place) -> None:
 
 def test_the_launcher_prints_headers_and_leaves_nothing_behind(place: Place) -> None:
     done = place.cli("sql", "-e", SCRIPT)
-    assert done.stdout.splitlines()[-3:] == ["id\tstate", "1\tpaid", "2\tnew"]
+    assert done.stdout.splitlines() == ["id\tstate", "1\tpaid", "2\tnew"]
     assert place.left_behind() == {"warehouse"}
 
 
@@ -39,6 +39,23 @@ def test_the_launcher_aligns_answers(place: Place) -> None:
     done = place.cli("sql", "--format", "table", "--echo", "-e", SCRIPT)
     assert "SELECT id, state FROM orders ORDER BY id;\nid  state\n--  -----\n 1  paid\n 2  new\n" in done.stdout
     assert "WARN" not in done.stderr
+
+
+def test_standard_input_is_a_script(place: Place) -> None:
+    """It stops at the first error, whose text comes without stacks, and prints answers alone."""
+    done = place.cli(
+        "sql",
+        check=False,
+        stdin="USE paimon;\nCREATE TABLE mine (id INT, d INT) TBLPROPERTIES ('primary-key' = 'id');\n"
+        "INSERT INTO mine VALUES (1, 2),\n  (1, 2);\nSELECT * FROM mine;\n"
+        "SELECT nope FROM mine;\nSELECT 'not reached';\n",
+    )
+    assert done.stdout == "id\td\n1\t2\n"
+    assert done.returncode != 0
+    assert "[UNRESOLVED_COLUMN" in done.stderr
+    assert "spark-sql" not in done.stderr
+    assert "\tat " not in done.stderr
+    assert (place.warehouse / "default.db" / "mine").is_dir()
 
 
 def test_the_launcher_passes_arguments_of_the_stock_program_on(place: Place) -> None:

@@ -6,7 +6,7 @@ import io
 import subprocess
 import sys
 
-from paimon_spark.cli.render import Renderer, answer_lines, pump, table_lines
+from paimon_spark.cli.render import HELD, Answers, Renderer, answer_lines, pass_on, pump, table_lines
 from paimon_spark.sqlparse.script import split_script
 
 
@@ -95,3 +95,50 @@ def test_without_echo_the_answers_alone_are_printed() -> None:
     out, _, _ = run(echo=False)
     assert out.splitlines()[:3] == ["a  b", "-  -", "1  x"]
     assert "SELECT" not in out
+
+
+def test_lines_with_tabs_are_passed_on_without_noise() -> None:
+    out, err = io.BytesIO(), io.StringIO()
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert pass_on(process, out, err) == 3
+    assert out.getvalue() == b"a\tb\n1\tx\n"
+    assert err.getvalue() == "12:00:00 WARN Something: worth knowing\nboom is unknown\n"
+
+
+def passed_on(*answers: tuple[list[bytes], int]) -> list[bytes]:
+    """Return what is passed on when all lines arrive before the first end is told."""
+    out = io.BytesIO()
+    passing = Answers(out)
+    for lines, _ in answers:
+        for line in lines:
+            passing.on_line(line)
+    for _, fetched in answers:
+        passing.on_end(fetched)
+    passing.close()
+    return out.getvalue().splitlines()
+
+
+def test_rows_that_look_like_noise_are_passed_on() -> None:
+    rows = [b"message", b"Response code", b"Time taken: 1.0 seconds", b"12:00:00 WARN x: y"]
+    none = ([b"Response code"], 0)
+    assert passed_on(none, (rows, 3), none, none, ([b"a"], 0), none) == [*rows, b"a"]
+
+
+def test_a_long_answer_is_passed_on_before_its_end() -> None:
+    out = io.BytesIO()
+    passing = Answers(out)
+    for number in range(HELD + 5):
+        passing.on_line(b"%d" % number)
+    assert out.getvalue() == b"0\n1\n2\n3\n4\n"
+    passing.on_line(b"Response code")
+    passing.on_end(HELD + 4)
+    passing.on_end(0)
+    assert out.getvalue().endswith(b"%d\n" % (HELD + 4))
+
+
+def test_a_last_line_without_its_end_is_passed_on() -> None:
+    out, err = io.BytesIO(), io.StringIO()
+    program = "import sys; sys.stdout.write('x'); sys.stderr.write('y')"
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert pass_on(process, out, err) == 0
+    assert (out.getvalue(), err.getvalue()) == (b"x\n", "y\n")
