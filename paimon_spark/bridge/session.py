@@ -13,6 +13,7 @@ EXTENSION = "paimon.spark.SessionExtension"
 CATALOG_CLASS = "paimon.spark.Catalog"
 GENERIC_CATALOG_CLASS = "paimon.spark.GenericCatalog"
 SESSION_CATALOG = "spark_catalog"
+DEFAULT_CATALOG = "spark.sql.defaultCatalog"
 
 
 def settings(catalog: str | None, warehouse: str | None) -> dict[str, str]:
@@ -34,13 +35,21 @@ def settings(catalog: str | None, warehouse: str | None) -> dict[str, str]:
     return conf
 
 
-def configure(builder: Any, catalog: str = "paimon", warehouse: str | None = None, **options: str) -> Any:
+def configure(
+    builder: Any,
+    catalog: str = "paimon",
+    warehouse: str | None = None,
+    *,
+    default_catalog: bool = False,
+    **options: str,
+) -> Any:
     """Return `builder` with the extension, the bridge jar and a Paimon catalog.
 
     Args:
         builder: a `SparkSession.builder`.
         catalog: the catalog's name in SQL; `spark_catalog` replaces Spark's own by one that knows both.
         warehouse: the catalog's root directory.
+        default_catalog: whether names without a catalog mean this one, as after ``USE paimon``.
         options: further catalog options; an underscore in a name stands for a hyphen.
     """
     conf = settings(catalog, warehouse)
@@ -48,6 +57,8 @@ def configure(builder: Any, catalog: str = "paimon", warehouse: str | None = Non
     for key in ("spark.jars", "spark.sql.extensions"):
         _add(builder, key, conf.pop(key))
     conf |= {f"spark.sql.catalog.{catalog}.{key.replace('_', '-')}": str(value) for key, value in options.items()}
+    if default_catalog:
+        conf[DEFAULT_CATALOG] = catalog
     for key, value in conf.items():
         builder = builder.config(key, value)
     return builder

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from paimon_spark.bridge.jars import jar_path, spark_home
 from paimon_spark.bridge.java import check_java
-from paimon_spark.bridge.session import settings
+from paimon_spark.bridge.session import DEFAULT_CATALOG, settings
 from paimon_spark.errors import EngineError
 from paimon_spark.version import __version__
 
@@ -49,10 +49,15 @@ def attach_conf(choice: CatalogChoice | None) -> dict[str, str]:
 
 
 def launch_conf(choice: CatalogChoice | None, scratch: Path) -> dict[str, str]:
-    """Return the settings of the launchers: those of `attach_conf`, and a session that leaves nothing behind."""
+    """Return the settings of the launchers: those of `attach_conf`, and a session that leaves nothing behind.
+
+    Names without a catalog mean the chosen one: tables of the session catalog would be gone with the program.
+    """
     log4j = shipped("conf/log4j2.properties").as_uri()
     java_options = f"-Dlog4j2.configurationFile={log4j} -Dderby.stream.error.file=/dev/null"
     conf = attach_conf(choice)
+    if choice is not None:
+        conf[DEFAULT_CATALOG] = choice.name
     return conf | {
         # Hive closes the class loader of spark.jars with the first connection that ends; this one it leaves alone.
         "spark.driver.extraClassPath": conf["spark.jars"],

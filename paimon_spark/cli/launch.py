@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 from paimon_spark.bridge.jars import spark_home, spark_version
 from paimon_spark.bridge.java import check_java
+from paimon_spark.bridge.session import DEFAULT_CATALOG
 from paimon_spark.cli.env import CatalogChoice, conf_arguments, launch_conf
 from paimon_spark.cli.render import pass_on, pump, standard
 from paimon_spark.errors import UsageError
@@ -46,7 +49,21 @@ def spark_command(
     """
     with tempfile.TemporaryDirectory(prefix="paimon-spark-") as scratch:
         conf = {**launch_conf(choice, Path(scratch)), **extra}
+        if DEFAULT_CATALOG in _properties(arguments):
+            del conf[DEFAULT_CATALOG]
         yield [str(spark_home() / "bin" / "spark-submit"), *program, *conf_arguments(conf), *arguments]
+
+
+def _properties(arguments: Sequence[str]) -> set[str]:
+    """Return the settings of the user's ``--properties-file``, over which ours would win.
+
+    Raises:
+        UsageError: the file cannot be read.
+    """
+    words = [word for part in arguments for word in (part.split("=", 1) if part.startswith("--prop") else [part])]
+    name = next((value for flag, value in pairwise(words) if flag == "--properties-file"), None)
+    lines = [] if name is None else read_text(name, "properties file").splitlines()
+    return {re.split(r"[\s=:]", line.strip(), maxsplit=1)[0] for line in lines}
 
 
 def read_text(name: str, what: str) -> str:

@@ -41,13 +41,13 @@ def test_the_launcher_aligns_answers(place: Place) -> None:
     assert "WARN" not in done.stderr
 
 
-def test_standard_input_is_a_script(place: Place) -> None:
+def test_standard_input_is_a_script_in_the_launchers_catalog(place: Place) -> None:
     """It stops at the first error, whose text comes without stacks, and prints answers alone."""
     done = place.cli(
         "sql",
         check=False,
-        stdin="USE paimon;\nCREATE TABLE mine (id INT, d INT) TBLPROPERTIES ('primary-key' = 'id');\n"
-        "INSERT INTO mine VALUES (1, 2),\n  (1, 2);\nSELECT * FROM mine;\n"
+        stdin="CREATE TABLE mine (id INT, d INT) TBLPROPERTIES ('primary-key' = 'id');\n"
+        "INSERT INTO mine VALUES (1, 2),\n  (1, 2);\nSELECT * FROM mine;\nUSE paimon;\n"
         "SELECT nope FROM mine;\nSELECT 'not reached';\n",
     )
     assert done.stdout == "id\td\n1\t2\n"

@@ -92,6 +92,16 @@ def test_what_bi_tools_ask_first(thrift: tuple[Place, int]) -> None:
         assert cursor.fetchall() == []
 
 
+def test_a_session_starts_in_the_launchers_catalog(thrift: tuple[Place, int]) -> None:
+    place, port = thrift
+    with hive.connect("localhost", port).cursor() as cursor:
+        cursor.execute("CREATE TABLE here (id INT) TBLPROPERTIES ('primary-key' = 'id')")
+        cursor.execute("INSERT INTO here VALUES (1), (1)")
+        cursor.execute("SELECT count(*) FROM paimon.default.here")
+        assert cursor.fetchall() == [(1,)]
+    assert (place.warehouse / "default.db" / "here").is_dir()
+
+
 def test_an_error_keeps_its_code_and_the_session(thrift: tuple[Place, int]) -> None:
     _, port = thrift
     with hive.connect("localhost", port).cursor() as cursor:

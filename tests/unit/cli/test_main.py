@@ -9,7 +9,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+import paimon_spark
 from paimon_spark.cli.call import LocalZone, statement_of
+from paimon_spark.cli.env import CatalogChoice, launch_conf
+from paimon_spark.cli.launch import spark_command
 from paimon_spark.cli.main import build_parser, main
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.fs.local import LocalFileIO
@@ -95,3 +98,34 @@ def test_times_in_a_call_are_those_of_this_machine(month: str, monkeypatch: pyte
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+def test_the_launchers_start_in_their_catalog(tmp_path: Path) -> None:
+    conf = launch_conf(CatalogChoice("lake", "/data"), tmp_path)
+    assert conf["spark.sql.defaultCatalog"] == "lake"
+    assert "spark.sql.defaultCatalog" not in launch_conf(None, tmp_path)
+
+
+@pytest.mark.parametrize("line", ["spark.sql.defaultCatalog other", " spark.sql.defaultCatalog=other", ""])
+def test_a_catalog_of_the_users_properties_file_is_kept(line: str, tmp_path: Path) -> None:
+    file = tmp_path / "own.conf"
+    file.write_text(f"# mine\n{line}\nspark.x y\n")
+    for given in (["--properties-file", str(file)], [f"--properties-file={file}", "-e", "x"]):
+        with spark_command((), CatalogChoice("lake", "/data"), {}, given) as command:
+            assert ("spark.sql.defaultCatalog=lake" in command) == (not line)
+
+
+def test_a_program_configures_its_current_catalog_when_asked_to() -> None:
+    class Builder:
+        def __init__(self) -> None:
+            self.conf: dict[str, str] = {}
+
+        def config(self, key: str, value: str) -> Builder:
+            self.conf[key] = value
+            return self
+
+    plain = paimon_spark.configure(Builder(), catalog="lake", file_format="orc")
+    current = paimon_spark.configure(Builder(), catalog="lake", default_catalog=True)
+    assert "spark.sql.defaultCatalog" not in plain.conf
+    assert plain.conf["spark.sql.catalog.lake.file-format"] == "orc"
+    assert current.conf["spark.sql.defaultCatalog"] == "lake"
