@@ -6,7 +6,7 @@ row says which actions it falls under, becomes one row for each of them, and goe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.errors import PySparkException
@@ -219,13 +219,13 @@ def _check(rows: DataFrame, table: Table, request: MergeRequest, condition: str,
         raw = given[action.clause]
         if action.condition is not None:
             _check_condition(rows, action.condition, raw.condition or "", raw.condition_argument)
-        for field, text in zip(table.schema.fields, action.values, strict=True):
-            kind = _analysed(rows, text, raw.values or "", raw.values_argument)
+        kinds = _analysed(rows, action.values, raw.values or "", raw.values_argument)
+        for field, kind in zip(table.schema.fields, kinds, strict=True):
             check_assignable(kind, field, str(action.clause), table.name)
 
 
 def _check_condition(rows: DataFrame, text: str, written: str, parameter: str) -> None:
-    kind = _analysed(rows, text, written, parameter)
+    (kind,) = _analysed(rows, (text,), written, parameter)
     if kind.typeName() not in ("boolean", "void"):
         raise ArgumentError(
             f"The argument '{parameter}' ({written}) is no condition: its type is {kind.simpleString()}.",
@@ -234,9 +234,11 @@ def _check_condition(rows: DataFrame, text: str, written: str, parameter: str) -
         )
 
 
-def _analysed(rows: DataFrame, text: str, written: str, parameter: str) -> DataType:
+def _analysed(rows: DataFrame, texts: Sequence[str], written: str, parameter: str) -> list[DataType]:
+    """Return the types of expressions, which are analysed together; beside all columns, none of them can aggregate."""
     try:
-        return rows.select("*", f.expr(text).alias(_CLAUSE)).schema[-1].dataType
+        fields = rows.select("*", *(f.expr(text) for text in texts)).schema.fields
+        return [field.dataType for field in fields[-len(texts) :]]
     except PySparkException as e:
         raise ArgumentError(
             f"The argument '{parameter}' ({written}) does not fit the tables: {first_line(e)}",

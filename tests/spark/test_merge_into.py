@@ -192,7 +192,7 @@ def test_the_source_is_prepared_by_statements_that_leave_nothing_behind(tables: 
     database = tables.catalog.currentDatabase()
     tables.sql("CREATE DATABASE IF NOT EXISTS elsewhere")
     tables.sql("CREATE OR REPLACE TABLE elsewhere.news (k INT, v STRING)")
-    tables.sql("INSERT INTO elsewhere.news VALUES (1, 'it''s; news'), (6, 'six')")
+    tables.sql("""INSERT INTO elsewhere.news VALUES (1, "it's; news"), (6, 'six')""")
     before = tables.catalog.listCatalogs()
     done = merge(
         tables,
