@@ -92,7 +92,7 @@ def _parent(name: str, given: argparse.Namespace, *, guided: bool) -> bool:
             process.kill()
             code = process.wait()
     text = log.read_text(errors="replace")
-    lines = [line for line in text.splitlines() if line.startswith(("input", "replay", "runs", f"{name}: "))]
+    lines = [line for line in text.splitlines() if line.startswith(("input", "replay", "runs", "Done ", f"{name}: "))]
     if code == 0:
         print(f"{name}: nothing found; {(lines or ['?'])[-1]}", flush=True)
         return False
