@@ -24,7 +24,8 @@ class PaimonDataSource extends TableProvider with DataSourceRegister with Creata
   private def path(options: Map[String, String]): String = options.collectFirst {
     case (k, v) if k.equalsIgnoreCase("path") => v
   }.getOrElse(throw new PaimonException(
-    "[INVALID_ARGUMENT] format(\"paimon\") needs a path. Use .load(path) or .save(path), or .table(name).",
+    "[INVALID_ARGUMENT] format(\"paimon\") needs a path. Use .load(path) or .save(path); a table without a path " +
+      "belongs in a Paimon catalog: spark.table(name) reads it, and writeTo(name) or saveAsTable(name) writes it.",
     "INVALID_ARGUMENT"))
 
   override def inferSchema(options: CaseInsensitiveStringMap): StructType =

@@ -122,7 +122,8 @@ object Generic {
     SQLConf.get.getConfString(s"spark.sql.catalog.$Name", "builtin") == "paimon.spark.GenericCatalog"
 }
 
-/** In the generic catalog a new table without a provider is Paimon's; Spark would take its default file source. */
+/** In the generic catalog a new table without a provider is Paimon's; Spark would take its default file source.
+  * Spark's own session catalog cannot keep a Paimon table that has no path. */
 case class PaimonByDefault(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case c: CreateTable => named(c.name, c.tableSpec).fold(plan)(s => c.copy(tableSpec = s))
@@ -136,7 +137,25 @@ case class PaimonByDefault(session: SparkSession) extends Rule[LogicalPlan] {
     case (id: UnresolvedIdentifier, s: UnresolvedTableSpec)
         if s.provider.isEmpty && s.serde.isEmpty && Generic.installed && inSessionCatalog(id.nameParts) =>
       Some(s.copy(provider = Some("paimon")))
+    case (id: UnresolvedIdentifier, s: UnresolvedTableSpec)
+        if s.provider.exists(_.equalsIgnoreCase("paimon")) && !Generic.installed && !hasPath(s) &&
+          inSessionCatalog(id.nameParts) => refuse(id.nameParts)
     case _ => None
+  }
+
+  private def hasPath(spec: UnresolvedTableSpec): Boolean =
+    spec.location.isDefined || spec.optionExpression.options.exists(_._1.equalsIgnoreCase("path"))
+
+  private def refuse(name: Seq[String]): Nothing = {
+    val known = Extensions.catalogs(session).keys.toSeq.sorted
+    val hint = known.headOption match {
+      case None => "Configure one: spark.sql.catalog.paimon=paimon.spark.Catalog, and its warehouse."
+      case Some(first) =>
+        val all = if (known.size > 1) s" (the Paimon catalogs are ${known.mkString(", ")})" else ""
+        s"Run USE $first first, or name the catalog, as in $first.default.${name.last}$all."
+    }
+    throw new PaimonException(s"[INVALID_ARGUMENT] ${name.mkString(".")} would be a table of Spark's session catalog: " +
+      s"a Paimon table is created in a Paimon catalog. $hint", "INVALID_ARGUMENT")
   }
 
   private def inSessionCatalog(name: Seq[String]): Boolean = {
