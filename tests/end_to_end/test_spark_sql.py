@@ -48,11 +48,11 @@ def test_standard_input_is_a_script_in_the_launchers_catalog(place: Place) -> No
         check=False,
         stdin="CREATE TABLE mine (id INT, d INT) TBLPROPERTIES ('primary-key' = 'id');\n"
         "INSERT INTO mine VALUES (1, 2),\n  (1, 2);\nSELECT * FROM mine;\nUSE paimon;\n"
-        "SELECT nope FROM mine;\nSELECT 'not reached';\n",
+        "UPDATE mine SET d = 'abc';\nSELECT 'not reached';\n",
     )
     assert done.stdout == "id\td\n1\t2\n"
     assert done.returncode != 0
-    assert "[UNRESOLVED_COLUMN" in done.stderr
+    assert "[CAST_INVALID_INPUT]" in done.stderr
     assert "spark-sql" not in done.stderr
     assert "\tat " not in done.stderr
     assert (place.warehouse / "default.db" / "mine").is_dir()

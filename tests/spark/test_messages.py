@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException, NumberFormatException, PySparkException, SparkRuntimeException
 from pyspark.sql import SparkSession
 
 
@@ -12,6 +12,29 @@ def said(spark: SparkSession, sql: str, kind: type[Exception] = PySparkException
     with pytest.raises(kind) as caught:
         spark.sql(sql)
     return str(caught.value)
+
+
+@pytest.mark.parametrize("properties", ["", "TBLPROPERTIES ('primary-key' = 'id')"])
+def test_a_value_that_fails_at_run_time_is_told_without_stacks(spark: SparkSession, properties: str) -> None:
+    spark.sql(f"CREATE TABLE t (id INT NOT NULL, d INT, v STRING NOT NULL, s VARCHAR(3)) {properties}")
+    spark.sql("INSERT INTO t VALUES (1, 1, 'a', 'abc')")
+    for sql, code, kind in (
+        ("UPDATE t SET d = 'abc'", "CAST_INVALID_INPUT", NumberFormatException),
+        ("UPDATE t SET v = NULL", "NOT_NULL_ASSERT_VIOLATION", SparkRuntimeException),
+        ("UPDATE t SET s = 'abcd'", "EXCEED_LIMIT_LENGTH", SparkRuntimeException),
+        ("INSERT INTO t SELECT 2, 2, 'b', repeat('x', 4)", "EXCEED_LIMIT_LENGTH", SparkRuntimeException),
+        (
+            "INSERT INTO t SELECT 2, 2, IF(rand() < 2, NULL, 'b'), 'x'",
+            "NOT_NULL_ASSERT_VIOLATION",
+            SparkRuntimeException,
+        ),
+    ):
+        message = said(spark, sql, kind)
+        assert message.startswith(f"[{code}]")
+        assert "JVM stacktrace" not in message
+        assert "\tat " not in message
+        assert "Job aborted" not in message
+    assert [tuple(r) for r in spark.sql("SELECT * FROM t").collect()] == [(1, 1, "a", "abc")]
 
 
 def test_a_paimon_table_in_the_session_catalog_is_refused_with_the_catalogs_that_there_are(spark: SparkSession) -> None:

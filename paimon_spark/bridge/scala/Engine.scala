@@ -193,7 +193,9 @@ object Engine extends Logging {
             if (died && tries == 1 && !method.startsWith("load")) "Look whether the statement took effect, then run it again." else "")
       }
     answer match {
-      case t: Throwable => throw t
+      case t: Throwable =>
+        logInfo(s"The engine failed during $method", t)
+        throw Errors.named(t)
       case other => other
     }
   }

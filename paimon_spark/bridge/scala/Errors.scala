@@ -2,6 +2,7 @@ package org.apache.spark.sql.paimonbridge
 
 import com.fasterxml.jackson.databind.JsonNode
 
+import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.analysis._
 
@@ -21,5 +22,17 @@ object Errors {
       case "DATABASE_NOT_EMPTY" if namespace.nonEmpty => new NonEmptyNamespaceException(namespace.toArray)
       case code => new PaimonException(message, code)
     })
+  }
+
+  /** The innermost failure inside `t` that Spark gave a code: what was wrong with a value, not that a job was aborted
+    * for it. It comes without its stacks, which name code of Spark alone; `t` as it is where nothing has a code. */
+  def named(t: Throwable): Throwable = {
+    def chain(of: Throwable): Seq[Throwable] = Iterator.iterate(of)(_.getCause).takeWhile(_ != null).take(100).toSeq
+    val found = chain(t).reverse.find {
+      case s: SparkThrowable => s.getCondition != null && !s.getCondition.startsWith("INTERNAL_ERROR")
+      case _ => false
+    }
+    found.foreach(chain(_).foreach(_.setStackTrace(Array.empty)))
+    found.getOrElse(t)
   }
 }
