@@ -37,6 +37,30 @@ def test_a_value_that_fails_at_run_time_is_told_without_stacks(spark: SparkSessi
     assert [tuple(r) for r in spark.sql("SELECT * FROM t").collect()] == [(1, 1, "a", "abc")]
 
 
+def test_a_missing_table_is_told_with_what_may_be_meant(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE orders (id INT)")
+    database = spark.catalog.currentDatabase()
+    for sql, meant in (
+        ("SELECT * FROM `orders$snapshot`", "snapshots"),
+        ("SELECT * FROM oders", "orders"),
+        (f"SELECT * FROM paimon.{database}.oders", "orders"),
+        ("SELECT * FROM range(1) WHERE id IN (SELECT id FROM oders)", "orders"),
+        ("INSERT INTO oders VALUES (1)", "orders"),
+        ("DELETE FROM oders WHERE id = 1", "orders"),
+        ("DESCRIBE TABLE oders", "orders"),
+        (f"SELECT * FROM {database}x.orders", database),
+    ):
+        with pytest.raises(AnalysisException, match=f"Did you mean '.*{meant}'") as caught:
+            spark.sql(sql)
+        assert str(caught.value).startswith("[TABLE_OR_VIEW_NOT_FOUND]")
+        assert caught.value.getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
+    with pytest.raises(AnalysisException, match="oders"):
+        spark.range(1).writeTo("oders").append()
+    spark.sql("DROP TABLE IF EXISTS oders")
+    spark.sql("UNCACHE TABLE IF EXISTS oders")
+    assert not spark.catalog.tableExists("oders")
+
+
 def test_a_paimon_table_in_the_session_catalog_is_refused_with_the_catalogs_that_there_are(spark: SparkSession) -> None:
     spark.sql("USE spark_catalog.default")
     message = said(spark, "CREATE TABLE lost (id INT) USING paimon", AnalysisException)

@@ -10,12 +10,15 @@ import org.apache.spark.sql.catalyst.analysis._
 class PaimonException(text: String, val code: String, cause: Option[Throwable] = None)
     extends AnalysisException(message = text, cause = cause)
 
+/** A table that the engine did not find, with what it says about it. */
+class MissingTable(name: Seq[String], val explained: String) extends NoSuchTableException(name)
+
 /** The engine's error answers as Spark's own exceptions, so that IF [NOT] EXISTS and did-you-mean keep working. */
 object Errors {
   def raise(error: JsonNode, namespace: Seq[String], name: Seq[String]): Nothing = {
     val message = error.get("message").asText()
     throw (error.get("code").asText() match {
-      case "TABLE_NOT_FOUND" if name.nonEmpty => new NoSuchTableException(name)
+      case "TABLE_NOT_FOUND" if name.nonEmpty => new MissingTable(name, message.stripPrefix("[TABLE_NOT_FOUND] "))
       case "TABLE_EXISTS" if name.nonEmpty => new TableAlreadyExistsException(name)
       case "DATABASE_NOT_FOUND" if namespace.nonEmpty => new NoSuchNamespaceException(namespace)
       case "DATABASE_EXISTS" if namespace.nonEmpty => new NamespaceAlreadyExistsException(namespace.toArray)

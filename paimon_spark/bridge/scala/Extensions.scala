@@ -19,6 +19,7 @@ class Extensions extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(session => ResolveDropPartitions(session))
     extensions.injectResolutionRule(_ => MissingColumns)
     extensions.injectPostHocResolutionRule(_ => RowLevelRule)
+    extensions.injectPostHocResolutionRule(session => MissingTables(session))
     extensions.injectPlannerStrategy(session =>
       PaimonStrategy(session.asInstanceOf[org.apache.spark.sql.classic.SparkSession]))
   }
