@@ -70,3 +70,32 @@ def test_a_paimon_table_in_the_session_catalog_is_refused_with_the_catalogs_that
     with pytest.raises(AnalysisException, match="needs a path"):
         spark.read.format("paimon").load()
     assert not spark.catalog.tableExists("lost")
+
+
+def plan_of(spark: SparkSession, sql: str) -> str:
+    return "\n".join(r[0] for r in spark.sql(f"EXPLAIN {sql}").collect())
+
+
+def test_explain_names_what_a_statement_does_to_which_table(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT, v STRING, p INT) PARTITIONED BY (p) TBLPROPERTIES ('primary-key' = 'id,p')")
+    name = f"{spark.catalog.currentDatabase()}.t"
+    source = "(SELECT 1 AS id, 'x' AS v, 1 AS p) s"
+    for sql, told in (
+        ("INSERT INTO t VALUES (1, 'a', 1)", f"appends to {name}"),
+        ("INSERT OVERWRITE t VALUES (1, 'a', 1)", f"overwrites {name}"),
+        ("INSERT OVERWRITE t PARTITION (p = 1) VALUES (1, 'a')", f"overwrites {name} where p = 1"),
+        ("DELETE FROM t WHERE id = 1 AND v IS NULL", f"DELETE FROM {name} WHERE ((t.id = 1) AND (t.v IS NULL))"),
+        ("UPDATE t SET v = concat(v, '!') WHERE p > 1", f"UPDATE {name} SET v = concat(t.v, '!') WHERE (t.p > 1)"),
+        (
+            f"MERGE INTO t USING {source} ON t.id = s.id AND t.p = s.p WHEN MATCHED AND s.v = 'y' THEN DELETE "
+            "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *",
+            f"MERGE INTO {name} ON ((t.id = s.id) AND (t.p = s.p)) WHEN MATCHED AND (s.v = 'y') THEN DELETE "
+            "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT (id, v, p) VALUES (s.id, s.v, s.p)",
+        ),
+        ("DELETE FROM t WHERE id IN (SELECT id FROM range(3))", f"DELETE FROM {name} WHERE"),
+    ):
+        for explained in (plan_of(spark, sql), plan_of(spark, f"FORMATTED {sql}"), plan_of(spark, f"EXTENDED {sql}")):
+            assert told in explained
+            assert "Lambda" not in explained
+            assert "PaimonWrite@" not in explained
+    assert spark.sql("SELECT count(*) FROM t").collect()[0][0] == 0

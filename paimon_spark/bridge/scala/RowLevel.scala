@@ -121,7 +121,22 @@ abstract class RowStatement(val target: Target, operation: String) {
   private def place(name: String): Attribute = rows.output.drop(columns.size).find(_.name == name).get
 
   def run(session: ClassicSession): Unit
-  override def toString: String = s"$operation ${table.name}"
+
+  /** The statement as it was understood, for EXPLAIN. */
+  protected def told: String
+  override def toString: String = told
+
+  protected def where(condition: Option[Expression], word: String): String =
+    condition.fold("")(c => s" $word ${text(c)}")
+
+  protected def text(e: Expression): String = e.transform {
+    case a: AttributeReference => a.withQualifier(a.qualifier.takeRight(1))
+  }.sql
+
+  /** The columns that get another value, with it. */
+  protected def sets(assignments: Seq[Assignment]): String =
+    columns.zip(Target.values(assignments)).collect { case (a, v) if !v.semanticEquals(a) => s"${a.name} = ${text(v)}" }
+      .mkString(", ")
 
   protected def removed: Image = {
     val kept = columns.map(a => if (keyed || routes(a)) a else Literal.create(null, a.dataType))
@@ -187,6 +202,8 @@ abstract class RowStatement(val target: Target, operation: String) {
 }
 
 class DeleteRows(target: Target, condition: Expression) extends RowStatement(target, "DELETE") {
+  override protected def told: String = s"DELETE FROM ${table.name}${where(Some(condition), "WHERE")}"
+
   override def run(session: ClassicSession): Unit = wholePartitions(session) match {
     case Some(predicates) => table.deleteWhere(predicates)
     case None => write(session, changes(Seq(Seq(removed)), None, Filter(condition, rows)))
@@ -217,6 +234,7 @@ case class RowsOf(output: Seq[Attribute]) extends LeafNode {
 class UpdateRows(target: Target, assignments: Seq[Assignment], condition: Option[Expression])
     extends RowStatement(target, "UPDATE") {
   if (setsKey(assignments)) refuseKeyUpdate()
+  override protected def told: String = s"UPDATE ${table.name} SET ${sets(assignments)}${where(condition, "WHERE")}"
 
   override def run(session: ClassicSession): Unit =
     write(session, changes(Seq(updated(assignments)), None, condition.fold[LogicalPlan](rows)(Filter(_, rows))))
@@ -230,6 +248,20 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
     "A subquery in a condition of MERGE INTO", "Join it into the source instead.")
   matched.foreach { case u: UpdateAction if keyed && !keepsKey(u.assignments) => refuseKeyUpdate(); case _ => }
   notMatchedBySource.foreach { case u: UpdateAction if setsKey(u.assignments) => refuseKeyUpdate(); case _ => }
+
+  override protected def told: String = {
+    val clauses = Seq("MATCHED" -> matched, "NOT MATCHED" -> notMatched, "NOT MATCHED BY SOURCE" -> notMatchedBySource)
+    val all = clauses.flatMap { case (when, actions) =>
+      actions.map(a => s" WHEN $when${where(a.condition, "AND")} THEN ${told(a)}") }
+    s"MERGE INTO ${table.name} ON ${text(on)}${all.mkString}"
+  }
+
+  private def told(action: MergeAction): String = action match {
+    case u: UpdateAction => s"UPDATE SET ${sets(u.assignments)}"
+    case i: InsertAction => s"INSERT (${columns.map(_.name).mkString(", ")}) VALUES (" +
+      s"${Target.values(i.assignments).map(text).mkString(", ")})"
+    case _ => "DELETE"
+  }
 
   /** Whether every key column gets itself, or what it is equal to by ON. */
   private def keepsKey(assignments: Seq[Assignment]): Boolean = {

@@ -7,28 +7,34 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.catalyst.optimizer._
 import org.apache.spark.sql.catalyst.planning.PhysicalOperation
+import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.catalyst.rules.RuleExecutor
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
+import org.apache.spark.sql.connector.write.Write
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, SparkStrategy, UnaryExecNode}
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation, LeafV2CommandExec}
 
-/** Replaces our scans by the engine's plan and runs dynamic overwrites through the engine. */
+/** Replaces our scans by the engine's plan and runs INSERTs through the engine. */
 case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case PhysicalOperation(project, filters, ScanOf(relation, scan)) =>
       val read = ReadPlan.of(scan.logicalPlan(session), relation.output, project, filters)
       planLater(PaimonRead(scan.info, read)) :: Nil
     case PaimonRead(info, child) => PaimonScanExec(info, planLater(child)) :: Nil
-    case o: OverwritePartitionsDynamic =>
-      (o.write, o.table) match {
-        case (Some(write: PaimonWrite), relation: DataSourceV2Relation) =>
-          PaimonInsertExec(session, write, relation, o.query) :: Nil
-        case _ => Nil
-      }
+    case a: AppendData => insert(a, a.write, a.analyzedQuery)
+    case o: OverwriteByExpression => insert(o, o.write, o.analyzedQuery)
+    case o: OverwritePartitionsDynamic => insert(o, o.write, None)
     case _ => Nil
   }
+
+  private def insert(statement: V2WriteCommand, write: Option[Write], analyzed: Option[LogicalPlan]): Seq[SparkPlan] =
+    (write, statement.table) match {
+      case (Some(ours: PaimonWrite), relation: DataSourceV2Relation) =>
+        PaimonInsertExec(session, ours, relation, analyzed.getOrElse(statement.query)) :: Nil
+      case _ => Nil
+    }
 
   private object ScanOf {
     def unapply(plan: LogicalPlan): Option[(DataSourceV2ScanRelation, PaimonScan)] = plan match {
@@ -80,10 +86,14 @@ case class PaimonScanExec(info: String, child: SparkPlan) extends UnaryExecNode 
   override protected def withNewChildInternal(newChild: SparkPlan): SparkPlan = copy(child = newChild)
 }
 
-/** INSERT OVERWRITE of the partitions that the query's rows belong to. */
+/** An INSERT: the engine runs the query and commits its rows. EXPLAIN shows what it does to which table, and the query. */
 case class PaimonInsertExec(owner: SparkSession, write: PaimonWrite, relation: DataSourceV2Relation,
     query: LogicalPlan) extends LeafV2CommandExec {
   override def output: Seq[Attribute] = Nil
+  override def nodeName: String = "PaimonInsert"
+  override def simpleString(maxFields: Int): String = s"PaimonInsert ${write.description()}"
+  override def verboseStringWithOperatorId(): String = s"$formattedNodeName\nWrite: ${write.description()}\n"
+  override def innerChildren: Seq[QueryPlan[_]] = Seq(query)
   override protected def run(): Seq[InternalRow] = {
     write.insert(Dataset.ofRows(owner, query))
     owner.sharedState.cacheManager.recacheByPlan(owner, relation)

@@ -175,5 +175,16 @@ class PaimonWrite(table: PaimonTable, mode: String, replaced: Array[Predicate], 
     table.insert(mode, Predicates.all(replaced), options.asCaseSensitiveMap().asScala.toMap, frame)
 
   override def toInsertableRelation: InsertableRelation = (frame: DataFrame, _: Boolean) => insert(frame)
-  override def description(): String = s"PaimonWrite ${table.name} $mode"
+
+  override def description(): String = mode match {
+    case "append" => s"appends to ${table.name}"
+    case "dynamic" => s"overwrites the partitions of its rows in ${table.name}"
+    case _ if replaced.isEmpty => s"overwrites ${table.name}"
+    case _ => s"overwrites ${table.name} where ${replaced.map(told).mkString(" AND ")}"
+  }
+
+  private def told(p: Predicate): String =
+    if (Set("=", "<=>").contains(p.name())) p.children().mkString(" = ") else p.toString
+
+  override def toString: String = description()
 }
