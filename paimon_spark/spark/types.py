@@ -61,6 +61,8 @@ _SIZED = re.compile(r"^(decimal|char|varchar)\((\d+)(?:,\s*(-?\d+))?\)$")
 MAX_VARCHAR = 2147483647
 _COLLATIONS = "__COLLATIONS"
 """Where Spark's JSON keeps the collations of a field; the type itself is a plain string there."""
+_DEFAULT_COLLATION = " collate UTF8_BINARY"
+"""What Spark from 4.2 on adds to STRING where this collation, the default, is written out."""
 
 
 def type_from_spark(value: Any, *, nullable: bool = True) -> DataType:
@@ -83,7 +85,7 @@ def type_from_spark(value: Any, *, nullable: bool = True) -> DataType:
 
 
 def _atomic_from_spark(name: str, nullable: bool) -> AtomicType:  # noqa: FBT001 - mirrors the type's field
-    known = _FROM_SPARK.get(name)
+    known = _FROM_SPARK.get(name.removesuffix(_DEFAULT_COLLATION))
     if known is not None:
         return AtomicType(known.root, nullable, known.length, known.precision, known.scale)
     sized = _SIZED.match(name)

@@ -97,3 +97,10 @@ def test_batches_get_types_that_spark_reads() -> None:
     ]
     assert got.column("t").to_pylist() == [1000]
     assert got.column("ns").to_pylist() == [stamp]
+
+
+def test_the_default_collation_written_out_is_a_plain_string() -> None:
+    """Spark from 4.2 on writes it in the answer of SHOW CREATE TABLE."""
+    assert type_from_spark("string collate UTF8_BINARY") == type_from_spark("string")
+    with pytest.raises(UnsupportedError, match="UTF8_BINARY_RTRIM"):
+        type_from_spark("string collate UTF8_BINARY_RTRIM")
