@@ -11,6 +11,7 @@ import pyarrow as pa
 from paimon_spark.api.table import TableHandle
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.catalog.resolve import open_catalog
+from paimon_spark.core.stored import store_errors
 from paimon_spark.errors import ArgumentError, ErrorKind
 from paimon_spark.format.arrow_types import fields_from_arrow
 from paimon_spark.spec.evolution import new_schema
@@ -45,10 +46,12 @@ class CatalogHandle:
         """Return the location of the warehouse."""
         return self._catalog.warehouse
 
+    @store_errors()
     def list_databases(self) -> list[str]:
         """Return the names of all databases, sorted."""
         return self._catalog.list_databases()
 
+    @store_errors()
     def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
         """Create a database.
 
@@ -57,6 +60,7 @@ class CatalogHandle:
         """
         self._catalog.create_database(name, ignore_if_exists=ignore_if_exists)
 
+    @store_errors()
     def drop_database(self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False) -> None:
         """Drop a database, with its tables only if `cascade` says so.
 
@@ -66,6 +70,7 @@ class CatalogHandle:
         """
         self._catalog.drop_database(name, ignore_if_not_exists=ignore_if_not_exists, cascade=cascade)
 
+    @store_errors()
     def list_tables(self, database: str | None = None) -> list[str]:
         """Return the names of the tables of a database, by default the default one.
 
@@ -74,6 +79,7 @@ class CatalogHandle:
         """
         return self._catalog.list_tables(database or self._catalog.default_database)
 
+    @store_errors()
     def table_exists(self, name: str) -> bool:
         """Return whether there is a table of that name."""
         return self._catalog.table_exists(self._identifier(name))
@@ -93,6 +99,7 @@ class CatalogHandle:
         handle.load()
         return handle
 
+    @store_errors()
     def create_table(
         self,
         name: str,
@@ -132,6 +139,7 @@ class CatalogHandle:
         self._catalog.create_table(identifier, made, ignore_if_exists=ignore_if_exists)
         return TableHandle(self._catalog, identifier, {})
 
+    @store_errors()
     def rename_table(self, name: str, new_name: str) -> None:
         """Give a table another name, perhaps in another database.
 
@@ -141,6 +149,7 @@ class CatalogHandle:
         """
         self._catalog.rename_table(self._identifier(name), self._identifier(new_name))
 
+    @store_errors()
     def drop_table(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
         """Drop a table and delete its files.
 

@@ -9,6 +9,7 @@ from paimon_spark.core.commit import Committed
 from paimon_spark.engine.compact import CompactionResult
 from paimon_spark.engine.expire import ExpireResult
 from paimon_spark.engine.insert import WriteResult
+from paimon_spark.engine.orphans import OrphanResult
 from paimon_spark.spec.snapshot import Snapshot
 
 
@@ -64,6 +65,19 @@ class Expired:
     def of(cls, result: ExpireResult) -> Expired:
         """Return what an expiry did."""
         return cls(result.count, result.files, result.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A removal of orphan files: how many, and their bytes."""
+
+    files: int
+    bytes: int
+
+    @classmethod
+    def of(cls, result: OrphanResult) -> Removed:
+        """Return what a removal did."""
+        return cls(result.files, result.bytes)
 
 
 @dataclass(frozen=True, slots=True)

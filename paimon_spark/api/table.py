@@ -11,14 +11,16 @@ from typing import TypeVar
 import pyarrow as pa
 
 from paimon_spark.api.changes import Counted, completed, deletions, of_kind
-from paimon_spark.api.results import Compacted, Expired, SnapshotInfo, Written
+from paimon_spark.api.results import Compacted, Expired, Removed, SnapshotInfo, Written
 from paimon_spark.api.rows import ArrowRows, Source, check_rows
 from paimon_spark.catalog.base import Catalog
+from paimon_spark.core.stored import store_errors
 from paimon_spark.core.system_tables import system_table
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.insert import Overwrite, write_arrow
+from paimon_spark.engine.orphans import execute_orphans, plan_orphans
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.row_level import change_arrow
 from paimon_spark.engine.runner import LocalRunner
@@ -61,6 +63,7 @@ class TableHandle:
     def __repr__(self) -> str:
         return f"<paimon table {self.name}>"
 
+    @store_errors()
     def load(self) -> Table:
         """Return the table as the engine knows it, at its newest schema."""
         return self._catalog.load_table(self._identifier, self._options)
@@ -232,12 +235,14 @@ class TableHandle:
 
     # ---- history
 
+    @store_errors()
     def snapshots(self) -> list[SnapshotInfo]:
         """Return the snapshots that exist, oldest first."""
         store = self.load().snapshots
         found = (store.find(i) for i in store.ids())
         return [SnapshotInfo.of(s) for s in found if s is not None]
 
+    @store_errors()
     def inspect(self, system_name: str) -> pa.Table:
         """Return a system table: ``files``, ``partitions``, ``manifests``, ``schemas``, ``options`` and so on.
 
@@ -348,6 +353,22 @@ class TableHandle:
             exact=False,
         )
         return Expired.of(execute_expire(table, plan_expire(table, config, _now())))
+
+    def remove_orphan_files(self, *, older_than: datetime | None = None, threads: int = 1) -> Removed:
+        """Delete files that no snapshot, tag or changelog of any branch reaches: what writers that died left behind.
+
+        Args:
+            older_than: only files that were changed before; a day ago by default. It must be a time that every writer
+                that runs now started after. A time without a zone is in UTC.
+            threads: how many directories are listed at once.
+
+        Raises:
+            ArgumentError: `older_than` is not in the past.
+            CorruptTableError: it cannot be told what the table needs, so nothing was deleted.
+        """
+        before = None if older_than is None else _millis(older_than)
+        plan = plan_orphans([self.load()], LocalRunner(threads), clock_millis=_now(), older_than=before)
+        return Removed.of(execute_orphans(plan))
 
     # ---- parts
 

@@ -33,6 +33,7 @@ from paimon_spark.core.conflicts import (
 from paimon_spark.core.manifests import ManifestStore, merge_manifests
 from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.scan import live_in_partitions, matching_partitions
+from paimon_spark.core.stored import delete_leftovers, store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.errors import (
     ArgumentError,
@@ -123,6 +124,7 @@ class FileStoreCommit:
             prefix = self.table.options.commit_user_prefix
             self.commit_user = f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4())
 
+    @store_errors()
     def commit(
         self,
         messages: Iterable[CommitMessage],
@@ -161,6 +163,7 @@ class FileStoreCommit:
             ids.append(self._publish(lambda _store, _latest: compacted, compacted.kind, tags))
         return Committed(tuple(ids)) if ids else Nothing()
 
+    @store_errors()
     def overwrite(
         self,
         messages: Iterable[CommitMessage],
@@ -221,15 +224,16 @@ class FileStoreCommit:
         Files that this committer published before (the writes of a commit whose compactions failed) stay. Not to be
         called after an OutcomeUnknownError.
         """
-        paths, file_io = self.table.paths, self.table.file_io
+        paths = self.table.paths
+        left: list[str] = []
         for m in messages:
             kept = self._published | {f.file_name for f in (*m.compact_before, *m.deleted_files)}
             brought = (*m.new_files, *m.new_changelog, *m.compact_after, *m.compact_changelog)
             for f in (f for f in brought if f.file_name not in kept):
-                for path in paths.file_paths(m.partition, m.bucket, f):
-                    file_io.delete(path)
-            for index in (i for i in m.new_index_files if i.file_name not in kept):
-                file_io.delete(paths.index_file(m.partition, m.bucket, index))
+                left += paths.file_paths(m.partition, m.bucket, f)
+            indexes = (i for i in m.new_index_files if i.file_name not in kept)
+            left += (paths.index_file(m.partition, m.bucket, i) for i in indexes)
+        delete_leftovers(self.table.file_io, left)
 
     @contextmanager
     def or_abort(self, messages: Iterable[CommitMessage]) -> Iterator[None]:
@@ -290,12 +294,9 @@ class FileStoreCommit:
                 if self._out_of_time(race.started):
                     break
             store = ManifestStore(self.table)
-            try:
-                snapshot = self._prepare(store, plan, latest, tags)
-            except PaimonError as e:
-                if race.unknown is None:
-                    raise
-                raise self._gave_up(race.unknown) from e
+            snapshot = self._attempt(store, plan, latest, race)
+            if snapshot is None:
+                continue
             race.lists.add(snapshot.delta_manifest_list)
             try:
                 won = snapshots.try_create(snapshot)
@@ -309,6 +310,24 @@ class FileStoreCommit:
                 return snapshot.id
             store.discard()
         return self._last_look(race)
+
+    def _attempt(self, store: ManifestStore, plan: Planner, latest: Snapshot | None, race: _Race) -> Snapshot | None:
+        """Return what to publish, or None if what it builds upon is not the newest any more and has expired."""
+        try:
+            return self._prepare(store, plan, latest, race.tags)
+        except PaimonError as e:
+            if e.kind is ErrorKind.FILE_MISSING and self._outdated(latest):
+                return None
+            if race.unknown is None:
+                raise
+            raise self._gave_up(race.unknown) from e
+
+    def _outdated(self, latest: Snapshot | None) -> bool:
+        """Return whether a snapshot is not the newest any more."""
+        try:
+            return latest is not None and self.table.snapshots.latest_id() != latest.id
+        except (PaimonError, OSError):
+            return False
 
     def _last_look(self, race: _Race) -> int:
         """Return the snapshot of the last attempt, which may have succeeded, or give up."""

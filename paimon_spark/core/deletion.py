@@ -15,7 +15,7 @@ from paimon_spark.core.manifests import ManifestStore
 from paimon_spark.core.reachability import Reachability
 from paimon_spark.core.refs import Holder, HolderKey, HolderKind, holders
 from paimon_spark.core.table import Table
-from paimon_spark.errors import CorruptTableError, EngineError, ErrorKind, StoreError
+from paimon_spark.errors import CorruptTableError, EngineError, ErrorKind, PaimonError, StoreError
 
 DELETE = "delete"
 KEEP = "keep"
@@ -54,9 +54,9 @@ class Proposals:
 class DeletionPlan:
     """What goes, and what would go if nothing but a tag, a branch or a changelog held it.
 
-    `references` are the snapshot, tag and changelog files themselves; they go last and are not looked up among what
-    protects files. `doomed` are the holders that these references stand for: they protect nothing any more. `future`
-    are holders that the operation itself will create.
+    `references` are the snapshot, tag and changelog files themselves; they go first, so that none ever points to files
+    that are gone, and are not looked up among what protects files. `doomed` are the holders that these references stand
+    for: they protect nothing any more. `future` are holders that the operation itself will create.
     """
 
     data: tuple[Action, ...] = ()
@@ -69,7 +69,7 @@ class DeletionPlan:
     @property
     def deletions(self) -> list[Action]:
         """Return everything that goes, in the order of deletion."""
-        return [*self.data, *self.metadata, *self.references]
+        return [*self.references, *self.data, *self.metadata]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,24 +174,46 @@ class SafeDeleter:
         return sum((self._delete_one(a) for a in plan.references), Deleted())
 
     def delete(self, actions: Sequence[Action]) -> Deleted:
-        """Delete the files of those actions that say so."""
+        """Delete the files of those actions that say so; what cannot be deleted does not keep the others.
+
+        Raises:
+            EngineError: some could not be deleted.
+        """
         going = [a for a in actions if a.action == DELETE]
         if len(going) <= 1:
             return sum(map(self._delete_one, going), Deleted())
         with ThreadPoolExecutor(min(_THREADS, len(going))) as pool:
-            return sum(pool.map(self._delete_one, going), Deleted())
+            done = list(pool.map(self._tried, going))
+        for failure in (d for d in done if isinstance(d, PaimonError)):
+            raise failure
+        return sum((d for d in done if isinstance(d, Deleted)), Deleted())
+
+    def _tried(self, action: Action) -> Deleted | PaimonError:
+        try:
+            return self._delete_one(action)
+        except PaimonError as e:
+            return e
 
     def _delete_one(self, action: Action) -> Deleted:
         try:
             return Deleted(1, action.bytes) if self._io.delete(action.path) else Deleted()
-        except StoreError:
-            raise
         except OSError as e:
+            if self._is_gone(action.path):
+                return Deleted(1, action.bytes)
+            if isinstance(e, StoreError):
+                raise
             raise EngineError(
                 f"The file {action.path} cannot be deleted: {e.strerror or e}.",
                 hint="Check that this user may delete it and that it is a file, then run the statement again.",
                 kind=ErrorKind.ENVIRONMENT,
             ) from e
+
+    def _is_gone(self, path: str) -> bool:
+        """Return whether a file surely is not there: the answer of a deletion may get lost."""
+        try:
+            return not self._io.exists(path)
+        except OSError:
+            return False
 
     def _actions(self, proposed: dict[str, tuple[int | None, str]], *, look: bool) -> list[Action]:
         items = [Action(DELETE, path, size or 0, reason) for path, (size, reason) in proposed.items()]

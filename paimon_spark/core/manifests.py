@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.levels import comparable
-from paimon_spark.core.stored import read_needed
+from paimon_spark.core.stored import delete_leftovers, read_needed
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.format.manifests import (
@@ -183,8 +183,7 @@ class ManifestStore:
 
     def discard(self) -> None:
         """Delete what was written through this store. Only when it is certain that no snapshot refers to it."""
-        for path in self.written:
-            self.table.file_io.delete(path)
+        delete_leftovers(self.table.file_io, self.written)
         self.written.clear()
 
     def _write_one(self, entries: tuple[ManifestEntry, ...], data: bytes, schema_id: int) -> ManifestFileMeta:

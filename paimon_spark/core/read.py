@@ -20,7 +20,7 @@ from paimon_spark.core.merge.functions import drop_retracts
 from paimon_spark.core.merge.rules import SYSTEM_FIELDS, merge_order, needed_fields
 from paimon_spark.core.merge.sort_merge import merge_runs
 from paimon_spark.core.splits import Split
-from paimon_spark.core.stored import read_needed
+from paimon_spark.core.stored import read_needed, store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError, ErrorKind
 from paimon_spark.format.arrow_types import to_arrow_schema
@@ -166,6 +166,12 @@ class BucketFiles:
         Row groups are left out where statistics prove `condition` false. With `places`, the columns of `PLACE_FIELDS`
         come last.
         """
+        with store_errors():
+            yield from self._chunks(file, fields, condition, places=places)
+
+    def _chunks(
+        self, file: DataFileMeta, fields: Sequence[DataField], condition: Predicate, *, places: bool
+    ) -> Iterator[pa.Table]:
         plan = self._plan(file, fields)
         deleted = self._deleted_rows(file)
         path = self.path(file)

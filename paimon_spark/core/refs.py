@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from paimon_spark.core.snapshots import SnapshotStore
-from paimon_spark.core.stored import read_if_there
+from paimon_spark.core.stored import create_once, read_if_there
 from paimon_spark.core.table import Table
 from paimon_spark.errors import (
     AlreadyExistsError,
@@ -117,7 +117,7 @@ class RefStore:
         Raises:
             AlreadyExistsError: the name is taken.
         """
-        if not self.file_io.create_exclusive(self.paths.tag(name), tag.to_json().encode()):
+        if not create_once(self.file_io, self.paths.tag(name), tag.to_json().encode()):
             raise self.tag_exists(name)
 
     def replace_tag(self, name: str, tag: Tag) -> None:

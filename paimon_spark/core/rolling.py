@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.core.merge.functions import retracts
 from paimon_spark.core.merge.rules import SYSTEM_FIELDS
+from paimon_spark.core.stored import delete_leftovers
 from paimon_spark.core.table import Table
 from paimon_spark.core.values import row_at
 from paimon_spark.errors import ArgumentError
@@ -89,8 +90,7 @@ class RollingWriter:
         if self._open is not None:
             self._open.writer.abort()
             self._open = None
-        for file in self._done:
-            self._table.file_io.delete(file_in(self._directory, file.file_name))
+        delete_leftovers(self._table.file_io, (file_in(self._directory, f.file_name) for f in self._done))
         self._done = []
 
     def _slice_rows(self, rows: pa.Table) -> int:
@@ -125,8 +125,9 @@ class RollingWriter:
     def _finish(self) -> None:
         if self._open is None:
             return
-        opened, self._open = self._open, None
+        opened = self._open
         written = opened.writer.close()
+        self._open = None
         self._done.append(self._keyed(opened, written) if self._keys else self._appended(opened, written))
 
     def _keyed(self, opened: _OpenFile, written: WrittenFile) -> DataFileMeta:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 
-from paimon_spark.core.stored import read_if_there
-from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError, UnsupportedError
+from paimon_spark.core.stored import read_if_there, store_errors
+from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError, PaimonError, UnsupportedError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.paths import TablePaths
 from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
@@ -30,7 +30,10 @@ class SnapshotStore:
         hint = self._hint(self.paths.latest_hint)
         if hint is not None and not self.exists(hint + 1) and self.exists(hint):
             return hint
-        return max(self.ids(), default=None)
+        newest = max(self.ids(), default=None)
+        while newest is not None and self.exists(newest + 1):
+            newest += 1  # the listing of some stores lags, asking for one file does not
+        return newest
 
     def earliest_id(self) -> int | None:
         """Return the lowest id that still exists."""
@@ -65,12 +68,14 @@ class SnapshotStore:
                 return found
         return None
 
+    @store_errors()
     def ids(self) -> list[int]:
         """Return all ids in order, by listing. Names that do not end in a number are no snapshots."""
         names = (s.name for s in self.file_io.list(self.paths.snapshot_dir) if not s.is_dir)
         ends = (name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX))
         return sorted(int(end) for end in ends if end.isascii() and end.isdigit())
 
+    @store_errors()
     def exists(self, snapshot_id: int) -> bool:
         """Return whether the snapshot file is there."""
         return self.file_io.exists(self.paths.snapshot(snapshot_id))
@@ -138,6 +143,10 @@ class SnapshotStore:
             self.write_earliest_hint(1)
         return True
 
+    def latest_hint(self) -> int | None:
+        """Return what the hint says, right or wrong; None if there is none."""
+        return self._hint(self.paths.latest_hint)
+
     def write_latest_hint(self, snapshot_id: int) -> None:
         """Note the newest id. A failure is harmless: readers fall back to listing."""
         self._write_hint(self.paths.latest_hint, snapshot_id)
@@ -147,13 +156,13 @@ class SnapshotStore:
         self._write_hint(self.paths.earliest_hint, snapshot_id)
 
     def _write_hint(self, path: str, value: int) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, PaimonError):
             self.file_io.write(path, str(value).encode("ascii"))
 
     def _hint(self, path: str) -> int | None:
         try:
             data = self.file_io.read(path)
-        except OSError:
+        except (OSError, PaimonError):
             return None
         return int(data) or None if data.isdigit() and len(data) <= _HINT_DIGITS else None
 

@@ -1,11 +1,78 @@
-"""Reading the small files of a table, so that whatever stands in the way is told with the name of the file."""
+"""Errors of the store: told with a code and the name of the file, and never in the way of a cleanup."""
 
 from __future__ import annotations
 
 import errno
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
-from paimon_spark.errors import CorruptTableError, EngineError, ErrorKind, StoreError
+from paimon_spark.errors import (
+    CorruptTableError,
+    EngineError,
+    ErrorKind,
+    OutcomeUnknownError,
+    PaimonError,
+    StoreError,
+)
 from paimon_spark.fs.base import FileIO
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def store_errors() -> Iterator[None]:
+    """Turn errors of the store into errors of ours; around a block, or as the decorator of a function.
+
+    Raises:
+        EngineError: the file system failed; an object store tells by a StoreError of its own.
+    """
+    try:
+        yield
+    except PaimonError:
+        raise
+    except OSError as e:
+        where = f" at {e.filename}" if e.filename else ""
+        raise EngineError(
+            f"The store failed{where}: {e.strerror or e}.",
+            hint="Check that the store works and that this user may use it, then run the statement again.",
+            kind=ErrorKind.ENVIRONMENT,
+        ) from e
+
+
+def create_once(file_io: FileIO, path: str, data: bytes) -> bool:
+    """Create a file unless it exists; return whether it holds `data` now. A lost answer is looked up.
+
+    Raises:
+        OutcomeUnknownError: the store did not say whether the file was created, and cannot be asked either.
+        OSError: the store failed and created nothing.
+    """
+    failure: OSError | OutcomeUnknownError | None = None
+    try:
+        if file_io.create_exclusive(path, data):
+            return True
+    except (OSError, OutcomeUnknownError) as e:
+        failure = e
+    try:
+        return file_io.read(path) == data
+    except FileNotFoundError:
+        if failure is not None:
+            raise failure from None
+        return False
+    except OSError as e:
+        raise OutcomeUnknownError(
+            f"The store did not say whether {path} was created, and cannot be asked: {e.strerror or e}.",
+            hint="Look whether it exists before you try again.",
+        ) from (failure or e)
+
+
+def delete_leftovers(file_io: FileIO, paths: Iterable[str]) -> None:
+    """Delete files that nothing refers to, as far as the store lets us: the error that left them behind counts."""
+    for path in paths:
+        try:
+            file_io.delete(path)
+        except (OSError, PaimonError) as e:
+            _log.warning("%s is of no use any more, but cannot be deleted: %s", path, e)
 
 
 def read_if_there(file_io: FileIO, path: str) -> bytes | None:

@@ -25,7 +25,7 @@ from paimon_spark.core.merge.rules import merge_order
 from paimon_spark.core.merge.sort_merge import merge_rows
 from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.rolling import RollingWriter
-from paimon_spark.core.stored import read_needed
+from paimon_spark.core.stored import delete_leftovers, read_needed, store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.core.values import row_at
 from paimon_spark.errors import ErrorKind, UnsupportedError, UsageError
@@ -108,6 +108,7 @@ class TableWriter:
         self._paths = table.paths
         self._index_paths: list[str] = []
 
+    @store_errors()
     def write(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Take rows.
 
@@ -129,6 +130,7 @@ class TableWriter:
             self._bucket((partitions[code], bucket)).add(rows.slice(start, end - start), width * (end - start))
         self._relieve()
 
+    @store_errors()
     def finish(self) -> list[CommitMessage]:
         """Write what still waits; return one message per bucket."""
         files = {place: writer.finish() for place, writer in self._buckets.items()}
@@ -152,8 +154,7 @@ class TableWriter:
         """Delete every file that was written."""
         for writer in self._buckets.values():
             writer.abort()
-        for path in self._index_paths:
-            self._table.file_io.delete(path)
+        delete_leftovers(self._table.file_io, self._index_paths)
         self._buckets, self._index_paths = {}, []
 
     def __enter__(self) -> Self:

@@ -16,6 +16,7 @@ from paimon_spark.core.levels import highest_level, max_level, sorted_runs
 from paimon_spark.core.messages import CommitMessage, messages_from_json
 from paimon_spark.core.rolling import wall_clock_millis
 from paimon_spark.core.scan import scan
+from paimon_spark.core.stored import store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.core.unfinished import delete_marked
 from paimon_spark.engine.runner import TaskRunner
@@ -115,6 +116,7 @@ Progress = Callable[[int, int], None]
 """Called with (finished tasks, all tasks)."""
 
 
+@store_errors()
 def plan_compaction(
     table: Table,
     *,
@@ -236,6 +238,7 @@ def append_options(table: Table) -> AppendOptions:
     )
 
 
+@store_errors()
 def execute_compaction(
     plan: CompactionPlan, runner: TaskRunner, progress: Progress | None = None, *, commit_user: str | None = None
 ) -> CompactionResult:

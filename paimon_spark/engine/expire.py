@@ -8,6 +8,7 @@ from paimon_spark.core.deletion import DELETE, WRITE, Action, Deleted, DeletionP
 from paimon_spark.core.garbage import Garbage
 from paimon_spark.core.refs import Holder, HolderKind, RefStore
 from paimon_spark.core.retention import RetentionRule, choose_end
+from paimon_spark.core.stored import store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.spec.snapshot import Snapshot
 
@@ -59,6 +60,7 @@ class ExpireResult:
     bytes: int = 0
 
 
+@store_errors()
 def plan_expire(table: Table, config: ExpireConfig, clock_millis: int) -> ExpirePlan:
     """Plan an expiry; nothing is changed.
 
@@ -82,21 +84,21 @@ def plan_expire(table: Table, config: ExpireConfig, clock_millis: int) -> Expire
     return _plan_range(table, [s for s in found if s is not None], end, look=config.exact)
 
 
+@store_errors()
 def execute_expire(table: Table, plan: ExpirePlan) -> ExpireResult:
     """Do what the plan says. What became protected since then stays.
 
-    The order keeps the table readable at every step: data files, metadata files, snapshot files from the oldest,
-    and the EARLIEST hint.
+    Snapshot files go first, from the oldest, so that whatever can be found can be read at every step. Should this die
+    half-way, files are left that nothing refers to; `remove_orphan_files` takes them.
     """
     if plan.end <= plan.begin:
         return ExpireResult()
     table.snapshots.get(plan.end)
     deleter = SafeDeleter(table)
-    deleted = deleter.delete_files(plan.files)
     _keep_changelogs(table, plan.files.future)
     references = deleter.delete_references(plan.files)
     table.snapshots.write_earliest_hint(plan.end)
-    total: Deleted = deleted + references
+    total: Deleted = references + deleter.delete_files(plan.files)
     return ExpireResult(references.files, total.files, total.bytes)
 
 

@@ -15,6 +15,7 @@ from paimon_spark.core.conflicts import hash_file_name
 from paimon_spark.core.manifests import ManifestStore
 from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.scan import live_in_partitions
+from paimon_spark.core.stored import store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.core.write import TableWriter, WritePlanInfo
 from paimon_spark.engine.compact import CompactionPlan, CompactionResult, Strategy, execute_compaction, plan_compaction
@@ -55,6 +56,7 @@ class WriteResult:
     """The data files that the writers added."""
 
 
+@store_errors()
 def plan_write(
     table: Table,
     *,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from paimon_spark.core.deletion import DELETE, WARN, Action, Deleted, SafeDeleter
 from paimon_spark.core.orphans import Listing, Place, emptied, places, spread
+from paimon_spark.core.stored import store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tasks import listing_payload, listings
@@ -67,6 +68,7 @@ class OrphanResult:
     bytes: int = 0
 
 
+@store_errors()
 def plan_orphans(
     tables: Sequence[Table],
     runner: TaskRunner,
@@ -153,6 +155,7 @@ def _warnings(table: Table) -> tuple[Action, ...]:
     return tuple(Action(WARN, value, 0, f"'{key}' is not looked at") for key, value in given)
 
 
+@store_errors()
 def execute_orphans(plan: OrphanPlan) -> OrphanResult:
     """Delete what the plan says, but for files that something reaches by now."""
     total = Deleted()

@@ -11,8 +11,12 @@ from paimon_spark.core.cancellation import uninterrupted
 from paimon_spark.core.deletion import DELETE, WRITE, Action, Deleted, SafeDeleter
 from paimon_spark.core.refs import RefStore
 from paimon_spark.core.rollback import Target, above, find_target
+from paimon_spark.core.stored import create_once, store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, CorruptTableError, ErrorKind, NotFoundError
+
+_ROUNDS = 5
+"""How often is looked for snapshots that were committed meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ class RollbackResult:
     bytes: int = 0
 
 
+@store_errors()
 def plan_rollback(table: Table, *, snapshot_id: int | None = None, tag: str | None = None) -> RollbackPlan:
     """Plan a rollback; nothing is changed. If both are given, the tag wins.
 
@@ -64,27 +69,35 @@ def plan_rollback(table: Table, *, snapshot_id: int | None = None, tag: str | No
         )
     target = find_target(table, snapshot_id=snapshot_id, tag=tag)
     deletions = SafeDeleter(table).measure(_deletions(table, target.snapshot.id))
-    if not deletions and not target.expired:
+    if not deletions and not target.expired and table.snapshots.latest_hint() in (None, target.snapshot.id):
         return RollbackPlan(previous, target)
     return RollbackPlan(previous, target, _writes(table, target), tuple(deletions))
 
 
 @uninterrupted()
+@store_errors()
 def execute_rollback(table: Table, plan: RollbackPlan) -> RollbackResult:
-    """Do what the plan says; what was committed or tagged above the target since then goes too.
+    """Do what the plan says; what is committed or tagged above the target until this ends goes too.
 
-    The hint goes first and snapshots from the newest down: readers trust the hint only while the next snapshot does
-    not exist, so at every step they see one whole snapshot.
+    Snapshots go from the newest down, so at every step readers see one whole snapshot, and a rollback that dies leaves
+    the table at one of them. Readers trust the hint of the newest snapshot only while the next one does not exist. So
+    the hint goes first, unless the target has to come back from a tag: the snapshot after it is missing then.
     """
     current = plan.current_id
     if not plan.actions:
         return RollbackResult(plan.previous_id, current)
     _restore(table, plan.target)
-    table.snapshots.write_latest_hint(current)
+    if not plan.target.expired:
+        table.snapshots.write_latest_hint(current)
     deleted = Deleted()
     deleter = SafeDeleter(table)
-    for action in _deletions(table, current):
-        deleted += deleter.delete(deleter.measure([action]))
+    for _ in range(_ROUNDS):
+        doomed = _deletions(table, current)
+        if not doomed:
+            break
+        for action in doomed:
+            deleted += deleter.delete(deleter.measure([action]))
+    table.snapshots.write_latest_hint(current)
     _note_changelogs(table, plan.deletions)
     return RollbackResult(plan.previous_id, current, deleted.files, deleted.bytes)
 
@@ -122,7 +135,7 @@ def _restore(table: Table, target: Target) -> None:
             hint="Pick a newer snapshot, or a tag.",
             kind=ErrorKind.FILE_MISSING,
         )
-    table.file_io.create_exclusive(table.paths.snapshot(snapshot.id), snapshot.to_json().encode())
+    create_once(table.file_io, table.paths.snapshot(snapshot.id), snapshot.to_json().encode())
     store.write_earliest_hint(snapshot.id)
 
 

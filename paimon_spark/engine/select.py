@@ -10,6 +10,7 @@ import pyarrow as pa
 from paimon_spark.core.read import ROW_KIND_FIELD, read_split
 from paimon_spark.core.scan import ScanCounts, scan
 from paimon_spark.core.splits import Split, plan_splits
+from paimon_spark.core.stored import store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.core.travel import resolve_snapshot
 from paimon_spark.format.arrow_types import to_arrow_schema
@@ -38,6 +39,7 @@ class SelectPlan:
         return to_arrow_schema([*fields, ROW_KIND_FIELD] if self.keep_kinds else fields)
 
 
+@store_errors()
 def plan_select(
     table: Table,
     *,

@@ -15,8 +15,9 @@ from paimon_spark.core.deletion import DELETE, WARN, WRITE, Action, Deleted, Del
 from paimon_spark.core.garbage import Garbage
 from paimon_spark.core.manifests import ManifestStore
 from paimon_spark.core.refs import HolderKey, HolderKind, RefStore, check_tag_name
+from paimon_spark.core.stored import delete_leftovers, store_errors
 from paimon_spark.core.table import Table
-from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, did_you_mean
+from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, PaimonError, did_you_mean
 from paimon_spark.spec.identifier import is_one_name
 from paimon_spark.spec.refs import Tag
 from paimon_spark.spec.snapshot import Snapshot
@@ -59,6 +60,7 @@ class DeleteTagsResult:
     bytes: int = 0
 
 
+@store_errors()
 def plan_create_tag(
     table: Table,
     name: str,
@@ -104,6 +106,7 @@ def plan_create_tag(
     return TagPlan(name, tag, (action,), replace=replace)
 
 
+@store_errors()
 def plan_rename_tag(table: Table, name: str, new_name: str) -> TagPlan:
     """Plan another name for a tag; nothing is changed.
 
@@ -124,11 +127,13 @@ def plan_rename_tag(table: Table, name: str, new_name: str) -> TagPlan:
     return TagPlan(new_name, tag, actions, rename_from=name)
 
 
+@store_errors()
 def execute_tag(table: Table, plan: TagPlan) -> Snapshot | None:
     """Write the tag of a plan; return its snapshot, or None if there was nothing to do.
 
     Raises:
         AlreadyExistsError: the name was taken since the tag was planned.
+        NotFoundError: the snapshot expired since then; there is no new tag.
     """
     if plan.tag is None:
         return None
@@ -137,11 +142,34 @@ def execute_tag(table: Table, plan: TagPlan) -> Snapshot | None:
         refs.replace_tag(plan.name, plan.tag)
     else:
         refs.create_tag(plan.name, plan.tag)
+        _check_held(table, plan.name, plan.tag.snapshot.id)
     if plan.rename_from is not None:
         table.file_io.delete(table.paths.tag(plan.rename_from))
     return plan.tag.snapshot
 
 
+def _check_held(table: Table, name: str, snapshot_id: int) -> None:
+    """Take a new tag back unless the snapshot, or another tag of it, is still there now that the tag is.
+
+    An expiry removes the snapshot before it looks which tags keep its files. So it has seen the tag, or is seen here.
+    """
+    try:
+        held = table.snapshots.exists(snapshot_id) or any(
+            tag.snapshot.id == snapshot_id for other, tag in RefStore.of(table).tags().items() if other != name
+        )
+    except (PaimonError, OSError):
+        delete_leftovers(table.file_io, [table.paths.tag(name)])
+        raise
+    if not held:
+        delete_leftovers(table.file_io, [table.paths.tag(name)])
+        raise NotFoundError(
+            f"Snapshot {snapshot_id} of table {table.name} expired while tag '{name}' was written.",
+            hint="The tag was not created. Tag a newer snapshot.",
+            kind=ErrorKind.SNAPSHOT_NOT_FOUND,
+        )
+
+
+@store_errors()
 def plan_delete_tags(table: Table, names: str | Iterable[str], *, exact: bool = True) -> DeleteTagsPlan:
     """Plan the deletion of tags, given as a list or as a text with commas; nothing is changed.
 
@@ -173,6 +201,7 @@ def _place(table: Table, name: str) -> str:
 
 
 @uninterrupted()
+@store_errors()
 def execute_delete_tags(table: Table, plan: DeleteTagsPlan) -> DeleteTagsResult:
     """Do what the plan says: the tag files first, so that no tag ever points to deleted files."""
     deleter = SafeDeleter(table)
@@ -181,6 +210,7 @@ def execute_delete_tags(table: Table, plan: DeleteTagsPlan) -> DeleteTagsResult:
     return DeleteTagsResult(plan.names, plan.missing, deleted.files, deleted.bytes)
 
 
+@store_errors()
 def expired_tags(table: Table, clock_millis: int) -> list[str]:
     """Return the names of the tags whose time is over."""
     now = _wall_clock(clock_millis)
@@ -191,6 +221,7 @@ def expired_tags(table: Table, clock_millis: int) -> list[str]:
     ]
 
 
+@store_errors()
 def list_tags(table: Table) -> dict[str, Tag]:
     """Return all tags by name, in the order of names."""
     return RefStore.of(table).tags()

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 
+from paimon_spark.errors import PaimonError
 from paimon_spark.format.arrow_types import ORC_FIELD_ID, to_arrow_schema
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileReader, FileWriter, WrittenFile
 from paimon_spark.format.column_stats import StatsCollector
@@ -249,7 +250,8 @@ class OrcWriter:
             self._writer.close()
         with suppress(pa.ArrowException, OSError):
             self._sink.finish()
-        self._file_io.delete(self._path)
+        with suppress(OSError, PaimonError):
+            self._file_io.delete(self._path)
 
 
 class _Sink:

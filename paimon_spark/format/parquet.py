@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pds
 import pyarrow.parquet as pq
 
+from paimon_spark.errors import PaimonError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileReader, FileWriter, WrittenFile
 from paimon_spark.format.column_stats import StatsCollector
@@ -290,7 +291,8 @@ class ParquetWriter:
                 self._writer.close()
         with suppress(pa.ArrowException, OSError):
             self._sink.close()
-        self._file_io.delete(self._path)
+        with suppress(OSError, PaimonError):
+            self._file_io.delete(self._path)
 
     def _flush(self) -> None:
         if not self._waiting_rows:

@@ -37,6 +37,13 @@ class InMemoryFileIO:
         found = cls._stores.get(name)
         return found if found is not None else cls(name)
 
+    def fork(self) -> InMemoryFileIO:
+        """Return a store of its own that begins with the files of this one."""
+        other = InMemoryFileIO()
+        with self._lock:
+            other._files, other._dirs = dict(self._files), set(self._dirs)
+        return other
+
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle by name."""
         return (InMemoryFileIO.named, (self.name,))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from paimon_spark.errors import ErrorKind, OptionError, UnsupportedError
 from paimon_spark.fs.base import FileIO
@@ -44,7 +44,18 @@ def file_io_from_config(config: Mapping[str, str]) -> FileIO:
     """Rebuild what `to_config` described."""
     if config["scheme"] == "s3":
         return S3FileIO(S3Settings.from_text(config["settings"]))
+    registered = _REGISTERED.get(config["scheme"])
+    if registered is not None:
+        return registered(config)
     return _build(config["scheme"], config.get("name", "default"))
+
+
+_REGISTERED: dict[str, Callable[[Mapping[str, str]], FileIO]] = {}
+
+
+def register(scheme: str, rebuild: Callable[[Mapping[str, str]], FileIO]) -> None:
+    """Let tasks of this process rebuild stores of another scheme from their configuration."""
+    _REGISTERED[scheme] = rebuild
 
 
 def _build(scheme: str, name: str) -> FileIO:
