@@ -1,0 +1,115 @@
+"""What must hold of every table at every moment, whatever happened to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from paimon_spark.core.levels import sections
+from paimon_spark.core.manifests import ManifestStore, clear_cache
+from paimon_spark.core.refs import Holder, HolderKind, holders
+from paimon_spark.core.scan import live_entries
+from paimon_spark.core.table import Table
+from paimon_spark.spec.manifest import ManifestEntry
+
+_OWN = ("schema", "snapshot", "tag", "branch", "consumer", "changelog")
+"""Directories that hold neither data nor manifests."""
+
+
+def needed(table: Table) -> set[str]:
+    """Return every data and metadata file that some snapshot, tag or changelog refers to."""
+    store, paths, found = ManifestStore(table), table.paths, set()
+    for holder in holders(table):
+        s = holder.snapshot
+        lists = [s.base_manifest_list, s.delta_manifest_list]
+        metas = store.data_manifests(s)
+        if holder.kind is HolderKind.SNAPSHOT and s.changelog_manifest_list is not None:
+            lists.append(s.changelog_manifest_list)
+            metas += store.read_list(s.changelog_manifest_list)
+        found |= {paths.manifest(n) for n in (*lists, *(m.file_name for m in metas))}
+        for e in live_entries(store, metas):
+            found |= {paths.data_file(e.partition, e.bucket, e.file), *paths.extra_files(e.partition, e.bucket, e.file)}
+        if s.index_manifest is not None:
+            found.add(paths.manifest(s.index_manifest))
+            found |= {paths.index_file(i.partition, i.bucket, i.file) for i in store.read_index(s.index_manifest)}
+        if s.statistics is not None:
+            found.add(paths.statistics(s.statistics))
+    return found
+
+
+def present(table: Table) -> set[str]:
+    """Return every data and metadata file that is there, unfinished ones left out."""
+    roots = [s for s in table.file_io.list(table.path) if s.is_dir]
+    found = (f for r in roots if r.name not in _OWN for f in table.file_io.list_recursive(r.path))
+    return {f.path for f in found if not f.name.startswith(".")}
+
+
+def lost(table: Table) -> set[str]:
+    """Return the files that something still refers to but that are gone."""
+    return needed(table) - present(table)
+
+
+def leaked(table: Table) -> set[str]:
+    """Return the files that nothing refers to."""
+    return present(table) - needed(table)
+
+
+def violations(table: Table, *, gaps_pass: bool = False) -> list[str]:
+    """Return in words what does not hold of a table at rest; nothing if all is well.
+
+    Snapshots are numbered without a gap; every file that a snapshot, tag or changelog needs is there, with the size
+    that its record says; from level 1 up the keys of a level do not overlap, so that no key has two valid rows;
+    deletion vectors belong to files that are there; the row count of a snapshot is that of its files.
+
+    Args:
+        table: the table.
+        gaps_pass: a gap between snapshots is no violation: a rollback to a tag of an expired snapshot has died.
+    """
+    clear_cache()
+    ids = table.snapshots.ids()
+    gaps = [b for a, b in pairwise(ids) if b != a + 1]
+    found = [f"snapshots with gaps: {ids}"] if gaps and not gaps_pass else []
+    missing = sorted(lost(table))
+    if missing:
+        return [*found, f"{len(missing)} files are missing: {missing[:3]}"]
+    for holder in holders(table):
+        if holder.kind is not HolderKind.CHANGELOG:
+            found += (f"{holder.label}: {fault}" for fault in _faults(table, holder))
+    latest = table.snapshots.latest_id()
+    if ids and latest != ids[-1]:
+        found.append(f"the newest snapshot is {ids[-1]}, but readers find {latest}")
+    return found
+
+
+def _faults(table: Table, holder: Holder) -> Iterator[str]:
+    store = ManifestStore(table)
+    entries = list(live_entries(store, store.data_manifests(holder.snapshot)))
+    yield from _file_faults(table, entries)
+    rows = sum(e.file.row_count for e in entries)
+    if rows != holder.snapshot.total_record_count:
+        yield f"says {holder.snapshot.total_record_count} rows, its files have {rows}"
+    if table.is_primary_key_table:
+        yield from _level_faults(table, entries)
+    names = {e.file.file_name for e in entries}
+    for item in store.read_index(holder.snapshot.index_manifest):
+        dangling = [r.data_file for r in item.file.deletion_ranges or () if r.data_file not in names]
+        if dangling:
+            yield f"a deletion vector of {dangling} without its file"
+
+
+def _file_faults(table: Table, entries: list[ManifestEntry]) -> Iterator[str]:
+    for e in entries:
+        path = table.paths.data_file(e.partition, e.bucket, e.file)
+        size = table.file_io.status(path).size
+        if size != e.file.file_size:
+            yield f"{path} has {size} bytes instead of {e.file.file_size}"
+
+
+def _level_faults(table: Table, entries: list[ManifestEntry]) -> Iterator[str]:
+    levels: dict[tuple[bytes, int, int], list[ManifestEntry]] = {}
+    for e in entries:
+        if e.file.level:
+            levels.setdefault((e.partition, e.bucket, e.file.level), []).append(e)
+    for (_, bucket, level), same in levels.items():
+        if any(len(s) > 1 for s in sections([e.file for e in same], table.key_types)):
+            yield f"bucket {bucket} has overlapping keys in level {level}"

@@ -1,0 +1,224 @@
+"""Operations to be tried with every fault: how the table comes about, what is done to it, how its state is told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_spark.api.catalog import CatalogHandle
+from paimon_spark.api.table import TableHandle
+from paimon_spark.catalog.filesystem import FileSystemCatalog
+from paimon_spark.core.manifests import clear_cache
+from paimon_spark.engine.orphans import DAY_MILLIS, execute_orphans, plan_orphans
+from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.fs.base import FileIO
+
+WAREHOUSE = "/warehouse"
+NAME = "default.t"
+SCHEMA = pa.schema([("k", pa.int32()), ("p", pa.string()), ("v", pa.int64())])
+FAST = {"commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "2 ms", "write-only": "true"}
+"""Options of tables for trials: short waits, and no maintenance but what the trial does itself."""
+Row = tuple[Any, ...]
+Rows = tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of table."""
+
+    primary_key: Sequence[str] = ()
+    partition_by: Sequence[str] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+KINDS: Mapping[str, Kind] = {
+    "fixed": Kind(("k",), (), {"bucket": "2"}),
+    "dynamic": Kind(("k",), (), {"dynamic-bucket.target-row-num": "3"}),
+    "partitioned": Kind(("p", "k"), ("p",), {"bucket": "1", "file.format": "orc"}),
+    "append": Kind((), (), {"compaction.min.file-num": "2"}),
+    "partitioned append": Kind((), ("p",), {"bucket": "2", "bucket-key": "k", "file.format": "orc"}),
+}
+
+
+def open_warehouse(file_io: FileIO, warehouse: str = WAREHOUSE) -> CatalogHandle:
+    """Return the warehouse of a store."""
+    return CatalogHandle(FileSystemCatalog(warehouse, {}, file_io))
+
+
+def create(catalog: CatalogHandle, kind: Kind, options: Mapping[str, str] | None = None) -> TableHandle:
+    """Create the table of a trial."""
+    return catalog.create_table(
+        NAME,
+        SCHEMA,
+        primary_key=kind.primary_key,
+        partition_by=kind.partition_by,
+        options={**FAST, **kind.options, **(options or {})},
+    )
+
+
+def rows_of(items: Iterable[Row]) -> pa.Table:
+    """Return rows (k, p, v) as Arrow."""
+    columns = list(zip(*items, strict=True)) or [(), (), ()]
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+
+
+def read_rows(table: TableHandle, version: int | str | None = None) -> Rows:
+    """Return the rows of a snapshot in order."""
+    found = table.to_arrow(version=version)
+    return tuple(sorted(zip(*(found.column(n).to_pylist() for n in SCHEMA.names), strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """All that a reader can find out about a table; `rows` is None if the table does not exist."""
+
+    rows: Rows | None
+    history: Mapping[int, Rows] = field(default_factory=dict)
+    tags: Mapping[str, Rows] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+
+
+def observe(file_io: FileIO, name: str = NAME) -> State:
+    """Read everything that can be read, forgetting what this process knows."""
+    clear_cache()
+    catalog = open_warehouse(file_io)
+    if not catalog.table_exists(name):
+        return State(None)
+    table = catalog.table(name)
+    history = {s.id: read_rows(table, s.id) for s in table.snapshots()}
+    tags = {tag: read_rows(table, tag) for tag in table.tags()}
+    return State(read_rows(table), history, tags, tuple(table.schema.names))
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One operation.
+
+    Attributes:
+        kind: the kind of table.
+        prepare: brings the table into the state before.
+        act: what is done.
+        atomic: an error means that nothing happened; otherwise it may have happened in part, as `on_the_way` allows.
+        repeatable: doing it again after it happened changes nothing.
+        on_the_way: readers may also find what earlier snapshots held (a rollback passes them).
+        cleans_up: a compaction and an expiry follow, which may fail without making the operation fail.
+        options: more table options.
+    """
+
+    kind: str
+    prepare: Callable[[CatalogHandle], None]
+    act: Callable[[CatalogHandle], object]
+    atomic: bool = True
+    repeatable: bool = True
+    on_the_way: bool = False
+    cleans_up: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def _table(catalog: CatalogHandle) -> TableHandle:
+    return catalog.table(NAME)
+
+
+_FIRST = [(k, "ab"[k % 2], k) for k in range(6)]
+_SECOND = [(k, "ab"[k % 2], 100 + k) for k in range(3, 9)]
+
+
+def _two_commits(catalog: CatalogHandle) -> None:
+    _table(catalog).append(rows_of(_FIRST))
+    _table(catalog).append(rows_of(_SECOND))
+
+
+def _history(catalog: CatalogHandle) -> None:
+    _two_commits(catalog)
+    _table(catalog).create_tag("two")
+    _table(catalog).compact()
+    _table(catalog).append(rows_of([(20, "a", 20)]))
+
+
+def _expired_tag(catalog: CatalogHandle) -> None:
+    _history(catalog)
+    _table(catalog).expire_snapshots(retain_max=1, retain_min=1)
+
+
+def _nothing(_: CatalogHandle) -> None:
+    """Leave the table as it was created."""
+
+
+def _append(catalog: CatalogHandle) -> object:
+    return _table(catalog).append(rows_of([(k, "abc"[k % 3], 1000 + k) for k in range(2, 12)]))
+
+
+def _compact(catalog: CatalogHandle) -> object:
+    return _table(catalog).compact()
+
+
+def _expire(catalog: CatalogHandle) -> object:
+    return _table(catalog).expire_snapshots(retain_max=1, retain_min=1)
+
+
+def _auto_compacting(catalog: CatalogHandle) -> object:
+    options = {"write-only": "false", "num-sorted-run.compaction-trigger": "2"}
+    expiry = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2"}
+    return catalog.table(NAME, {**options, **expiry}).append(rows_of([(k, "a", 7) for k in range(4)]))
+
+
+def _with_orphans(catalog: CatalogHandle) -> None:
+    """A history, and what writers that died left behind."""
+    _history(catalog)
+    table = _table(catalog).load()
+    for name in ("bucket-0/data-left.parquet", "manifest/manifest-left", "snapshot/.snapshot-9.left.tmp"):
+        table.file_io.write(f"{table.path}/{name}", b"left")
+
+
+def _clean(catalog: CatalogHandle) -> object:
+    now = time.time_ns() // 1_000_000
+    plan = plan_orphans(
+        [_table(catalog).load()], LocalRunner(), clock_millis=now + 2 * DAY_MILLIS, older_than=now + DAY_MILLIS
+    )
+    return execute_orphans(plan)
+
+
+SCENARIOS: Mapping[str, Scenario] = {
+    "first write": Scenario("fixed", _nothing, _append),
+    "insert into an append table": Scenario("append", _two_commits, _append, repeatable=False),
+    "insert into a partitioned append table": Scenario("partitioned append", _two_commits, _append, repeatable=False),
+    "upsert, fixed buckets": Scenario("fixed", _two_commits, _append),
+    "upsert, dynamic buckets": Scenario("dynamic", _two_commits, _append),
+    "upsert, partitions": Scenario("partitioned", _two_commits, _append),
+    "upsert with compaction and expiry": Scenario("fixed", _two_commits, _auto_compacting, cleans_up=True),
+    "delete by condition, primary key": Scenario("dynamic", _two_commits, lambda c: _table(c).delete("v > 100")),
+    "delete by condition, append table": Scenario("append", _two_commits, lambda c: _table(c).delete("v > 104")),
+    "delete by key": Scenario(
+        "fixed", _two_commits, lambda c: _table(c).delete(keys=pa.table({"k": pa.array([1, 5], pa.int32())}))
+    ),
+    "overwrite": Scenario("dynamic", _two_commits, lambda c: _table(c).overwrite(rows_of([(1, "a", 5)]))),
+    "overwrite one partition": Scenario(
+        "partitioned", _two_commits, lambda c: _table(c).overwrite(rows_of([(1, "a", 5)]), dynamic=True)
+    ),
+    "compact, primary key": Scenario("fixed", _two_commits, _compact),
+    "compact, dynamic buckets": Scenario("dynamic", _history, _compact),
+    "compact, append table": Scenario("append", _two_commits, _compact),
+    "expire": Scenario("fixed", _history, _expire, atomic=False),
+    "expire, append table": Scenario("append", _history, _expire, atomic=False),
+    "expire, dynamic buckets": Scenario("dynamic", _history, _expire, atomic=False),
+    "roll back": Scenario("fixed", _history, lambda c: _table(c).rollback_to(1), atomic=False, on_the_way=True),
+    "roll back to a tag": Scenario(
+        "dynamic", _history, lambda c: _table(c).rollback_to("two"), atomic=False, on_the_way=True
+    ),
+    "roll back to an expired tag": Scenario(
+        "fixed", _expired_tag, lambda c: _table(c).rollback_to("two"), atomic=False, on_the_way=True
+    ),
+    "create a tag": Scenario("fixed", _two_commits, lambda c: _table(c).create_tag("new", 1), repeatable=False),
+    "delete a tag": Scenario("fixed", _history, lambda c: _table(c).delete_tag("two"), repeatable=False),
+    "delete the tag of an expired snapshot": Scenario(
+        "append", _expired_tag, lambda c: _table(c).delete_tag("two"), atomic=False, repeatable=False
+    ),
+    "remove orphan files": Scenario("dynamic", _with_orphans, _clean, atomic=False),
+    "create a table": Scenario(
+        "fixed", _nothing, lambda c: c.create_table("default.other", SCHEMA, primary_key=["k"]), repeatable=False
+    ),
+}
