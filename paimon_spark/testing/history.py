@@ -1,0 +1,217 @@
+"""Random histories of a table against a dictionary: what every snapshot and tag must hold, checked after every step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+
+import pyarrow as pa
+
+from paimon_spark.api.table import TableHandle
+from paimon_spark.core.manifests import clear_cache
+from paimon_spark.fs.base import FileIO
+from paimon_spark.fs.memory import InMemoryFileIO
+from paimon_spark.testing.invariants import violations
+from paimon_spark.testing.scenarios import (
+    KINDS,
+    SCHEMA,
+    WAREHOUSE,
+    Kind,
+    Row,
+    Rows,
+    create,
+    open_warehouse,
+    read_rows,
+    rows_of,
+)
+
+PARTS = "abc"
+
+
+@dataclass(slots=True)
+class Model:
+    """The rows of a table: by key, or a list where there is no key."""
+
+    keyed: bool
+    rows: list[Row] = field(default_factory=list)
+
+    def write(self, rows: list[Row]) -> None:
+        """Add rows; with a key (the first two columns where the table is partitioned by the second) they replace."""
+        if self.keyed:
+            fresh = {self.key(r): r for r in rows}
+            self.rows = [r for r in self.rows if self.key(r) not in fresh] + list(fresh.values())
+        else:
+            self.rows = self.rows + rows
+
+    def keep(self, stays: Callable[[Row], bool]) -> None:
+        """Delete all other rows."""
+        self.rows = [r for r in self.rows if stays(r)]
+
+    def key(self, row: Row) -> Row:
+        """Return the key of a row."""
+        return row[:1]
+
+    def sorted(self) -> Rows:
+        """Return the rows in order."""
+        return tuple(sorted(self.rows))
+
+
+class PartitionedModel(Model):
+    """A model whose key is the number and the partition."""
+
+    def key(self, row: Row) -> Row:
+        """Return the key of a row."""
+        return row[:2]
+
+
+class History:
+    """A table of some kind, its model, and what each snapshot and tag must hold.
+
+    Args:
+        kind: the kind of table, one of `scenarios.KINDS` unless given itself.
+        file_io: the store; a new one in memory if not given.
+        warehouse: where in the store.
+        threads: buckets that a compaction works on at once.
+        options: more table options.
+    """
+
+    def __init__(
+        self,
+        kind: str | Kind,
+        *,
+        file_io: FileIO | None = None,
+        warehouse: str = WAREHOUSE,
+        threads: int = 1,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.kind = KINDS[kind] if isinstance(kind, str) else kind
+        self.store = InMemoryFileIO() if file_io is None else file_io
+        self.table: TableHandle = create(open_warehouse(self.store, warehouse), self.kind, options)
+        keyed = bool(self.kind.primary_key)
+        self.model = (PartitionedModel if len(self.kind.primary_key) == 2 else Model)(keyed)
+        self.threads = threads
+        self.snapshots: dict[int, Rows] = {}
+        self.tags: dict[str, tuple[int, Rows]] = {}
+
+    # ---- what may happen
+
+    def write(self, rows: list[Row]) -> None:
+        """Append, or upsert."""
+        self.table.append(rows_of(rows))
+        self.model.write(rows)
+
+    def write_streamed(self, rows: list[Row]) -> None:
+        """Append rows that come one by one."""
+        data = rows_of(rows)
+        self.table.append(pa.RecordBatchReader.from_batches(SCHEMA, data.to_batches(max_chunksize=1)))
+        self.model.write(rows)
+
+    def delete_where(self, low: int, high: int) -> None:
+        """Delete by a condition over values."""
+        self.table.delete(f"v BETWEEN {low} AND {high}")
+        self.model.keep(lambda r: not low <= r[2] <= high)
+
+    def delete_keys(self, rows: list[Row]) -> None:
+        """Delete by keys; nothing in a table without keys."""
+        if not self.model.keyed or not rows:
+            return
+        self.table.delete(keys=rows_of(rows).select(list(self.kind.primary_key)))
+        gone = {self.model.key(r) for r in rows}
+        self.model.keep(lambda r: self.model.key(r) not in gone)
+
+    def overwrite(self, rows: list[Row]) -> None:
+        """Replace everything, or in a partitioned table the partitions that rows come for."""
+        dynamic = bool(self.kind.partition_by)
+        self.table.overwrite(rows_of(rows), dynamic=dynamic)
+        parts = {r[1] for r in rows}
+        self.model.keep(lambda r: dynamic and r[1] not in parts)
+        self.model.write(rows)
+
+    def compact(self, *, full: bool) -> None:
+        """Merge files."""
+        self.table.compact(full=full, threads=self.threads)
+
+    def expire(self, retain: int) -> None:
+        """Forget all but the newest snapshots."""
+        self.table.expire_snapshots(retain_max=retain, retain_min=1)
+
+    def tag(self, name: str, at: int) -> None:
+        """Name one of the snapshots that exist."""
+        ids = sorted(self.snapshots)
+        if ids and name not in self.tags:
+            snapshot = ids[at % len(ids)]
+            self.table.create_tag(name, snapshot)
+            self.tags[name] = (snapshot, self.snapshots[snapshot])
+
+    def untag(self, name: str) -> None:
+        """Let a tag go."""
+        if self.tags.pop(name, None) is not None:
+            self.table.delete_tag(name)
+
+    def roll_back(self, at: int) -> None:
+        """Go back to a snapshot that exists."""
+        ids = sorted(self.snapshots)
+        if ids:
+            target = ids[at % len(ids)]
+            self._rolled_back(self.table.rollback_to(target), self.snapshots[target])
+
+    def roll_back_to_tag(self, name: str) -> None:
+        """Go back to a tag, whose snapshot may have expired."""
+        if name in self.tags:
+            self._rolled_back(self.table.rollback_to(name), self.tags[name][1])
+
+    def _rolled_back(self, snapshot: int, rows: Rows) -> None:
+        self.model.rows = list(rows)
+        self.snapshots = {i: r for i, r in self.snapshots.items() if i < snapshot} | {snapshot: rows}
+        self.tags = {n: t for n, t in self.tags.items() if t[0] <= snapshot}
+
+    # ---- what must hold
+
+    def complaints(self) -> list[str]:
+        """Return how the table differs from the model, in words; nothing if it does not."""
+        clear_cache()
+        table = self.table.load()
+        found = violations(table)
+        if found:
+            return found
+        ids, want = table.snapshots.ids(), self.model.sorted()
+        for i in ids:
+            self.snapshots.setdefault(i, want)
+        self.snapshots = {i: r for i, r in self.snapshots.items() if i in ids}
+        if read_rows(self.table) != want:
+            found.append(f"the table holds {read_rows(self.table)}, not {want}")
+        if self.table.count() != len(want):
+            found.append(f"count says {self.table.count()}, there are {len(want)}")
+        states: list[tuple[int | str, Rows]] = [*self.snapshots.items(), *((n, r) for n, (_, r) in self.tags.items())]
+        found += (f"version {v} does not hold what it held" for v, r in states if read_rows(self.table, v) != r)
+        if self.table.tags() != {n: i for n, (i, _) in self.tags.items()}:
+            found.append(f"the tags are {self.table.tags()}, not {self.tags}")
+        return found
+
+
+def random_rows(random: Random, most: int = 12) -> list[Row]:
+    """Return up to `most` rows with small keys, so that they meet."""
+    return [
+        (random.randrange(20), random.choice(PARTS), random.randrange(100)) for _ in range(random.randrange(most + 1))
+    ]
+
+
+def random_step(history: History, random: Random) -> str:
+    """Do one thing drawn at random; return what it was."""
+    steps: dict[str, tuple[int, Callable[[], None]]] = {
+        "write": (6, lambda: history.write(random_rows(random))),
+        "write a stream": (1, lambda: history.write_streamed(random_rows(random))),
+        "delete where": (2, lambda: history.delete_where(low := random.randrange(100), low + random.randrange(30))),
+        "delete keys": (2, lambda: history.delete_keys(random_rows(random, 5))),
+        "overwrite": (1, lambda: history.overwrite(random_rows(random, 5))),
+        "compact": (3, lambda: history.compact(full=random.random() < 0.5)),
+        "expire": (2, lambda: history.expire(random.randrange(1, 5))),
+        "tag": (2, lambda: history.tag(random.choice("xyz"), random.randrange(99))),
+        "untag": (1, lambda: history.untag(random.choice("xyz"))),
+        "roll back": (1, lambda: history.roll_back(random.randrange(99))),
+        "roll back to a tag": (1, lambda: history.roll_back_to_tag(random.choice("xyz"))),
+    }
+    name = random.choices(list(steps), [weight for weight, _ in steps.values()])[0]
+    steps[name][1]()
+    return name
