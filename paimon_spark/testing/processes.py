@@ -1,0 +1,174 @@
+"""Processes at work on one table: writers, compactors, expirers and readers, to be run at once or to be killed.
+
+They are forked from one clean server process that has everything imported, so that starting one is cheap.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from random import Random
+
+from paimon_spark.api.catalog import CatalogHandle, connect
+from paimon_spark.api.table import TableHandle
+from paimon_spark.errors import ConflictError, CorruptTableError, OutcomeUnknownError
+from paimon_spark.testing.ledger import SCHEMA, Ledger, batch_number, batch_rows, snapshot_faults
+from paimon_spark.testing.scenarios import Kind
+
+NAME = "default.crowd"
+KINDS: Mapping[str, Kind] = {
+    "fixed": Kind(("k",), (), {"bucket": "2"}),
+    "dynamic": Kind(("k",), (), {"dynamic-bucket.target-row-num": "500"}),
+    "partitioned": Kind(("p", "k"), ("p",), {"bucket": "1"}),
+    "append": Kind((), (), {"bucket": "-1"}),
+}
+_OPTIONS = {
+    "commit.max-retries": "100",
+    "commit.min-retry-wait": "2 ms",
+    "commit.max-retry-wait": "100 ms",
+    "write-only": "true",
+}
+_SERVER = multiprocessing.get_context("forkserver")
+Options = Mapping[str, str]
+
+
+def create_crowd_table(warehouse: str, kind: str, options: Options | None = None) -> TableHandle:
+    """Create the table of a trial in a warehouse that `options` (of the catalog) open."""
+    k = KINDS[kind]
+    return connect(warehouse, options).create_table(
+        NAME, SCHEMA, primary_key=k.primary_key, partition_by=k.partition_by, options={**_OPTIONS, **k.options}
+    )
+
+
+def start(role: str, warehouse: str, options: Options, number: int, place: Path, seconds: float) -> BaseProcess:
+    """Start a process in one of the `ROLES`; its ledger or report is a file in `place`."""
+    _SERVER.set_forkserver_preload([__name__, "paimon_spark.format.parquet", "paimon_spark.format.orc"])
+    process = _SERVER.Process(
+        target=_run, args=(role, warehouse, dict(options), number, str(place), seconds), name=f"{role}-{number}"
+    )
+    process.start()
+    return process
+
+
+def _run(role: str, warehouse: str, options: Options, number: int, place: str, seconds: float) -> None:
+    catalog = connect(warehouse, options)
+    until = time.monotonic() + seconds
+    try:
+        ROLES[role](catalog, number, Path(place), until)
+    except Exception as e:
+        _report(Path(place), f"{role} {number} fails: {type(e).__name__}: {e}")
+        raise
+
+
+def _report(place: Path, line: str) -> None:
+    with (place / "complaints").open("a") as f:
+        f.write(line.replace("\n", " ") + "\n")
+
+
+def reports(place: Path) -> list[str]:
+    """Return what processes complained about."""
+    path = place / "complaints"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def ledger_path(place: Path, number: int) -> Path:
+    """Return the ledger of a writer."""
+    return place / f"ledger-{number}"
+
+
+def _first_free(place: Path, number: int) -> int:
+    """Return the number of the next batch: a writer that was killed goes on where it was."""
+    path = ledger_path(place, number)
+    return 1 + (path.read_text().count("try write") if path.exists() else 0)
+
+
+def _write(catalog: CatalogHandle, number: int, place: Path, until: float) -> None:
+    """Write batch after batch; now and then delete an own batch."""
+    table, random = catalog.table(NAME), Random(os.getpid())
+    keyed = bool(table.primary_key)
+    n, ledger, mine = _first_free(place, number), Ledger(ledger_path(place, number)), []
+    while time.monotonic() < until:
+        batch = batch_number(number, n)
+        n += 1
+        if _noted(ledger, "write", batch, partial(_write_batch, table, batch, keyed)):
+            mine.append(batch)
+        if mine and random.random() < 0.15:
+            old = mine.pop(random.randrange(len(mine)))
+            _noted(ledger, "delete", old, partial(table.delete, f"batch = {old} AND k >= 0"))
+    ledger.close()
+
+
+def _write_batch(table: TableHandle, batch: int, keyed: bool) -> object:  # noqa: FBT001
+    return table.append(batch_rows(batch, shared=keyed))
+
+
+def _noted(ledger: Ledger, what: str, batch: int, attempt: Callable[[], object]) -> bool:
+    """Do something between two lines of the ledger; return whether it was acknowledged."""
+    ledger.tries(what, batch)
+    try:
+        attempt()
+    except OutcomeUnknownError:
+        return False
+    except ConflictError:
+        ledger.refused(what, batch)
+        return False
+    ledger.done(what, batch)
+    return True
+
+
+def _compact(catalog: CatalogHandle, number: int, place: Path, until: float) -> None:
+    """Compact all the time, in full and in part."""
+    table, turn = catalog.table(NAME), 0
+    while time.monotonic() < until:
+        turn += 1
+        try:
+            table.compact(full=turn % 3 == 0)
+        except (ConflictError, OutcomeUnknownError):
+            continue
+        time.sleep(0.02)
+
+
+def _expire(catalog: CatalogHandle, number: int, place: Path, until: float) -> None:
+    """Forget all but a few snapshots all the time."""
+    table = catalog.table(NAME)
+    while time.monotonic() < until:
+        try:
+            table.expire_snapshots(retain_max=5, retain_min=2)
+        except CorruptTableError as e:
+            if "keep changing" not in str(e):
+                raise
+        time.sleep(0.02)
+
+
+def _read(catalog: CatalogHandle, number: int, place: Path, until: float) -> None:
+    """Read all the time; no snapshot may show a batch in part."""
+    table = catalog.table(NAME)
+    while time.monotonic() < until:
+        for fault in snapshot_faults(table.to_arrow()):
+            _report(place, f"reader {number}: {fault}")
+
+
+def _everything(catalog: CatalogHandle, number: int, place: Path, until: float) -> None:
+    """Write, compact and expire in one process, to be killed at any moment."""
+    table = catalog.table(NAME)
+    keyed = bool(table.primary_key)
+    n, ledger = _first_free(place, number), Ledger(ledger_path(place, number))
+    while time.monotonic() < until:
+        batch = batch_number(number, n)
+        _noted(ledger, "write", batch, partial(_write_batch, table, batch, keyed))
+        if n % 4 == 3:
+            _noted(ledger, "delete", batch, partial(table.delete, f"batch = {batch} AND k >= 0"))
+        if n % 3 == 0:
+            table.compact(full=n % 2 == 0)
+        if n % 3 == 1:
+            table.expire_snapshots(retain_max=3, retain_min=1)
+        n += 1
+    ledger.close()
+
+
+ROLES = {"writer": _write, "compactor": _compact, "expirer": _expire, "reader": _read, "everything": _everything}

@@ -1,0 +1,136 @@
+"""Trials with real processes: many at work on one table at once, and one that is killed over and over."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from random import Random
+
+from paimon_spark.api.table import TableHandle
+from paimon_spark.core.manifests import clear_cache
+from paimon_spark.engine.orphans import DAY_MILLIS, execute_orphans, plan_orphans
+from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.testing.invariants import leaked, violations
+from paimon_spark.testing.ledger import Account
+from paimon_spark.testing.processes import create_crowd_table, ledger_path, reports, start
+
+_GRACE_SECONDS = 120
+_LIFE_SECONDS = 0.6
+_BEGIN_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a trial found; `complaints` is empty if all is well."""
+
+    complaints: tuple[str, ...]
+    acknowledged: int
+    snapshots: int
+    kills: int = 0
+
+
+def crowd(
+    warehouse: str,
+    place: Path,
+    *,
+    kind: str,
+    writers: int = 8,
+    seconds: float = 10,
+    readers: int = 1,
+    options: Mapping[str, str] | None = None,
+) -> Outcome:
+    """Let writers, a compactor, an expirer and readers work on one table at once, then look.
+
+    Args:
+        warehouse: where the table is to be.
+        place: a local directory for the ledgers.
+        kind: the kind of table, one of `processes.KINDS`.
+        writers: how many processes write.
+        seconds: for how long.
+        readers: how many processes read.
+        options: catalog options, for stores that need them.
+    """
+    table = create_crowd_table(warehouse, kind, options)
+    roles = [("writer", n) for n in range(1, writers + 1)] + [("compactor", 0), ("expirer", 0)]
+    roles += [("reader", n) for n in range(readers)]
+    running = [start(role, warehouse, options or {}, n, place, seconds) for role, n in roles]
+    complaints = []
+    for process in running:
+        process.join(seconds + _GRACE_SECONDS)
+        if process.exitcode != 0:
+            complaints.append(f"{process.name} ended with {process.exitcode}")
+            process.kill()
+    account = Account.of(ledger_path(place, n) for n in range(1, writers + 1))
+    complaints += reports(place) + _faults(table, account)
+    return Outcome(tuple(complaints), account.acknowledged, table.load().snapshots.latest_id() or 0)
+
+
+def kill_loop(
+    warehouse: str,
+    place: Path,
+    *,
+    kind: str,
+    kills: int,
+    seed: int,
+    options: Mapping[str, str] | None = None,
+    until: float | None = None,
+) -> Outcome:
+    """Kill a process that writes, compacts and expires, at random moments; look after each death.
+
+    Args:
+        warehouse: where the table is to be.
+        place: a local directory for the ledger.
+        kind: the kind of table, one of `processes.KINDS`.
+        kills: how often.
+        seed: draws the moments.
+        options: catalog options, for stores that need them.
+        until: no more kills after this moment of the monotonic clock, but for the first.
+    """
+    table, random, done = create_crowd_table(warehouse, kind, options), Random(seed), 0
+    ledger = ledger_path(place, 1)
+    while done < kills and (not done or until is None or time.monotonic() < until):
+        size = ledger.stat().st_size if ledger.exists() else 0
+        process = start("everything", warehouse, options or {}, 1, place, _GRACE_SECONDS)
+        _await_begin(process, ledger, size)
+        time.sleep(random.random() * _LIFE_SECONDS)
+        if process.pid is not None:
+            os.kill(process.pid, signal.SIGKILL)
+        process.join(_GRACE_SECONDS)
+        done += 1
+        faults = _faults(table, Account.of([ledger]))
+        if faults:
+            return Outcome((f"after kill {done}: {faults[0]}", *faults[1:]), 0, 0, done)
+    account = Account.of([ledger])
+    complaints = reports(place) + _cleaned(table) + _faults(table, account)
+    return Outcome(tuple(complaints), account.acknowledged, table.load().snapshots.latest_id() or 0, done)
+
+
+def _await_begin(process: BaseProcess, ledger: Path, size: int) -> None:
+    """Wait for the first line that a process writes."""
+    limit = time.monotonic() + _BEGIN_SECONDS
+    while time.monotonic() < limit and process.is_alive():
+        if ledger.exists() and ledger.stat().st_size > size:
+            return
+        time.sleep(0.005)
+
+
+def _faults(table: TableHandle, account: Account) -> list[str]:
+    clear_cache()
+    found = violations(table.load())
+    return found or account.complaints(table.to_arrow())
+
+
+def _cleaned(table: TableHandle) -> list[str]:
+    """Remove orphans, and return what is still there although nothing refers to it."""
+    loaded = table.load()
+    now = time.time_ns() // 1_000_000
+    plan = plan_orphans([loaded], LocalRunner(), clock_millis=now + 2 * DAY_MILLIS, older_than=now + DAY_MILLIS)
+    execute_orphans(plan)
+    clear_cache()
+    left = [f.path for f in loaded.file_io.list_recursive(loaded.path) if f.name.startswith(".")]
+    return [f"orphan cleaning leaves {path}" for path in sorted([*leaked(loaded), *left])[:5]]
