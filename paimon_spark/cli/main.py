@@ -49,6 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_thrift(add("thriftserver", help="the stock Thrift server, in the foreground"))
     _add_submit(add("submit", help="the stock spark-submit; a .sql file is run as a script"))
     _add_call(add("call", help="run a procedure in this process, without Spark: paimon-spark call \"compact('db.t')\""))
+    _add_selftest(add("selftest", help="try on this machine that nothing is ever lost: faults, kills, crowds"))
     _add_env(add("env", help="what is installed, and the --conf lines to paste elsewhere"))
     return parser
 
@@ -161,6 +162,19 @@ def _call(options: argparse.Namespace, _rest: list[str]) -> int:
     result = call.run(_choice(options), options.statement, explain=options.explain, threads=options.threads)
     print("\n".join(call.lines(result, options.format)))
     return 0
+
+
+def _add_selftest(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seed", type=int, help="draws what is tried; the same seed tries the same (default: any)")
+    parser.add_argument("--minutes", type=float, default=1.0, help="for how long (default 1)")
+    parser.add_argument("--directory", help="where the tables are made; a temporary directory if not given")
+    parser.set_defaults(run=_selftest, passes_on=False)
+
+
+def _selftest(options: argparse.Namespace, _rest: list[str]) -> int:
+    from paimon_spark.cli import selftest  # the launchers start faster without the core
+
+    return selftest.run(options.seed, options.minutes, options.directory)
 
 
 def _add_env(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,173 @@
+"""The trials of this package as one run for users: on their machine, their file system, with a seed of their own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from paimon_spark.errors import PaimonError
+from paimon_spark.fs.local import LocalFileIO
+from paimon_spark.testing.faults import Mode
+from paimon_spark.testing.history import History, random_step
+from paimon_spark.testing.processes import KINDS as CROWD_KINDS
+from paimon_spark.testing.scenarios import KINDS, SCENARIOS
+from paimon_spark.testing.trials import Prepared, numbers, prepare, trial
+from paimon_spark.testing.trials_of_processes import crowd, kill_loop
+
+_STEPS = 25
+_FAULTS = 10
+_KILLS = 3
+_WRITERS = 4
+_CROWD_SECONDS = 3.0
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one part of a run did, and what it complained about."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    complaints: list[str] = field(default_factory=list)
+    seconds: float = 0
+
+    def add(self, what: str, n: int) -> None:
+        """Count."""
+        self.counts[what] = self.counts.get(what, 0) + n
+
+    @property
+    def summary(self) -> str:
+        """Return the counts in words."""
+        return ", ".join(f"{n} {what}" for what, n in self.counts.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn of a part: its own random numbers, a fresh directory, and how long the run goes on."""
+
+    random: Random
+    place: Path
+    name: str
+    until: float
+
+
+Part = Callable[[Turn, Tally], None]
+
+
+def histories(turn: Turn, tally: Tally) -> None:
+    """Let random things happen to a table, and compare it with a dictionary after each."""
+    random, kind = turn.random, turn.random.choice(sorted(KINDS))
+    options = {"file.format": random.choice(["parquet", "orc"]), "num-sorted-run.compaction-trigger": "3"}
+    store = LocalFileIO() if random.random() < 0.2 else None
+    history = History(
+        kind,
+        file_io=store,
+        warehouse=str(turn.place / "warehouse"),
+        threads=random.choice([1, 3]),
+        options=options,
+    )
+    done: list[str] = []
+    tally.add("tables", 1)
+    for _ in range(_STEPS):
+        done.append(random_step(history, random))
+        tally.add("steps", 1)
+        found = history.complaints()
+        if found:
+            tally.complaints.append(f"{turn.name}, {kind}: after {' / '.join(done)}: {found[0]}")
+            return
+
+
+def faults(turn: Turn, tally: Tally) -> None:
+    """Let single operations of the store go wrong in a scenario."""
+    random = turn.random
+    name = random.choice(sorted(SCENARIOS))
+    prepared = _prepared(name)
+    for _ in range(_FAULTS):
+        mode = random.choice([m for m in Mode if m is not Mode.SLOW])
+        possible = numbers(prepared, mode)
+        if not possible:
+            continue
+        found = trial(prepared, random.choice(possible), mode)
+        tally.add("operations made to fail", 1)
+        tally.complaints += (f"{turn.name}, {name}: {mode} ({found.fired}): {c}" for c in found.complaints)
+
+
+def kills(turn: Turn, tally: Tally) -> None:
+    """Kill a process that writes, compacts and expires."""
+    kind = turn.random.choice(sorted(CROWD_KINDS))
+    seed = turn.random.randrange(1 << 30)
+    place = str(turn.place / "warehouse")
+    outcome = kill_loop(place, turn.place, kind=kind, kills=_KILLS, seed=seed, until=turn.until)
+    tally.add("processes killed", outcome.kills)
+    tally.add("acknowledged writes", outcome.acknowledged)
+    tally.complaints += (f"{turn.name}, {kind}: {c}" for c in outcome.complaints)
+
+
+def crowds(turn: Turn, tally: Tally) -> None:
+    """Let many processes work on one table at once."""
+    kind = turn.random.choice(sorted(CROWD_KINDS))
+    place = str(turn.place / "warehouse")
+    outcome = crowd(place, turn.place, kind=kind, writers=_WRITERS, seconds=_CROWD_SECONDS)
+    tally.add("crowds", 1)
+    tally.add("acknowledged writes", outcome.acknowledged)
+    tally.add("snapshots", outcome.snapshots)
+    tally.complaints += (f"{turn.name}, {kind}: {c}" for c in outcome.complaints)
+
+
+PARTS: Mapping[str, Part] = {"histories": histories, "faults": faults, "kills": kills, "crowds": crowds}
+_READY: dict[str, Prepared] = {}
+
+
+def _prepared(name: str) -> Prepared:
+    if name not in _READY:
+        _READY[name] = prepare(SCENARIOS[name])
+    return _READY[name]
+
+
+def selftest(
+    seed: int,
+    seconds: float,
+    place: Path,
+    parts: Mapping[str, Part] = PARTS,
+    clock: Callable[[], float] = time.monotonic,
+) -> dict[str, Tally]:
+    """Run the parts in turn, each at least once, the one that had least time next, until the time is up.
+
+    Args:
+        seed: draws everything that is not left to the system's scheduler.
+        seconds: for how long.
+        place: a directory for tables; each turn gets one of its own in it.
+        parts: what to run.
+        clock: seconds.
+    """
+    tallies = {name: Tally() for name in parts}
+    turns = dict.fromkeys(parts, 0)
+    until = clock() + seconds
+    while clock() < until or not all(turns.values()):
+        name = min(parts, key=lambda p: (turns[p] > 0, tallies[p].seconds))
+        turns[name] += 1
+        turn_name = f"{name} {turns[name]} of seed {seed}"
+        directory = place / f"{name}-{turns[name]}"
+        directory.mkdir(parents=True, exist_ok=True)
+        began, tally = clock(), tallies[name]
+        try:
+            parts[name](Turn(Random(turn_name), directory, turn_name, until), tally)
+        except PaimonError as e:
+            tally.complaints.append(f"{turn_name}: {e}")
+        tally.seconds += clock() - began
+    return tallies
+
+
+def report_lines(tallies: Mapping[str, Tally]) -> list[str]:
+    """Return the report: a line for each part, then every complaint."""
+    width = max(map(len, tallies))
+    wide = max(len(t.summary) for t in tallies.values())
+    lines = []
+    for name, t in tallies.items():
+        verdict = f"{len(t.complaints)} wrong" if t.complaints else "ok"
+        lines.append(f"{name:<{width}}  {t.summary:<{wide}}  {t.seconds:6.1f} s  {verdict}")
+    complaints = [c for t in tallies.values() for c in t.complaints]
+    if not complaints:
+        return [*lines, "", "Nothing was lost, nothing was half visible."]
+    return [*lines, "", *complaints]
