@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from paimon_spark.core.cancellation import uninterrupted
 from paimon_spark.core.deletion import DELETE, WRITE, Action, Deleted, DeletionPlan, SafeDeleter
 from paimon_spark.core.garbage import Garbage
 from paimon_spark.core.refs import Holder, HolderKind, RefStore
@@ -84,6 +85,7 @@ def plan_expire(table: Table, config: ExpireConfig, clock_millis: int) -> Expire
     return _plan_range(table, [s for s in found if s is not None], end, look=config.exact)
 
 
+@uninterrupted()
 @store_errors()
 def execute_expire(table: Table, plan: ExpirePlan) -> ExpireResult:
     """Do what the plan says. What became protected since then stays.
