@@ -238,7 +238,6 @@ def append_options(table: Table) -> AppendOptions:
     )
 
 
-@store_errors()
 def execute_compaction(
     plan: CompactionPlan, runner: TaskRunner, progress: Progress | None = None, *, commit_user: str | None = None
 ) -> CompactionResult:

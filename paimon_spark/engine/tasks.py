@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from paimon_spark.core.compact.rewrite import CompactTask, compact_bucket
 from paimon_spark.core.messages import messages_to_json
 from paimon_spark.core.orphans import Candidate, Listing, Place, list_old
+from paimon_spark.core.stored import store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, PaimonError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.resolve import file_io_from_config
 
 
+@store_errors()
 def run_task(kind: str, payload: str) -> str:
     """Run one task.
 
