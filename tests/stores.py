@@ -1,15 +1,26 @@
-"""An S3 server in this process: moto behind a door that knows keys and can misbehave on purpose."""
+"""S3 servers: moto in this process, behind a door that knows keys and can misbehave on purpose, and a real one."""
 
 from __future__ import annotations
 
 import logging
+import os
+import shutil
+import socket
+import subprocess
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
+
+import pytest
+
+from paimon_spark.bridge.jars import cache_dir
+from tests.end_to_end.programs import free_port
 
 Answer = Iterable[bytes]
 Start = Callable[..., Any]
@@ -29,11 +40,14 @@ class Door:
     broken: list[str] = field(default_factory=list)
     """Beginnings of requests that always fail, before they take effect."""
     seen: list[str] = field(default_factory=list)
+    agents: set[str] = field(default_factory=set)
+    """The programs that have asked, by their own names."""
     _writing: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, environ: dict[str, Any], start: Start) -> Answer:
         request = f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"
         self.seen.append(request)
+        self.agents.add(environ.get("HTTP_USER_AGENT", ""))
         credential = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2].partition("/")[0]
         if credential != ACCESS_KEY:
             return _fail(start, "403 Forbidden", "InvalidAccessKeyId" if credential else "AccessDenied")
@@ -128,3 +142,54 @@ def moto_server() -> Iterator[S3Server]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+VERSITYGW = "github.com/versity/versitygw/cmd/versitygw"
+VERSITYGW_RELEASE = "v1.8.0"
+
+
+@contextmanager
+def real_server(directory: Path) -> Iterator[S3Server]:
+    """Run versitygw, a server written in Go, over `directory`; it is built once and kept. Without Go the test is skipped.
+
+    It listens on this machine only, and keeps the objects' metadata beside them, so that any file system will do.
+    """
+    program = _built()
+    objects, metadata, port = directory / "objects", directory / "metadata", free_port()
+    for place in (objects, metadata):
+        place.mkdir()
+    keys = {"ROOT_ACCESS_KEY_ID": ACCESS_KEY, "ROOT_SECRET_ACCESS_KEY": SECRET_KEY}
+    address = f"127.0.0.1:{port}"
+    command = [program, "--quiet", "--port", address, "posix", "--sidecar", metadata, objects]
+    log = directory / "server.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, env={**os.environ, **keys}, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        until = time.monotonic() + 60
+        while socket.socket().connect_ex(("127.0.0.1", port)) != 0:
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < until, "the server does not listen"
+            time.sleep(0.1)
+        yield S3Server(f"http://{address}")
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _built() -> Path:
+    program = cache_dir() / f"versitygw-{VERSITYGW_RELEASE}" / "versitygw"
+    if not program.exists():
+        go = shutil.which("go")
+        if go is None:
+            pytest.skip("Go is not installed")
+        environ = {**os.environ, "GOBIN": str(program.parent)}
+        done = subprocess.run(
+            [go, "install", f"{VERSITYGW}@{VERSITYGW_RELEASE}"],
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            pytest.skip(f"versitygw cannot be built: {done.stderr[-300:]}")
+    return program

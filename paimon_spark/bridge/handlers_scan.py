@@ -21,6 +21,7 @@ from paimon_spark.engine.select import SelectPlan, plan_select
 from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.frames import arrow_frame, session_for
 from paimon_spark.spark.reads import ReadRequest, read_frame
+from paimon_spark.spark.stores import native_access
 from paimon_spark.spec.predicate import Predicate
 
 PLACES = tuple(f.name for f in PLACE_FIELDS)
@@ -79,11 +80,13 @@ def plan_scan(request: Request) -> dict[str, Any]:
 def _info(plan: SelectPlan) -> str:
     counts = plan.counts
     raw = sum(s.raw for s in plan.splits)
+    refusal = native_access(plan.table).refusal
+    how = f"{raw} {refusal or 'native'}, {len(plan.splits) - raw} merge"
     parts = [f"snapshot={plan.snapshot_id if plan.snapshot_id is not None else 'none'}"]
     if plan.table.schema.partition_keys:
         parts.append(f"partitions={counts.partitions}/{counts.partitions_seen}")
     parts.append(f"files={counts.files}/{counts.files_seen}")
-    parts.append(f"splits={len(plan.splits)} ({raw} native, {len(plan.splits) - raw} merge)")
+    parts.append(f"splits={len(plan.splits)} ({how})")
     return ", ".join(parts)
 
 

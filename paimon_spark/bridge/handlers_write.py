@@ -8,8 +8,15 @@ from typing import Any
 
 from paimon_spark.bridge.handlers_catalog import new_schema_from_spark
 from paimon_spark.bridge.protocol import Request, predicate_from_jvm
-from paimon_spark.bridge.tables import Token, load_to_change, load_token, path_table
-from paimon_spark.catalog.resolve import open_catalog
+from paimon_spark.bridge.tables import (
+    Token,
+    access_options,
+    catalog_at,
+    load_to_change,
+    load_token,
+    path_table,
+    table_options,
+)
 from paimon_spark.core.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import Overwrite, complete_write, plan_write
@@ -52,13 +59,13 @@ def save_path(request: Request) -> Json:
     """Save the attached frame as the table at a directory, creating the table where there is none."""
     args = request.args
     path, mode = args["path"], args["save_mode"]
-    options = {k: v for k, v in args["options"].items() if k not in ("path", "paths")}
+    options = table_options(args["options"])
     try:
-        table = path_table(request.envelope, path)
+        table = path_table(request.envelope, path, access_options(args["options"]))
     except NotFoundError:
         keys = _partition_columns(args["partition_columns"], options)
         schema = new_schema_from_spark(args["schema"], keys, options)
-        catalog = open_catalog({"warehouse": path.rstrip("/").rpartition("/")[0] or "/"})
+        catalog = catalog_at(request.envelope, path, args["options"])
         table = catalog.create_table_at(path, schema)
     else:
         if mode == "Ignore":

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from paimon_spark.bridge.jars import jar_path
+from paimon_spark.bridge.s3_jars import s3_jars
 
 EXTENSION = "paimon.spark.SessionExtension"
 CATALOG_CLASS = "paimon.spark.Catalog"
 GENERIC_CATALOG_CLASS = "paimon.spark.GenericCatalog"
 SESSION_CATALOG = "spark_catalog"
 DEFAULT_CATALOG = "spark.sql.defaultCatalog"
+HIDDEN = "(?i)secret|password|token|access.?key"
+"""Settings whose values Spark shows nowhere: its own default lets `access-key` through."""
 
 
 def settings(catalog: str | None, warehouse: str | None) -> dict[str, str]:
@@ -23,7 +26,8 @@ def settings(catalog: str | None, warehouse: str | None) -> dict[str, str]:
         catalog: the catalog's name in SQL; `spark_catalog` replaces Spark's own by one that knows both.
         warehouse: the catalog's root directory.
     """
-    conf = {"spark.jars": jar_path(), "spark.sql.extensions": EXTENSION, "spark.paimon.python": sys.executable}
+    jars = ",".join([jar_path(), *s3_jars()])
+    conf = {"spark.jars": jars, "spark.sql.extensions": EXTENSION, "spark.paimon.python": sys.executable}
     root = Path(__file__).resolve().parents[2]
     if (root / "pyproject.toml").exists():
         conf["spark.paimon.pythonPath"] = str(root)
@@ -53,9 +57,11 @@ def configure(
         options: further catalog options; an underscore in a name stands for a hyphen.
     """
     conf = settings(catalog, warehouse)
-    _add_to_running_driver(conf["spark.jars"])
+    for jar in conf["spark.jars"].split(","):
+        _add_to_running_driver(jar)
     for key in ("spark.jars", "spark.sql.extensions"):
         _add(builder, key, conf.pop(key))
+    conf["spark.redaction.regex"] = HIDDEN
     conf |= {f"spark.sql.catalog.{catalog}.{key.replace('_', '-')}": str(value) for key, value in options.items()}
     if default_catalog:
         conf[DEFAULT_CATALOG] = catalog
@@ -67,9 +73,7 @@ def configure(
 def _add(builder: Any, key: str, value: str) -> None:
     """Append to a comma-separated setting without losing what the user put there."""
     present = [v for v in str(getattr(builder, "_options", {}).get(key, "")).split(",") if v]
-    if value not in present:
-        present.append(value)
-    builder.config(key, ",".join(present))
+    builder.config(key, ",".join(present + [v for v in value.split(",") if v not in present]))
 
 
 def _add_to_running_driver(jar: str) -> None:

@@ -19,6 +19,7 @@ from paimon_spark.spark.conf import session_options
 from paimon_spark.spark.types import struct_to_spark
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.kinds import BucketMode
+from paimon_spark.spec.options import STORE_PREFIXES
 
 _HIDDEN_OPTIONS = frozenset({"owner"})
 
@@ -93,17 +94,33 @@ def load_to_change(envelope: Envelope, raw: Mapping[str, Any], options: Mapping[
     return load_token(envelope, Token.of(raw), options)
 
 
+def catalog_at(envelope: Envelope, path: str, options: Mapping[str, str]) -> Catalog:
+    """Return a catalog for the table at a directory: the store is reached by the options, and by those of Hadoop."""
+    warehouse = path.rstrip("/").rpartition("/")[0] or "/"
+    return open_catalog({**envelope.catalog.options, **access_options(options), "warehouse": warehouse})
+
+
+def table_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return those options of a read or write that are the table's."""
+    foreign = ("path", "paths", "catalog", "database", "table", "__partition_columns")
+    return {k: v for k, v in options.items() if k not in foreign and not _is_access(k)}
+
+
+def access_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return those options of a read or write that say how the store is reached."""
+    return {k: v for k, v in options.items() if _is_access(k)}
+
+
+def _is_access(key: str) -> bool:
+    return key.lower().startswith(STORE_PREFIXES)
+
+
 def path_table(envelope: Envelope, path: str, options: Mapping[str, str] | None = None) -> Table:
     """Return the table at a directory."""
-    catalog = open_catalog({"warehouse": path.rstrip("/").rpartition("/")[0] or "/"})
+    catalog = catalog_at(envelope, path, options or {})
     conf = {k: v for k, v in envelope.conf.items() if k.startswith("spark.paimon.")}
     session = session_options(conf, "*", Identifier("*", "*"))
-    return catalog.load_table_at(path, {**session, **_table_options(options or {})})
-
-
-def _table_options(options: Mapping[str, str]) -> dict[str, str]:
-    foreign = ("path", "paths", "catalog", "database", "table", "__partition_columns")
-    return {k: v for k, v in options.items() if k not in foreign}
+    return catalog.load_table_at(path, {**session, **table_options(options or {})})
 
 
 def pinned(table: Table, snapshot_id: int) -> Table:

@@ -50,7 +50,7 @@ def run(choice: CatalogChoice, text: str, *, explain: bool, threads: int) -> Cal
         PaimonError: the statement is wrong, or the procedure failed.
     """
     context = CallContext(
-        catalog=open_catalog({"warehouse": choice.warehouse}),
+        catalog=open_catalog({**dict(choice.options), "warehouse": choice.warehouse}),
         catalog_name=choice.name,
         runner=LocalRunner(threads),
         clock_millis=lambda: int(time.time() * 1000),

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 import sysconfig
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
 from paimon_spark.bridge.jars import jar_path, spark_home
 from paimon_spark.bridge.java import check_java
-from paimon_spark.bridge.session import DEFAULT_CATALOG, settings
+from paimon_spark.bridge.s3_jars import s3_jars
+from paimon_spark.bridge.session import DEFAULT_CATALOG, HIDDEN, settings
 from paimon_spark.errors import EngineError
 from paimon_spark.version import __version__
 
@@ -21,10 +23,11 @@ PACKAGES = ("pyspark", "pyarrow", "numpy", "sqlglot", "pydantic", "fastavro")
 
 @dataclass(frozen=True, slots=True)
 class CatalogChoice:
-    """The catalog that a launcher registers: its name in SQL and its warehouse."""
+    """The catalog that a launcher registers: its name in SQL, its warehouse and its options."""
 
     name: str
     warehouse: str
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
 def shipped(relative: str) -> Path:
@@ -45,7 +48,10 @@ def shipped(relative: str) -> Path:
 
 def attach_conf(choice: CatalogChoice | None) -> dict[str, str]:
     """Return the settings that a user would paste: extension, jar, Python and, if chosen, a catalog."""
-    return settings(choice.name, choice.warehouse) if choice else settings(None, None)
+    if choice is None:
+        return settings(None, None)
+    options = {f"spark.sql.catalog.{choice.name}.{key}": value for key, value in choice.options}
+    return settings(choice.name, choice.warehouse) | options
 
 
 def launch_conf(choice: CatalogChoice | None, scratch: Path) -> dict[str, str]:
@@ -60,7 +66,8 @@ def launch_conf(choice: CatalogChoice | None, scratch: Path) -> dict[str, str]:
         conf[DEFAULT_CATALOG] = choice.name
     return conf | {
         # Hive closes the class loader of spark.jars with the first connection that ends; this one it leaves alone.
-        "spark.driver.extraClassPath": conf["spark.jars"],
+        "spark.driver.extraClassPath": conf["spark.jars"].replace(",", os.pathsep),
+        "spark.redaction.regex": HIDDEN,
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": scratch.as_uri(),
         "spark.sql.artifact.isolation.enabled": "false",
@@ -83,12 +90,16 @@ def describe() -> dict[str, str]:
             facts[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             facts[package] = "not installed"
-    for name, ask in (("java", _java), ("spark home", spark_home), ("jar", jar_path)):
+    for name, ask in (("java", _java), ("spark home", spark_home), ("jar", jar_path), ("s3 jars", _s3)):
         try:
             facts[name] = str(ask())
         except EngineError as error:
             facts[name] = str(error)
     return facts
+
+
+def _s3() -> str:
+    return ", ".join(s3_jars()) or "not fetched; needed for Spark's own scans on S3: paimon-spark env --s3"
 
 
 def _java() -> str:

@@ -12,8 +12,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TextIO
 
+from paimon_spark.bridge.s3_jars import MAVEN, fetch_s3_jars
 from paimon_spark.cli import env, launch
-from paimon_spark.errors import PaimonError
+from paimon_spark.errors import PaimonError, UsageError
 from paimon_spark.sqlparse.script import Statement, split_script
 from paimon_spark.version import __version__
 
@@ -61,13 +62,25 @@ def _add_catalog(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_WAREHOUSE,
         help=f"directory or URI of the warehouse (default ./{DEFAULT_WAREHOUSE})",
     )
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="NAME=VALUE", help="option of the catalog, such as s3.endpoint"
+    )
 
 
 def _choice(options: argparse.Namespace) -> env.CatalogChoice:
     warehouse = str(options.warehouse)
     if ":" not in warehouse.split("/", 1)[0]:
         warehouse = str(Path(warehouse).absolute())
-    return env.CatalogChoice(options.catalog, warehouse)
+    return env.CatalogChoice(options.catalog, warehouse, tuple(_pair(text) for text in options.option))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise UsageError(
+            f"--option takes NAME=VALUE and not '{name}'.", hint="Example: --option s3.endpoint=http://h:9000"
+        )
+    return name, value
 
 
 def _add_sql(parser: argparse.ArgumentParser) -> None:
@@ -180,10 +193,14 @@ def _selftest(options: argparse.Namespace, _rest: list[str]) -> int:
 def _add_env(parser: argparse.ArgumentParser) -> None:
     _add_catalog(parser)
     parser.add_argument("--conf", action="store_true", help="print the --conf lines only")
+    parser.add_argument("--s3", action="store_true", help="fetch Hadoop's S3 client, for Spark's own scans on S3")
+    parser.add_argument("--maven", default=MAVEN, metavar="URL", help=f"where from (default {MAVEN})")
     parser.set_defaults(run=_env, passes_on=False)
 
 
 def _env(options: argparse.Namespace, _rest: list[str]) -> int:
+    if options.s3:
+        fetch_s3_jars(lambda line: print(line, file=sys.stderr, flush=True), options.maven.rstrip("/"))
     if not options.conf:
         facts = env.describe()
         width = max(map(len, facts))

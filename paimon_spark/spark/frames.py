@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -58,10 +58,11 @@ def frame_of(java_frame: Any, session: SparkSession) -> DataFrame:
     return DataFrame(java_frame, session)
 
 
-def native_frame(session: SparkSession, spec: dict[str, Any]) -> DataFrame:
-    """Return a native scan over the files of `spec`."""
+def native_frame(session: SparkSession, spec: dict[str, Any], access: Mapping[str, str]) -> DataFrame:
+    """Return a native scan over the files of `spec`; `access` is what Hadoop must know to reach them."""
     with _text(json.dumps(spec)) as text:
-        return frame_of(toolbox().nativeFrame(session._jsparkSession, text), session)
+        frame = toolbox().nativeFrame(session._jsparkSession, text, json.dumps(dict(access)))
+        return frame_of(frame, session)
 
 
 def text_frame(session: SparkSession, lines: Sequence[str]) -> DataFrame:

@@ -15,6 +15,7 @@ from paimon_spark.core.splits import Split, splits_to_json
 from paimon_spark.core.table import Table
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.frames import native_frame, text_frame
+from paimon_spark.spark.stores import native_access
 from paimon_spark.spark.types import plain_struct, type_to_spark
 from paimon_spark.spark.values import value_to_jvm
 from paimon_spark.spark.worker import reader
@@ -62,8 +63,9 @@ def _width(field: DataField) -> int:
 
 def read_frame(session: SparkSession, request: ReadRequest) -> DataFrame:
     """Return the rows of `request` as a frame without any shuffle."""
-    groups, arrow = _divide(request)
-    frames = [native_frame(session, _native_spec(request, *key, splits)) for key, splits in groups.items()]
+    access = native_access(request.table)
+    groups, arrow = ({}, list(request.splits)) if access.refusal else _divide(request)
+    frames = [native_frame(session, _native_spec(request, *key, splits), access.conf) for key, splits in groups.items()]
     if arrow:
         lines = [splits_to_json([s]) for s in arrow]
         predicate = None if request.predicate == TRUE else to_json(request.predicate)

@@ -159,7 +159,8 @@ object Engine extends Logging {
       k.startsWith("spark.paimon.") || k.startsWith("paimon.") } +
       (SQLConf.SESSION_LOCAL_TIMEZONE.key -> SQLConf.get.sessionLocalTimeZone)
     val id = UUID.randomUUID().toString
-    val request = text(method, id, session.sessionUUID, options, catalog, args)
+    val known = catalog.copy(options = Stores.options(session, catalog) ++ catalog.options)
+    val request = text(method, id, session.sessionUUID, options, known, args)
     val attached = new JArrayList[Object]()
     attached.add(session)
     objects.foreach(attached.add)

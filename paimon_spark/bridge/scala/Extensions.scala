@@ -10,7 +10,10 @@ import org.apache.spark.sql.internal.SQLConf
 /** What the session extension installs: parser, planner strategy, and the engine in the background. */
 class Extensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
-    SparkContext.getActive.foreach(sc => sc.conf.setIfMissing(Extensions.ArrowBatch, "65536"))
+    SparkContext.getActive.foreach { sc =>
+      sc.conf.setIfMissing(Extensions.ArrowBatch, "65536")
+      sc.conf.setIfMissing(Extensions.Hidden, "(?i)url|access.?key")
+    }
     Engine.start()
     Cancel.onInterrupt
     extensions.injectParser((session, delegate) => Extensions.parser(session, delegate))
@@ -27,6 +30,8 @@ class Extensions extends (SparkSessionExtensions => Unit) {
 
 object Extensions {
   val ArrowBatch = "spark.sql.execution.arrow.maxRecordsPerBatch"
+  /** Which settings SET shows without their values, beside those that Spark hides anyway. */
+  val Hidden = "spark.sql.redaction.options.regex"
   private val CatalogKey = "spark\\.sql\\.catalog\\.([^.]+)".r
   private val Ours = Set("paimon.spark.Catalog", "paimon.spark.GenericCatalog")
 

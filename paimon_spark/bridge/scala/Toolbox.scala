@@ -18,8 +18,12 @@ import org.apache.spark.unsafe.types.UTF8String
 
 /** What the engine needs done on the JVM side; each method is one round trip. */
 class Toolbox {
-  /** A native vectorised scan over exactly the files of `spec` (JSON, or `@file` that holds it). */
-  def nativeFrame(session: SparkSession, spec: String): Dataset[Row] = {
+  /** Why Spark's own scans cannot read a bucket with these settings, or an empty text. */
+  def nativeRefusal(place: String, settings: String): String = Stores.refusal(place, settings)
+
+  /** A native vectorised scan over exactly the files of `spec` (JSON, or `@file` that holds it).
+    * `access` is JSON too: what Hadoop must know to reach them. */
+  def nativeFrame(session: SparkSession, spec: String, access: String): Dataset[Row] = {
     val json = Json.parse(Toolbox.content(spec))
     val index = PaimonFileIndex(json)
     val dataSchema = Toolbox.schema(json.get("data_schema"))
@@ -28,7 +32,7 @@ class Toolbox {
       case "orc" => new OrcFileFormat
     }
     val relation = HadoopFsRelation(index, index.partitionSchema, dataSchema, None, format,
-      Json.stringMap(json.get("options")))(session)
+      Json.stringMap(json.get("options")) ++ Json.stringMap(Json.parse(access)))(session)
     val placed = Json.optional(json, "places").exists(_.asBoolean())
     val plain = LogicalRelation(relation, false)
     val scan = if (placed) plain.withMetadataColumns() else plain

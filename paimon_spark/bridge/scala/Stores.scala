@@ -1,0 +1,39 @@
+package org.apache.spark.sql.paimonbridge
+
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.jdk.CollectionConverters._
+import scala.util.Try
+
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.util.Utils
+
+/** What Hadoop was told of S3 stores, and whether its own client can read them. */
+object Stores {
+  private val Needed = Seq("org.apache.hadoop.fs.s3a.S3AFileSystem", "software.amazon.awssdk.services.s3.S3Client")
+  private val Prefix = "fs.s3a."
+  private val Mark = "hadoop."
+  private val settingsOf = new ConcurrentHashMap[String, String]()
+
+  private def isS3(location: String): Boolean = location.startsWith("s3:") || location.startsWith("s3a:")
+
+  /** The options that somebody set, in Spark's settings or in Hadoop's files; none for a warehouse elsewhere. */
+  def options(session: SparkSession, catalog: CatalogRef): Map[String, String] =
+    if (catalog.options.get("warehouse").exists(!isS3(_))) Map.empty
+    else {
+      val conf = session.sessionState.newHadoopConf()
+      conf.getPropsWithPrefix(Prefix).asScala.keys.map(Prefix + _)
+        .filterNot(key => Option(conf.getPropertySources(key)).flatMap(_.lastOption).contains("core-default.xml"))
+        .map(key => (Mark + key) -> conf.get(key)).toMap
+    }
+
+  private lazy val present: Boolean = Needed.forall(name => Try(Utils.classForName[Any](name, initialize = false)).isSuccess)
+
+  /** Why Spark's own scans cannot read `place` (scheme and bucket): `jars`, `settings`, or nothing.
+    *
+    * Hadoop keeps one client for a bucket, made from the settings that it was first asked with. Who comes with others
+    * must not read with those. */
+  def refusal(place: String, settings: String): String =
+    if (!present) "jars"
+    else Option(settingsOf.putIfAbsent(place, settings)).filterNot(_ == settings).fold("")(_ => "settings")
+}

@@ -1,0 +1,37 @@
+"""Whether Spark's own scans can read the files of a table, and what Hadoop must be told for it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from paimon_spark.core.table import Table
+from paimon_spark.fs.s3 import S3FileIO, split
+from paimon_spark.spark.frames import toolbox
+
+_REASONS = {
+    "jars": "in Python: Hadoop's S3 client is missing, run `paimon-spark env --s3`",
+    "settings": "in Python: Hadoop's S3 client has other settings for the bucket already",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NativeAccess:
+    """What a native scan of a table needs; `refusal` says why there can be none, or is empty."""
+
+    conf: Mapping[str, str] = field(default_factory=dict, repr=False)
+    refusal: str = ""
+
+
+def native_access(table: Table) -> NativeAccess:
+    """Return how Spark's own scans reach the files of a table, or why the workers read them all."""
+    store = table.file_io
+    if not isinstance(store, S3FileIO):
+        return NativeAccess()
+    bucket = split(table.path)[0]
+    conf = store.settings.hadoop(bucket)
+    digest = hashlib.sha256(json.dumps(conf, sort_keys=True).encode()).hexdigest()
+    why = toolbox().nativeRefusal(table.path.partition("://")[0] + "://" + bucket, digest)
+    return NativeAccess(refusal=_REASONS[why]) if why else NativeAccess(conf)
