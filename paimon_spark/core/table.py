@@ -21,6 +21,7 @@ from paimon_spark.spec.options import CoreOptions, validate_options
 from paimon_spark.spec.paths import MAIN_BRANCH, TablePaths, new_mark
 from paimon_spark.spec.rows import decode_row
 from paimon_spark.spec.schema import TableSchema, parse_schema
+from paimon_spark.spec.support import Scope, scope_of
 from paimon_spark.spec.types import DataField, DataType
 
 TRAVEL_OPTIONS = (
@@ -32,10 +33,10 @@ TRAVEL_OPTIONS = (
     "scan.version",
 )
 """Options that name the snapshot to read; setting one of them replaces all stored ones."""
-_FIXED_OPTIONS = ("bucket", "path", "primary-key", "partition", "type")
-"""Options that belong to the stored table and cannot be overridden for one statement; so are all immutable ones."""
-_MODIFIABLE = "deletion-vectors.enabled"
-"""Not immutable, but which files a reader must leave out depends on it."""
+
+_KEY_OPTIONS = ("primary-key", "partition")
+"""Options that became columns of the stored schema."""
+_PATH = ("path",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +158,14 @@ class Table:
         return replace(self, options=CoreOptions(present | dict(dynamic)))
 
     def _is_fixed(self, key: str, value: str) -> bool:
-        """Return whether an option must stay what it is, and would not."""
-        if key in _FIXED_OPTIONS:
-            return value != self.options.values.get(key, value if key == "path" else None)
+        """Return whether an option belongs to the stored table, and would not be what it is there."""
+        if key in _KEY_OPTIONS:
+            columns = self.schema.primary_keys if key == _KEY_OPTIONS[0] else self.schema.partition_keys
+            return tuple(c.strip() for c in value.split(",")) != columns
+        if key in _PATH:
+            return value != self.options.values.get(key, value)
         option = find_option(key)
-        if option is None or not (option.immutable or option.name == _MODIFIABLE):
+        if option is None or not (option.immutable or scope_of(key) is Scope.TABLE):
             return False
         return value.strip().lower() != (self.options.get(option.name) or "").strip().lower()
 

@@ -24,6 +24,7 @@ from paimon_spark.errors import (
     ConflictError,
     CorruptTableError,
     ErrorKind,
+    OptionError,
     PaimonError,
     UnsupportedError,
     UsageError,
@@ -517,8 +518,10 @@ def test_options_of_one_statement_are_refused_like_stored_ones() -> None:
     for key, value in (("upsert-key", "v"), ("commit.strict-mode.last-safe-snapshot", "1")):
         with pytest.raises(UnsupportedError, match=key):
             put(table.with_options({key: value}), (1, "b"))
-    with pytest.raises(UnsupportedError, match="changelog-producer"):
-        plan_compaction(table.with_options({"changelog-producer": "lookup"}))
+    with pytest.raises(OptionError, match=r"'changelog-producer'.*cannot be set for one statement"):
+        table.with_options({"changelog-producer": "lookup"})
+    with pytest.raises(UnsupportedError, match="iceberg"):
+        plan_compaction(table.with_options({"metadata.iceberg.storage": "table-location"}))
 
 
 def test_s8_one_bucket_only() -> None:

@@ -1,0 +1,173 @@
+"""What this release does with every option of the catalogue: obeys it, refuses it, or keeps it for other engines.
+
+The lists are data that the program itself asks: an option that is not listed here cannot be given to one statement or
+session, because nobody would obey it. That the lists tell the truth is checked against the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from functools import lru_cache
+
+from paimon_spark.errors import OptionError
+from paimon_spark.spec.catalogue import Option, check_key, find_option, known_options
+
+
+class Scope(StrEnum):
+    """Where an option that is obeyed may be given."""
+
+    READ = "read"
+    WRITE = "write"
+    TABLE = "table"
+    CATALOG = "catalog"
+    PROGRAM = "program"
+
+
+_READ = """
+    deletion-vectors.merge-on-read  scan.bucket  scan.mode  scan.snapshot-id  scan.tag-name  scan.timestamp
+    scan.timestamp-millis  scan.version  scan.watermark  source.split.open-file-cost  source.split.target-size
+"""
+_WRITE = """
+    changelog.num-retained.max  changelog.num-retained.min  changelog.time-retained  commit.force-create-snapshot
+    commit.max-retries  commit.max-retry-wait  commit.min-retry-wait  commit.timeout  commit.user-prefix
+    compaction.delete-ratio-threshold  compaction.file-num-limit  compaction.force-rewrite-all-files
+    compaction.force-up-level-0  compaction.incremental-size-threshold  compaction.max-size-amplification-percent
+    compaction.min.file-num  compaction.offpeak-ratio  compaction.offpeak.end.hour  compaction.offpeak.start.hour
+    compaction.optimization-interval  compaction.size-ratio  compaction.small-file-ratio
+    compaction.total-size-threshold  consumer.changelog-only  consumer.expiration-time  data-file.prefix
+    delete.force-produce-changelog  dynamic-bucket.assigner-parallelism  dynamic-bucket.max-buckets
+    dynamic-bucket.target-row-num  fields.<col>.stats-mode  file.block-size  file.compression
+    file.compression.per.level  file.compression.zstd-level  file.format  file.format.per.level
+    file.suffix.include.compression  ignore-delete  ignore-update-before  manifest.full-compaction-threshold-size
+    manifest.merge-min-count  manifest.target-file-size  metadata.stats-keep-first-n-columns  metadata.stats-mode
+    metadata.stats-mode.per.level  num-levels  num-sorted-run.compaction-trigger  orc.<param>  overwrite-upgrade
+    parquet.<param>  parquet.enable.dictionary  snapshot.expire.limit  snapshot.ignore-empty-commit
+    snapshot.num-retained.max  snapshot.num-retained.min  snapshot.time-retained  tag.default-time-retained
+    tag.time-expire-enabled  target-file-row-num  target-file-size  write-buffer-size  write-only
+"""
+_TABLE = """
+    add-column-before-partition  alter-column-null-to-not-null.disabled  bucket  bucket-function.type  bucket-key
+    changelog-producer  data-file.path-directory  deletion-vectors.enabled  deletion-vectors.modifiable
+    disable-explicit-type-casting  dynamic-bucket.initial-buckets  index-file-in-data-file-dir
+    merge-engine  partition  partition.default-name  partition.legacy-name  path  primary-key  rowkind.field
+    sequence.field  sequence.field.sort-order  type
+"""
+_CATALOG = "case-sensitive  defaultDatabase  metastore  warehouse"
+_PROGRAM = "requiredSparkConfsCheck.enabled"
+
+PATTERN_KEYS = {
+    "parquet.<param>": ("parquet.block.size", "parquet.delta-encoding", "parquet.page.size"),
+    "orc.<param>": ("orc.stripe.size",),
+}
+"""Of a family of options of a file format: the members that are obeyed."""
+
+ONLY_VALUES = {
+    "bucket": "a positive number or -1",
+    "bucket-function.type": "default or mod",
+    "changelog-producer": "none, on write",
+    "deletion-vectors.enabled": "false, on write",
+    "file.format": "parquet, orc or avro, on write",
+    "merge-engine": "deduplicate",
+    "scan.mode": "a mode that reads one snapshot",
+    "type": "table",
+}
+"""Of options that are obeyed for some of their values: which; a table with another value is refused."""
+
+_TRAVELLING = (
+    "incremental-between",
+    "incremental-between-timestamp",
+    "incremental-to-auto-tag",
+    "scan.creation-time-millis",
+    "scan.file-creation-time-millis",
+)
+
+_REFUSED = """
+    blob-descriptor-field  blob-field  blob-view-field  chain-table.enabled  clustering.incremental
+    commit.callbacks  commit.custom-listeners  commit.strict-mode.last-safe-snapshot  data-evolution.enabled
+    data-file.external-paths  fields.<col>.map.storage-layout  force-lookup  manifest.compression
+    manifest.format  metadata.iceberg.storage  metastore.partitioned-table  metastore.tag-to-partition
+    partition.expiration-time  pk-bitmap.index.columns  pk-btree.index.columns  pk-clustering-override
+    pk-full-text.index.columns  pk-vector.index.columns  query-auth.enabled  record-level.expire-time
+    row-tracking.enabled  scan.fallback-branch  scan.fallback-delta-branch  scan.fallback-snapshot-branch
+    scan.primary-branch  sequence.snapshot-ordering  snapshot.clean-empty-directories  tag.automatic-creation
+    tag.callbacks  tag.create-success-file  upsert-key  vector-field  visibility-callback.enabled
+    write.sequence-number-init-mode
+"""
+REFUSED = frozenset((*_REFUSED.split(), *_TRAVELLING))
+"""Options that make a table another one than this release can serve, unless they keep their default."""
+
+
+@lru_cache(maxsize=1)
+def honoured() -> dict[str, Scope]:
+    """Return the options that are obeyed, by name, with the place where each may be given."""
+    lists = {
+        Scope.READ: _READ,
+        Scope.WRITE: _WRITE,
+        Scope.TABLE: _TABLE,
+        Scope.CATALOG: _CATALOG,
+        Scope.PROGRAM: _PROGRAM,
+    }
+    return {name: scope for scope, names in lists.items() for name in names.split()}
+
+
+def scope_of(key: str) -> Scope | None:
+    """Return where a key that is obeyed may be given; None for all others."""
+    option = find_option(key)
+    if option is None or key not in PATTERN_KEYS.get(option.name, (key,)):
+        return None
+    return honoured().get(option.name)
+
+
+def check_dynamic(key: str, *, of: str, scopes: Iterable[Scope] = (Scope.READ, Scope.WRITE)) -> Option:
+    """Return the option that `key` means, if a statement or session may give it.
+
+    An option that belongs to the stored table passes: whether it would differ, only the table can tell.
+
+    Args:
+        key: what was given.
+        of: who gave it, for messages, as in ``SELECT``.
+        scopes: what the statement does.
+
+    Raises:
+        OptionError: there is no such option, or it would not be obeyed.
+    """
+    option = check_key(key)
+    if option is None:
+        raise OptionError(f"There is no table option '{key}'.", hint="docs/options.md lists all of them.")
+    scope = scope_of(key)
+    if scope in (*scopes, Scope.TABLE):
+        return option
+    if scope in (Scope.READ, Scope.WRITE):
+        raise OptionError(
+            f"The option '{key}' means nothing to {of}.", hint=f"It is obeyed by statements that {scope} the table."
+        )
+    if scope is not None:
+        raise OptionError(f"The option '{key}' is one of the {scope}, not of {of}.", hint="Set it where Spark starts.")
+    raise OptionError(
+        f"The option '{key}' cannot be given to {of}: {_why_not(key, option)}", hint=_instead(key, option)
+    )
+
+
+def _why_not(key: str, option: Option) -> str:
+    if option.name in REFUSED:
+        return "this release does not implement it."
+    if option.name in PATTERN_KEYS:
+        return f"of this family only {', '.join(PATTERN_KEYS[option.name])} are obeyed here."
+    return "it means nothing on Spark." if option.group == "flink-connector" else "nothing here would obey it."
+
+
+def _instead(key: str, option: Option) -> str:
+    if key == "branch":
+        return "Write the branch into the name: `t$branch_b`."
+    if option.name in _TRAVELLING:
+        return "Read single snapshots: VERSION AS OF or TIMESTAMP AS OF."
+    return "Leave it out."
+
+
+def statuses() -> dict[str, str]:
+    """Return of every option of the catalogue what is done with it: ``honoured``, ``refused`` or ``stored``."""
+    found = {}
+    for name in known_options():
+        found[name] = "honoured" if name in honoured() else "refused" if name in REFUSED else "stored"
+    return found
