@@ -8,6 +8,7 @@ from paimon_spark.bridge import (
     handlers_replace,
     handlers_rows,
     handlers_scan,
+    handlers_session,
     handlers_write,
 )
 from paimon_spark.bridge.server import Handler
@@ -19,4 +20,5 @@ HANDLERS: dict[str, Handler] = {
     **handlers_replace.HANDLERS,
     **handlers_rows.HANDLERS,
     **handlers_call.HANDLERS,
+    **handlers_session.HANDLERS,
 }

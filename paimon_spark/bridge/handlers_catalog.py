@@ -9,13 +9,14 @@ from typing import Any
 from paimon_spark.bridge.changes import schema_change
 from paimon_spark.bridge.protocol import Request
 from paimon_spark.bridge.systems import SYSTEM_DATABASE, describe_global, describe_system, global_tables
-from paimon_spark.bridge.tables import Token, catalog_of, described, load_named, path_table, travelled
+from paimon_spark.bridge.tables import Token, catalog_of, checked_options, described, load_named, path_table, travelled
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.errors import ErrorKind, NotFoundError, UnsupportedError, UsageError, did_you_mean
 from paimon_spark.fs.local import local_path
 from paimon_spark.spark.types import field_from_spark
 from paimon_spark.spec import evolution
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.support import Scope
 
 Json = dict[str, Any]
 _NOT_OPTIONS = ("provider", "comment", "location", "path", "external", "is_managed_location")
@@ -95,10 +96,13 @@ def load_table(request: Request) -> Json:
         return describe_global(request.envelope, args["name"])
     identifier = _wanted(args)
     _require_database(request, identifier)
-    table, snapshot = travelled(load_named(request.envelope, identifier), args["travel"])
+    writes = bool(args.get("writes"))
+    loaded = load_named(request.envelope, identifier, writes=writes)
+    given = checked_options(loaded, args.get("options") or {}, Scope.READ)
+    table, snapshot = travelled(loaded.with_options(given), args["travel"], request.envelope.zone)
     if identifier.system_table is not None:
         return describe_system(table, identifier, snapshot)
-    token = Token(identifier.database, identifier.object_name, table.schema.id, snapshot=snapshot)
+    token = Token(identifier.database, identifier.object_name, table.schema.id, snapshot=snapshot, writes=writes)
     return described(request.envelope, table, token)
 
 
@@ -127,7 +131,8 @@ def _require_database(request: Request, identifier: Identifier) -> None:
 def load_path(request: Request) -> Json:
     """Return the description of the table at a directory."""
     args = request.args
-    table, snapshot = travelled(path_table(request.envelope, args["path"], args["options"]), {})
+    found = path_table(request.envelope, args["path"], args["options"])
+    table, snapshot = travelled(found, {}, request.envelope.zone)
     identifier = table.identifier
     token = Token(identifier.database, identifier.object_name, table.schema.id, args["path"], snapshot)
     return described(request.envelope, table, token)

@@ -6,7 +6,7 @@ from typing import Any
 
 from paimon_spark.bridge.handlers_catalog import new_schema_from_spark, refuse_other_location
 from paimon_spark.bridge.protocol import Request
-from paimon_spark.bridge.tables import Token, catalog_of, described
+from paimon_spark.bridge.tables import Token, catalog_of, checked_options, described
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import follow_up, plan_write
 from paimon_spark.engine.replace import finish_replacement
@@ -16,6 +16,7 @@ from paimon_spark.spark.frames import frame_of, session_for
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.writes import replace_with_frame
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.support import Scope
 
 Json = dict[str, Any]
 
@@ -31,8 +32,9 @@ def replace_table(request: Request) -> Json:
     """Replace schema and rows: by those of the attached frame, or by none."""
     args, envelope = request.args, request.envelope
     table = _replaced(request)
-    options = {k: v for k, v in args["options"].items() if k not in ("path", "paths")}
-    table = table.with_options({**session_options(envelope.conf, envelope.catalog.name, table.identifier), **options})
+    session_wide = session_options(envelope.conf, envelope.catalog.name, table.identifier, travel=False)
+    table = table.with_options(session_wide)
+    table = table.with_options(checked_options(table, args["options"], Scope.WRITE))
     session = session_for(envelope.session, request.jsession)
     if request.objects:
         replace_with_frame(session, table, frame_of(request.objects[0], session), operation=args["operation"])

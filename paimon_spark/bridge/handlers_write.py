@@ -12,6 +12,7 @@ from paimon_spark.bridge.tables import (
     Token,
     access_options,
     catalog_at,
+    checked_options,
     load_to_change,
     load_token,
     path_table,
@@ -27,6 +28,7 @@ from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.values import value_from_jvm, value_to_jvm
 from paimon_spark.spark.writes import write_frame
 from paimon_spark.spec.predicate import FALSE, TRUE, Comparison, Predicate, and_, or_
+from paimon_spark.spec.support import Scope
 
 Json = dict[str, Any]
 
@@ -61,7 +63,7 @@ def save_path(request: Request) -> Json:
     path, mode = args["path"], args["save_mode"]
     options = table_options(args["options"])
     try:
-        table = path_table(request.envelope, path, access_options(args["options"]))
+        table = path_table(request.envelope, path, access_options(args["options"]), writes=True)
     except NotFoundError:
         keys = _partition_columns(args["partition_columns"], options)
         schema = new_schema_from_spark(args["schema"], keys, options)
@@ -74,6 +76,7 @@ def save_path(request: Request) -> Json:
             raise AlreadyExistsError(
                 f"There is a table at {path} already.", hint="Use mode('append') or mode('overwrite')."
             ) from None
+        table = table.with_options(checked_options(table, options, Scope.WRITE))
     return _save(request, table, "static" if mode == "Overwrite" else "append")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import tzinfo
 from functools import lru_cache
 from typing import Any
 
@@ -20,8 +21,14 @@ from paimon_spark.spark.types import struct_to_spark
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.options import STORE_PREFIXES
+from paimon_spark.spec.support import Scope, check_dynamic
 
 _HIDDEN_OPTIONS = frozenset({"owner"})
+_MAY = ("path", "snapshot", "writes")
+_OF_SPARK = frozenset(
+    {"path", "paths", "catalog", "database", "table", "__partition_columns", "versionasof", "timestampasof"}
+)
+"""What Spark itself puts among the options of a reader or writer, in lower case."""
 
 
 def catalog_of(info: CatalogInfo) -> Catalog:
@@ -43,16 +50,17 @@ class Token:
     schema_id: int
     path: str | None = None
     snapshot: int | None = None
+    writes: bool = False
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Token:
         """Parse what `plain` made."""
-        return cls(raw["database"], raw["name"], raw["schema_id"], raw.get("path"), raw.get("snapshot"))
+        return cls(raw["database"], raw["name"], raw["schema_id"], **{k: raw[k] for k in _MAY if k in raw})
 
     @property
     def plain(self) -> dict[str, Any]:
         """Return the token as JSON values."""
-        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
+        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None and v is not False}
 
     @property
     def identifier(self) -> Identifier:
@@ -60,19 +68,41 @@ class Token:
         return Identifier.of((self.database, self.name))
 
 
-def load_named(envelope: Envelope, identifier: Identifier, options: Mapping[str, str] | None = None) -> Table:
-    """Return a table with the session's options and those of the statement over its own."""
-    session = session_options(envelope.conf, envelope.catalog.name, identifier)
+def load_named(
+    envelope: Envelope, identifier: Identifier, options: Mapping[str, str] | None = None, *, writes: bool = False
+) -> Table:
+    """Return a table with the session's options and those of the statement over its own.
+
+    Args:
+        envelope: the request.
+        identifier: the table.
+        options: those of the statement.
+        writes: whether the table is to be changed: then nothing chooses an older snapshot.
+    """
+    session = session_options(envelope.conf, envelope.catalog.name, identifier, travel=not writes)
     return catalog_of(envelope.catalog).load_table(identifier, {**session, **(options or {})})
 
 
-def load_token(envelope: Envelope, token: Token, options: Mapping[str, str] | None = None) -> Table:
-    """Return the table of a token at the schema that the query was analysed with."""
-    given = {k: v for k, v in (options or {}).items() if k not in ("path", "paths")}
+def load_token(
+    envelope: Envelope, token: Token, options: Mapping[str, str] | None = None, use: Scope = Scope.READ
+) -> Table:
+    """Return the table of a token at the schema that the query was analysed with.
+
+    Args:
+        envelope: the request.
+        token: the table.
+        options: those of the statement.
+        use: what the statement does with the table.
+
+    Raises:
+        OptionError: the statement gives an option that does not exist, or that it would not obey.
+    """
+    writes = token.writes or use is Scope.WRITE
     if token.path is not None:
-        table = path_table(envelope, token.path, given)
+        table = path_table(envelope, token.path, writes=writes)
     else:
-        table = load_named(envelope, token.identifier, given)
+        table = load_named(envelope, token.identifier, writes=writes)
+    table = table.with_options(checked_options(table, options or {}, use))
     if token.snapshot is not None:
         table = pinned(table, token.snapshot)
     return table.at_schema(token.schema_id)
@@ -91,7 +121,7 @@ def load_to_change(envelope: Envelope, raw: Mapping[str, Any], options: Mapping[
             f"'{f'{base}${system}' if base else system}' is a system table, and its rows cannot be changed.",
             hint=f"Name the table itself: {base}." if base else "",
         )
-    return load_token(envelope, Token.of(raw), options)
+    return load_token(envelope, Token.of(raw), options, Scope.WRITE)
 
 
 def catalog_at(envelope: Envelope, path: str, options: Mapping[str, str]) -> Catalog:
@@ -102,8 +132,7 @@ def catalog_at(envelope: Envelope, path: str, options: Mapping[str, str]) -> Cat
 
 def table_options(options: Mapping[str, str]) -> dict[str, str]:
     """Return those options of a read or write that are the table's."""
-    foreign = ("path", "paths", "catalog", "database", "table", "__partition_columns")
-    return {k: v for k, v in options.items() if k not in foreign and not _is_access(k)}
+    return {k: v for k, v in options.items() if k.lower() not in _OF_SPARK and not _is_access(k)}
 
 
 def access_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -115,12 +144,30 @@ def _is_access(key: str) -> bool:
     return key.lower().startswith(STORE_PREFIXES)
 
 
-def path_table(envelope: Envelope, path: str, options: Mapping[str, str] | None = None) -> Table:
+def checked_options(table: Table, given: Mapping[str, str], use: Scope) -> dict[str, str]:
+    """Return the table options among those of a statement, which must be such that the statement obeys them.
+
+    What the table has stored already may be repeated: rows are saved with the options that created their table.
+
+    Raises:
+        OptionError: there is no such option, or the statement would not obey it.
+    """
+    options = table_options(given)
+    for key, value in options.items():
+        if table.schema.options.get(key) != value:
+            check_dynamic(key, of="a query" if use is Scope.READ else "a write", scopes=(use,))
+    return options
+
+
+def path_table(
+    envelope: Envelope, path: str, options: Mapping[str, str] | None = None, *, writes: bool = False
+) -> Table:
     """Return the table at a directory."""
     catalog = catalog_at(envelope, path, options or {})
     conf = {k: v for k, v in envelope.conf.items() if k.startswith("spark.paimon.")}
-    session = session_options(conf, "*", Identifier("*", "*"))
-    return catalog.load_table_at(path, {**session, **table_options(options or {})})
+    session = session_options(conf, "*", Identifier("*", "*"), travel=not writes)
+    table = catalog.load_table_at(path, session)
+    return table.with_options(checked_options(table, options, Scope.READ)) if options else table
 
 
 def pinned(table: Table, snapshot_id: int) -> Table:
@@ -132,15 +179,21 @@ def pinned(table: Table, snapshot_id: int) -> Table:
     return table.with_options({"scan.snapshot-id": str(snapshot_id)})
 
 
-def travelled(table: Table, travel: Mapping[str, Any]) -> tuple[Table, int | None]:
-    """Return the table at the schema of the snapshot that a statement travels to, and that snapshot."""
+def travelled(table: Table, travel: Mapping[str, Any], zone: tzinfo) -> tuple[Table, int | None]:
+    """Return the table at the schema of the snapshot that a statement travels to, and that snapshot.
+
+    Args:
+        table: the table with the options of session and statement.
+        travel: VERSION AS OF or TIMESTAMP AS OF, if given.
+        zone: where the option `scan.timestamp` is read.
+    """
     options = table.options.values
     if not travel and not any(options.get(k) for k in TRAVEL_OPTIONS):
         return table, None
     version = travel.get("version")
     micros = travel.get("timestamp")
     snapshot, schema = resolve_snapshot(
-        table, version=version, timestamp_millis=None if micros is None else micros // 1000
+        table, version=version, timestamp_millis=None if micros is None else micros // 1000, local_zone=zone
     )
     return table.with_schema(schema), snapshot.id if snapshot else None
 

@@ -1,34 +1,138 @@
-"""Session options: ``spark.paimon.<key>`` and ``spark.paimon.<catalog>.<database>.<table>.<key>`` (sql spec, 3.8)."""
+"""Session options: ``spark.paimon.<key>`` and ``spark.paimon.<catalog>.<database>.<table>.<key>`` (docs/options.md)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
 
+from paimon_spark.core.table import TRAVEL_OPTIONS
+from paimon_spark.errors import OptionError, did_you_mean
+from paimon_spark.spec.catalogue import find_option, known_options
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.options import validate_options
+from paimon_spark.spec.support import Scope, check_dynamic, scope_of
 
 PREFIX = "spark.paimon."
 FLINK_PREFIX = "paimon."
-_OWN = ("python", "pythonPath", "log.dir", "progress", "requiredSparkConfsCheck.enabled")
+PROGRAM_KEYS = ("python", "pythonPath", "log.dir", "progress", "requiredSparkConfsCheck.enabled")
+"""Settings of the bridge, which are no options of tables."""
+_NAMES = 3
+_ANY = "*"
+_SESSION = "the session"
 
 
-def session_options(conf: Mapping[str, str], catalog: str, identifier: Identifier) -> dict[str, str]:
+@dataclass(frozen=True, slots=True)
+class SessionKey:
+    """What a key of the session means: an option of all tables, or of those whose names fit the pattern."""
+
+    option: str
+    pattern: tuple[str, ...] = ()
+
+    def rank(self, names: tuple[str, str, str]) -> tuple[int, ...] | None:
+        """Return how exactly the pattern names a table, to compare with others; None if it names another one."""
+        if any(p not in (_ANY, n) for p, n in zip(self.pattern, names, strict=False)):
+            return None
+        exact = [int(p != _ANY) for p in self.pattern]
+        return (len(self.pattern), sum(exact), *exact)
+
+
+def session_key(full: str) -> SessionKey | None:
+    """Return what a key of the session means; None for keys that are no options of tables."""
+    prefix = next((p for p in (PREFIX, FLINK_PREFIX) if full.startswith(p)), None)
+    if prefix is None or full.removeprefix(prefix) in PROGRAM_KEYS:
+        return None
+    key = full.removeprefix(prefix)
+    *names, option = key.split(".", _NAMES)
+    own = key in known_options() or (find_option(option) is None and find_option(key) is not None)
+    return SessionKey(key) if own or len(names) < _NAMES else SessionKey(option, tuple(names))
+
+
+def canonical(full: str) -> str:
+    """Return a session key in the spelling with ``spark.``."""
+    return full if full.startswith(PREFIX) else PREFIX + full.removeprefix(FLINK_PREFIX)
+
+
+def spellings(full: str) -> list[str]:
+    """Return a session key in both spellings."""
+    key = canonical(full)
+    return [key, FLINK_PREFIX + key.removeprefix(PREFIX)]
+
+
+def session_options(
+    conf: Mapping[str, str], catalog: str, identifier: Identifier, *, travel: bool = True
+) -> dict[str, str]:
     """Return the options that the session sets for one table.
 
-    Options for all tables come first, then those with a name pattern; the pattern with more exact names wins.
+    Options for all tables come first, then those with a name pattern; the pattern with more exact names wins, and among
+    equally exact ones the one that is exact further left. An option that chooses a snapshot replaces weaker ones of
+    that kind. The spelling ``spark.paimon.…`` beats ``paimon.…``.
+
+    Args:
+        conf: the session's settings.
+        catalog: the catalog's name in Spark.
+        identifier: the table.
+        travel: whether options that choose a snapshot count, which is so for reads only.
+
+    Raises:
+        OptionError: a key is no option, or one that nobody would obey.
     """
     names = (catalog, identifier.database, identifier.table)
-    ranked: list[tuple[int, str, str]] = []
+    options: dict[str, str] = {}
+    for _, level in groupby(sorted(_matching(conf, names), key=lambda m: m.rank), key=lambda m: m.rank[0]):
+        given = {}
+        for m in level:
+            _check(m.full, m.key)
+            if travel or scope_of(m.key) is not Scope.READ:
+                given[m.key] = m.value
+        if any(key in TRAVEL_OPTIONS for key in given):
+            options = {k: v for k, v in options.items() if k not in (*TRAVEL_OPTIONS, "scan.mode")}
+        options |= given
+    return options
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """One setting that holds for a table; `rank` orders settings from the weakest to the strongest."""
+
+    rank: tuple[tuple[int, ...], bool]
+    full: str
+    key: str
+    value: str
+
+
+def _matching(conf: Mapping[str, str], names: tuple[str, str, str]) -> Iterator[_Match]:
     for full, value in conf.items():
-        key = full.removeprefix(PREFIX if full.startswith(PREFIX) else FLINK_PREFIX)
-        if key == full or key in _OWN:
-            continue
-        ranked.extend(_matching(key, value, names))
-    return {key: value for _, key, value in sorted(ranked, key=lambda r: r[0])}
+        key = session_key(full)
+        rank = None if key is None else key.rank(names)
+        if key is not None and rank is not None:
+            yield _Match((rank, full.startswith(PREFIX)), full, key.option, value)
 
 
-def _matching(key: str, value: str, names: tuple[str, str, str]) -> list[tuple[int, str, str]]:
-    parts = key.split(".", 3)
-    if len(parts) == 4 and all(p in ("*", n) for p, n in zip(parts[:3], names, strict=True)):
-        exact = sum(p != "*" for p in parts[:3])
-        return [(1 + exact, parts[3], value)]
-    return [(0, key, value)]
+def check_setting(full: str, value: str | None = None) -> None:
+    """Refuse a session key that means nothing, and a value that its option does not allow.
+
+    Raises:
+        OptionError: names the key and what to write instead.
+    """
+    key = session_key(full)
+    if key is None:
+        return
+    if "" in key.pattern:
+        raise OptionError(f"The session option '{full}' has an empty name in it.", hint="Write * for any name.")
+    _check(full, key.option)
+    if scope_of(key.option) is Scope.TABLE:
+        raise OptionError(
+            f"The session option '{full}' cannot be set: '{key.option}' belongs to the stored table.",
+            hint="Change it with ALTER TABLE … SET TBLPROPERTIES, where that is allowed.",
+        )
+    if value is not None:
+        validate_options({key.option: value})
+
+
+def _check(full: str, key: str) -> None:
+    try:
+        check_dynamic(key, of=_SESSION)
+    except OptionError as e:
+        program = did_you_mean(full.removeprefix(PREFIX), PROGRAM_KEYS) if find_option(key) is None else ""
+        raise OptionError(f"In the session option '{full}': {e.message}", hint=program or e.hint) from None

@@ -53,7 +53,7 @@ _TABLE = """
     merge-engine  partition  partition.default-name  partition.legacy-name  path  primary-key  rowkind.field
     sequence.field  sequence.field.sort-order  type
 """
-_CATALOG = "case-sensitive  defaultDatabase  metastore  warehouse"
+_CATALOG = "case-sensitive  defaultDatabase  lock.enabled  metastore  warehouse"
 _PROGRAM = "requiredSparkConfsCheck.enabled"
 
 PATTERN_KEYS = {
@@ -68,6 +68,7 @@ ONLY_VALUES = {
     "changelog-producer": "none, on write",
     "deletion-vectors.enabled": "false, on write",
     "file.format": "parquet, orc or avro, on write",
+    "lock.enabled": "false",
     "merge-engine": "deduplicate",
     "scan.mode": "a mode that reads one snapshot",
     "type": "table",

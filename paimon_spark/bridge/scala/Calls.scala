@@ -29,8 +29,8 @@ case class PaimonCallCommand(text: String, catalog: CatalogRef, request: Map[Str
   }
 }
 
-/** A CALL that is wrong. A parser may only throw Spark's parse errors, so the error waits until Spark runs it. */
-case class FailedCallCommand(error: PaimonException) extends LeafRunnableCommand {
+/** A statement of ours that is wrong. A parser may only throw Spark's parse errors, so the error waits until Spark runs it. */
+case class FailedStatement(error: PaimonException) extends LeafRunnableCommand {
   override def run(session: SparkSession): Seq[Row] = throw error
 }
 
@@ -52,7 +52,7 @@ object Calls {
         val answer = Engine.json("claim_call", request, ref)
         if (!answer.get("claimed").asBoolean()) None
         else Some(PaimonCallCommand(text, ref, request, Toolbox.schema(answer.get("schema"))))
-      } catch { case error: PaimonException => Some(FailedCallCommand(error)) }
+      } catch { case error: PaimonException => Some(FailedStatement(error)) }
     }
 
   /** Forget what Spark cached of the tables that a procedure changed. */

@@ -67,11 +67,17 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with SupportsNamespa
   override def listTables(namespace: Array[String]): Array[Identifier] =
     Json.strings(space("list_tables", namespace, Map.empty).get("tables")).map(Identifier.of(namespace, _)).toArray
 
-  private def load(ident: Identifier, travel: Map[String, Any]): Table =
-    PaimonTable.of(ref, table("load_table", ident, Map("travel" -> travel)))
+  private def load(ident: Identifier, travel: Map[String, Any], writes: Boolean = false,
+      options: Map[String, String] = Map.empty): Table =
+    PaimonTable.of(ref, table("load_table", ident, Map("travel" -> travel, "writes" -> writes, "options" -> options)))
 
   override def loadTable(ident: Identifier): Table = load(ident, Map.empty)
-  override def loadTable(ident: Identifier, version: String): Table = load(ident, Map("version" -> version))
+  override def loadTable(ident: Identifier, privileges: JSet[TableWritePrivilege]): Table =
+    load(ident, Map.empty, writes = true)
+  override def loadTable(ident: Identifier, version: String): Table = {
+    val (travel, options) = Statement.decoded(version)
+    load(ident, travel, options = options.getOrElse(Map.empty))
+  }
   override def loadTable(ident: Identifier, timestamp: Long): Table = load(ident, Map("timestamp" -> timestamp))
 
   override def tableExists(ident: Identifier): Boolean =

@@ -4,7 +4,9 @@ import java.lang.reflect.{InvocationHandler, InvocationTargetException, Method, 
 
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
+import org.apache.spark.sql.catalyst.analysis.AnalysisContext
 import org.apache.spark.sql.catalyst.parser.ParserInterface
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.internal.SQLConf
 
 /** What the session extension installs: parser, planner strategy, and the engine in the background. */
@@ -18,6 +20,8 @@ class Extensions extends (SparkSessionExtensions => Unit) {
     Cancel.onInterrupt
     extensions.injectParser((session, delegate) => Extensions.parser(session, delegate))
     extensions.injectHintResolutionRule(session => PaimonByDefault(session))
+    extensions.injectHintResolutionRule(session => OptionsOfReads(session))
+    extensions.injectHintResolutionRule(session => OptionsOfNewTables(session))
     extensions.injectHintResolutionRule(session => KeepDropPartitions(session))
     extensions.injectResolutionRule(session => ResolveDropPartitions(session))
     extensions.injectResolutionRule(_ => MissingColumns)
@@ -35,23 +39,32 @@ object Extensions {
   private val CatalogKey = "spark\\.sql\\.catalog\\.([^.]+)".r
   private val Ours = Set("paimon.spark.Catalog", "paimon.spark.GenericCatalog")
 
-  /** A parser that claims our CALL statements and hands every other text to Spark's own. */
+  /** A parser that claims our own statements and hands every other text to Spark's own. */
   def parser(session: SparkSession, delegate: ParserInterface): ParserInterface = {
     val handler = new InvocationHandler {
       override def invoke(proxy: Object, method: Method, args: Array[Object]): Object = {
         val plan = method.getName.startsWith("parsePlan")
-        val claimed = if (plan) Calls.claim(session, args(0).asInstanceOf[String]) else None
-        claimed.getOrElse {
-          val parsed =
-            try method.invoke(delegate, (if (args == null) Array.empty[Object] else args): _*)
-            catch { case e: InvocationTargetException => throw e.getCause }
-          if (plan) CreateLike.claim(session, parsed) else parsed
-        }
+        val text = if (plan || method.getName.startsWith("parseQuery")) Some(args(0).asInstanceOf[String]) else None
+        try {
+          text.filter(_ => plan).flatMap(claim(session, _)).getOrElse {
+            val hinted = text.exists(Hints.in)
+            val parsed = parse(delegate, method, if (hinted) Hints.rewritten(text.get) +: args.tail else args)
+            if (hinted) Hints.check(session, parsed.asInstanceOf[LogicalPlan])
+            if (plan) CreateLike.claim(session, parsed) else parsed
+          }
+        } catch { case error: PaimonException if plan => FailedStatement(error) }
       }
     }
     Proxy.newProxyInstance(getClass.getClassLoader, Array[Class[_]](classOf[ParserInterface]), handler)
       .asInstanceOf[ParserInterface]
   }
+
+  private def parse(delegate: ParserInterface, method: Method, args: Array[Object]): Object =
+    try method.invoke(delegate, (if (args == null) Array.empty[Object] else args): _*)
+    catch { case e: InvocationTargetException => throw e.getCause }
+
+  private def claim(session: SparkSession, text: String) =
+    Calls.claim(session, text).orElse(Settings.claim(session, text))
 
   /** The session's Paimon catalogs with their options. */
   def catalogs(session: SparkSession): Map[String, Map[String, String]] = {
@@ -61,6 +74,14 @@ object Extensions {
       val given = confs.collect { case (k, v) if k.startsWith(prefix) => k.substring(prefix.length) -> v }
       name -> (if (name == Generic.Name) Generic.options(session, given) else given)
     }
+  }
+
+  /** Whether a name of a table belongs to one of our catalogs; inside a view, its own catalog is the current one. */
+  def ours(session: SparkSession, name: Seq[String]): Boolean = {
+    val manager = CreateLike.manager(session)
+    val current = AnalysisContext.get.catalogAndNamespace.headOption.getOrElse(manager.currentCatalog.name())
+    val catalog = if (name.length > 1 && manager.isCatalogRegistered(name.head)) name.head else current
+    catalogs(session).keys.exists(_.equalsIgnoreCase(catalog))
   }
 
   /** Refuse a catalog without the extension: its reads could not be planned. */

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.paimonbridge
 
-import java.util.{Map => JMap}
+import java.util.{Map => JMap, Set => JSet}
 
 import scala.jdk.CollectionConverters._
 
@@ -65,8 +65,11 @@ class PaimonGenericCatalog extends PaimonCatalog with CatalogExtension {
     try mine catch { case _: NoSuchTableException => other }
 
   override def loadTable(ident: Identifier): Table = either(ident, super.loadTable(ident), tables.loadTable(ident))
+  override def loadTable(ident: Identifier, privileges: JSet[TableWritePrivilege]): Table =
+    either(ident, super.loadTable(ident, privileges), tables.loadTable(ident, privileges))
   override def loadTable(ident: Identifier, version: String): Table =
-    either(ident, super.loadTable(ident, version), tables.loadTable(ident, version))
+    either(ident, super.loadTable(ident, version),
+      if (Statement.isEncoded(version)) Generic.elsewhere(tables, ident, version) else tables.loadTable(ident, version))
   override def loadTable(ident: Identifier, timestamp: Long): Table =
     either(ident, super.loadTable(ident, timestamp), tables.loadTable(ident, timestamp))
   override def invalidateTable(ident: Identifier): Unit = tables.invalidateTable(ident)
@@ -114,6 +117,13 @@ object Generic {
     else {
       val key = "spark.sql.warehouse.dir"
       given + (Warehouse -> session.sharedState.conf.get(key, session.conf.get(key)))
+    }
+
+  /** A table of the session catalog that a statement gave options: Spark hands them to its reader. */
+  def elsewhere(tables: TableCatalog, ident: Identifier, version: String): Table =
+    Statement.decoded(version)._1.get("version") match {
+      case Some(at) => tables.loadTable(ident, at.toString)
+      case None => tables.loadTable(ident)
     }
 
   def isPaimon(provider: Option[String]): Boolean = provider.forall(_.equalsIgnoreCase("paimon"))

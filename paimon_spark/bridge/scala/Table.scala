@@ -5,6 +5,7 @@ import java.util.{EnumSet, Map => JMap, Set => JSet}
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
 
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.catalyst.InternalRow
@@ -21,6 +22,11 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Boolean = false)
     extends Table with SupportsRead with SupportsWrite with SupportsDeleteV2 with SupportsMetadataColumns {
   val token: JsonNode = described.get("token")
+  /** The token without what the table is loaded for: cached rows of a table go stale when it is written. */
+  private lazy val identity: JsonNode = token.deepCopy[JsonNode]() match {
+    case o: ObjectNode => o.without[ObjectNode]("writes")
+    case other => other
+  }
   val partitionKeys: Seq[String] = Json.strings(described.get("partition_keys"))
   val primaryKeys: Seq[String] = Json.strings(described.get("primary_keys"))
   /** The columns that decide in which bucket a row of a table without a primary key is. */
@@ -84,10 +90,10 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Bool
       catalog, idempotent = false)
 
   override def equals(other: Any): Boolean = other match {
-    case that: PaimonTable => that.token == token && that.catalog == catalog && that.schema == schema
+    case that: PaimonTable => that.identity == identity && that.catalog == catalog && that.schema == schema
     case _ => false
   }
-  override def hashCode(): Int = token.hashCode()
+  override def hashCode(): Int = identity.hashCode()
   override def toString: String = name
 }
 

@@ -1,0 +1,46 @@
+package org.apache.spark.sql.paimonbridge
+
+import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.execution.command.LeafRunnableCommand
+import org.apache.spark.sql.internal.VariableSubstitution
+import org.apache.spark.sql.types.{StringType, StructType}
+
+/** SET of one of our options: sets it, or shows what it is. Both spellings of a key are one option. */
+case class PaimonSetCommand(key: String, value: Option[String], spellings: Seq[String]) extends LeafRunnableCommand {
+  override val output: Seq[Attribute] = DataTypesBridge.attributes(
+    new StructType().add("key", StringType, nullable = false).add("value", StringType, nullable = false))
+
+  override def run(session: SparkSession): Seq[Row] = {
+    value.foreach { v =>
+      spellings.foreach(session.conf.unset)
+      session.conf.set(key, v)
+    }
+    Seq(Row(key, spellings.flatMap(session.conf.getOption).headOption.getOrElse("<undefined>")))
+  }
+}
+
+/** RESET of one of our options. */
+case class PaimonResetCommand(spellings: Seq[String]) extends LeafRunnableCommand {
+  override def run(session: SparkSession): Seq[Row] = {
+    spellings.foreach(session.conf.unset)
+    Nil
+  }
+}
+
+object Settings {
+  private val Opening =
+    "(?is)\\s*(?:(?:--[^\\n]*(?:\\n|$)|/\\*.*?\\*/)\\s*)*(?:re)?set\\s+['\"`]?(?:spark\\.)?paimon\\..*".r.pattern
+
+  /** The command for a text that sets, shows or resets an option of ours, else None. */
+  def claim(session: SparkSession, given: String): Option[LeafRunnableCommand] =
+    if (!Opening.matcher(given).matches()) None
+    else try {
+      val text = new VariableSubstitution().substitute(given)
+      val answer = Engine.json("claim_setting", Map("text" -> text), CatalogRef.none)
+      val spellings = Json.strings(answer.get("spellings"))
+      if (!answer.get("claimed").asBoolean()) None
+      else if (answer.get("reset").asBoolean()) Some(PaimonResetCommand(spellings))
+      else Some(PaimonSetCommand(answer.get("key").asText(), Json.optional(answer, "value").map(_.asText()), spellings))
+    } catch { case error: PaimonException => Some(FailedStatement(error)) }
+}
