@@ -48,7 +48,8 @@ query cannot have a hint, nor can the target of DELETE, UPDATE and MERGE: set th
 that a DataFrame writer creates gets the options of the writer as its own. Options that choose a snapshot are never
 applied to the table that a statement changes.
 
-An option marked *read* may be given to a table that is read, *write* to one that is written; a session may give both.
+An option marked *read* may be given to a table that is read, *write* to one that is written, *call* in `options` of a
+CALL; a session may give all of them.
 One marked *table* belongs to the stored table: it is changed by `ALTER TABLE … SET TBLPROPERTIES` where it can be
 changed at all, and a statement may only repeat its value. Misspelled names, values of a wrong type and options that the
 statement would not obey are errors that name the option.
@@ -71,6 +72,7 @@ TITLES = {
 WHERE = {
     Scope.READ: "read",
     Scope.WRITE: "write",
+    Scope.CALL: "call",
     Scope.TABLE: "table",
     Scope.CATALOG: "catalog",
     Scope.PROGRAM: "program",

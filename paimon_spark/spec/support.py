@@ -19,6 +19,7 @@ class Scope(StrEnum):
 
     READ = "read"
     WRITE = "write"
+    CALL = "call"
     TABLE = "table"
     CATALOG = "catalog"
     PROGRAM = "program"
@@ -46,6 +47,7 @@ _WRITE = """
     snapshot.num-retained.max  snapshot.num-retained.min  snapshot.time-retained  tag.default-time-retained
     tag.time-expire-enabled  target-file-row-num  target-file-size  write-buffer-size  write-only
 """
+_CALL = "sink.parallelism  sort-compaction.local-sample.magnification  zorder.var-length-contribution"
 _TABLE = """
     add-column-before-partition  alter-column-null-to-not-null.disabled  bucket  bucket-function.type  bucket-key
     changelog-producer  data-file.path-directory  deletion-vectors.enabled  deletion-vectors.modifiable
@@ -105,6 +107,7 @@ def honoured() -> dict[str, Scope]:
     lists = {
         Scope.READ: _READ,
         Scope.WRITE: _WRITE,
+        Scope.CALL: _CALL,
         Scope.TABLE: _TABLE,
         Scope.CATALOG: _CATALOG,
         Scope.PROGRAM: _PROGRAM,
@@ -120,7 +123,7 @@ def scope_of(key: str) -> Scope | None:
     return honoured().get(option.name)
 
 
-def check_dynamic(key: str, *, of: str, scopes: Iterable[Scope] = (Scope.READ, Scope.WRITE)) -> Option:
+def check_dynamic(key: str, *, of: str, scopes: Iterable[Scope] = (Scope.READ, Scope.WRITE, Scope.CALL)) -> Option:
     """Return the option that `key` means, if a statement or session may give it.
 
     An option that belongs to the stored table passes: whether it would differ, only the table can tell.
@@ -139,10 +142,9 @@ def check_dynamic(key: str, *, of: str, scopes: Iterable[Scope] = (Scope.READ, S
     scope = scope_of(key)
     if scope in (*scopes, Scope.TABLE):
         return option
-    if scope in (Scope.READ, Scope.WRITE):
-        raise OptionError(
-            f"The option '{key}' means nothing to {of}.", hint=f"It is obeyed by statements that {scope} the table."
-        )
+    if scope in (Scope.READ, Scope.WRITE, Scope.CALL):
+        by = "procedures" if scope is Scope.CALL else f"statements that {scope} the table"
+        raise OptionError(f"The option '{key}' means nothing to {of}.", hint=f"It is obeyed by {by}.")
     if scope is not None:
         raise OptionError(f"The option '{key}' is one of the {scope}, not of {of}.", hint="Set it where Spark starts.")
     raise OptionError(
