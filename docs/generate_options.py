@@ -53,6 +53,32 @@ CALL; a session may give all of them.
 One marked *table* belongs to the stored table: it is changed by `ALTER TABLE … SET TBLPROPERTIES` where it can be
 changed at all, and a statement may only repeat its value. Misspelled names, values of a wrong type and options that the
 statement would not obey are errors that name the option.
+
+## Memory of writers
+
+Every writing task keeps up to `write-buffer-size` of rows in its Python process. With
+`sink.use-managed-memory-allocator` the tasks of an executor share a pool of `sink.managed.writer-buffer-memory`:
+
+```sql
+INSERT INTO paimon_table
+/*+ OPTIONS('sink.use-managed-memory-allocator'='true', 'sink.managed.writer-buffer-memory'='256M') */
+SELECT * FROM source;
+```
+
+Tasks are processes of their own and cannot lend memory to each other, so every task slot of the executor
+(`spark.executor.cores` / `spark.task.cpus`) may use an equal part of the pool. On a standalone cluster without
+`spark.executor.cores` the cores of all executors are taken for those of one: the parts are then smaller than they could
+be, never larger. A pool of less than 1 MB a slot is refused.
+
+Rows of a primary key table that do not fit are sorted and put on the local disk of the worker (`spark.local.dir`), as
+Arrow files that are deleted with the task; at the end they are merged into files whose keys do not overlap. This is
+governed by `spill-compression` (zstd, lz4 or none), `spill-compression.zstd-level`, `local-sort.max-num-file-handles`
+and `write-buffer-spill.max-disk-size`, which counts for each task. When the disk space is used up, or with
+`write-buffer-spillable` = false, the rows become files of level 0 at once. Rows of append tables are not spilled: they
+are streamed into their files, which are cut into smaller row groups when memory is short.
+
+What counts is the rows that wait. A process needs some memory besides: for the batch that it takes in
+(`spark.sql.execution.arrow.maxRecordsPerBatch` rows), for sorting, and for pages of the open file.
 """
 
 TITLES = {

@@ -1,14 +1,14 @@
 """Writing: batches of rows into data files of their buckets (semantics, sections 1, 9 and 10).
 
 One writer serves one task: rows of any partitions and buckets come in, are split without a loop over rows, and wait in
-memory until the budget is used up (primary-key tables: sorted and merged into level 0; append tables: streamed).
+memory until the budget is used up (`bucket_writers` says what becomes of them then).
 """
 
 from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -17,27 +17,27 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_spark.core.bucket_writers import AppendBucket, PrimaryKeyBucket
 from paimon_spark.core.buckets import BucketLimits, HashIndex
 from paimon_spark.core.intake import IntakeRules, Rows, group_codes, partition_codes, take_in
 from paimon_spark.core.key_hash import bucket_numbers, hash_rows, values_of
 from paimon_spark.core.merge.keys import one_chunk
-from paimon_spark.core.merge.rules import merge_order
-from paimon_spark.core.merge.sort_merge import merge_rows
 from paimon_spark.core.messages import CommitMessage
-from paimon_spark.core.rolling import RollingWriter
+from paimon_spark.core.spill import SpillRules, SpillSpace
 from paimon_spark.core.stored import delete_leftovers, read_needed, store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.core.values import row_at
 from paimon_spark.errors import ErrorKind, UnsupportedError, UsageError
 from paimon_spark.format import hash_index
-from paimon_spark.spec.kinds import SEQUENCE_NUMBER, VALUE_KIND, BucketMode, FileSource
-from paimon_spark.spec.manifest import HASH_INDEX, DataFileMeta, IndexFileMeta
+from paimon_spark.spec.kinds import BucketMode
+from paimon_spark.spec.manifest import HASH_INDEX, IndexFileMeta
 from paimon_spark.spec.rows import encode_row
 
 I32 = npt.NDArray[np.int32]
 Place = tuple[bytes, int]
 """(partition, bucket)."""
-_APPEND_CHUNK = 8 << 20
+_PIECES_OF_A_BUFFER = 8
+"""A batch is taken in pieces of which this many fill the buffer: each is copied while it is divided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +49,14 @@ class WritePlanInfo:
         max_sequences: the highest sequence number in use, by partition and bucket.
         hash_files: names (or external paths) of the hash index files, by partition and bucket.
         foreign_buckets: partitions that are organised with another number of buckets than the table now says.
+        buffer: the bytes that one writer may hold; what the table says if not given.
     """
 
     assigners: int = 1
     max_sequences: Mapping[bytes, Mapping[int, int]] = field(default_factory=dict)
     hash_files: Mapping[bytes, Mapping[int, str]] = field(default_factory=dict)
     foreign_buckets: Mapping[bytes, int] = field(default_factory=dict)
+    buffer: int | None = None
 
     def to_json(self) -> str:
         """Return the plan as a compact JSON text."""
@@ -64,6 +66,7 @@ class WritePlanInfo:
                 "max_sequences": [[_text(p), list(m.items())] for p, m in self.max_sequences.items()],
                 "hash_files": [[_text(p), list(m.items())] for p, m in self.hash_files.items()],
                 "foreign_buckets": [[_text(p), n] for p, n in self.foreign_buckets.items()],
+                "buffer": self.buffer,
             },
             separators=(",", ":"),
         )
@@ -77,6 +80,7 @@ class WritePlanInfo:
             max_sequences={b64decode(p): dict(m) for p, m in raw["max_sequences"]},
             hash_files={b64decode(p): dict(m) for p, m in raw["hash_files"]},
             foreign_buckets={b64decode(p): n for p, n in raw["foreign_buckets"]},
+            buffer=raw["buffer"],
         )
 
 
@@ -92,7 +96,9 @@ class TableWriter:
     column, unless `fill_defaults` is off: rows that were in the table before stay what they were.
     """
 
-    def __init__(self, table: Table, plan: WritePlanInfo, *, fill_defaults: bool = True) -> None:
+    def __init__(
+        self, table: Table, plan: WritePlanInfo, *, fill_defaults: bool = True, spill_dirs: Sequence[str] = ()
+    ) -> None:
         self._table = table
         self._plan = plan
         self._mode = table.bucket_mode
@@ -102,8 +108,10 @@ class TableWriter:
                 hint="Write it with Apache Paimon, or use a primary key that contains the partition columns.",
             )
         self._rules = IntakeRules.of(table) if fill_defaults else IntakeRules.of(table).without_defaults()
-        self._budget = table.options.write_buffer_size
-        self._buckets: dict[Place, _PrimaryKeyBucket | _AppendBucket] = {}
+        self._budget = table.options.write_buffer_size if plan.buffer is None else plan.buffer
+        rules = SpillRules.of(table.options, self._budget) if table.is_primary_key_table else None
+        self._spill = None if rules is None else SpillSpace(rules, spill_dirs)
+        self._buckets: dict[Place, PrimaryKeyBucket | AppendBucket] = {}
         self._indexes: dict[bytes, HashIndex] = {}
         self._paths = table.paths
         self._index_paths: list[str] = []
@@ -115,6 +123,12 @@ class TableWriter:
         Raises:
             UsageError: a null in a NOT NULL column, a value that does not fit, or a retract for an append table.
         """
+        width = max(1, batch.nbytes // max(1, batch.num_rows))
+        step = max(1, self._budget // _PIECES_OF_A_BUFFER // width)
+        for start in range(0, batch.num_rows, step):
+            self._write_piece(batch.slice(start, step))
+
+    def _write_piece(self, batch: pa.RecordBatch | pa.Table) -> None:
         rows = take_in(batch, self._rules)
         if not rows.count:
             return
@@ -134,6 +148,7 @@ class TableWriter:
     def finish(self) -> list[CommitMessage]:
         """Write what still waits; return one message per bucket."""
         files = {place: writer.finish() for place, writer in self._buckets.items()}
+        self._end_spill()
         index_files: dict[Place, tuple[IndexFileMeta, ...]] = {}
         for partition, index in self._indexes.items():
             for bucket, hashes in index.gained():
@@ -156,6 +171,11 @@ class TableWriter:
             writer.abort()
         delete_leftovers(self._table.file_io, self._index_paths)
         self._buckets, self._index_paths = {}, []
+        self._end_spill()
+
+    def _end_spill(self) -> None:
+        if self._spill is not None:
+            self._spill.close()
 
     def __enter__(self) -> Self:
         return self
@@ -210,13 +230,13 @@ class TableWriter:
         self._table.file_io.write(path, data)
         return IndexFileMeta(index_type=HASH_INDEX, file_name=name, file_size=len(data), row_count=len(hashes))
 
-    def _bucket(self, place: Place) -> _PrimaryKeyBucket | _AppendBucket:
+    def _bucket(self, place: Place) -> PrimaryKeyBucket | AppendBucket:
         writer = self._buckets.get(place)
         if writer is None:
             writer = self._buckets[place] = self._new_bucket(*place)
         return writer
 
-    def _new_bucket(self, partition: bytes, bucket: int) -> _PrimaryKeyBucket | _AppendBucket:
+    def _new_bucket(self, partition: bytes, bucket: int) -> PrimaryKeyBucket | AppendBucket:
         present = self._plan.foreign_buckets.get(partition)
         if present is not None:
             where = self._table.partition_text(partition) or "the table"
@@ -228,21 +248,28 @@ class TableWriter:
             )
         unaware = self._mode is BucketMode.BUCKET_UNAWARE
         first = 0 if unaware else self._plan.max_sequences.get(partition, {}).get(bucket, -1) + 1
-        kind = _PrimaryKeyBucket if self._table.is_primary_key_table else _AppendBucket
-        return kind(self._table, partition, bucket, first)
+        if self._table.is_primary_key_table:
+            return PrimaryKeyBucket(self._table, partition, bucket, first, self._spill, self._budget // 4)
+        return AppendBucket(self._table, partition, bucket, first)
 
     def _relieve(self) -> None:
-        """Write out the buckets that hold most until half of the budget is free; the others let go of their batches."""
+        """Take from the buckets that hold most until half of the budget is free; the others let go of their batches.
+
+        Sorting needs as much again as the rows that it sorts, so where rows are sorted for the disk, half of the budget
+        counts as all of it.
+        """
+        budget = self._budget if self._spill is None else self._budget // 2
         sizes = sorted(((b.held, i, b) for i, b in enumerate(self._buckets.values())), reverse=True)
         held = sum(size for size, _, _ in sizes)
-        if held <= self._budget:
+        if held <= budget:
             return
         for size, _, writer in sizes:
-            if held > self._budget // 2:
+            if held > budget // 2:
                 held -= size
                 writer.relieve()
             else:
                 writer.settle()
+        pa.default_memory_pool().release_unused()
 
 
 def fixed_buckets(table: Table, columns: pa.Table) -> I32:
@@ -264,111 +291,3 @@ def fixed_buckets(table: Table, columns: pa.Table) -> I32:
         f"Table {table.name} has 'bucket-function.type' = '{function}', which cannot be written.",
         hint="Write it with Apache Paimon, or use a table with the default bucket function.",
     )
-
-
-def _own_copy(tables: list[pa.Table]) -> list[pa.Table]:
-    """Return the rows in memory of their own: a slice keeps all of its batch alive."""
-    if not tables:
-        return tables
-    rows = pa.concat_tables(tables)
-    return [rows.take(pa.array(np.arange(rows.num_rows, dtype=np.int64)))]
-
-
-class _PrimaryKeyBucket:
-    """Rows of one bucket that wait to be sorted and merged into a level-0 file."""
-
-    def __init__(self, table: Table, partition: bytes, bucket: int, first_sequence: int) -> None:
-        self._table = table
-        self._place = (partition, bucket)
-        self._next = first_sequence
-        self._order = merge_order(table)
-        self._waiting: list[pa.Table] = []
-        self._done: list[tuple[RollingWriter, list[DataFileMeta]]] = []
-        self.held = 0
-
-    def add(self, rows: Rows, size: int) -> None:
-        """Take rows, giving them the next sequence numbers."""
-        numbers = np.arange(self._next, self._next + rows.count, dtype=np.int64)
-        self._next += rows.count
-        table = rows.columns.append_column(SEQUENCE_NUMBER, pa.array(numbers))
-        self._waiting.append(table.append_column(VALUE_KIND, pa.array(rows.kinds)))
-        self.held += size
-
-    def flush(self) -> None:
-        """Sort, merge and write what waits."""
-        if not self._waiting:
-            return
-        waiting, self._waiting, self.held = self._waiting, [], 0
-        merged = merge_rows(pa.concat_tables(waiting), self._order)
-        del waiting
-        writer = RollingWriter(self._table, *self._place, level=0, source=FileSource.APPEND)
-        self._done.append((writer, []))
-        writer.write(merged)
-        self._done[-1] = (writer, writer.close())
-
-    def relieve(self) -> None:
-        """Let nothing wait in memory."""
-        self.flush()
-
-    def settle(self) -> None:
-        """Keep alive only what waits here, not the batches that it is a part of."""
-        self._waiting = _own_copy(self._waiting)
-
-    def finish(self) -> list[DataFileMeta]:
-        """Write what waits; return all files."""
-        self.flush()
-        return [f for _, files in self._done for f in files]
-
-    def abort(self) -> None:
-        """Delete the files."""
-        for writer, _ in self._done:
-            writer.abort()
-        self._waiting = []
-
-
-class _AppendBucket:
-    """Rows of one bucket of an append table on their way into a file."""
-
-    def __init__(self, table: Table, partition: bytes, bucket: int, first_sequence: int) -> None:
-        self._writer = RollingWriter(
-            table, partition, bucket, level=0, source=FileSource.APPEND, first_sequence=first_sequence
-        )
-        self._waiting: list[pa.Table] = []
-        self._waiting_bytes = 0
-
-    @property
-    def held(self) -> int:
-        """Return the bytes that wait here and in the open file."""
-        return self._waiting_bytes + self._writer.held
-
-    def add(self, rows: Rows, size: int) -> None:
-        """Take rows."""
-        self._waiting.append(rows.columns)
-        self._waiting_bytes += size
-        if self._waiting_bytes >= _APPEND_CHUNK:
-            self.flush()
-
-    def flush(self) -> None:
-        """Hand what waits to the file."""
-        if self._waiting:
-            waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-            self._writer.write(pa.concat_tables(waiting).combine_chunks())
-
-    def relieve(self) -> None:
-        """Let nothing wait in memory, nor in the file."""
-        self.flush()
-        self._writer.relieve()
-
-    def settle(self) -> None:
-        """Keep alive only what waits here, not the batches that it is a part of."""
-        self._waiting = _own_copy(self._waiting)
-
-    def finish(self) -> list[DataFileMeta]:
-        """Write what waits; return all files."""
-        self.flush()
-        return self._writer.close()
-
-    def abort(self) -> None:
-        """Delete the files."""
-        self._waiting = []
-        self._writer.abort()

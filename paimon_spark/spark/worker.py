@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -45,7 +46,9 @@ def _texts(batches: Batches) -> Iterator[str]:
 def write_rows(table: str, plan: str, batches: Batches, *, fill_defaults: bool = True) -> Batches:
     """Write the rows of one task and yield its commit messages as one text."""
     target, info = Table.from_config(table), WritePlanInfo.from_json(plan)
-    with bound_to_task() as task, TableWriter(target, info, fill_defaults=fill_defaults) as writer:
+    local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
+    open_writer = partial(TableWriter, target, info, fill_defaults=fill_defaults, spill_dirs=local)
+    with bound_to_task() as task, open_writer() as writer:
         for batch in batches:
             writer.write(batch)
         task.check()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -17,6 +18,7 @@ from paimon_spark.engine.replace import finish_replacement
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.failures import clear_failure
 from paimon_spark.spark.frames import shaped
+from paimon_spark.spark.memory import writer_share
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.settling import described, settled
 from paimon_spark.spark.worker import writer
@@ -71,7 +73,7 @@ def _plan(
     partitions: Predicate | None = None,
     operation: str | None,
 ) -> WritePlan:
-    return plan_write(
+    plan = plan_write(
         table,
         overwrite=overwrite,
         static_partitions=partitions,
@@ -79,6 +81,7 @@ def _plan(
         size_hint=_estimated_bytes(frame) if table.bucket_mode is BucketMode.HASH_DYNAMIC else None,
         operation=operation,
     )
+    return replace(plan, info=replace(plan.info, buffer=writer_share(session, table)))
 
 
 def _estimated_bytes(frame: DataFrame) -> int:

@@ -21,6 +21,7 @@ __all__ = ["CoreOptions", "parse_duration_ms", "parse_memory", "validate_options
 _MAX_INT = (1 << 31) - 1
 _TARGET_PRIMARY_KEY = 128 << 20
 _TARGET_APPEND = 256 << 20
+_SPILL_CODECS = ("zstd", "lz4", "none")
 STORE_PREFIXES = ("s3.", "s3a.", "fs.s3a.", "hadoop.fs.s3a.")
 """What options begin with that say how a store is reached. They are never stored with a table."""
 UNAWARE_OR_DYNAMIC_BUCKET = -1
@@ -254,6 +255,28 @@ class CoreOptions:
     def write_buffer_size(self) -> int:
         """Return the bytes that a writer may hold before it makes files."""
         return self.memory("write-buffer-size")
+
+    @property
+    def spill_compression(self) -> str | None:
+        """Return the codec of rows on the local disk in Arrow's words; None for none.
+
+        Raises:
+            OptionError: Arrow cannot write it.
+        """
+        codec = self.word("spill-compression").lower()
+        if codec not in _SPILL_CODECS:
+            raise OptionError(
+                f"The option 'spill-compression' cannot be '{codec}'.",
+                hint=f"It must be one of {', '.join(_SPILL_CODECS)}.",
+            )
+        return None if codec == "none" else codec
+
+    @property
+    def writer_pool(self) -> int | None:
+        """Return the bytes that the writers of one executor share; None where each holds `write-buffer-size`."""
+        return (
+            self.memory("sink.managed.writer-buffer-memory") if self.flag("sink.use-managed-memory-allocator") else None
+        )
 
     @property
     def write_only(self) -> bool:

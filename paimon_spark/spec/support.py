@@ -40,12 +40,15 @@ _WRITE = """
     delete.force-produce-changelog  dynamic-bucket.assigner-parallelism  dynamic-bucket.max-buckets
     dynamic-bucket.target-row-num  fields.<col>.stats-mode  file.block-size  file.compression
     file.compression.per.level  file.compression.zstd-level  file.format  file.format.per.level
-    file.suffix.include.compression  ignore-delete  ignore-update-before  manifest.full-compaction-threshold-size
-    manifest.merge-min-count  manifest.target-file-size  metadata.stats-keep-first-n-columns  metadata.stats-mode
-    metadata.stats-mode.per.level  num-levels  num-sorted-run.compaction-trigger  orc.<param>  overwrite-upgrade
-    parquet.<param>  parquet.enable.dictionary  snapshot.expire.limit  snapshot.ignore-empty-commit
-    snapshot.num-retained.max  snapshot.num-retained.min  snapshot.time-retained  tag.default-time-retained
-    tag.time-expire-enabled  target-file-row-num  target-file-size  write-buffer-size  write-only
+    file.suffix.include.compression  ignore-delete  ignore-update-before  local-sort.max-num-file-handles
+    manifest.full-compaction-threshold-size  manifest.merge-min-count  manifest.target-file-size
+    metadata.stats-keep-first-n-columns  metadata.stats-mode  metadata.stats-mode.per.level  num-levels
+    num-sorted-run.compaction-trigger  orc.<param>  overwrite-upgrade  parquet.<param>  parquet.enable.dictionary
+    sink.managed.writer-buffer-memory  sink.use-managed-memory-allocator  snapshot.expire.limit
+    snapshot.ignore-empty-commit  snapshot.num-retained.max  snapshot.num-retained.min  snapshot.time-retained
+    spill-compression  spill-compression.zstd-level  tag.default-time-retained  tag.time-expire-enabled
+    target-file-row-num  target-file-size  write-buffer-size  write-buffer-spill.max-disk-size
+    write-buffer-spillable  write-only
 """
 _CALL = "sink.parallelism  sort-compaction.local-sample.magnification  zorder.var-length-contribution"
 _TABLE = """

@@ -368,7 +368,7 @@ def test_w2_row_kind_column() -> None:
 
 
 def test_budget_flushes_into_several_files() -> None:
-    table = keyed(write_buffer_size="1 kb", write_only="true")
+    table = keyed(write_buffer_size="1 kb", write_only="true", write_buffer_spillable="false")
     with TableWriter(table, WritePlanInfo()) as writer:
         for i in range(5):
             writer.write(batch(table, *((k, f"{i}" * 20) for k in range(100))))

@@ -1,0 +1,188 @@
+"""What becomes of the rows of one bucket while a task writes (semantics, W9 to W13).
+
+Rows of a primary-key table wait to be sorted and merged into level-0 files. When memory is short they go to the local
+disk as sorted runs, which are merged at the end into files whose keys do not overlap; or, where that is switched off or
+the disk space is used up, straight into files. Rows of an append table are streamed into their file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.core.intake import Rows
+from paimon_spark.core.merge.rules import merge_order
+from paimon_spark.core.merge.sort_merge import merge_rows, merge_runs
+from paimon_spark.core.rolling import RollingWriter
+from paimon_spark.core.spill import Run, SpillSpace
+from paimon_spark.core.table import Table
+from paimon_spark.spec.kinds import SEQUENCE_NUMBER, VALUE_KIND, FileSource
+from paimon_spark.spec.manifest import DataFileMeta
+
+_APPEND_CHUNK = 8 << 20
+
+
+def _own_copy(tables: list[pa.Table]) -> list[pa.Table]:
+    """Return the rows in memory of their own: a slice keeps all of its batch alive."""
+    if not tables:
+        return tables
+    rows = pa.concat_tables(tables)
+    return [rows.take(pa.array(np.arange(rows.num_rows, dtype=np.int64)))]
+
+
+class PrimaryKeyBucket:
+    """Rows of one bucket that wait to be sorted and merged into a level-0 file.
+
+    Args:
+        table: the table.
+        partition: the partition.
+        bucket: the bucket.
+        first_sequence: the number of the first row.
+        spill: where sorted rows go when memory is short; None sends them into files.
+        hold: bytes of rows that an open file may keep while runs are merged into it.
+    """
+
+    def __init__(
+        self, table: Table, partition: bytes, bucket: int, first_sequence: int, spill: SpillSpace | None, hold: int
+    ) -> None:
+        self._table = table
+        self._place = (partition, bucket)
+        self._next = first_sequence
+        self._order = merge_order(table)
+        self._spill = spill
+        self._hold = hold
+        self._waiting: list[pa.Table] = []
+        self._runs: list[Run] = []
+        self._done: list[tuple[RollingWriter, list[DataFileMeta]]] = []
+        self.held = 0
+
+    def add(self, rows: Rows, size: int) -> None:
+        """Take rows, giving them the next sequence numbers."""
+        numbers = np.arange(self._next, self._next + rows.count, dtype=np.int64)
+        self._next += rows.count
+        table = rows.columns.append_column(SEQUENCE_NUMBER, pa.array(numbers))
+        self._waiting.append(table.append_column(VALUE_KIND, pa.array(rows.kinds)))
+        self.held += size
+
+    def relieve(self) -> None:
+        """Let nothing wait in memory: sort it and put it on disk, or into a file."""
+        rows = self._sorted()
+        if rows is None:
+            return
+        run = None if self._spill is None else self._spill.write([rows])
+        if run is None:
+            self._write_file(rows)
+            return
+        self._runs.append(run)
+        if self._spill is not None and len(self._runs) >= self._spill.rules.fan_in:
+            self._join_runs(self._spill)
+
+    def settle(self) -> None:
+        """Keep alive only what waits here, not the batches that it is a part of."""
+        self._waiting = _own_copy(self._waiting)
+
+    def finish(self) -> list[DataFileMeta]:
+        """Write what waits; return all files."""
+        rows = self._sorted()
+        if rows is not None or self._runs:
+            self._write_file(rows)
+        return [f for _, files in self._done for f in files]
+
+    def abort(self) -> None:
+        """Delete the files."""
+        for writer, _ in self._done:
+            writer.abort()
+        self._waiting = []
+
+    def _sorted(self) -> pa.Table | None:
+        """Return what waits, one row a key in key order; nothing waits afterwards."""
+        if not self._waiting:
+            return None
+        waiting, self._waiting, self.held = self._waiting, [], 0
+        rows = pa.concat_tables(waiting)
+        del waiting
+        return merge_rows(rows, self._order)
+
+    def _join_runs(self, spill: SpillSpace) -> None:
+        """Merge the smaller half of the runs into one, so that never too many are read at once."""
+        by_size = sorted(self._runs, key=lambda r: r.size)
+        few = by_size[: len(by_size) // 2 + 1]
+        joined = spill.write(merge_runs([spill.read(r) for r in few], self._order))
+        if joined is None:
+            self._write_file(None)
+            return
+        spill.drop(few)
+        self._runs = [*by_size[len(few) :], joined]
+
+    def _write_file(self, rows: pa.Table | None) -> None:
+        """Merge the runs and `rows` into files."""
+        writer = RollingWriter(self._table, *self._place, level=0, source=FileSource.APPEND)
+        self._done.append((writer, []))
+        if rows is not None and not self._runs:
+            writer.write(rows)
+        else:
+            for merged in merge_runs(list(self._sources(rows)), self._order):
+                writer.write(merged)
+                if writer.held > self._hold:
+                    writer.relieve()
+        self._done[-1] = (writer, writer.close())
+        if self._spill is not None:
+            self._spill.drop(self._runs)
+        self._runs = []
+
+    def _sources(self, rows: pa.Table | None) -> Iterator[Iterator[pa.Table]]:
+        if self._spill is not None:
+            for run in self._runs:
+                yield self._spill.read(run)
+        if rows is not None:
+            yield iter([rows])
+
+
+class AppendBucket:
+    """Rows of one bucket of an append table on their way into a file."""
+
+    def __init__(self, table: Table, partition: bytes, bucket: int, first_sequence: int) -> None:
+        self._writer = RollingWriter(
+            table, partition, bucket, level=0, source=FileSource.APPEND, first_sequence=first_sequence
+        )
+        self._waiting: list[pa.Table] = []
+        self._waiting_bytes = 0
+
+    @property
+    def held(self) -> int:
+        """Return the bytes that wait here and in the open file."""
+        return self._waiting_bytes + self._writer.held
+
+    def add(self, rows: Rows, size: int) -> None:
+        """Take rows."""
+        self._waiting.append(rows.columns)
+        self._waiting_bytes += size
+        if self._waiting_bytes >= _APPEND_CHUNK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand what waits to the file."""
+        if self._waiting:
+            waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+            self._writer.write(pa.concat_tables(waiting).combine_chunks())
+
+    def relieve(self) -> None:
+        """Let nothing wait in memory, nor in the file."""
+        self.flush()
+        self._writer.relieve()
+
+    def settle(self) -> None:
+        """Keep alive only what waits here, not the batches that it is a part of."""
+        self._waiting = _own_copy(self._waiting)
+
+    def finish(self) -> list[DataFileMeta]:
+        """Write what waits; return all files."""
+        self.flush()
+        return self._writer.close()
+
+    def abort(self) -> None:
+        """Delete the files."""
+        self._waiting = []
+        self._writer.abort()

@@ -1,0 +1,150 @@
+"""Sorted rows on the local disk of the worker, for write buffers that are full (semantics, W9 and W10).
+
+Every run is one Arrow stream in a directory of its own task, which is deleted with the task. Rows never travel to the
+driver, and what is read back is one small chunk a run at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from paimon_spark.errors import EngineError, ErrorKind
+from paimon_spark.spec.options import CoreOptions
+
+_SMALLEST_CHUNK = 64 << 10
+_LARGEST_CHUNK = 1 << 20
+_CHUNKS_OF_A_BUFFER = 64
+_FEWEST_RUNS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SpillRules:
+    """How runs are written and how many are merged at once.
+
+    Attributes:
+        chunk: bytes of rows that a run hands out at once.
+        fan_in: runs that are read at the same time.
+        most_bytes: disk space for the runs of one task.
+        codec: name of the compression in Arrow's words; None for none.
+        level: level of that compression, if it has levels.
+    """
+
+    chunk: int
+    fan_in: int
+    most_bytes: int
+    codec: str | None
+    level: int | None
+
+    @classmethod
+    def of(cls, options: CoreOptions, buffer: int) -> SpillRules | None:
+        """Return the rules of a writer that holds `buffer` bytes; None where full buffers become files of the table."""
+        if not options.flag("write-buffer-spillable"):
+            return None
+        chunk = min(max(buffer // _CHUNKS_OF_A_BUFFER, _SMALLEST_CHUNK), _LARGEST_CHUNK)
+        handles = options.number("local-sort.max-num-file-handles")
+        fan_in = max(_FEWEST_RUNS, min(handles, buffer // 2 // chunk))
+        codec = options.spill_compression
+        level = options.number("spill-compression.zstd-level") if codec == "zstd" else None
+        return cls(chunk, fan_in, options.memory("write-buffer-spill.max-disk-size"), codec, level)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One sorted run on disk."""
+
+    path: Path
+    size: int
+
+
+class SpillSpace:
+    """The runs of one task. Nothing is made on disk before the first run."""
+
+    def __init__(self, rules: SpillRules, parents: Sequence[str] = ()) -> None:
+        self.rules = rules
+        self._parents = [p for p in parents if p]
+        self._directory: Path | None = None
+        self._made = 0
+        self.used = 0
+
+    def write(self, tables: Iterable[pa.Table]) -> Run | None:
+        """Write sorted rows as one run; None, with nothing left behind, where the space for runs is used up.
+
+        Raises:
+            EngineError: the disk refused the rows.
+        """
+        with self._disk_errors():
+            path = self._next_path()
+            fits = self._write_stream(path, tables)
+            size = path.stat().st_size if path.exists() else 0
+            if not fits or self.used + size > self.rules.most_bytes:
+                path.unlink(missing_ok=True)
+                return None
+        self.used += size
+        return Run(path, size)
+
+    def _write_stream(self, path: Path, tables: Iterable[pa.Table]) -> bool:
+        codec = None if self.rules.codec is None else pa.Codec(self.rules.codec, compression_level=self.rules.level)
+        options = pa.ipc.IpcWriteOptions(compression=codec)
+        writer: pa.RecordBatchStreamWriter | None = None
+        with pa.OSFile(str(path), "wb") as sink:
+            try:
+                for table in tables:
+                    writer = writer or pa.ipc.new_stream(sink, table.schema, options=options)
+                    width = max(1, table.nbytes // max(1, table.num_rows))
+                    writer.write_table(table, max_chunksize=max(1, self.rules.chunk // width))
+                    if self.used + sink.tell() > self.rules.most_bytes:
+                        return False
+            finally:
+                if writer is not None:
+                    writer.close()
+        return True
+
+    def read(self, run: Run) -> Iterator[pa.Table]:
+        """Yield the rows of a run, one chunk at a time.
+
+        Raises:
+            EngineError: the run cannot be read back.
+        """
+        with self._disk_errors(), pa.OSFile(str(run.path), "rb") as source:
+            for batch in pa.ipc.open_stream(source):
+                yield pa.Table.from_batches([batch])
+
+    def drop(self, runs: Iterable[Run]) -> None:
+        """Free the space of runs that are used up."""
+        for run in runs:
+            run.path.unlink(missing_ok=True)
+            self.used -= run.size
+
+    def close(self) -> None:
+        """Delete everything."""
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory, self.used = None, 0
+
+    def _next_path(self) -> Path:
+        if self._directory is None:
+            parents = [p for p in self._parents if Path(p).is_dir()]
+            self._directory = Path(
+                tempfile.mkdtemp(prefix="paimon-spill-", dir=parents[os.getpid() % len(parents)] if parents else None)
+            )
+        self._made += 1
+        return self._directory / f"run-{self._made}.arrow"
+
+    @contextmanager
+    def _disk_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, pa.ArrowInvalid) as e:
+            raise EngineError(
+                f"Rows cannot be kept on the local disk of the worker: {e}.",
+                hint="Give it space (spark.local.dir), or set 'write-buffer-spillable' = 'false'.",
+                kind=ErrorKind.ENVIRONMENT,
+            ) from e
