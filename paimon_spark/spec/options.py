@@ -21,7 +21,6 @@ __all__ = ["CoreOptions", "parse_duration_ms", "parse_memory", "validate_options
 _MAX_INT = (1 << 31) - 1
 _TARGET_PRIMARY_KEY = 128 << 20
 _TARGET_APPEND = 256 << 20
-_SPILL_CODECS = ("zstd", "lz4", "none")
 STORE_PREFIXES = ("s3.", "s3a.", "fs.s3a.", "hadoop.fs.s3a.")
 """What options begin with that say how a store is reached. They are never stored with a table."""
 UNAWARE_OR_DYNAMIC_BUCKET = -1
@@ -255,21 +254,6 @@ class CoreOptions:
     def write_buffer_size(self) -> int:
         """Return the bytes that a writer may hold before it makes files."""
         return self.memory("write-buffer-size")
-
-    @property
-    def spill_compression(self) -> str | None:
-        """Return the codec of rows on the local disk in Arrow's words; None for none.
-
-        Raises:
-            OptionError: Arrow cannot write it.
-        """
-        codec = self.word("spill-compression").lower()
-        if codec not in _SPILL_CODECS:
-            raise OptionError(
-                f"The option 'spill-compression' cannot be '{codec}'.",
-                hint=f"It must be one of {', '.join(_SPILL_CODECS)}.",
-            )
-        return None if codec == "none" else codec
 
     @property
     def writer_pool(self) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from random import Random
 from typing import Any
 
@@ -18,8 +19,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from paimon_spark.core.write import fixed_buckets
-from paimon_spark.engine.insert import complete_write, open_writer, plan_write
+from paimon_spark.core.table import Table
+from paimon_spark.core.write import TableWriter, WritePlanInfo, fixed_buckets
+from paimon_spark.engine.insert import complete_write, plan_write
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.testing.history import PARTS, History, random_rows, random_step
 from paimon_spark.testing.invariants import leaked
@@ -149,7 +151,8 @@ def test_many_writers_of_one_statement_write_what_one_does(kind: str) -> None:
         buckets = fixed_buckets(table, data) if table.options.bucket > 0 else [i % 3 for i in range(len(rows))]
         messages = []
         for task in range(3):
-            writer = open_writer(plan.for_workers())
+            given = json.loads(json.dumps({"table": plan.table.to_config(), "info": plan.info.to_json()}))
+            writer = TableWriter(Table.from_config(given["table"]), WritePlanInfo.from_json(given["info"]))
             mine = pa.array([i for i, b in enumerate(buckets) if b % 3 == task], pa.int64())
             writer.write(data.take(mine))
             messages += writer.finish()
