@@ -123,7 +123,7 @@ class SnapshotStore:
         return best
 
     def try_create(self, snapshot: Snapshot) -> bool:
-        """Publish a snapshot and the hint; return False if the id is taken by another commit.
+        """Publish a snapshot and the hint; return False if the id is taken by another commit, or was until it expired.
 
         Raises:
             OutcomeUnknownError: the store did not say whether the file was created.
@@ -138,10 +138,29 @@ class SnapshotStore:
         path, data = self.paths.snapshot(snapshot.id), snapshot.to_json().encode()
         if not self.file_io.create_exclusive(path, data) and not self._holds(path, data):
             return False
+        if self._is_stranded(snapshot):
+            self.file_io.delete(path)
+            return False
         self.write_latest_hint(snapshot.id)
         if snapshot.id == 1:
             self.write_earliest_hint(1)
         return True
+
+    def _is_stranded(self, snapshot: Snapshot) -> bool:
+        """Return whether a new snapshot took an id that others had used and that had expired before it came.
+
+        Snapshots expire from the oldest on, so where the one before is there still, this one cannot have expired.
+        """
+        before, after = snapshot.id - 1, snapshot.id + 1
+        if before and self.exists(before):
+            return False
+        follower = self.find(after)
+        if follower is not None:
+            total, delta = follower.total_record_count, follower.delta_record_count
+            known = None not in (total, delta, snapshot.total_record_count)
+            return known and (total or 0) - (delta or 0) != snapshot.total_record_count
+        younger = any(i > after for i in self.ids())
+        return younger and self.exists(snapshot.id) and not self.exists(after)
 
     def latest_hint(self) -> int | None:
         """Return what the hint says, right or wrong; None if there is none."""

@@ -109,3 +109,23 @@ def test_schemas() -> None:
     assert (latest.id, latest.comment) == (10, "new")
     with pytest.raises(NotFoundError, match=r"Schema 4 does not exist.*0, 10"):
         table.schema_store.get(4)
+
+
+@pytest.mark.parametrize("late", [1, 2, 3])
+def test_an_expired_id_is_not_used_again(table: Table, late: int) -> None:
+    """A committer may stall for longer than snapshots are kept; its id is free again then, and leads nowhere."""
+    for i in range(1, 4):
+        table.file_io.delete(table.paths.snapshot(i))
+    stalled = dataclasses.replace(snapshot(late), commit_user="stalled", total_record_count=7)
+    assert not table.snapshots.try_create(stalled)
+    assert table.snapshots.ids() == [4, 5]
+    assert table.snapshots.latest_id() == 5
+
+
+def test_the_newest_is_kept_though_all_before_it_expire_at_once(table: Table) -> None:
+    for i in range(1, 6):
+        table.file_io.delete(table.paths.snapshot(i))
+    assert table.snapshots.try_create(snapshot(6))
+    table.file_io.write(table.paths.snapshot(8), snapshot(8).to_json().encode())
+    assert table.snapshots.try_create(snapshot(9))
+    assert table.snapshots.ids() == [6, 8, 9]
