@@ -124,7 +124,7 @@ def test_system_tables(spark: SparkSession) -> None:
 def test_a_statement_that_changes_a_system_table_leaves_the_table_alone(spark: SparkSession, statement: str) -> None:
     spark.sql("CREATE TABLE t (id INT)")
     spark.sql("INSERT INTO t VALUES (1)")
-    with pytest.raises(Exception, match="UNSUPPORTED_FEATURE|is not supported"):
+    with pytest.raises(Exception, match=r"UNSUPPORTED_FEATURE|is not supported"):
         spark.sql(statement)
     assert rows(spark, "SELECT * FROM t") == [(1,)]
 
