@@ -79,12 +79,16 @@ def spark_version() -> str:
 
 
 def spark_home() -> Path:
-    """Return the directory of the installed pyspark, which is a whole Spark."""
+    """Return the directory of the installed pyspark, which is a whole Spark.
+
+    A program that spark-submit runs finds pyspark in an archive; what SPARK_HOME names is the Spark then.
+    """
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
         spark_version()
         raise EngineError("The installed pyspark has no files.", kind=ErrorKind.ENVIRONMENT)
-    return Path(spec.origin).parent
+    home, named = Path(spec.origin).parent, os.environ.get("SPARK_HOME")
+    return home if named is None or (home / "jars").is_dir() else Path(named)
 
 
 def build(target: Path) -> None:
