@@ -7,6 +7,7 @@ nobody here talks to; what is kept is the part that speaks to S3 and to those wh
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import tempfile
 import urllib.error
@@ -20,7 +21,7 @@ from typing import Any
 from paimon_spark.bridge.jars import cache_dir, spark_home
 from paimon_spark.errors import EngineError, ErrorKind
 
-MAVEN = "https://repo1.maven.org/maven2"
+_RESOLVER = "org/apache/ivy/plugins/resolver/IBiblioResolver.class"
 _CLIENT = "org/apache/hadoop/hadoop-aws/{0}/hadoop-aws-{0}.jar"
 _BUNDLE = "software/amazon/awssdk/bundle/{0}/bundle-{0}.jar"
 _SERVICES = "software/amazon/awssdk/services/"
@@ -75,12 +76,30 @@ def _places(hadoop: str, release: _Release) -> tuple[Path, Path]:
     return directory / f"hadoop-aws-{hadoop}.jar", directory / f"aws-sdk-s3-{release.sdk}.jar"
 
 
-def fetch_s3_jars(say: Callable[[str], None], maven: str = MAVEN) -> list[str]:
+def maven_central() -> str:
+    """Return the address that Spark's own resolver has for Maven Central.
+
+    Raises:
+        EngineError: the installed pyspark brings no resolver.
+    """
+    for jar in (spark_home() / "jars").glob("ivy-*.jar"):
+        with zipfile.ZipFile(jar) as opened:
+            found = re.search(rb"https://[\w./-]+", opened.read(_RESOLVER))
+        if found:
+            return found[0].decode().rstrip("/")
+    raise EngineError(
+        "The installed pyspark does not say where Maven Central is.",
+        hint="Name a repository: paimon-spark env --s3 --maven URL.",
+        kind=ErrorKind.ENVIRONMENT,
+    )
+
+
+def fetch_s3_jars(say: Callable[[str], None], maven: str | None = None) -> list[str]:
     """Fetch the jars that are not there yet, and return all.
 
     Args:
         say: is told in lines what happens.
-        maven: a repository, of Maven's layout; `file:` works too.
+        maven: a repository, of Maven's layout; `file:` works too. None means Maven Central.
 
     Raises:
         EngineError: the repository does not deliver them as they should be, or Hadoop's release is not known.
@@ -93,6 +112,7 @@ def fetch_s3_jars(say: Callable[[str], None], maven: str = MAVEN) -> list[str]:
             hint=f"Known are {', '.join(RELEASES)}. Put hadoop-aws and the AWS SDK into spark.jars yourself.",
             kind=ErrorKind.ENVIRONMENT,
         )
+    maven = (maven or maven_central()).rstrip("/")
     client, sdk = _places(hadoop, release)
     client.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=client.parent) as work:

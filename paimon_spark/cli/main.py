@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from paimon_spark.bridge.s3_jars import MAVEN, fetch_s3_jars
+from paimon_spark.bridge.s3_jars import fetch_s3_jars
 from paimon_spark.cli import env, launch
 from paimon_spark.errors import PaimonError, UsageError
 from paimon_spark.sqlparse.script import Statement, split_script
@@ -194,13 +194,13 @@ def _add_env(parser: argparse.ArgumentParser) -> None:
     _add_catalog(parser)
     parser.add_argument("--conf", action="store_true", help="print the --conf lines only")
     parser.add_argument("--s3", action="store_true", help="fetch Hadoop's S3 client, for Spark's own scans on S3")
-    parser.add_argument("--maven", default=MAVEN, metavar="URL", help=f"where from (default {MAVEN})")
+    parser.add_argument("--maven", metavar="URL", help="where from (default Maven Central)")
     parser.set_defaults(run=_env, passes_on=False)
 
 
 def _env(options: argparse.Namespace, _rest: list[str]) -> int:
     if options.s3:
-        fetch_s3_jars(lambda line: print(line, file=sys.stderr, flush=True), options.maven.rstrip("/"))
+        fetch_s3_jars(lambda line: print(line, file=sys.stderr, flush=True), options.maven)
     if not options.conf:
         facts = env.describe()
         width = max(map(len, facts))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from paimon_spark.bridge import s3_jars
-from paimon_spark.bridge.s3_jars import RELEASES, fetch_s3_jars, hadoop_version
+from paimon_spark.bridge.s3_jars import RELEASES, fetch_s3_jars, hadoop_version, maven_central
 from paimon_spark.errors import EngineError, ErrorKind
 
 SDK = "software/amazon/awssdk"
@@ -84,3 +85,7 @@ def test_a_release_of_hadoop_that_is_not_known(monkeypatch: pytest.MonkeyPatch) 
     assert s3_jars.s3_jars() == []
     with pytest.raises(EngineError, match="no S3 client is known"):
         fetch_s3_jars(lambda _: None)
+
+
+def test_maven_central_is_what_sparks_resolver_knows() -> None:
+    assert re.fullmatch(r"https://[^/]+/maven2", maven_central())
