@@ -10,11 +10,15 @@ import org.apache.spark.sql.catalyst.trees.Origin
 import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.connector.catalog.Identifier
 
-/** A name that Spark has not found, with the engine's words for it: they tell what else it may be meant to be. */
+/**
+ * A name that Spark has not found, with the engine's words for it: they tell what else it may be meant to be.
+ * The template of Spark 4.3 has a search path, too.
+ */
 class TableNotFound(explained: String, name: Seq[String], origin: Origin) extends AnalysisException(
   message = s"[TABLE_OR_VIEW_NOT_FOUND] $explained", line = origin.line, startPosition = origin.startPosition,
   errorClass = Some("TABLE_OR_VIEW_NOT_FOUND"),
-  messageParameters = Map("relationName" -> name.map(quoteIfNeeded).mkString(".")), context = origin.getQueryContext)
+  messageParameters = Map("relationName" -> name.map(quoteIfNeeded).mkString("."),
+    "searchPath" -> name.init.map(quoteIfNeeded).mkString(".")), context = origin.getQueryContext)
 
 /** Tells of tables in Paimon catalogs that are still unresolved at the end of the analysis what the engine says of them. */
 case class MissingTables(session: SparkSession) extends Rule[LogicalPlan] {
