@@ -99,7 +99,7 @@ def load_token(
     """
     writes = token.writes or use is Scope.WRITE
     if token.path is not None:
-        table = path_table(envelope, token.path, writes=writes)
+        table = path_table(envelope, token.path, access_options(options or {}), writes=writes)
     else:
         table = load_named(envelope, token.identifier, writes=writes)
     table = table.with_options(checked_options(table, options or {}, use))
