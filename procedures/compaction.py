@@ -32,6 +32,18 @@ _NONE = "none"
 _ORDERS = (_NONE, *Order)
 _MODES = ("divided", "combined")
 
+_IDLE_TIME = Param(
+    "partition_idle_time",
+    ParamType.STRING,
+    "Only partitions that got no new file for this long, as in `1 h`.",
+)
+_STRATEGY = Param(
+    "compact_strategy",
+    ParamType.STRING,
+    "`full` merges everything into one sorted run a bucket, `minor` what the automatic compaction would pick.",
+    default="full",
+)
+
 
 @procedure(
     name="compact",
@@ -68,17 +80,8 @@ _MODES = ("divided", "combined")
             ParamType.STRING,
             "Only partitions for which this condition over partition columns holds; not together with `partitions`.",
         ),
-        Param(
-            "partition_idle_time",
-            ParamType.STRING,
-            "Only partitions that got no new file for this long, as in `1 h`.",
-        ),
-        Param(
-            "compact_strategy",
-            ParamType.STRING,
-            "`full` merges everything into one sorted run a bucket, `minor` what the automatic compaction would pick.",
-            default="full",
-        ),
+        _IDLE_TIME,
+        _STRATEGY,
     ),
     columns=(Column("result", "boolean", "true: it went without error"),),
     forms=(
@@ -192,17 +195,8 @@ class _Database:
             "Table options for this CALL: `key=value,key=value`.",
             aliases=("options",),
         ),
-        Param(
-            "partition_idle_time",
-            ParamType.STRING,
-            "Only partitions that got no new file for this long, as in `1 h`.",
-        ),
-        Param(
-            "compact_strategy",
-            ParamType.STRING,
-            "`full` merges everything into one sorted run a bucket, `minor` what the automatic compaction would pick.",
-            default="full",
-        ),
+        _IDLE_TIME,
+        _STRATEGY,
     ),
     columns=(
         Column("result", "string", "first row: how many tables succeeded and failed; then what came of each table"),
