@@ -132,7 +132,8 @@ def load_path(request: Request) -> Json:
     """Return the description of the table at a directory."""
     args = request.args
     found = path_table(request.envelope, args["path"], args["options"])
-    table, snapshot = travelled(found, {}, request.envelope.zone)
+    given = checked_options(found, args["options"], Scope.READ)
+    table, snapshot = travelled(found.with_options(given), {}, request.envelope.zone)
     identifier = table.identifier
     token = Token(identifier.database, identifier.object_name, table.schema.id, args["path"], snapshot)
     return described(request.envelope, table, token)

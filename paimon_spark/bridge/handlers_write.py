@@ -10,7 +10,6 @@ from paimon_spark.bridge.handlers_catalog import new_schema_from_spark
 from paimon_spark.bridge.protocol import Request, predicate_from_jvm
 from paimon_spark.bridge.tables import (
     Token,
-    access_options,
     catalog_at,
     checked_options,
     load_to_change,
@@ -63,7 +62,7 @@ def save_path(request: Request) -> Json:
     path, mode = args["path"], args["save_mode"]
     options = table_options(args["options"])
     try:
-        table = path_table(request.envelope, path, access_options(args["options"]), writes=True)
+        table = path_table(request.envelope, path, args["options"], writes=True)
     except NotFoundError:
         keys = _partition_columns(args["partition_columns"], options)
         schema = new_schema_from_spark(args["schema"], keys, options)

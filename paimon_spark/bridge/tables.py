@@ -99,7 +99,7 @@ def load_token(
     """
     writes = token.writes or use is Scope.WRITE
     if token.path is not None:
-        table = path_table(envelope, token.path, access_options(options or {}), writes=writes)
+        table = path_table(envelope, token.path, options or {}, writes=writes)
     else:
         table = load_named(envelope, token.identifier, writes=writes)
     table = table.with_options(checked_options(table, options or {}, use))
@@ -127,17 +127,13 @@ def load_to_change(envelope: Envelope, raw: Mapping[str, Any], options: Mapping[
 def catalog_at(envelope: Envelope, path: str, options: Mapping[str, str]) -> Catalog:
     """Return a catalog for the table at a directory: the store is reached by the options, and by those of Hadoop."""
     warehouse = path.rstrip("/").rpartition("/")[0] or "/"
-    return open_catalog({**envelope.catalog.options, **access_options(options), "warehouse": warehouse})
+    access = {k: v for k, v in options.items() if _is_access(k)}
+    return open_catalog({**envelope.catalog.options, **access, "warehouse": warehouse})
 
 
 def table_options(options: Mapping[str, str]) -> dict[str, str]:
     """Return those options of a read or write that are the table's."""
     return {k: v for k, v in options.items() if k.lower() not in _OF_SPARK and not _is_access(k)}
-
-
-def access_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Return those options of a read or write that say how the store is reached."""
-    return {k: v for k, v in options.items() if _is_access(k)}
 
 
 def _is_access(key: str) -> bool:
@@ -159,15 +155,11 @@ def checked_options(table: Table, given: Mapping[str, str], use: Scope) -> dict[
     return options
 
 
-def path_table(
-    envelope: Envelope, path: str, options: Mapping[str, str] | None = None, *, writes: bool = False
-) -> Table:
-    """Return the table at a directory."""
-    catalog = catalog_at(envelope, path, options or {})
+def path_table(envelope: Envelope, path: str, options: Mapping[str, str], *, writes: bool = False) -> Table:
+    """Return the table at a directory, of a store that `options` say how to reach; their others are not applied."""
     conf = {k: v for k, v in envelope.conf.items() if k.startswith("spark.paimon.")}
     session = session_options(conf, "*", Identifier("*", "*"), travel=not writes)
-    table = catalog.load_table_at(path, session)
-    return table.with_options(checked_options(table, options, Scope.READ)) if options else table
+    return catalog_at(envelope, path, options).load_table_at(path, session)
 
 
 def pinned(table: Table, snapshot_id: int) -> Table:
