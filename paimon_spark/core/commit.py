@@ -285,6 +285,8 @@ class FileStoreCommit:
                 try:
                     latest = snapshots.latest()
                     mine = self._find_own(race, latest)
+                except OutcomeUnknownError:
+                    raise
                 except (PaimonError, OSError):
                     if race.unknown is None:
                         raise
@@ -424,12 +426,24 @@ class FileStoreCommit:
         return store.write_index(combine_index(self.table.bucket_mode, store.read_index(name), change.index_changes))
 
     def _find_own(self, race: _Race, latest: Snapshot | None) -> int | None:
-        """Return the snapshot by which an earlier attempt succeeded after all, if one did."""
-        newest = latest.id if latest else 0
+        """Return the snapshot by which an earlier attempt succeeded after all, if one did.
+
+        Raises:
+            OutcomeUnknownError: the snapshot of an attempt whose outcome is open may have been there and expired, or
+                is there, but the store does not tell whether it can stay.
+        """
+        newest, snapshots = latest.id if latest else 0, self.table.snapshots
         for snapshot_id in range(race.since + 1, newest + 1):
-            found = self.table.snapshots.find(snapshot_id)
-            if found is not None and (found.delta_manifest_list in race.lists or self._repeats(found, race)):
-                self.table.snapshots.write_latest_hint(newest)
+            found = snapshots.find(snapshot_id)
+            if found is None:
+                if race.unknown is not None and snapshot_id == race.unknown_id:
+                    raise self._gave_up(race.unknown)
+                continue
+            own = found.delta_manifest_list in race.lists
+            if own and snapshots.withdraw_stranded(found):
+                continue
+            if own or self._repeats(found, race):
+                snapshots.write_latest_hint(newest)
                 return snapshot_id
         if race.unknown_id <= newest:
             race.unknown = None

@@ -6,7 +6,14 @@ import contextlib
 from dataclasses import dataclass
 
 from paimon_spark.core.stored import read_if_there, store_errors
-from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError, PaimonError, UnsupportedError
+from paimon_spark.errors import (
+    CorruptTableError,
+    ErrorKind,
+    NotFoundError,
+    OutcomeUnknownError,
+    PaimonError,
+    UnsupportedError,
+)
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.paths import TablePaths
 from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
@@ -126,7 +133,7 @@ class SnapshotStore:
         """Publish a snapshot and the hint; return False if the id is taken by another commit, or was until it expired.
 
         Raises:
-            OutcomeUnknownError: the store did not say whether the file was created.
+            OutcomeUnknownError: the store did not say whether the file was created, or whether it can stay.
             UnsupportedError: the store cannot create a file exclusively.
         """
         if not self.file_io.exclusive_create:
@@ -138,12 +145,28 @@ class SnapshotStore:
         path, data = self.paths.snapshot(snapshot.id), snapshot.to_json().encode()
         if not self.file_io.create_exclusive(path, data) and not self._holds(path, data):
             return False
-        if self._is_stranded(snapshot):
-            self.file_io.delete(path)
+        if self.withdraw_stranded(snapshot):
             return False
         self.write_latest_hint(snapshot.id)
         if snapshot.id == 1:
             self.write_earliest_hint(1)
+        return True
+
+    def withdraw_stranded(self, snapshot: Snapshot) -> bool:
+        """Delete a snapshot that was just created if nothing leads to it; return whether that was so.
+
+        Raises:
+            OutcomeUnknownError: the store does not tell. It may be the table's newest, so its files must stay.
+        """
+        try:
+            if not self._is_stranded(snapshot):
+                return False
+            self.file_io.delete(self.paths.snapshot(snapshot.id))
+        except (OSError, PaimonError) as e:
+            raise OutcomeUnknownError(
+                f"{self.paths.snapshot(snapshot.id)} was created, but its neighbours cannot be looked at: {e}",
+                hint="Look whether the table has it before you run the statement again.",
+            ) from e
         return True
 
     def _is_stranded(self, snapshot: Snapshot) -> bool:
@@ -158,9 +181,19 @@ class SnapshotStore:
         if follower is not None:
             total, delta = follower.total_record_count, follower.delta_record_count
             known = None not in (total, delta, snapshot.total_record_count)
-            return known and (total or 0) - (delta or 0) != snapshot.total_record_count
+            if known and (total or 0) - (delta or 0) != snapshot.total_record_count:
+                return True
+            theirs = self._written(after)  # first: while it is there, nobody has removed the one before it
+            return self._written(snapshot.id) > theirs
         younger = any(i > after for i in self.ids())
-        return younger and self.exists(snapshot.id) and not self.exists(after)
+        return younger and not self.exists(after) and self.exists(snapshot.id)
+
+    def _written(self, snapshot_id: int) -> int:
+        """Return when the store wrote a snapshot file, by its own clock; 0 if it is gone."""
+        try:
+            return self.file_io.status(self.paths.snapshot(snapshot_id)).mtime_ms
+        except FileNotFoundError:
+            return 0
 
     def latest_hint(self) -> int | None:
         """Return what the hint says, right or wrong; None if there is none."""

@@ -11,6 +11,7 @@ from paimon_spark.core.manifests import ManifestStore
 from paimon_spark.core.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, ConflictError, ErrorKind, OutcomeUnknownError
+from paimon_spark.fs.base import FileStatus
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.kinds import CommitKind, FileKind
@@ -417,6 +418,56 @@ def test_an_outage_after_a_lost_answer_never_looks_like_a_failed_commit() -> Non
     short = dataclasses.replace(table, file_io=_LosesSight(table.file_io, 2))  # type: ignore[arg-type]
     assert committer(short).commit([samples.message(samples.file())]) == Committed((2,))
     assert len(live(table)) == 2
+
+
+class _LooksAway(_Racing):
+    """A store that fails to look around, `failures` times, once it has created a snapshot."""
+
+    def __init__(self, inner: InMemoryFileIO, failures: int) -> None:
+        super().__init__(inner)
+        self._failures = failures
+        self._created = False
+
+    def create_exclusive(self, path: str, data: bytes) -> bool:
+        self._created |= "/snapshot/" in path
+        return super().create_exclusive(path, data)
+
+    def list(self, path: str) -> list[FileStatus]:
+        if self._created and self._failures:
+            self._failures -= 1
+            raise PermissionError(13, "out of reach", path)
+        return self._inner.list(path)
+
+
+def test_a_store_that_fails_right_after_the_create_never_makes_a_commit_look_failed() -> None:
+    """The files of a failed commit are deleted, and the table has them already."""
+    table = samples.table({"commit.max-retries": "2"})
+    short = dataclasses.replace(table, file_io=_LooksAway(table.file_io, 1))  # type: ignore[arg-type]
+    assert committer(short).commit([samples.message(samples.file())]) == Committed((1,))
+    assert len(live(table)) == 1
+    table = samples.table({"commit.max-retries": "2"})
+    lasting = dataclasses.replace(table, file_io=_LooksAway(table.file_io, 99))  # type: ignore[arg-type]
+    with pytest.raises(OutcomeUnknownError, match="did not say"):
+        committer(lasting).commit([samples.message(samples.file())])
+    assert len(live(table)) == 1
+    assert metadata_files(table) == referenced(table)
+
+
+def test_a_commit_that_may_have_expired_before_anybody_looked_is_not_made_twice() -> None:
+    table = samples.table()
+    committer(table).commit([samples.message(samples.file())])
+    io = _LosesAnswers(table.file_io, landed=True)  # type: ignore[arg-type]
+
+    def meanwhile(_: float) -> None:
+        for _ in range(2):
+            committer(table).commit([samples.message(samples.file())])
+        for expired in (1, 2):
+            table.file_io.delete(table.paths.snapshot(expired))
+
+    mine = FileStoreCommit(dataclasses.replace(table, file_io=io), sleep=meanwhile)  # type: ignore[arg-type]
+    with pytest.raises(OutcomeUnknownError, match="did not say"):
+        mine.commit([samples.message(samples.file())])
+    assert len(live(table)) == 4
 
 
 def test_an_append_to_a_partition_that_was_rescaled_meanwhile_is_refused() -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import dataclasses
+import time
+from typing import Any
 
 import pytest
 
@@ -120,6 +122,34 @@ def test_an_expired_id_is_not_used_again(table: Table, late: int) -> None:
     assert not table.snapshots.try_create(stalled)
     assert table.snapshots.ids() == [4, 5]
     assert table.snapshots.latest_id() == 5
+
+
+def test_an_expired_id_is_not_used_again_though_the_numbers_of_rows_agree(table: Table) -> None:
+    table.file_io.delete(table.paths.snapshot(1))
+    table.file_io.delete(table.paths.snapshot(2))
+    time.sleep(0.01)
+    stalled = dataclasses.replace(snapshot(2), commit_user="stalled")
+    assert stalled.total_record_count == table.snapshots.get(3).total_record_count
+    assert not table.snapshots.try_create(stalled)
+    assert table.snapshots.ids() == [3, 4, 5]
+
+
+def test_a_snapshot_stays_though_the_one_before_it_expires_and_others_follow_at_once(table: Table) -> None:
+    class Busy(InMemoryFileIO):
+        """A store in which others work right after a create."""
+
+        def create_exclusive(self, path: str, data: bytes) -> bool:
+            created = table.file_io.create_exclusive(path, data)
+            table.file_io.create_exclusive(table.paths.snapshot(7), snapshot(7).to_json().encode())
+            table.file_io.delete(table.paths.snapshot(5))
+            return created
+
+        def __getattribute__(self, name: str) -> Any:
+            own = name == "create_exclusive"
+            return super().__getattribute__(name) if own else getattr(table.file_io, name)
+
+    assert SnapshotStore(Busy(), table.paths).try_create(snapshot(6))
+    assert table.snapshots.exists(6)
 
 
 def test_the_newest_is_kept_though_all_before_it_expire_at_once(table: Table) -> None:
