@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.shared import SHARED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,7 +78,6 @@ def spark(spark_app: SparkSession) -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def shared_dir() -> Path:
     """Reference data kept beside the source tree, or where `PAIMON_SPARK_SHARED` says."""
-    place = Path(os.environ.get("PAIMON_SPARK_SHARED", ROOT.parent / "shared"))
-    if not place.is_dir():
-        pytest.skip(f"no reference data in {place}")
-    return place
+    if not SHARED.is_dir():
+        pytest.skip(f"no reference data in {SHARED}")
+    return SHARED

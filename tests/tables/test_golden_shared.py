@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +19,9 @@ from paimon_spark.engine.select import plan_select, read_arrow, read_batches
 from paimon_spark.errors import CorruptTableError, ErrorKind, UnsupportedError
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.types import AtomicType, TypeRoot
+from tests.shared import SHARED
 from tests.tables.plain import DATABASE, keys, rows_of, unpacked
 
-ROOT = Path(__file__).resolve().parents[2]
-SHARED = Path(os.environ.get("PAIMON_SPARK_SHARED", ROOT.parent / "shared"))
 TABLES = sorted(str(d.relative_to(SHARED / "golden")) for d in (SHARED / "golden").glob("v*/*/") if d.is_dir())
 KINDS = ["+I", "-U", "+U", "-D"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from datetime import datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,8 @@ import pytest
 
 from paimon_spark.core.key_hash import bucket_numbers, hash_rows
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, parse_atomic
+from tests.shared import BUCKET_VECTORS
 
-VECTORS = Path(__file__).resolve().parents[4] / "shared" / "spec" / "bucket_vectors.json"
 ARROW: dict[TypeRoot, pa.DataType] = {
     TypeRoot.CHAR: pa.string(), TypeRoot.VARCHAR: pa.string(), TypeRoot.BOOLEAN: pa.bool_(),
     TypeRoot.BINARY: pa.binary(), TypeRoot.VARBINARY: pa.binary(), TypeRoot.TINYINT: pa.int8(),
@@ -57,10 +56,10 @@ def arrow_array(value: Any, t: AtomicType) -> pa.Array:
 
 
 def flat_vectors() -> list[Any]:
-    if not VECTORS.exists():
+    if not BUCKET_VECTORS.exists():
         return []
     out = []
-    for v in json.loads(VECTORS.read_text("utf-8"))["vectors"]:
+    for v in json.loads(BUCKET_VECTORS.read_text("utf-8"))["vectors"]:
         try:
             types = [parse_atomic(t) for t in v["types"]]
         except Exception:  # noqa: BLE001 - nested types are no bucket keys
@@ -69,7 +68,7 @@ def flat_vectors() -> list[Any]:
     return out
 
 
-@pytest.mark.skipif(not VECTORS.exists(), reason="the shared vectors are not here")
+@pytest.mark.skipif(not BUCKET_VECTORS.exists(), reason="the shared vectors are not here")
 @pytest.mark.parametrize(("vector", "types"), flat_vectors())
 def test_vector(vector: dict[str, Any], types: list[AtomicType]) -> None:
     fields = [DataField(i, f"f{i}", t) for i, t in enumerate(types)]

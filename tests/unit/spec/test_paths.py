@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,9 +24,7 @@ from paimon_spark.spec.paths import (
 )
 from paimon_spark.spec.rows import Timestamp, encode_row
 from paimon_spark.spec.types import STRING, DataField, parse_atomic
-
-_SHARED = Path(os.environ.get("PAIMON_SPARK_SHARED", Path(__file__).resolve().parents[4] / "shared"))
-_VECTORS = _SHARED / "spec" / "bucket_vectors.json"
+from tests.shared import BUCKET_VECTORS
 
 OWN = [
     ("DATE", 19857, "19857", "2024-05-14"),
@@ -51,9 +47,9 @@ def test_value_text(type_text: str, value: Any, legacy: str, modern: str) -> Non
     assert parse_value(modern, t) == parse_value(legacy, t)
 
 
-@pytest.mark.skipif(not _VECTORS.exists(), reason="the shared vectors are not here")
+@pytest.mark.skipif(not BUCKET_VECTORS.exists(), reason="the shared vectors are not here")
 def test_shared_vectors() -> None:
-    for vector in json.loads(_VECTORS.read_text())["partition_path_values"]:
+    for vector in json.loads(BUCKET_VECTORS.read_text())["partition_path_values"]:
         t = parse_atomic(vector["type"])
         raw = vector["value"]
         value = raw if raw is None or isinstance(raw, bool | int) else parse_value(raw, t)

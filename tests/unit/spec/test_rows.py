@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 from datetime import datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,9 +35,8 @@ from paimon_spark.spec.types import (
     atomic,
     parse_atomic,
 )
+from tests.shared import BUCKET_VECTORS
 
-_SHARED = Path(os.environ.get("PAIMON_SPARK_SHARED", Path(__file__).resolve().parents[4] / "shared"))
-_VECTORS = _SHARED / "spec" / "bucket_vectors.json"
 _INT = atomic(TypeRoot.INT)
 
 OWN = [
@@ -89,9 +86,9 @@ def _value(raw: Any, t: DataType) -> Any:
     return raw
 
 
-@pytest.mark.skipif(not _VECTORS.exists(), reason="the shared vectors are not here")
+@pytest.mark.skipif(not BUCKET_VECTORS.exists(), reason="the shared vectors are not here")
 def test_shared_vectors() -> None:
-    for vector in json.loads(_VECTORS.read_text())["vectors"]:
+    for vector in json.loads(BUCKET_VECTORS.read_text())["vectors"]:
         if any("<" in t for t in vector["types"]):
             types, values = _nested()
         else:
