@@ -12,8 +12,8 @@ from typing import Any
 
 from py4j.java_gateway import JavaObject
 from pyspark import SparkContext
-from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
 
+from paimon_spark.bridge.gateway import open_gateway
 from paimon_spark.bridge.server import Endpoint, Handler
 from paimon_spark.errors import EngineError
 from paimon_spark.spark.frames import install_toolbox
@@ -34,8 +34,7 @@ def serve(handlers: dict[str, Handler]) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.WARNING)
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    gateway = launch_gateway()  # type: ignore[no-untyped-call]
-    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    gateway = open_gateway()
     handover = gateway.jvm.java.lang.System.getProperties().get(token)
     context = attach(gateway, handover.context())
     ignore_interrupts()

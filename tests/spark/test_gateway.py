@@ -1,15 +1,21 @@
-"""The ports between the JVM and the engine: on this machine only; the JVM's is closed to who does not know the secret."""
+"""The ports between the JVM and the engine: on this machine only, and closed to who does not know the secrets."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import ipaddress
+import os
 import socket
+import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark.test_engine import engine_pid
+from tests.spark.test_engine import bridge_class, engine_pid
 
 LISTENING = "0A"
 
@@ -47,18 +53,23 @@ def jvm_pid(engine: int) -> int:
     return int(fields["PPid"])
 
 
-def say(port: int, *lines: str) -> str:
-    """Send lines to a port and return what comes back before it closes, or before nothing more comes."""
+def say(port: int, *parts: bytes) -> bytes:
+    """Send bytes to a port and return what comes back before it closes, or before nothing more comes."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as s:
-        s.sendall("".join(f"{line}\n" for line in lines).encode())
-        s.settimeout(3)
         found = b""
         try:
+            for part in parts:
+                s.sendall(part)
+            s.settimeout(3)
             while more := s.recv(4096):
                 found += more
-        except (TimeoutError, ConnectionResetError):
+        except (TimeoutError, ConnectionError):
             pass
-    return found.decode()
+    return found
+
+
+def lines(*texts: str) -> bytes:
+    return "".join(f"{text}\n" for text in texts).encode()
 
 
 @pytest.fixture
@@ -85,21 +96,126 @@ GREETINGS = [
 @pytest.mark.parametrize("greeting", GREETINGS, ids=["none", "wrong", "empty"])
 def test_the_jvm_refuses_who_does_not_know_the_secret(engine: int, greeting: list[str]) -> None:
     port = int(environ(engine)["PYSPARK_GATEWAY_PORT"])
-    answer = say(port, *greeting, "c", "z:java.lang.System", "lineSeparator", "e")
-    assert "!ys" not in answer
-    assert "!yv" not in answer
+    answer = say(port, lines(*greeting, "c", "z:java.lang.System", "lineSeparator", "e"))
+    assert b"!ys" not in answer
+    assert b"!yv" not in answer
 
 
 def test_who_knows_the_secret_is_answered(engine: int) -> None:
     known = environ(engine)
     assert len(known["PYSPARK_GATEWAY_SECRET"]) >= 32
     greeting = ["A", known["PYSPARK_GATEWAY_SECRET"]]
-    answer = say(int(known["PYSPARK_GATEWAY_PORT"]), *greeting, "c", "z:java.lang.System", "lineSeparator", "e")
-    assert "!yv" in answer
-    assert "!ys" in answer
+    port = int(known["PYSPARK_GATEWAY_PORT"])
+    answer = say(port, lines(*greeting, "c", "z:java.lang.System", "lineSeparator", "e"))
+    assert b"!yv" in answer
+    assert b"!ys" in answer
 
 
-def test_the_secret_is_not_on_any_command_line(engine: int) -> None:
-    secret = environ(engine)["PYSPARK_GATEWAY_SECRET"]
+REQUEST = lines("c", "p0", "apply", "snonsense", "n", "e")
+"""What the JVM says to the engine when it has a question; this one is answered with an error of the engine's."""
+GREETING = 64
+"""The bytes that an engine says of itself: a number and a proof."""
+
+
+def prove(secret: str, who: bytes, *numbers: bytes) -> bytes:
+    return hmac.new(secret.encode(), who + b"".join(numbers), hashlib.sha256).digest()
+
+
+def ask(port: int, secret: str) -> bytes:
+    """Greet the engine as the JVM does, ask it something, and return its answer."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as s, s.makefile("rb") as stream:
+        mine = os.urandom(32)
+        s.sendall(mine)
+        theirs, proof = stream.read(32), stream.read(32)
+        assert len(proof) == 32, "not the port for requests"
+        s.sendall(prove(secret, b"jvm", theirs, mine) + REQUEST)
+        try:
+            return stream.readline()
+        except ConnectionError:
+            return b""
+
+
+def request_port(engine: int) -> int:
+    found = [port for _, port in listening(engine) if len(say(port, bytes(32))) == GREETING]
+    assert len(found) == 1
+    return found[0]
+
+
+STRANGERS: dict[str, list[bytes]] = {
+    "nothing": [],
+    "py4j": [REQUEST],
+    "py4j with an empty secret": [lines("A", "", "e"), REQUEST],
+    "py4j with a wrong secret": [lines("A", "00" * 32, "e"), REQUEST],
+    "a wrong proof": [bytes(64), REQUEST],
+    "garbage collection": [lines("g", "p0", "e")],
+    "noise": [bytes(range(256)) * 40],
+}
+
+
+@pytest.mark.parametrize("stranger", STRANGERS)
+def test_no_port_of_the_engine_answers_a_stranger(engine: int, stranger: str) -> None:
+    ports = {port for _, port in listening(engine)}
+    assert ports
+    for port in ports:
+        assert len(say(port, *STRANGERS[stranger])) in (0, GREETING)
+
+
+def test_the_jvms_secret_for_its_own_port_does_not_open_the_engines(engine: int) -> None:
+    known = environ(engine)
+    assert known["PYSPARK_GATEWAY_SECRET"] != known["PAIMON_SPARK_GREETING"]
+    port = request_port(engine)
+    assert ask(port, known["PYSPARK_GATEWAY_SECRET"]) == b""
+    assert ask(port, known["PAIMON_SPARK_GREETING"]).startswith(b"!ys")
+
+
+def test_strangers_who_keep_silent_do_not_keep_the_engine_from_its_work(engine: int, spark: SparkSession) -> None:
+    port = request_port(engine)
+    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: spark.sql("SHOW TABLES").collect(), range(8)))
+    assert found == [[]] * 8
+    for s in silent:
+        s.close()
+
+
+def test_the_jvm_tells_nothing_to_who_is_not_the_engine(spark: SparkSession) -> None:
+    """Somebody who gets hold of the port of an engine that died."""
+    jvm: Any = spark._jvm
+    gateway = spark.sparkContext._gateway
+    with socket.create_server(("127.0.0.1", 0)) as impostor, ThreadPoolExecutor(1) as pool:
+        heard = pool.submit(_pretend, impostor)
+        create = bridge_class(spark, "EngineClient").getConstructors()[0]
+        values = [None, impostor.getsockname()[1], jvm.py4j.GatewayServer.defaultAddress(), None, "ab" * 32]
+        arguments = gateway.new_array(jvm.java.lang.Object, len(values))
+        for i, value in enumerate(values):
+            arguments[i] = value
+        with pytest.raises(Exception, match="Not the engine listens"):
+            create.newInstance(arguments).sendCommand("c\np0\napply\nssecret things\ne\n")
+        assert len(heard.result(10)) == 32
+
+
+def _pretend(impostor: socket.socket) -> bytes:
+    connected, _ = impostor.accept()
+    with connected:
+        connected.settimeout(5)
+        found = connected.recv(4096)
+        connected.sendall(bytes(64))
+        try:
+            while more := connected.recv(4096):
+                found += more
+        except ConnectionError:
+            pass
+    return found
+
+
+def test_the_log_of_the_engine_is_its_users(engine: int) -> None:
+    log = Path(f"/proc/{engine}/fd/2").readlink()
+    assert log.name.startswith("engine-")
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    assert stat.S_IMODE(log.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("name", ["PYSPARK_GATEWAY_SECRET", "PAIMON_SPARK_GREETING"])
+def test_no_secret_is_on_any_command_line(engine: int, name: str) -> None:
     for pid in (engine, jvm_pid(engine)):
-        assert secret.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
+        assert environ(engine)[name].encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()

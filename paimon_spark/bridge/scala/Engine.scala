@@ -1,7 +1,7 @@
 package org.apache.spark.sql.paimonbridge
 
 import java.io.File
-import java.nio.file.{Files, Path, Paths}
+import java.nio.file.Path
 import java.util.{ArrayList => JArrayList, List => JList, UUID}
 import java.util.concurrent.{CompletableFuture, ExecutionException, TimeUnit, TimeoutException}
 import java.util.function.BiFunction
@@ -12,7 +12,6 @@ import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.api.java.JavaSparkContext
-import org.apache.spark.api.python.Py4JServer
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.internal.SQLConf
@@ -29,22 +28,22 @@ private class EngineProcess(sc: SparkContext) extends Logging {
   private val token = "paimon.bridge." + UUID.randomUUID()
   private val conf: SparkConf = sc.getConf
   val application: String = sc.applicationId
-  val logFile: Path = Engine.logFile(conf)
+  val logFile: Path = EngineLog.open(conf)
   private val handover = new Handover(JavaSparkContext.fromSparkContext(sc), new Toolbox)
-  private val server = new Py4JServer(conf)
+  private val gateway = new Gateway
   System.getProperties.put(token, handover)
-  server.start()
+  gateway.start()
   val process: Process = launch()
 
   private def launch(): Process = {
-    Files.createDirectories(logFile.getParent)
     val builder = new ProcessBuilder(Engine.python(conf), "-m", "paimon_spark.bridge")
     val env = builder.environment()
-    env.put("PYSPARK_GATEWAY_PORT", server.getListeningPort.toString)
-    env.put("PYSPARK_GATEWAY_SECRET", server.secret)
+    env.put("PYSPARK_GATEWAY_PORT", gateway.port.toString)
+    env.put("PYSPARK_GATEWAY_SECRET", gateway.secret)
+    env.put("PAIMON_SPARK_GREETING", gateway.greeting)
     env.put("PAIMON_SPARK_HANDOVER", token)
-    Seq("PYTHONSTARTUP", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE", "PYSPARK_DRIVER_PYTHON")
-      .foreach(env.remove(_))
+    Seq("PYTHONSTARTUP", "PYSPARK_PIN_THREAD", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE",
+      "PYSPARK_DRIVER_PYTHON").foreach(env.remove(_))
     conf.getOption("spark.paimon.pythonPath").filter(_.nonEmpty).foreach { extra =>
       val old = Option(env.get("PYTHONPATH")).filter(_.nonEmpty)
       env.put("PYTHONPATH", (extra +: old.toSeq).mkString(File.pathSeparator))
@@ -67,7 +66,7 @@ private class EngineProcess(sc: SparkContext) extends Logging {
       catch {
         case _: TimeoutException if !process.isAlive && !handover.ready.isDone =>
           throw Engine.failure(s"The Python engine ended with code ${process.exitValue()} before it was ready.",
-            logFile, Engine.lastWords(logFile))
+            logFile, EngineLog.lastWords(logFile))
         case _: TimeoutException =>
         case e: ExecutionException => throw e.getCause
       }
@@ -81,7 +80,7 @@ private class EngineProcess(sc: SparkContext) extends Logging {
     System.getProperties.remove(token)
     try process.getOutputStream.close() catch { case NonFatal(_) => }
     if (!process.waitFor(3, TimeUnit.SECONDS)) process.destroyForcibly()
-    try server.shutdown() catch { case NonFatal(_) => }
+    try gateway.shutdown() catch { case NonFatal(_) => }
   }
 }
 
@@ -211,16 +210,6 @@ object Engine extends Logging {
       .orElse(conf.getOption("spark.pyspark.python"))
       .orElse(sys.env.get("PYSPARK_PYTHON"))
       .getOrElse("python3")
-
-  def logFile(conf: SparkConf): Path = {
-    val dir = conf.getOption("spark.paimon.log.dir").map(Paths.get(_)).getOrElse(
-      Paths.get(System.getProperty("java.io.tmpdir"), "paimon-spark-" + System.getProperty("user.name")))
-    dir.resolve(s"engine-${ProcessHandle.current().pid()}.log")
-  }
-
-  def lastWords(log: Path): String =
-    try Files.readString(log).linesIterator.toSeq.takeRight(5).mkString(" | ")
-    catch { case NonFatal(_) => "" }
 
   def failure(message: String, log: Path, hint: String): PaimonException = {
     val where = if (log == null) "" else s" Its log is $log."

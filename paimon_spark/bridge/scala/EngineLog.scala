@@ -1,0 +1,44 @@
+package org.apache.spark.sql.paimonbridge
+
+import java.nio.file.{FileAlreadyExistsException, Files, LinkOption, Path, Paths}
+import java.nio.file.attribute.{FileAttribute, PosixFilePermission, PosixFilePermissions}
+import java.util.{Set => JSet}
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.SparkConf
+
+/** The file that an engine writes its log to; nobody but its user can read it, or choose where it is. */
+private object EngineLog {
+  /** Create the log of this JVM's engines, if need be. */
+  def open(conf: SparkConf): Path = {
+    val dir = conf.getOption("spark.paimon.log.dir").map(d => Files.createDirectories(Paths.get(d))).getOrElse(ownDir())
+    val file = dir.resolve(s"engine-${ProcessHandle.current().pid()}.log")
+    try Files.createFile(file, mode("rw-------"))
+    catch { case _: FileAlreadyExistsException => file }
+  }
+
+  def lastWords(log: Path): String =
+    try Files.readString(log).linesIterator.toSeq.takeRight(5).mkString(" | ")
+    catch { case NonFatal(_) => "" }
+
+  /** The usual place, or one of a new name where somebody else has taken the usual name. */
+  private def ownDir(): Path = {
+    val usual = Paths.get(System.getProperty("java.io.tmpdir"), "paimon-spark-" + System.getProperty("user.name"))
+    try Files.createDirectory(usual, mode("rwx------"))
+    catch {
+      case _: FileAlreadyExistsException if isOwn(usual) =>
+        Files.setPosixFilePermissions(usual, PosixFilePermissions.fromString("rwx------"))
+      case _: FileAlreadyExistsException => Files.createTempDirectory("paimon-spark-")
+    }
+  }
+
+  private def isOwn(dir: Path): Boolean = {
+    val probe = Files.createTempFile("paimon-spark-", ".probe")
+    try Files.isDirectory(dir, LinkOption.NOFOLLOW_LINKS) && Files.getOwner(dir) == Files.getOwner(probe)
+    finally Files.delete(probe)
+  }
+
+  private def mode(text: String): FileAttribute[JSet[PosixFilePermission]] =
+    PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString(text))
+}
