@@ -102,6 +102,12 @@ class Terminal:
         return re.search(pattern, self.listen()[since:]) is not None
 
 
+def own_the_terminal() -> None:
+    """Let Ctrl-C reach this process, also where the tests run in the background, which ignores it."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextmanager
 def terminal(place: Place) -> Iterator[Terminal]:
     """Run the stock spark-sql in a terminal until the block ends."""
@@ -114,7 +120,7 @@ def terminal(place: Place) -> Iterator[Terminal]:
         stdout=slave,
         stderr=slave,
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=own_the_terminal,
     )
     os.close(slave)
     try:
