@@ -10,8 +10,8 @@ import subprocess
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +20,9 @@ from typing import Any
 import pytest
 
 from paimon_spark.bridge.jars import cache_dir
+from paimon_spark.fs.base import FileIO
+from paimon_spark.fs.resolve import file_io_for
+from paimon_spark.testing.behaviours import FileIOTests
 from tests.end_to_end.programs import free_port
 
 Answer = Iterable[bytes]
@@ -110,6 +113,24 @@ class S3Server:
         return [o["Key"] for page in pages for o in page.get("Contents", ())]
 
 
+class S3Tests(FileIOTests):
+    """The contract of a FileIO, on the server that the fixture `server` of a module runs."""
+
+    scheme = "s3"
+
+    @pytest.fixture(autouse=True)
+    def running(self, server: S3Server) -> None:
+        """Note the server."""
+        self.server = server
+
+    def make(self, tmp_path: Path) -> tuple[FileIO, str]:
+        """Return a new bucket."""
+        root = f"{self.scheme}://{self.server.bucket()}/w"
+        io = file_io_for(root, self.server.options)
+        io.mkdirs(root)
+        return io, root
+
+
 @lru_cache
 def _client(endpoint: str, access_key: str, secret_key: str) -> Any:
     import botocore.session
@@ -193,3 +214,51 @@ def _built() -> Path:
         if done.returncode:
             pytest.skip(f"versitygw cannot be built: {done.stderr[-300:]}")
     return program
+
+
+@contextmanager
+def told_within(seconds: float) -> Iterator[None]:
+    """Fail if what happens in the block chooses to wait for longer; a machine that is busy may take its time as well."""
+    waits: list[float] = []
+    sleep, started = time.sleep, time.monotonic()
+
+    def wait(length: float) -> None:
+        waits.append(length)
+        sleep(length)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "sleep", wait)
+        yield
+    assert sum(waits) < seconds, waits
+    assert time.monotonic() - started < 60 + seconds
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Where tables of a test can be: an empty directory of a store, and what a catalog must be told to reach it."""
+
+    location: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def _local(directory: Path) -> Iterator[Ground]:
+    yield Ground(str(directory / "tables"))
+
+
+@contextmanager
+def _moto(_: Path) -> Iterator[Ground]:
+    with moto_server() as server:
+        yield Ground(f"s3://{server.bucket()}/tables", server.options)
+
+
+@contextmanager
+def _real(directory: Path) -> Iterator[Ground]:
+    (directory / "store").mkdir()
+    with real_server(directory / "store") as server:
+        yield Ground(f"s3://{server.bucket()}/tables", server.options)
+
+
+LOCAL, MOTO, REAL = "local", "moto", "versitygw"
+STORES: Mapping[str, Callable[[Path], AbstractContextManager[Ground]]] = {LOCAL: _local, MOTO: _moto, REAL: _real}
+"""By name, the stores to try tables on; each is given a local directory for what it needs."""

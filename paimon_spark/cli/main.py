@@ -62,16 +62,24 @@ def _add_catalog(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_WAREHOUSE,
         help=f"directory or URI of the warehouse (default ./{DEFAULT_WAREHOUSE})",
     )
+    _add_option(parser)
+
+
+def _add_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--option", action="append", default=[], metavar="NAME=VALUE", help="option of the catalog, such as s3.endpoint"
     )
+
+
+def _pairs(options: argparse.Namespace) -> tuple[tuple[str, str], ...]:
+    return tuple(_pair(text) for text in options.option)
 
 
 def _choice(options: argparse.Namespace) -> env.CatalogChoice:
     warehouse = str(options.warehouse)
     if ":" not in warehouse.split("/", 1)[0]:
         warehouse = str(Path(warehouse).absolute())
-    return env.CatalogChoice(options.catalog, warehouse, tuple(_pair(text) for text in options.option))
+    return env.CatalogChoice(options.catalog, warehouse, _pairs(options))
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -180,14 +188,17 @@ def _call(options: argparse.Namespace, _rest: list[str]) -> int:
 def _add_selftest(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="draws what is tried; the same seed tries the same (default: any)")
     parser.add_argument("--minutes", type=float, default=1.0, help="for how long (default 1)")
-    parser.add_argument("--directory", help="where the tables are made; a temporary directory if not given")
+    parser.add_argument(
+        "--directory", help="where the tables are made, a path or s3://…; a temporary directory if not given"
+    )
+    _add_option(parser)
     parser.set_defaults(run=_selftest, passes_on=False)
 
 
 def _selftest(options: argparse.Namespace, _rest: list[str]) -> int:
     from paimon_spark.cli import selftest  # the launchers start faster without the core
 
-    return selftest.run(options.seed, options.minutes, options.directory)
+    return selftest.run(options.seed, options.minutes, options.directory, dict(_pairs(options)))
 
 
 def _add_env(parser: argparse.ArgumentParser) -> None:

@@ -5,10 +5,11 @@ They are forked from one clean server process that has everything imported, so t
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -57,12 +58,20 @@ def start(role: str, warehouse: str, options: Options, number: int, place: Path,
 
 def _run(role: str, warehouse: str, options: Options, number: int, place: str, seconds: float) -> None:
     catalog = connect(warehouse, options)
-    until = time.monotonic() + seconds
     try:
-        ROLES[role](catalog, number, Path(place), until)
+        catalog.table(NAME)  # what it takes to reach the store for the first time is no part of the seconds
+        ROLES[role](catalog, number, Path(place), time.monotonic() + seconds)
     except Exception as e:
         _report(Path(place), f"{role} {number} fails: {type(e).__name__}: {e}")
         raise
+
+
+def _turns(until: float) -> Iterator[int]:
+    """Count the turns from 1 until the time is up; there is always a first one."""
+    for turn in itertools.count(1):
+        yield turn
+        if time.monotonic() >= until:
+            return
 
 
 def _report(place: Path, line: str) -> None:
@@ -81,20 +90,19 @@ def ledger_path(place: Path, number: int) -> Path:
     return place / f"ledger-{number}"
 
 
-def _first_free(place: Path, number: int) -> int:
-    """Return the number of the next batch: a writer that was killed goes on where it was."""
+def _batches(place: Path, number: int) -> int:
+    """Return how many batches a writer has tried: one that was killed goes on where it was."""
     path = ledger_path(place, number)
-    return 1 + (path.read_text().count("try write") if path.exists() else 0)
+    return path.read_text().count("try write") if path.exists() else 0
 
 
 def _write(catalog: CatalogHandle, number: int, place: Path, until: float) -> None:
     """Write batch after batch; now and then delete an own batch."""
     table, random = catalog.table(NAME), Random(os.getpid())
     keyed = bool(table.primary_key)
-    n, ledger, mine = _first_free(place, number), Ledger(ledger_path(place, number)), []
-    while time.monotonic() < until:
-        batch = batch_number(number, n)
-        n += 1
+    before, ledger, mine = _batches(place, number), Ledger(ledger_path(place, number)), []
+    for turn in _turns(until):
+        batch = batch_number(number, before + turn)
         if _noted(ledger, "write", batch, partial(_write_batch, table, batch, keyed)):
             mine.append(batch)
         if mine and random.random() < 0.15:
@@ -123,9 +131,8 @@ def _noted(ledger: Ledger, what: str, batch: int, attempt: Callable[[], object])
 
 def _compact(catalog: CatalogHandle, number: int, place: Path, until: float) -> None:
     """Compact all the time, in full and in part."""
-    table, turn = catalog.table(NAME), 0
-    while time.monotonic() < until:
-        turn += 1
+    table = catalog.table(NAME)
+    for turn in _turns(until):
         try:
             table.compact(full=turn % 3 == 0)
         except (ConflictError, OutcomeUnknownError):
@@ -136,7 +143,7 @@ def _compact(catalog: CatalogHandle, number: int, place: Path, until: float) -> 
 def _expire(catalog: CatalogHandle, number: int, place: Path, until: float) -> None:
     """Forget all but a few snapshots all the time."""
     table = catalog.table(NAME)
-    while time.monotonic() < until:
+    for _ in _turns(until):
         try:
             table.expire_snapshots(retain_max=5, retain_min=2)
         except CorruptTableError as e:
@@ -148,7 +155,7 @@ def _expire(catalog: CatalogHandle, number: int, place: Path, until: float) -> N
 def _read(catalog: CatalogHandle, number: int, place: Path, until: float) -> None:
     """Read all the time; no snapshot may show a batch in part."""
     table = catalog.table(NAME)
-    while time.monotonic() < until:
+    for _ in _turns(until):
         for fault in snapshot_faults(table.to_arrow()):
             _report(place, f"reader {number}: {fault}")
 
@@ -157,8 +164,8 @@ def _everything(catalog: CatalogHandle, number: int, place: Path, until: float) 
     """Write, compact and expire in one process, to be killed at any moment."""
     table = catalog.table(NAME)
     keyed = bool(table.primary_key)
-    n, ledger = _first_free(place, number), Ledger(ledger_path(place, number))
-    while time.monotonic() < until:
+    before, ledger = _batches(place, number), Ledger(ledger_path(place, number))
+    for n in map(before.__add__, _turns(until)):
         batch = batch_number(number, n)
         _noted(ledger, "write", batch, partial(_write_batch, table, batch, keyed))
         if n % 4 == 3:
@@ -167,7 +174,6 @@ def _everything(catalog: CatalogHandle, number: int, place: Path, until: float) 
             table.compact(full=n % 2 == 0)
         if n % 3 == 1:
             table.expire_snapshots(retain_max=3, retain_min=1)
-        n += 1
     ledger.close()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.fs.local import LocalFileIO
+from paimon_spark.fs.resolve import file_io_for
 from paimon_spark.testing.faults import Mode
 from paimon_spark.testing.history import History, random_step
 from paimon_spark.testing.processes import KINDS as CROWD_KINDS
@@ -44,10 +44,18 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One turn of a part: its own random numbers, a fresh directory, and how long the run goes on."""
+    """One turn of a part: its own random numbers, fresh directories, and how long the run goes on.
+
+    Attributes:
+        place: on this machine, for what processes note.
+        warehouse: where tables are to be.
+        options: what a catalog must be told to reach it.
+    """
 
     random: Random
     place: Path
+    warehouse: str
+    options: Mapping[str, str]
     name: str
     until: float
 
@@ -59,11 +67,11 @@ def histories(turn: Turn, tally: Tally) -> None:
     """Let random things happen to a table, and compare it with a dictionary after each."""
     random, kind = turn.random, turn.random.choice(sorted(KINDS))
     options = {"file.format": random.choice(["parquet", "orc"]), "num-sorted-run.compaction-trigger": "3"}
-    store = LocalFileIO() if random.random() < 0.2 else None
+    store = file_io_for(turn.warehouse, turn.options) if random.random() < 0.2 else None
     history = History(
         kind,
         file_io=store,
-        warehouse=str(turn.place / "warehouse"),
+        warehouse=turn.warehouse,
         threads=random.choice([1, 3]),
         options=options,
     )
@@ -76,6 +84,8 @@ def histories(turn: Turn, tally: Tally) -> None:
         if found:
             tally.complaints.append(f"{turn.name}, {kind}: after {' / '.join(done)}: {found[0]}")
             return
+        if store is not None and time.monotonic() >= turn.until:
+            return  # a store that is far away takes its time
 
 
 def faults(turn: Turn, tally: Tally) -> None:
@@ -97,8 +107,9 @@ def kills(turn: Turn, tally: Tally) -> None:
     """Kill a process that writes, compacts and expires."""
     kind = turn.random.choice(sorted(CROWD_KINDS))
     seed = turn.random.randrange(1 << 30)
-    place = str(turn.place / "warehouse")
-    outcome = kill_loop(place, turn.place, kind=kind, kills=_KILLS, seed=seed, until=turn.until)
+    outcome = kill_loop(
+        turn.warehouse, turn.place, kind=kind, kills=_KILLS, seed=seed, options=turn.options, until=turn.until
+    )
     tally.add("processes killed", outcome.kills)
     tally.add("acknowledged writes", outcome.acknowledged)
     tally.complaints += (f"{turn.name}, {kind}: {c}" for c in outcome.complaints)
@@ -107,8 +118,9 @@ def kills(turn: Turn, tally: Tally) -> None:
 def crowds(turn: Turn, tally: Tally) -> None:
     """Let many processes work on one table at once."""
     kind = turn.random.choice(sorted(CROWD_KINDS))
-    place = str(turn.place / "warehouse")
-    outcome = crowd(place, turn.place, kind=kind, writers=_WRITERS, seconds=_CROWD_SECONDS)
+    outcome = crowd(
+        turn.warehouse, turn.place, kind=kind, writers=_WRITERS, seconds=_CROWD_SECONDS, options=turn.options
+    )
     tally.add("crowds", 1)
     tally.add("acknowledged writes", outcome.acknowledged)
     tally.add("snapshots", outcome.snapshots)
@@ -131,16 +143,22 @@ def selftest(
     place: Path,
     parts: Mapping[str, Part] = PARTS,
     clock: Callable[[], float] = time.monotonic,
+    *,
+    location: str | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> dict[str, Tally]:
     """Run the parts in turn, each at least once, the one that had least time next, until the time is up.
 
     Args:
         seed: draws everything that is not left to the system's scheduler.
         seconds: for how long.
-        place: a directory for tables; each turn gets one of its own in it.
+        place: a directory on this machine; each turn gets one of its own in it.
         parts: what to run.
         clock: seconds.
+        location: where tables are to be; below `place` if not given.
+        options: what a catalog must be told to reach `location`.
     """
+    base = str(place) if location is None else location.rstrip("/")
     tallies = {name: Tally() for name in parts}
     turns = dict.fromkeys(parts, 0)
     until = clock() + seconds
@@ -148,11 +166,13 @@ def selftest(
         name = min(parts, key=lambda p: (turns[p] > 0, tallies[p].seconds))
         turns[name] += 1
         turn_name = f"{name} {turns[name]} of seed {seed}"
-        directory = place / f"{name}-{turns[name]}"
+        fresh = f"{name}-{turns[name]}"
+        directory = place / fresh
         directory.mkdir(parents=True, exist_ok=True)
+        turn = Turn(Random(turn_name), directory, f"{base}/{fresh}/warehouse", options or {}, turn_name, until)
         began, tally = clock(), tallies[name]
         try:
-            parts[name](Turn(Random(turn_name), directory, turn_name, until), tally)
+            parts[name](turn, tally)
         except PaimonError as e:
             tally.complaints.append(f"{turn_name}: {e}")
         tally.seconds += clock() - began

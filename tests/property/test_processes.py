@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,44 +10,51 @@ import pytest
 from paimon_spark.testing.ledger import BATCH_ROWS, SCHEMA, Account, Ledger, batch_number, batch_rows
 from paimon_spark.testing.processes import KINDS
 from paimon_spark.testing.trials_of_processes import crowd, kill_loop
+from tests.stores import LOCAL, MOTO, REAL, STORES
 
-STORES: Mapping[str, Callable[[Path], tuple[str, Mapping[str, str]]]] = {"local": lambda tmp: (str(tmp / "w"), {})}
-"""By name, the warehouse and the catalog options of a store to try."""
-
-
-@pytest.mark.parametrize("store", STORES)
-@pytest.mark.parametrize("kind", ["fixed", "append"])
-def test_eight_writers_a_compactor_an_expirer_and_a_reader(tmp_path: Path, store: str, kind: str) -> None:
-    warehouse, options = STORES[store](tmp_path)
-    outcome = crowd(warehouse, tmp_path, kind=kind, writers=8, seconds=4, options=options)
-    assert outcome.complaints == ()
-    assert outcome.acknowledged > 0
+LONG = [pytest.param(kind, store, 30, id=f"{kind}-{store}") for kind in sorted(KINDS) for store in (LOCAL, REAL)]
+KILLS = [
+    *(pytest.param(kind, LOCAL, 4, id=f"{kind}-{LOCAL}-few") for kind in ("fixed", "append")),
+    *(pytest.param(kind, LOCAL, 50, id=f"{kind}-{LOCAL}", marks=pytest.mark.slow) for kind in sorted(KINDS)),
+    *(pytest.param(kind, REAL, 10, id=f"{kind}-{REAL}", marks=pytest.mark.slow) for kind in ("dynamic", "append")),
+]
+"""Two hundred kills on files, fifty for each kind of table; fewer on a server, where the same code runs."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("store", STORES)
-@pytest.mark.parametrize("kind", sorted(KINDS))
-def test_a_crowd_for_longer(tmp_path: Path, store: str, kind: str) -> None:
-    warehouse, options = STORES[store](tmp_path)
-    outcome = crowd(warehouse, tmp_path, kind=kind, writers=8, seconds=30, readers=2, options=options)
+def crowd_of_eight(directory: Path, kind: str, store: str, seconds: float, readers: int = 1) -> None:
+    with STORES[store](directory) as ground:
+        outcome = crowd(
+            ground.location,
+            directory,
+            kind=kind,
+            writers=8,
+            seconds=seconds,
+            readers=readers,
+            options=ground.options,
+        )
     assert outcome.complaints == ()
     assert outcome.acknowledged >= 8
 
 
-@pytest.mark.parametrize("kind", ["fixed", "append"])
-def test_a_few_kills(tmp_path: Path, kind: str) -> None:
-    outcome = kill_loop(str(tmp_path / "w"), tmp_path, kind=kind, kills=4, seed=1)
-    assert outcome.complaints == ()
-    assert outcome.kills == 4
+@pytest.mark.parametrize(("kind", "store", "seconds"), [("fixed", LOCAL, 4), ("append", LOCAL, 4), ("fixed", MOTO, 1)])
+def test_eight_writers_a_compactor_an_expirer_and_a_reader(
+    tmp_path: Path, kind: str, store: str, seconds: float
+) -> None:
+    crowd_of_eight(tmp_path, kind, store, seconds)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", sorted(KINDS))
-def test_many_kills(tmp_path: Path, kind: str) -> None:
-    """Fifty for each kind of table: two hundred in all."""
-    outcome = kill_loop(str(tmp_path / "w"), tmp_path, kind=kind, kills=50, seed=2)
+@pytest.mark.parametrize(("kind", "store", "seconds"), LONG)
+def test_a_crowd_for_longer(tmp_path: Path, kind: str, store: str, seconds: float) -> None:
+    crowd_of_eight(tmp_path, kind, store, seconds, readers=2)
+
+
+@pytest.mark.parametrize(("kind", "store", "kills"), KILLS)
+def test_kills(tmp_path: Path, kind: str, store: str, kills: int) -> None:
+    with STORES[store](tmp_path) as ground:
+        outcome = kill_loop(ground.location, tmp_path, kind=kind, kills=kills, seed=kills, options=ground.options)
     assert outcome.complaints == ()
-    assert outcome.kills == 50
+    assert outcome.kills == kills
 
 
 def account(tmp_path: Path, *lines: tuple[str, str, int]) -> Account:

@@ -7,6 +7,7 @@ import pytest
 from paimon_spark.cli.main import main
 from paimon_spark.errors import EngineError
 from paimon_spark.testing.selftest import PARTS, Tally, Turn, report_lines, selftest
+from tests.stores import moto_server
 
 
 def test_complaints_and_errors_are_told_with_the_seed(tmp_path: Path) -> None:
@@ -60,3 +61,20 @@ def test_the_command_says_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixt
     assert " operations made to fail" in out
     assert out.splitlines()[-1] == "Nothing was lost, nothing was half visible."
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.slow
+def test_it_runs_on_a_store_that_options_lead_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with moto_server() as server:
+        bucket = server.bucket()
+        options = [part for pair in server.options.items() for part in ("--option", "=".join(pair))]
+        command = ["selftest", "--seed", "4", "--minutes", "0.001", "--directory", f"s3://{bucket}/new/", *options]
+        assert main(command) == 0
+        assert f"in s3://{bucket}/new\n" in capsys.readouterr().out
+        assert server.door is not None
+        tables = {r.split("/")[3] for r in server.door.seen if r.startswith(f"PUT /{bucket}/new/")}
+        assert tables >= {"kills-1", "crowds-1"}
+        assert server.keys(bucket) == []
+        server.client().put_object(Bucket=bucket, Key="new/file", Body=b"")
+        assert main(command) == 1
+        assert "not empty" in capsys.readouterr().err
