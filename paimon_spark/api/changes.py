@@ -44,5 +44,5 @@ def completed(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
 def deletions(plan: SelectPlan) -> Iterator[pa.RecordBatch]:
     """Yield where the rows of a plan are, as what `FilePatcher` takes for deleting them."""
     for split in plan.splits:
-        for batch in read_split(plan.table, split, (), plan.predicate, places=True):
+        for batch in read_split(plan.table, split, (), plan.predicate, places=(FILE_PATH, ROW_INDEX)):
             yield of_kind(batch.select([FILE_PATH, ROW_INDEX]), RowKind.DELETE)

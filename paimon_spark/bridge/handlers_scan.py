@@ -14,17 +14,15 @@ from paimon_spark.bridge.protocol import Request, scan_predicate
 from paimon_spark.bridge.server import JvmAnswer
 from paimon_spark.bridge.systems import KIND_COLUMN, is_rows, struct_of, system_rows
 from paimon_spark.bridge.tables import Token, load_token, pinned
-from paimon_spark.core.read import PLACE_FIELDS
 from paimon_spark.core.system_tables import SYSTEM_SCANS
 from paimon_spark.core.table import Table
 from paimon_spark.engine.select import SelectPlan, plan_select
 from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.frames import arrow_frame, session_for
-from paimon_spark.spark.reads import ReadRequest, read_frame
+from paimon_spark.spark.reads import METADATA_COLUMNS, ReadRequest, read_frame
 from paimon_spark.spark.stores import native_access
 from paimon_spark.spec.predicate import Predicate
 
-PLACES = tuple(f.name for f in PLACE_FIELDS)
 _KEPT_PLANS = 256
 
 
@@ -34,7 +32,7 @@ class PlannedScan:
 
     plan: SelectPlan
     columns: tuple[str, ...]
-    places: bool = False
+    metadata: tuple[str, ...] = ()
 
 
 class _Plans:
@@ -102,7 +100,8 @@ def _plan(request: Request) -> PlannedScan:
     table = _table(request)
     system = SYSTEM_SCANS.get(args["table"].get("scan_of", ""))
     kinds = system is not None and system.keep_kinds
-    columns = tuple(c for c in args["columns"] if not (kinds and c == KIND_COLUMN) and c not in PLACES)
+    metadata = tuple(c for c in METADATA_COLUMNS if c in args["columns"] and c not in table.schema.field_names)
+    columns = tuple(c for c in args["columns"] if not (kinds and c == KIND_COLUMN) and c not in metadata)
     top = {table.options.num_levels - 1}
     plan = plan_select(
         table,
@@ -112,7 +111,7 @@ def _plan(request: Request) -> PlannedScan:
         levels=top if system is not None and system.top_level_only and table.is_primary_key_table else None,
         keep_kinds=kinds,
     )
-    return PlannedScan(plan, columns, any(c in PLACES for c in args["columns"]))
+    return PlannedScan(plan, columns, metadata)
 
 
 def _table(request: Request) -> Table:
@@ -136,9 +135,11 @@ def scan_frame(request: Request) -> JvmAnswer:
         return JvmAnswer(frame._jdf)
     planned = _plans.get(request.args["scan"]) or _plan(request)
     plan = planned.plan
-    extra = {"keep_kinds": plan.keep_kinds, "places": planned.places}
-    frame = read_frame(session, ReadRequest(plan.table, planned.columns, plan.predicate, plan.splits, **extra))
-    if any(extra.values()) and request.args["columns"]:
+    wanted = ReadRequest(
+        plan.table, planned.columns, plan.predicate, plan.splits, keep_kinds=plan.keep_kinds, metadata=planned.metadata
+    )
+    frame = read_frame(session, wanted)
+    if (plan.keep_kinds or planned.metadata) and request.args["columns"]:
         frame = frame.select(*[quoted(c) for c in request.args["columns"]])
     return JvmAnswer(frame._jdf)
 

@@ -39,11 +39,13 @@ ROW_KIND = "_row_kind_"
 ROW_KIND_FIELD = DataField(-1, ROW_KIND, AtomicType(TypeRoot.TINYINT, nullable=False))
 FILE_PATH = "__paimon_file_path"
 ROW_INDEX = "__paimon_row_index"
-"""Names of the columns that tell where a row of a table without a primary key is."""
+BUCKET = "__paimon_bucket"
 PLACE_FIELDS = (
     DataField(-1, FILE_PATH, AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)),
     DataField(-1, ROW_INDEX, AtomicType(TypeRoot.BIGINT)),
+    DataField(-1, BUCKET, AtomicType(TypeRoot.INT)),
 )
+"""Columns that tell where a row is stored: its file, its position in the file, and its bucket."""
 DeletedRows = Callable[[DataFileMeta], BitMap | None]
 """Physical positions of deleted rows of a file; None where there are none."""
 
@@ -55,7 +57,7 @@ def read_split(
     predicate: Predicate | None = None,
     *,
     keep_kinds: bool = False,
-    places: bool = False,
+    places: Sequence[str] = (),
     batch_rows: int = DEFAULT_BATCH_ROWS,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a split for which `predicate` holds.
@@ -66,7 +68,7 @@ def read_split(
         columns: columns to return, in this order; all if not given.
         predicate: filter over columns of the table, applied exactly.
         keep_kinds: keep retracts, and add the column ``_row_kind_`` (int8) at the end.
-        places: add the columns of `PLACE_FIELDS` at the end; for tables without a primary key.
+        places: names of `PLACE_FIELDS`, which come at the end, in that order. A merged row is where its winner is.
         batch_rows: the most rows of one batch.
     """
     wanted = table.schema.fields if columns is None else tuple(table.schema.field(c) for c in columns)
@@ -74,9 +76,10 @@ def read_split(
     read = tuple({f.id: f for f in (*wanted, *(table.schema.field(c) for c in sorted(columns_of(condition))))}.values())
     read = read or table.schema.fields[:1]
     files = BucketFiles(table, split.partition, split.bucket, _deleted_rows(table, split))
+    wanted_places = tuple(f for f in PLACE_FIELDS if f.name in places)
     rows = _read_rows(files, split, read, condition, keep_kinds=keep_kinds, places=places)
     expression = None if condition == TRUE else to_expression(condition, {f.name: f for f in read})
-    out = (*wanted, *((ROW_KIND_FIELD,) if keep_kinds else ()), *(PLACE_FIELDS if places else ()))
+    out = (*wanted, *((ROW_KIND_FIELD,) if keep_kinds else ()), *wanted_places)
     schema = to_arrow_schema(out)
     for chunk in rows:
         kept = chunk if expression is None else chunk.filter(expression)
@@ -98,7 +101,7 @@ def _read_rows(
     condition: Predicate,
     *,
     keep_kinds: bool,
-    places: bool,
+    places: Sequence[str],
 ) -> Iterator[pa.Table]:
     table = files.table
     if not table.is_primary_key_table:
@@ -107,9 +110,9 @@ def _read_rows(
                 yield _with_kind(rows) if keep_kinds else rows
     elif split.raw and not keep_kinds:
         for file in split.files:
-            yield from files.chunks(file, read, condition)
+            yield from files.chunks(file, read, condition, places=places)
     else:
-        for rows in merged_rows(files, sections(split.files, table.key_types), read, condition):
+        for rows in merged_rows(files, sections(split.files, table.key_types), read, condition, places):
             kept = rows if keep_kinds else drop_retracts(rows)
             if kept.num_rows:
                 yield kept.rename_columns({VALUE_KIND: ROW_KIND}) if keep_kinds else kept
@@ -125,17 +128,18 @@ def merged_rows(
     parts: Sequence[Sequence[SortedRun]],
     columns: tuple[DataField, ...],
     condition: Predicate = TRUE,
+    places: Sequence[str] = (),
 ) -> Iterator[pa.Table]:
     """Yield the merged rows of sections in key order, retracts included, with system columns beside `columns`.
 
-    `condition` only spares reading: rows for which it is false may still come.
+    `condition` only spares reading: rows for which it is false may still come. For `places` see `read_split`.
     """
     order = merge_order(files.table)
     read = needed_fields(files.table, order, columns)
     on_keys = project(condition, [f.name for f in order.key])
     for section in parts:
         pushed = condition if len(section) == 1 else on_keys
-        yield from merge_runs([files.run(r, read, pushed) for r in section], order)
+        yield from merge_runs([files.run(r, read, pushed, places) for r in section], order)
 
 
 class BucketFiles:
@@ -153,24 +157,31 @@ class BucketFiles:
         """Return where `file` is."""
         return self._paths.data_file(self.partition, self.bucket, file)
 
-    def run(self, run: SortedRun, fields: Sequence[DataField], condition: Predicate) -> Iterator[pa.Table]:
+    def run(
+        self, run: SortedRun, fields: Sequence[DataField], condition: Predicate, places: Sequence[str] = ()
+    ) -> Iterator[pa.Table]:
         """Yield the rows of a sorted run, one row group at a time."""
         for file in run.files:
-            yield from self.chunks(file, fields, condition)
+            yield from self.chunks(file, fields, condition, places=places)
 
     def chunks(
-        self, file: DataFileMeta, fields: Sequence[DataField], condition: Predicate = TRUE, *, places: bool = False
+        self,
+        file: DataFileMeta,
+        fields: Sequence[DataField],
+        condition: Predicate = TRUE,
+        *,
+        places: Sequence[str] = (),
     ) -> Iterator[pa.Table]:
         """Yield the rows of one file, one row group at a time, as `fields` of the table.
 
-        Row groups are left out where statistics prove `condition` false. With `places`, the columns of `PLACE_FIELDS`
-        come last.
+        Row groups are left out where statistics prove `condition` false. The columns of `PLACE_FIELDS` that `places`
+        names come last.
         """
         with store_errors():
             yield from self._chunks(file, fields, condition, places=places)
 
     def _chunks(
-        self, file: DataFileMeta, fields: Sequence[DataField], condition: Predicate, *, places: bool
+        self, file: DataFileMeta, fields: Sequence[DataField], condition: Predicate, *, places: Sequence[str]
     ) -> Iterator[pa.Table]:
         plan = self._plan(file, fields)
         deleted = self._deleted_rows(file)
@@ -191,13 +202,24 @@ class BucketFiles:
                     kind=ErrorKind.CORRUPT_DATA_FILE,
                 )
             # Where row groups start is asked only where it is needed: some formats have to count.
-            located = places or deleted is not None
+            located = ROW_INDEX in places or deleted is not None
             starts = np.concatenate([[0], np.cumsum(reader.row_group_rows)]) if located else _NOWHERE
             for index in reader.select_row_groups(_pushable(condition, plan)):
-                rows = plan.apply(reader.read_row_group(index))
-                if places:
-                    rows = _with_places(rows, path, int(starts[index]))
-                yield rows if deleted is None else _without(rows, deleted, int(starts[index]))
+                rows, start = plan.apply(reader.read_row_group(index)), int(starts[index]) if located else 0
+                rows = self._placed(rows, path, start, places)
+                yield rows if deleted is None else _without(rows, deleted, start)
+
+    def _placed(self, rows: pa.Table, path: str, start: int, places: Sequence[str]) -> pa.Table:
+        n = rows.num_rows
+        columns: dict[str, Callable[[], pa.Array]] = {
+            FILE_PATH: lambda: pa.repeat(path, n),
+            ROW_INDEX: lambda: pa.array(np.arange(start, start + n, dtype=np.int64)),
+            BUCKET: lambda: pa.repeat(pa.scalar(self.bucket, pa.int32()), n),
+        }
+        for name, column in columns.items():
+            if name in places:
+                rows = rows.append_column(name, column())
+        return rows
 
     def _plan(self, file: DataFileMeta, fields: Sequence[DataField]) -> ColumnPlan:
         table = self.table
@@ -219,11 +241,6 @@ def _pushable(condition: Predicate, plan: ColumnPlan) -> pc.Expression | None:
     }
     part = project(condition, list(same))
     return None if part == TRUE else to_expression(part, same)
-
-
-def _with_places(rows: pa.Table, path: str, start: int) -> pa.Table:
-    index = np.arange(start, start + rows.num_rows, dtype=np.int64)
-    return rows.append_column(FILE_PATH, pa.repeat(path, rows.num_rows)).append_column(ROW_INDEX, pa.array(index))
 
 
 def _without(rows: pa.Table, deleted: BitMap, start: int) -> pa.Table:

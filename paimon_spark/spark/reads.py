@@ -8,12 +8,13 @@ from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from paimon_spark.core.read import PLACE_FIELDS
+from paimon_spark.core.read import BUCKET, FILE_PATH, PLACE_FIELDS, ROW_INDEX
 from paimon_spark.core.splits import Split, splits_to_json
 from paimon_spark.core.table import Table
-from paimon_spark.spark.arrow_map import map_in_arrow
+from paimon_spark.spark.arrow_map import map_in_arrow, quoted
 from paimon_spark.spark.frames import native_frame, text_frame
 from paimon_spark.spark.stores import native_access
 from paimon_spark.spark.types import plain_struct, type_to_spark
@@ -33,6 +34,9 @@ from paimon_spark.spec.types import (
 )
 
 NATIVE_OPTIONS = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED", "mergeSchema": "false"}
+PARTITION = "__paimon_partition"
+METADATA_COLUMNS = (*(f.name for f in PLACE_FIELDS), PARTITION)
+"""Names of the columns that tell where a row is; `SELECT *` does not show them."""
 _TIMES = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 
@@ -45,14 +49,21 @@ class ReadRequest:
     predicate: Predicate
     splits: tuple[Split, ...]
     keep_kinds: bool = False
-    places: bool = False
-    """Whether file and position of every row come after the columns."""
+    metadata: tuple[str, ...] = ()
+    """Which of `METADATA_COLUMNS` come after the columns."""
 
     @property
     def carried(self) -> tuple[DataField, ...]:
-        """Return the columns that are read: those asked for, or one where none is, since rows must be counted."""
-        fields = self.table.schema.fields
-        return tuple(self.table.schema.field(c) for c in self.columns) or (min(fields, key=_width),)
+        """Return the columns that are read: those needed, or one where none is, since rows must be counted."""
+        schema = self.table.schema
+        keys = schema.partition_keys if PARTITION in self.metadata else ()
+        names = [*self.columns, *(k for k in keys if k not in self.columns)]
+        return tuple(schema.field(c) for c in names) or (min(schema.fields, key=_width),)
+
+    @property
+    def places(self) -> tuple[DataField, ...]:
+        """Return the columns that readers add to each row."""
+        return tuple(f for f in PLACE_FIELDS if f.name in self.metadata)
 
 
 def _width(field: DataField) -> int:
@@ -62,7 +73,7 @@ def _width(field: DataField) -> int:
 
 
 def read_frame(session: SparkSession, request: ReadRequest) -> DataFrame:
-    """Return the rows of `request` as a frame without any shuffle."""
+    """Return the rows of `request` as a frame without any shuffle. Columns that were needed besides may come too."""
     access = native_access(request.table)
     groups, arrow = ({}, list(request.splits)) if access.refusal else _divide(request)
     frames = [native_frame(session, _native_spec(request, *key, splits), access.conf) for key, splits in groups.items()]
@@ -70,19 +81,17 @@ def read_frame(session: SparkSession, request: ReadRequest) -> DataFrame:
         lines = [splits_to_json([s]) for s in arrow]
         predicate = None if request.predicate == TRUE else to_json(request.predicate)
         names = [f.name for f in request.carried]
-        run = reader(request.table, names, predicate, _extra(request))
+        places = tuple(p.name for p in request.places)
+        run = reader(request.table, names, predicate, places=places, kinds=request.keep_kinds)
         frames.append(map_in_arrow(text_frame(session, lines), run, _row_type(request)))
-    if not frames:
-        return session.createDataFrame([], _row_type(request))
-    return reduce(DataFrame.unionAll, frames)
-
-
-def _extra(request: ReadRequest) -> str:
-    return "kinds" if request.keep_kinds else "places" if request.places else ""
+    rows = reduce(DataFrame.unionAll, frames) if frames else session.createDataFrame([], _row_type(request))
+    if PARTITION not in request.metadata:
+        return rows
+    return rows.withColumn(PARTITION, f.struct(*[f.col(quoted(k)) for k in request.table.schema.partition_keys]))
 
 
 def _row_type(request: ReadRequest) -> StructType:
-    struct = plain_struct((*request.carried, *(PLACE_FIELDS if request.places else ())))
+    struct = plain_struct((*request.carried, *request.places))
     if request.keep_kinds:
         kind = {"name": "rowkind", "type": "string", "nullable": True, "metadata": {}}
         struct = {"type": "struct", "fields": [kind, *struct["fields"]]}
@@ -122,7 +131,7 @@ class _Sources:
         return self._known[key]
 
     def _find(self, file_format: str, schema_id: int) -> list[DataField | None] | None:
-        if file_format not in (("parquet",) if self._request.places else ("parquet", "orc")):
+        if file_format not in (("parquet",) if ROW_INDEX in self._request.metadata else ("parquet", "orc")):
             return None
         table = self._request.table
         schema = table.schema if schema_id == table.schema.id else table.schema_store.get(schema_id)
@@ -174,19 +183,20 @@ def _native_spec(
     wanted = list(zip(request.carried, sources, strict=True))
     data = [s for f, s in wanted if s is not None and f.name not in keys]
     partition = [f for f, _ in wanted if f.name in keys]
+    fixed = [p for p in request.places if p.name != ROW_INDEX]
     return {
         "format": file_format,
         "root": table.path,
         "identity": f"{table.path}|{files[0][0].snapshot_id}|{_digest(f for _, f in files)}",
         "options": NATIVE_OPTIONS,
-        "places": request.places,
+        "row_index": ROW_INDEX if ROW_INDEX in request.metadata else None,
         "data_schema": plain_struct(data),
-        "partition_schema": plain_struct(partition),
+        "partition_schema": plain_struct([*partition, *fixed]),
         "select": [
             {"name": f.name, "from": None if s is None else s.name, "type": plain_struct([f])["fields"][0]["type"]}
-            for f, s in wanted
+            for f, s in [*wanted, *((p, p) for p in request.places)]
         ],
-        "groups": _groups(table, [f.name for f in partition], files),
+        "groups": _groups(table, [f.name for f in partition], [p.name for p in fixed], files),
     }
 
 
@@ -194,13 +204,21 @@ def _digest(files: Iterable[DataFileMeta]) -> int:
     return hash(tuple(f.file_name for f in files))
 
 
-def _groups(table: Table, columns: Sequence[str], files: Sequence[tuple[Split, DataFileMeta]]) -> list[dict[str, Any]]:
-    groups: dict[bytes, list[list[Any]]] = {}
+def _groups(
+    table: Table, columns: Sequence[str], fixed: Sequence[str], files: Sequence[tuple[Split, DataFileMeta]]
+) -> list[dict[str, Any]]:
+    """Return the files, those together for which the partition columns and the `fixed` ones have the same values."""
+    groups: dict[tuple[bytes, tuple[str, ...]], list[list[Any]]] = {}
     paths = table.paths
     for split, file in files:
         path = paths.data_file(split.partition, split.bucket, file)
-        groups.setdefault(split.partition, []).append([path, file.file_size, file.creation_time or 0])
-    return [{"values": _values(table, columns, partition), "files": members} for partition, members in groups.items()]
+        of_file = {FILE_PATH: path, BUCKET: str(split.bucket)}
+        key = (split.partition, tuple(of_file[name] for name in fixed))
+        groups.setdefault(key, []).append([path, file.file_size, file.creation_time or 0])
+    return [
+        {"values": [*_values(table, columns, partition), *others], "files": members}
+        for (partition, others), members in groups.items()
+    ]
 
 
 def _values(table: Table, columns: Sequence[str], partition: bytes) -> list[str | None]:
@@ -208,4 +226,4 @@ def _values(table: Table, columns: Sequence[str], partition: bytes) -> list[str 
     return [value_to_jvm(values[c]) for c in columns]
 
 
-__all__ = ["ReadRequest", "read_frame", "type_to_spark"]
+__all__ = ["METADATA_COLUMNS", "ReadRequest", "read_frame", "type_to_spark"]

@@ -74,17 +74,19 @@ def add_curve(order: str, columns: tuple[str, ...], text_bytes: int, name: str, 
         yield pa.RecordBatch.from_arrays([*batch.columns, keys], names=[*batch.schema.names, name])
 
 
-def read_rows(table: str, columns: list[str], predicate: str | None, extra: str, batches: Batches) -> Batches:
+def read_rows(
+    table: str, columns: list[str], predicate: str | None, places: tuple[str, ...], batches: Batches, *, kinds: bool
+) -> Batches:
     """Yield the rows of the splits that `batches` name.
 
-    With the extra ``kinds`` the column ``rowkind`` comes first, with ``places`` file and position of the row come last.
+    With `kinds` the column ``rowkind`` comes first; the columns that `places` names come last.
     """
-    source, kinds = Table.from_config(table), extra == "kinds"
+    source = Table.from_config(table)
     condition: Predicate | None = from_json(predicate) if predicate is not None else None
     with bound_to_task():
         for text in _texts(batches):
             for split in splits_from_json(text):
-                for batch in read_split(source, split, columns, condition, keep_kinds=kinds, places=extra == "places"):
+                for batch in read_split(source, split, columns, condition, keep_kinds=kinds, places=places):
                     yield batch_for_spark(_kind_first(batch) if kinds else batch)
 
 
@@ -119,6 +121,8 @@ def patcher(table: Table, plan: WritePlanInfo) -> Any:
     return partial(patch_rows, table.to_config(), plan.to_json())
 
 
-def reader(table: Table, columns: list[str], predicate: str | None, extra: str = "") -> Any:
-    """Return the function of a read job; see `read_rows` for `extra`."""
-    return partial(read_rows, table.to_config(), columns, predicate, extra)
+def reader(
+    table: Table, columns: list[str], predicate: str | None, *, places: tuple[str, ...] = (), kinds: bool = False
+) -> Any:
+    """Return the function of a read job; see `read_rows`."""
+    return partial(read_rows, table.to_config(), columns, predicate, places, kinds=kinds)

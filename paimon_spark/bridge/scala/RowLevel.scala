@@ -40,14 +40,17 @@ object RowLevelRule extends Rule[LogicalPlan] {
   }
 }
 
-/** The table that a statement changes. Spark may have put a projection over it that pads CHAR columns. */
+/** The table that a statement changes. Spark may have put a projection over it that pads CHAR columns, and metadata
+  * columns that its conditions name behind its own. */
 class Target(val relation: DataSourceV2Relation, selected: Seq[NamedExpression]) {
-  val columns: Seq[AttributeReference] = relation.output.zip(selected).map { case (a, n) => a.withExprId(n.exprId) }
+  private val own = relation.table.asInstanceOf[PaimonTable].schema.length
+  val columns: Seq[AttributeReference] =
+    relation.output.zip(selected).take(own).map { case (a, n) => a.withExprId(n.exprId) }
 
   /** The table's rows, with their places after the columns if they are wanted. */
   def rows(placed: Boolean): LogicalPlan = {
     val whole = if (placed) relation.withMetadataColumns() else relation
-    if (selected eq relation.output) whole else Project(selected ++ whole.output.drop(columns.size), whole)
+    if (selected eq relation.output) whole else Project(selected.take(own) ++ whole.output.drop(own), whole)
   }
 
   /** The same columns over a table that Spark aligns assignments for: complete, in order, cast and checked. */
@@ -211,7 +214,8 @@ class DeleteRows(target: Target, condition: Expression) extends RowStatement(tar
 
   /** The condition as a filter over partitions, where it is one: then no row has to be read. */
   private def wholePartitions(session: ClassicSession): Option[Array[Filtering]] =
-    if (table.deletesRowByRow || SubqueryExpression.hasSubquery(condition) || !condition.deterministic) None
+    if (table.deletesRowByRow || SubqueryExpression.hasSubquery(condition) || !condition.deterministic ||
+        !condition.references.subsetOf(AttributeSet(columns))) None
     else session.sessionState.optimizer.execute(Filter(condition, RowsOf(columns))) match {
       case _: RowsOf => Some(Array.empty)
       case Filter(simple, _: RowsOf) =>

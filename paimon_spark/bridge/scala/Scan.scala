@@ -8,6 +8,7 @@ import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
+import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.connector.expressions.{Expressions, NamedReference}
 import org.apache.spark.sql.connector.expressions.aggregate.{Aggregation, CountStar}
@@ -38,7 +39,8 @@ class PaimonScanBuilder(table: PaimonTable, options: CaseInsensitiveStringMap) e
 
   /** Whole columns only: the rows come with all fields of a struct, and Spark counts fields by their position. */
   override def pruneColumns(requiredSchema: StructType): Unit = {
-    val whole = CharVarcharUtils.replaceCharVarcharWithStringInSchema(table.schema)
+    val whole = CharVarcharUtils.replaceCharVarcharWithStringInSchema(
+      StructType(table.schema ++ table.metadataColumns.map(c => StructField(c.name(), c.dataType(), c.isNullable))))
     required = StructType(requiredSchema.fields.map(f => whole.find(_.name == f.name).getOrElse(f)))
   }
 
@@ -110,7 +112,7 @@ class PaimonScan(val table: PaimonTable, override val readSchema: StructType, re
 
   override def filterAttributes(): Array[NamedReference] = {
     val read = readSchema.fieldNames.toSet
-    table.partitionKeys.filter(read).map(Expressions.column).toArray
+    table.partitionKeys.filter(read).map(k => Expressions.column(quoteIdentifier(k))).toArray
   }
 
   /** Dynamic partition filters are applied by the native scan itself. */

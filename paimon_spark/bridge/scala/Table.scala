@@ -9,6 +9,8 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils
+import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
 import org.apache.spark.sql.connector.expressions.filter.Predicate
@@ -37,7 +39,7 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Bool
 
   override val name: String = described.get("name").asText()
   override lazy val schema: StructType = Toolbox.schema(described.get("schema"))
-  override def partitioning(): Array[Transform] = partitionKeys.map(k => Expressions.identity(k)).toArray
+  override def partitioning(): Array[Transform] = partitionKeys.map(k => Expressions.identity(quoteIdentifier(k))).toArray
   override lazy val properties: JMap[String, String] = Json.stringMap(described.get("properties")).asJava
 
   override def capabilities(): JSet[TableCapability] = {
@@ -58,10 +60,13 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Bool
     })
   }
 
-  /** Where a row is. A row of a primary-key table may come from several files. */
-  override def metadataColumns(): Array[MetadataColumn] =
-    if (!isData || primaryKeys.nonEmpty) Array.empty
-    else Array(Places.column(Places.File, StringType), Places.column(Places.Row, LongType))
+  /** Where a row is: columns that have to be named to be seen. */
+  override lazy val metadataColumns: Array[MetadataColumn] =
+    if (!isData) Array.empty
+    else Array(Places.column(Places.File, StringType), Places.column(Places.Row, LongType),
+      Places.column(Places.Partition, CharVarcharUtils.replaceCharVarcharWithStringInSchema(
+        StructType(partitionKeys.map(k => StructField(k, schema(k).dataType))))),
+      Places.column(Places.Bucket, IntegerType)).filterNot(c => schema.fieldNames.contains(c.name()))
 
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = new PaimonScanBuilder(this, options)
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = new PaimonWriteBuilder(this, info)
@@ -97,10 +102,12 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Bool
   override def toString: String = name
 }
 
-/** The metadata columns of tables without a primary key. */
+/** The metadata columns of tables. File and row identify a row of a table without a primary key. */
 object Places {
   val File = "__paimon_file_path"
   val Row = "__paimon_row_index"
+  val Partition = "__paimon_partition"
+  val Bucket = "__paimon_bucket"
   val All: Seq[String] = Seq(File, Row)
 
   def column(called: String, ofType: DataType): MetadataColumn = new MetadataColumn {

@@ -33,23 +33,23 @@ class Toolbox {
     }
     val relation = HadoopFsRelation(index, index.partitionSchema, dataSchema, None, format,
       Json.stringMap(json.get("options")) ++ Json.stringMap(Json.parse(access)))(session)
-    val placed = Json.optional(json, "places").exists(_.asBoolean())
+    val rowIndex = Json.optional(json, "row_index").map(_.asText())
     val plain = LogicalRelation(relation, false)
-    val scan = if (placed) plain.withMetadataColumns() else plain
-    val bySource = scan.output.map(a => a.name -> a).toMap
+    val scan = if (rowIndex.isDefined) plain.withMetadataColumns() else plain
+    val bySource: Map[String, Expression] =
+      scan.output.map(a => a.name -> a).toMap ++ rowIndex.map(_ -> position(scan.output.last))
     val columns = Json.items(json.get("select")).map { c =>
       val source: Expression = Json.optional(c, "from").map(f => bySource(f.asText()))
         .getOrElse(Literal.create(null, DataType.fromJson(c.get("type").toString)))
       Alias(if (Toolbox.mayHoldNaN(source.dataType)) Unpushed(source) else source, c.get("name").asText())()
     }
-    Dataset.ofRows(session, Project(if (placed) columns ++ places(scan.output.last) else columns, scan))
+    Dataset.ofRows(session, Project(columns, scan))
   }
 
-  /** File and position of a row, as Spark's own reader knows them. */
-  private def places(metadata: Attribute): Seq[NamedExpression] = {
+  /** The position of a row in its file, as Spark's own reader knows it. */
+  private def position(metadata: Attribute): Expression = {
     val fields = metadata.dataType.asInstanceOf[StructType]
-    Seq("file_path" -> Places.File, "row_index" -> Places.Row).map { case (from, to) =>
-      Alias(GetStructField(metadata, fields.fieldIndex(from), Some(from)), to)() }
+    GetStructField(metadata, fields.fieldIndex("row_index"), Some("row_index"))
   }
 
   /** A frame of one string column `split`, one task a row; `lines` is JSON, or `@file` that holds it. */
