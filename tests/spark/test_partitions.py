@@ -39,8 +39,8 @@ def test_a_partial_spec_may_name_a_later_column(table: SparkSession) -> None:
 
 
 def test_missing_partitions_are_told_unless_if_exists(table: SparkSession) -> None:
-    with pytest.raises(Exception, match="PARTITIONS_NOT_FOUND"):
-        table.sql("ALTER TABLE p DROP PARTITION (dt = 'nosuch')")
+    table.sql("ALTER TABLE p DROP PARTITION (dt = 'nosuch')")
+    assert left(table) == [1, 2, 3, 4, 5, 6]
     with pytest.raises(Exception, match="PARTITIONS_NOT_FOUND"):
         table.sql("ALTER TABLE p DROP PARTITION (dt = 'nosuch', hh = 1)")
     table.sql("ALTER TABLE p DROP IF EXISTS PARTITION (dt = 'nosuch'), PARTITION (dt = 'a')")
@@ -57,6 +57,22 @@ def test_partitions_are_truncated(table: SparkSession) -> None:
     assert left(table) == [2, 5, 6]
     table.sql("TRUNCATE TABLE p")
     assert left(table) == []
+
+
+def test_partitions_need_not_be_added(table: SparkSession) -> None:
+    snapshots = "SELECT count(*) FROM `p$snapshots`"
+    table.sql("ALTER TABLE p ADD PARTITION (dt = 'n', hh = 1)")
+    table.sql("ALTER TABLE p ADD IF NOT EXISTS PARTITION (dt = 'a', hh = 1) PARTITION (dt = 'n', hh = 2)")
+    assert rows(table, snapshots) == [(1,)]
+    assert len(rows(table, "SHOW PARTITIONS p")) == 6
+    with pytest.raises(Exception, match="PARTITIONS_ALREADY_EXIST"):
+        table.sql("ALTER TABLE p ADD PARTITION (dt = 'a', hh = 1)")
+    with pytest.raises(Exception, match="ADD PARTITION with a location is not possible"):
+        table.sql("ALTER TABLE p ADD PARTITION (dt = 'n', hh = 3) LOCATION '/somewhere/else'")
+    with pytest.raises(Exception, match=r"(?i)partition"):
+        table.sql("ALTER TABLE p ADD PARTITION (dt = 'n')")
+    table.sql("INSERT INTO p PARTITION (dt = 'n', hh = 1) VALUES (7)")
+    assert left(table) == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_another_tables_partitions_stay(spark: SparkSession) -> None:

@@ -38,12 +38,13 @@ case class ResolveDropPartitions(session: SparkSession) extends Rule[LogicalPlan
   }
 }
 
-/** Drops, in one commit, all partitions that match any of the specs. */
+/** Drops, in one commit, all partitions that match any of the specs. A whole spec names one partition, which has to be
+  * there; the others choose among those that are. */
 case class PaimonDropCommand(table: PaimonPartitionedTable, specs: Seq[Map[String, String]], ifExists: Boolean)
     extends LeafRunnableCommand {
   override def run(session: SparkSession): Seq[Row] = {
     val found = specs.map(spec => spec -> matching(spec))
-    val missing = found.collect { case (spec, Array()) => spec }
+    val missing = found.collect { case (spec, Array()) if spec.size == table.partitionKeys.size => spec }
     if (missing.nonEmpty && !ifExists) {
       val name = table.name.split('.')
       throw new NoSuchPartitionsException(name.init.mkString("."), name.last, missing)

@@ -145,9 +145,12 @@ class PaimonPartitionedTable(catalog: CatalogRef, described: JsonNode)
 
   private def refused(what: String) = new PaimonException(
     s"[UNSUPPORTED_FEATURE] $what is not possible: a partition exists when it holds data.", "UNSUPPORTED_FEATURE")
-  override def createPartition(ident: InternalRow, properties: JMap[String, String]): Unit = throw refused("ADD PARTITION")
+
+  /** Nothing has to be done for a partition before it gets its rows, but they cannot be elsewhere. */
+  override def createPartition(ident: InternalRow, properties: JMap[String, String]): Unit =
+    if (!properties.isEmpty) throw refused(s"ADD PARTITION with a ${properties.keySet.asScala.mkString(", ")}")
   override def createPartitions(idents: Array[InternalRow], properties: Array[JMap[String, String]]): Unit =
-    throw refused("ADD PARTITION")
+    idents.zip(properties).foreach { case (ident, given) => createPartition(ident, given) }
   override def replacePartitionMetadata(ident: InternalRow, properties: JMap[String, String]): Unit =
     throw refused("Changing the metadata of a partition")
   override def loadPartitionMetadata(ident: InternalRow): JMap[String, String] = Map.empty[String, String].asJava
