@@ -48,11 +48,22 @@ query cannot have a hint, nor can the target of DELETE, UPDATE and MERGE: set th
 that a DataFrame writer creates gets the options of the writer as its own. Options that choose a snapshot are never
 applied to the table that a statement changes.
 
-An option marked *read* may be given to a table that is read, *write* to one that is written, *call* in `options` of a
-CALL; a session may give all of them.
+An option marked *read* may be given to a table that is read, *write* to one that is written and in `options` of a CALL,
+*call* in the latter alone; a session may give all of them. A handle of the Python API takes what is marked *read* or
+*write*, but nothing that is about the tasks of Spark jobs (`sink.…`).
 One marked *table* belongs to the stored table: it is changed by `ALTER TABLE … SET TBLPROPERTIES` where it can be
 changed at all, and a statement may only repeat its value. Misspelled names, values of a wrong type and options that the
 statement would not obey are errors that name the option.
+
+## Number of writers
+
+`sink.parallelism` says how many tasks write the rows of INSERT, UPDATE, DELETE and MERGE. Without it there is one for
+each core, or one alone for a handful of rows; rows of an append table without buckets are then written where the query
+made them. A bucket is never shared: without partitions there are at most as many writers as buckets.
+
+```sql
+INSERT INTO T /*+ OPTIONS('sink.parallelism' = '4') */ SELECT * FROM S;
+```
 
 ## Memory of writers
 

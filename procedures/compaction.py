@@ -21,10 +21,8 @@ from paimon_spark.engine.compact_view import compaction_actions, idle_places
 from paimon_spark.engine.sort_compact import Order, SortPlan, execute_sort, plan_sort, sort_actions
 from paimon_spark.errors import ArgumentError, OptionError, did_you_mean
 from paimon_spark.spec.identifier import Identifier
-from paimon_spark.spec.options import validate_options
 from paimon_spark.spec.predicate import Predicate
 from paimon_spark.spec.units import parse_duration_ms
-from paimon_spark.sqlparse.options_text import parse_options
 from paimon_spark.sqlparse.partitions import parse_partitions
 from paimon_spark.sqlparse.where import parse_where
 
@@ -118,8 +116,7 @@ class Compact:
         strategy = _strategy(args.optional_text("compact_strategy"))
         if args.optional_text("partitions") is not None and args.optional_text("where") is not None:
             raise ArgumentError("partitions and where cannot be given together.", hint="Leave one of them out.")
-        options = parse_options(args.optional_text("options") or "")
-        validate_options(options)
+        options = args.table_options("options")
         idle_ms = None if idle is None else _duration(idle)
         table = ctx.table(args.text("table"), {"write-only": "false", **options})
         partitions = _partitions(ctx, table, args)
@@ -227,9 +224,7 @@ class CompactDatabase:
         strategy = _strategy(args.optional_text("compact_strategy"))
         idle = args.optional_text("partition_idle_time")
         idle_ms = None if idle is None else _duration(idle)
-        options = parse_options(args.optional_text("table_options") or "")
-        validate_options(options)
-        options = {"write-only": "false", **options}
+        options = {"write-only": "false", **args.table_options("table_options")}
         found: list[TablePlan] = []
         for name in _matching(ctx, args):
             plan = TablePlan.of(name.full_name, partial(_plan_table, ctx, name, options, strategy, idle_ms))

@@ -13,7 +13,6 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.expire import ExpireConfig, ExpirePlan, execute_expire, plan_expire
 from paimon_spark.engine.rollback import RollbackPlan, execute_rollback, plan_rollback
 from paimon_spark.sqlparse.casts import timestamp_millis
-from paimon_spark.sqlparse.options_text import parse_options
 
 _TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
 _NEWEST = "newest"
@@ -79,7 +78,7 @@ class ExpireSnapshots:
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Expiry]:
         """Choose the snapshots and collect the files that go with them."""
-        table = ctx.table(args.text("table"), parse_options(args.optional_text("options") or ""))
+        table = ctx.table(args.text("table"), args.table_options("options"))
         older_than = args.optional_text("older_than")
         if args.form == _NEWEST and args.integer("retain_max") is not None:
             config = ExpireConfig(

@@ -12,10 +12,13 @@ from paimon_spark.api.table import TableHandle
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.core.stored import store_errors
-from paimon_spark.errors import ArgumentError, ErrorKind
+from paimon_spark.errors import ArgumentError, ErrorKind, OptionError
 from paimon_spark.format.arrow_types import fields_from_arrow
 from paimon_spark.spec.evolution import new_schema
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.support import Scope, check_given
+
+_OF_JOBS = "sink."
 
 
 def connect(warehouse: str | os.PathLike[str], options: Mapping[str, str] | None = None) -> CatalogHandle:
@@ -93,10 +96,12 @@ class CatalogHandle:
 
         Raises:
             NotFoundError: there is no such table.
-            OptionError: an option is unknown, has a bad value or belongs to the stored table.
+            OptionError: an option is unknown, has a bad value, belongs to the stored table, or means nothing here.
         """
-        handle = TableHandle(self._catalog, self._identifier(name), dict(options or {}))
+        given = dict(options or {})
+        handle = TableHandle(self._catalog, self._identifier(name), given)
         handle.load()
+        _check_options(given, TableHandle(self._catalog, self._identifier(name), {}).options)
         return handle
 
     @store_errors()
@@ -166,6 +171,16 @@ class CatalogHandle:
                 hint=f"Ask the table: .table('{found.data_table.full_name}').inspect('{found.system_table}').",
             )
         return found
+
+
+def _check_options(given: Mapping[str, str], stored: Mapping[str, str]) -> None:
+    check_given(given, of="a table handle", scopes=(Scope.READ, Scope.WRITE), stored=stored)
+    for key, value in given.items():
+        if key.startswith(_OF_JOBS) and stored.get(key) != value:
+            raise OptionError(
+                f"The option '{key}' means nothing to a table handle.",
+                hint="It is about the tasks of a Spark job, but a handle works in this process: leave it out.",
+            )
 
 
 def _arrow_schema(schema: Any) -> pa.Schema:

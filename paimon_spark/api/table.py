@@ -141,7 +141,7 @@ class TableHandle:
         source = Source.of(data)
 
         def once() -> Written:
-            table = self.load()
+            table = self._to_change()
             check_rows(source, table)
             static = None if partitions is None else parse_where(partitions, table.schema, parameter="partitions")
             how: Overwrite = "dynamic" if dynamic else "static"
@@ -316,7 +316,7 @@ class TableHandle:
         """
 
         def once() -> Compacted:
-            table = self.load()
+            table = self._to_change()
             if table.options.write_only:
                 table = table.with_options({"write-only": "false"})
             where = None if partitions is None else parse_where(partitions, table.schema, parameter="partitions")
@@ -377,7 +377,7 @@ class TableHandle:
         wanted = None if needed is None else list(needed)
 
         def once() -> Written:
-            table = self.load()
+            table = self._to_change()
             check_rows(source, table, wanted)
             counted = Counted(source.batches())
             rows: Iterable[pa.RecordBatch] = counted
@@ -389,7 +389,7 @@ class TableHandle:
         return self._repeated(once, again=source.repeatable)
 
     def _delete_where(self, condition: str) -> Written:
-        table = self.load()
+        table = self._to_change()
         keyed = table.is_primary_key_table
         if keyed:
             self._check_deletes(table)
@@ -428,6 +428,16 @@ class TableHandle:
             version=version,
             timestamp_millis=None if as_of is None else _millis(as_of),
         )
+
+    def _to_change(self) -> Table:
+        """Return the table to change it: a handle that chooses what is read would choose what is changed."""
+        chosen = sorted(k for k in self._options if k.startswith("scan."))
+        if chosen:
+            raise UsageError(
+                f"This handle of table {self.name} reads by '{chosen[0]}', so it cannot change the table.",
+                hint="Take another handle without that option for it.",
+            )
+        return self.load()
 
     def _keyed(self, what: str, hint: str) -> Table:
         table = self.load()

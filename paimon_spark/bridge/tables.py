@@ -21,7 +21,7 @@ from paimon_spark.spark.types import struct_to_spark
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.options import STORE_PREFIXES
-from paimon_spark.spec.support import Scope, check_dynamic
+from paimon_spark.spec.support import Scope, check_given
 
 _HIDDEN_OPTIONS = frozenset({"owner"})
 _MAY = ("path", "snapshot", "writes")
@@ -149,9 +149,8 @@ def checked_options(table: Table, given: Mapping[str, str], use: Scope) -> dict[
         OptionError: there is no such option, or the statement would not obey it.
     """
     options = table_options(given)
-    for key, value in options.items():
-        if table.schema.options.get(key) != value:
-            check_dynamic(key, of="a query" if use is Scope.READ else "a write", scopes=(use,))
+    of = "a query" if use is Scope.READ else "a write"
+    check_given(options, of=of, scopes=(use,), stored=table.schema.options)
     return options
 
 

@@ -8,7 +8,10 @@ from typing import Any
 
 from paimon_spark.calls.spec import DRY_RUN, NAMESPACE, Form, Param, ParamType, Procedure
 from paimon_spark.errors import ArgumentError, ErrorKind, did_you_mean
+from paimon_spark.spec.options import validate_options
+from paimon_spark.spec.support import Scope, check_given
 from paimon_spark.sqlparse.call import Literal
+from paimon_spark.sqlparse.options_text import parse_options
 
 _WIDER = {
     ParamType.INT: ("TINYINT", "SMALLINT", "INT"),
@@ -44,6 +47,18 @@ class Arguments:
         """Return a BOOLEAN, or `default` when it was not given."""
         value = self.values.get(name)
         return default if value is None else bool(value)
+
+    def table_options(self, name: str) -> dict[str, str]:
+        """Return the table options that a STRING lists; none when it was not given.
+
+        Raises:
+            ArgumentError: it is no list of `key=value`.
+            OptionError: a key is unknown, its value is bad, or a CALL would not obey it.
+        """
+        options = parse_options(self.optional_text(name) or "", name)
+        validate_options(options)
+        check_given(options, of="a CALL", scopes=(Scope.WRITE, Scope.CALL))
+        return options
 
 
 def bind(procedure: Procedure, positional: Sequence[Literal], named: Sequence[tuple[str, Literal]]) -> Arguments:

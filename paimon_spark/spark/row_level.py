@@ -12,7 +12,7 @@ from paimon_spark.engine.row_level import Operation, finish_changes, plan_change
 from paimon_spark.spark.frames import shaped
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.worker import patcher
-from paimon_spark.spark.writes import bucket_shape, run_writers, write_frame
+from paimon_spark.spark.writes import bucket_shape, run_writers, write_frame, write_tasks
 from paimon_spark.spec.kinds import BucketMode
 
 _TO = "_to_"
@@ -29,7 +29,7 @@ def change_rows(session: SparkSession, table: Table, frame: DataFrame, operation
     """
     if table.is_primary_key_table:
         return write_frame(session, table, frame, operation=operation)
-    plan = plan_changes(table, operation, parallelism=session.sparkContext.defaultParallelism)
+    plan = plan_changes(table, operation, parallelism=write_tasks(session, table))
     messages = run_writers(session, plan, _by_file(session, plan, frame), patcher)
     return finish_changes(plan, messages, SparkRunner(session))
 
@@ -37,7 +37,7 @@ def change_rows(session: SparkSession, table: Table, frame: DataFrame, operation
 def _by_file(session: SparkSession, plan: WritePlan, frame: DataFrame) -> DataFrame:
     """Bring the changes of a file together, in order; new rows stay with those they came with."""
     if plan.table.bucket_mode is BucketMode.BUCKET_UNAWARE:
-        tasks = max(session.sparkContext.defaultParallelism, 1)
+        tasks = write_tasks(session, plan.table)
         to = f.coalesce(f.col(FILE_PATH), f.spark_partition_id().cast("string"))
         placed = frame.withColumn(_TO, to).repartition(tasks, _TO).drop(_TO)
     else:

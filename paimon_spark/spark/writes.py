@@ -15,6 +15,7 @@ from paimon_spark.core.unfinished import delete_marked
 from paimon_spark.core.write import WritePlanInfo
 from paimon_spark.engine.insert import Overwrite, WritePlan, WriteResult, complete_write, follow_up, plan_write
 from paimon_spark.engine.replace import finish_replacement
+from paimon_spark.errors import OptionError
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.failures import clear_failure
 from paimon_spark.spark.frames import shaped
@@ -73,15 +74,30 @@ def _plan(
     partitions: Predicate | None = None,
     operation: str | None,
 ) -> WritePlan:
+    asked = _asked_tasks(table) is not None
     plan = plan_write(
         table,
         overwrite=overwrite,
         static_partitions=partitions,
-        parallelism=session.sparkContext.defaultParallelism,
-        size_hint=_estimated_bytes(frame) if table.bucket_mode is BucketMode.HASH_DYNAMIC else None,
+        parallelism=write_tasks(session, table),
+        size_hint=_estimated_bytes(frame) if table.bucket_mode is BucketMode.HASH_DYNAMIC and not asked else None,
         operation=operation,
     )
     return replace(plan, info=replace(plan.info, buffer=writer_share(session, table)))
+
+
+def write_tasks(session: SparkSession, table: Table) -> int:
+    """Return how many writers a statement has: as many as `sink.parallelism` says, else one for each core."""
+    return _asked_tasks(table) or max(session.sparkContext.defaultParallelism, 1)
+
+
+def _asked_tasks(table: Table) -> int | None:
+    wanted = table.options.number_or_none("sink.parallelism")
+    if wanted is not None and wanted < 1:
+        raise OptionError(
+            f"The option 'sink.parallelism' cannot be {wanted}.", hint="Write 1 or more, or leave it out."
+        )
+    return wanted
 
 
 def _estimated_bytes(frame: DataFrame) -> int:
@@ -120,21 +136,30 @@ def bucket_shape(session: SparkSession, plan: WritePlan) -> dict[str, Any]:
     """Return what the JVM has to add to the rows and how it has to shuffle them."""
     table = plan.table
     mode = table.bucket_mode
-    cores = max(session.sparkContext.defaultParallelism, 1)
+    tasks, asked = write_tasks(session, table), _asked_tasks(table) is not None
     spec: dict[str, Any] = {
         "columns": list(table.schema.field_names),
         "partition": list(table.schema.partition_keys),
         "classes": 0,
+        "exact": asked,
     }
     if mode is BucketMode.HASH_FIXED and table.options.bucket_function_type == "default":
         buckets = table.options.bucket
         spec["hash"] = {"name": BUCKET, "buckets": buckets, "columns": _keys(table.bucket_key_fields)}
-        spec["tasks"] = cores if table.schema.partition_keys else min(cores, buckets)
+        spec["tasks"] = tasks if table.schema.partition_keys else min(tasks, buckets)
     elif mode is BucketMode.HASH_DYNAMIC:
         classes = plan.info.assigners
         spec["hash"] = {"name": HASH, "buckets": 0, "columns": _keys(table.key_fields)}
         spec["classes"] = classes
-        spec["tasks"] = cores if table.schema.partition_keys else classes
+        spec["tasks"] = tasks if table.schema.partition_keys else classes
+    elif asked and mode is BucketMode.BUCKET_UNAWARE:
+        spec["tasks"] = tasks
+    elif asked:
+        raise OptionError(
+            f"The option 'sink.parallelism' means nothing to table {table.name}, whose 'bucket-function.type' is "
+            f"'{table.options.bucket_function_type}'.",
+            hint="Leave it out: there is a writer for each task of the query.",
+        )
     return spec
 
 

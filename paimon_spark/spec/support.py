@@ -6,7 +6,7 @@ session, because nobody would obey it. That the lists tell the truth is checked 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import lru_cache
 
@@ -44,13 +44,13 @@ _WRITE = """
     manifest.full-compaction-threshold-size  manifest.merge-min-count  manifest.target-file-size
     metadata.stats-keep-first-n-columns  metadata.stats-mode  metadata.stats-mode.per.level  num-levels
     num-sorted-run.compaction-trigger  orc.<param>  overwrite-upgrade  parquet.<param>  parquet.enable.dictionary
-    sink.managed.writer-buffer-memory  sink.use-managed-memory-allocator  snapshot.expire.limit
+    sink.managed.writer-buffer-memory  sink.parallelism  sink.use-managed-memory-allocator  snapshot.expire.limit
     snapshot.ignore-empty-commit  snapshot.num-retained.max  snapshot.num-retained.min  snapshot.time-retained
     spill-compression  spill-compression.zstd-level  tag.default-time-retained  tag.time-expire-enabled
     target-file-row-num  target-file-size  write-buffer-size  write-buffer-spill.max-disk-size
     write-buffer-spillable  write-only
 """
-_CALL = "sink.parallelism  sort-compaction.local-sample.magnification  zorder.var-length-contribution"
+_CALL = "sort-compaction.local-sample.magnification  zorder.var-length-contribution"
 _TABLE = """
     add-column-before-partition  alter-column-null-to-not-null.disabled  bucket  bucket-function.type  bucket-key
     changelog-producer  data-file.path-directory  deletion-vectors.enabled  deletion-vectors.modifiable
@@ -153,6 +153,20 @@ def check_dynamic(key: str, *, of: str, scopes: Iterable[Scope] = (Scope.READ, S
     raise OptionError(
         f"The option '{key}' cannot be given to {of}: {_why_not(key, option)}", hint=_instead(key, option)
     )
+
+
+def check_given(
+    given: Mapping[str, str], *, of: str, scopes: Iterable[Scope], stored: Mapping[str, str] | None = None
+) -> None:
+    """Refuse options of a statement that it would not obey, but for those that the table has stored with that value.
+
+    Raises:
+        OptionError: see `check_dynamic`.
+    """
+    wanted = tuple(scopes)
+    for key, value in given.items():
+        if stored is None or stored.get(key) != value:
+            check_dynamic(key, of=of, scopes=wanted)
 
 
 def _why_not(key: str, option: Option) -> str:

@@ -114,6 +114,25 @@ def test_inserts(hints: SparkSession) -> None:
     assert "file.format" not in dict(hints.sql("SHOW TBLPROPERTIES sink").collect())
 
 
+@pytest.mark.parametrize("writers", [1, 3])
+def test_as_many_writers_as_asked_for(hints: SparkSession, writers: int) -> None:
+    hint = f"/*+ OPTIONS('sink.parallelism'='{writers}') */"
+    name = f"written_{writers}"
+    hints.sql(f"CREATE TABLE {name} (k BIGINT, p BIGINT)")
+    hints.sql(f"INSERT INTO {name} {hint} SELECT id, id % 5 FROM range(40)")
+    assert rows(hints, f"SELECT count(*) FROM `{name}$files`") == [(writers,)]
+    assert rows(hints, f"SELECT count(*), sum(k) FROM {name}") == [(40, 780)]
+    for bucket, partition in ((2, ""), (2, "p"), (-1, ""), (-1, "p")):
+        keyed = f"keyed_{writers}_{abs(bucket)}{partition}"
+        hints.sql(
+            f"CREATE TABLE {keyed} (k BIGINT, p BIGINT) {'PARTITIONED BY (p)' if partition else ''} "
+            f"TBLPROPERTIES ('primary-key' = 'k,p', 'bucket' = '{bucket}', 'sink.parallelism' = '{writers}')"
+        )
+        for _ in range(2):
+            hints.sql(f"INSERT INTO {keyed} SELECT k, p FROM {name}")
+        assert rows(hints, f"SELECT count(*), sum(k) FROM {keyed}") == [(40, 780)]
+
+
 def test_frames_create_tables_with_their_options(hints: SparkSession) -> None:
     frame = hints.table("T")
     frame.write.format("paimon").option("primary-key", "k").option("bucket", "2").saveAsTable("made")
@@ -138,6 +157,7 @@ def test_frames_create_tables_with_their_options(hints: SparkSession) -> None:
         ("SELECT * FROM T /*+ OPTIONS('lookup.async'='true') */", "means nothing on Spark"),
         ("SELECT * FROM T /*+ OPTIONS('merge-engine'='aggregation') */", "ALTER TABLE"),
         ("INSERT INTO T /*+ OPTIONS('bucket'='7') */ VALUES (3, 'c')", "ALTER TABLE"),
+        ("INSERT INTO T /*+ OPTIONS('sink.parallelism'='0') */ VALUES (3, 'c')", "cannot be 0"),
         ("INSERT INTO T /*+ OPTIONS('write-onyl'='true') */ VALUES (3, 'c')", "Did you mean 'write-only'"),
         ("INSERT INTO T /*+ OPTIONS('scan.snapshot-id'='1') */ VALUES (3, 'c')", "means nothing to a write"),
         ("SELECT * FROM T x /*+ OPTIONS('scan.snapshot-id'='1') */", "before its alias"),

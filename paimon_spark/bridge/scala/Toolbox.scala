@@ -60,7 +60,8 @@ class Toolbox {
     session.internalCreateDataFrame(rdd, StructType(Seq(StructField("split", StringType))))
   }
 
-  /** Add the bucket (or key hash) column and shuffle once by (partition, bucket). A handful of rows is one task. */
+  /** Add the bucket (or key hash) column and shuffle once by (partition, bucket), or evenly where there is none. A
+    * handful of rows is one task, unless so many were asked for. */
   def shaped(frame: Dataset[Row], spec: String): Dataset[Row] = {
     val json = Json.parse(spec)
     val plan = frame.queryExecution.analyzed
@@ -68,7 +69,8 @@ class Toolbox {
     val few = frame.queryExecution.optimizedPlan.maxRows.exists(_ <= Toolbox.FewRows)
     val hashed = Json.optional(json, "hash").fold(plan)(withHash(plan, json, _))
     val placed = Json.optional(json, "tasks").map(_.asInt()) match {
-      case _ if few => Repartition(1, shuffle = false, hashed)
+      case _ if few && !json.get("exact").asBoolean() => Repartition(1, shuffle = false, hashed)
+      case Some(tasks) if !json.hasNonNull("hash") => Repartition(tasks, shuffle = true, hashed)
       case Some(tasks) =>
         val byName = Json.strings(json.get("columns")).zip(plan.output).toMap
         val parts = Json.strings(json.get("partition")).map(byName)

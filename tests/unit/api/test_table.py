@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from paimon_spark.errors import (
     ConflictError,
     ErrorKind,
     NotFoundError,
+    OptionError,
     PaimonError,
     UnsupportedError,
     UsageError,
@@ -316,3 +317,55 @@ def test_a_stream_in_the_way_of_another_write_is_not_repeated(catalog: CatalogHa
     with pytest.raises(ConflictError):
         table.upsert(pa.RecordBatchReader.from_batches(SCHEMA, interrupted()))
     assert found(table, columns=["k"]) == [(1,), (2,)]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("scan.snapshotid", "1", "Did you mean 'scan.snapshot-id'"),
+        ("header", "1", "no table option 'header'"),
+        ("bucket", "7", "ALTER TABLE"),
+        ("write-buffer-size", "much", "write-buffer-size"),
+        ("zorder.var-length-contribution", "4", "means nothing to a table handle"),
+        ("sink.parallelism", "4", "tasks of a Spark job"),
+        ("sink.use-managed-memory-allocator", "true", "tasks of a Spark job"),
+        ("lookup.async", "true", "means nothing on Spark"),
+        ("incremental-between", "1,2", "this release does not implement it"),
+        ("cache-page-size", "8 kb", "nothing here would obey it"),
+        ("warehouse", "/elsewhere", "one of the catalog"),
+    ],
+)
+def test_options_that_nobody_would_obey_are_refused(catalog: CatalogHandle, option: str, value: str, says: str) -> None:
+    catalog.create_table("t", SCHEMA, options={"bucket": "2", "bucket-key": "k"})
+    with pytest.raises(OptionError) as e:
+        catalog.table("t", {option: value})
+    assert says in f"{e.value.message} {e.value.hint}"
+
+
+def test_what_a_table_has_stored_may_be_repeated(catalog: CatalogHandle) -> None:
+    stored = {"bucket": "2", "bucket-key": "k", "cache-page-size": "8 kb", "sink.parallelism": "3"}
+    catalog.create_table("t", SCHEMA, options=stored)
+    table = catalog.table("t", stored)
+    table.append(rows((1, "a", 1.0)))
+    assert table.count() == 1
+
+
+@pytest.mark.parametrize("key", [["k"], []])
+def test_a_handle_on_the_past_changes_nothing(catalog: CatalogHandle, key: list[str]) -> None:
+    now = catalog.create_table("t", SCHEMA, primary_key=key)
+    now.append(rows((1, "a", 1.0)))
+    now.append(rows((2, "b", 2.0)))
+    past = catalog.table("t", {"scan.snapshot-id": "1"})
+    assert past.to_arrow()["k"].to_pylist() == [1]
+    changes: list[Callable[[], object]] = [
+        lambda: past.append(rows((3, "c", 3.0))),
+        lambda: past.overwrite(rows((3, "c", 3.0))),
+        lambda: past.delete("k = 1"),
+        lambda: past.compact(),
+    ]
+    if key:
+        changes += [lambda: past.upsert(rows((1, "z", 0.0))), lambda: past.delete(keys=rows((1, "a", 1.0)))]
+    for change in changes:
+        with pytest.raises(UsageError, match=r"scan\.snapshot-id"):
+            change()
+    assert [s.id for s in now.snapshots()] == [1, 2]

@@ -149,6 +149,12 @@ def test_an_empty_table() -> None:
         ("table => 't', options => 'bad'", ArgumentError, "'bad' in the argument 'options'"),
         ("table => 't', options => 'target-file-sise=1 mb'", OptionError, "target-file-size"),
         ("table => 't', options => 'target-file-size=much'", OptionError, "much"),
+        ("table => 't', options => 'header=1'", OptionError, "no table option 'header'"),
+        ("table => 't', options => 'scan.bucket=0'", OptionError, "means nothing to a CALL"),
+        ("table => 't', options => 'lookup.async=true'", OptionError, "means nothing on Spark"),
+        ("table => 't', options => 'cache-page-size=8 kb'", OptionError, "nothing here would obey it"),
+        ("table => 't', options => 'row-tracking.enabled=true'", OptionError, "'row-tracking.enabled'"),
+        ("table => 't', options => 'num-levels=3,bucket=9'", OptionError, "ALTER TABLE"),
         ("table => 't', partition_idle_time => 'x'", ArgumentError, "'partition_idle_time': 'x'"),
     ],
 )
