@@ -18,6 +18,7 @@ _WIDER = {
     ParamType.BIGINT: ("TINYINT", "SMALLINT", "INT", "BIGINT"),
 }
 _LIMIT = {ParamType.INT: 1 << 31, ParamType.BIGINT: 1 << 63}
+_MOST_DIGITS = 40
 _WORDS = {"true": True, "false": False}
 
 
@@ -197,7 +198,7 @@ def _value(kind: ParamType, literal: Literal) -> Any:
 def _whole(text: str) -> int | None:
     text = text.strip()
     digits = text[1:] if text[:1] in ("-", "+") else text
-    return int(text) if digits.isascii() and digits.isdigit() else None
+    return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS else None
 
 
 def _error(procedure: Procedure, what: str, hint: str, kind: ErrorKind = ErrorKind.INVALID_ARGUMENT) -> ArgumentError:

@@ -56,6 +56,7 @@ _REFUSED = {
     "proxy.username": "proxies that want a password",
     "proxy.password": "proxies that want a password",
 }
+_WHOLE = re.compile(r"[0-9]{1,9}")
 _STATIC = ("SimpleAWSCredentialsProvider", "TemporaryAWSCredentialsProvider")
 _ANONYMOUS = ("AnonymousAWSCredentialsProvider", "AnonymousCredentialsProvider")
 _CHAIN = (
@@ -293,7 +294,7 @@ def _flag(given: Mapping[str, str], name: str, *, default: bool = False) -> bool
 
 def _number(given: Mapping[str, str], name: str, default: int) -> int:
     text = given.get(name, str(default))
-    if not text.isdigit():
+    if not _WHOLE.fullmatch(text):
         raise _bad(name, text, "a whole number")
     return int(text)
 

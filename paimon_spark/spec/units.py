@@ -7,8 +7,12 @@ from fractions import Fraction
 
 from paimon_spark.errors import OptionError
 
-_QUANTITY = re.compile(r"(\d+)\s*([a-zµμ]*)")
-_ISO = re.compile(r"(?P<sign>-?)p(?:(?P<d>\d+)d)?(?:t(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m)?(?:(?P<s>\d+(?:\.\d{1,9})?)s)?)?")
+_N = r"\d{1,40}"
+"""More digits than any number within bounds has; Python itself refuses to read thousands of them."""
+_QUANTITY = re.compile(rf"({_N})\s*([a-zµμ]*)")
+_ISO = re.compile(
+    rf"(?P<sign>-?)p(?:(?P<d>{_N})d)?(?:t(?:(?P<h>{_N})h)?(?:(?P<m>{_N})m)?(?:(?P<s>{_N}(?:\.\d{{1,9}})?)s)?)?"
+)
 _DAY, _HOUR, _MINUTE, _SECOND = 86_400_000, 3_600_000, 60_000, 1000
 _MILLIS: dict[str, Fraction] = {
     **dict.fromkeys(("d", "day", "days"), Fraction(_DAY)),

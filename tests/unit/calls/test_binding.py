@@ -120,6 +120,7 @@ def test_one_clear_error_for_each_mistake(arguments: Any, part: Any) -> None:
         ("n => 5L", ("'n'", "INT", "BIGINT value 5L")),
         ("n => 1.5", ("'n'", "INT", "DECIMAL value 1.5")),
         ("n => '3000000000'", ("'n'", "INT", "STRING")),
+        (f"n => '{'5' * 5000}'", ("'n'", "INT", "STRING")),
         ("force => 1", ("'force'", "BOOLEAN", "INT value 1")),
         ("extra => 'k=v'", ("'extra'", "MAP<STRING,STRING>", "STRING value 'k=v'")),
         ("tag => map('a', 'b')", ("'tag'", "STRING", "MAP value")),

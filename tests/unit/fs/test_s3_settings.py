@@ -105,6 +105,8 @@ def test_providers_of_hadoop(provider: str, anonymous: bool, static: bool) -> No
         ({"s3.path.style.access": "yes"}, "true or false"),
         ({"s3.connection.timeout": "soon"}, "5s"),
         ({"s3.attempts.maximum": "-1"}, "whole number"),
+        ({"s3.attempts.maximum": "²"}, "whole number"),
+        ({"s3.attempts.maximum": "1" * 5000}, "whole number"),
         ({"s3.multipart.size": "big"}, "16M"),
         ({"fs.s3a.aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"}, "access-key"),
     ],
