@@ -172,7 +172,9 @@ def _parse(text: str, t: AtomicType) -> Any:
     if t.root is TypeRoot.DECIMAL:
         return _parse_decimal(text, t)
     if t.root is TypeRoot.DATE:
-        return int(text) if re.fullmatch(r"-?\d{1,7}", text) else date.fromisoformat(text).toordinal() - _EPOCH_DAY
+        by_number = re.fullmatch(r"-?\d{1,7}", text) is not None
+        day = date.fromordinal(int(text) + _EPOCH_DAY) if by_number else date.fromisoformat(text)
+        return day.toordinal() - _EPOCH_DAY
     if t.root is TypeRoot.TIME:
         return int(text) if text.isdigit() else _parse_clock(text)[0]
     if t.root in _STAMPS:
