@@ -50,7 +50,7 @@ def placed(table: Table) -> list[tuple[str, int, tuple[Any, ...]]]:
     """Every row with its file and position."""
     found = []
     for split in plan_splits(table, scan(table, table.snapshots.latest())):
-        for batch in read_split(table, split, places=True):
+        for batch in read_split(table, split, places=(FILE_PATH, ROW_INDEX)):
             for row in batch.to_pylist():
                 path, index = row.pop(FILE_PATH), row.pop(ROW_INDEX)
                 found.append((path, index, tuple(row.values())))
