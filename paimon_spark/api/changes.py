@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from paimon_spark.core.intake import ROW_KIND_COLUMN
-from paimon_spark.core.read import FILE_PATH, ROW_INDEX, read_split
+from paimon_spark.core.read import FILE_PATH, ROW_INDEX, VECTOR, read_split
 from paimon_spark.core.table import Table
 from paimon_spark.engine.select import SelectPlan
 from paimon_spark.format.arrow_types import to_arrow_schema
@@ -42,7 +42,7 @@ def completed(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
 
 
 def deletions(plan: SelectPlan) -> Iterator[pa.RecordBatch]:
-    """Yield where the rows of a plan are, as what `FilePatcher` takes for deleting them."""
+    """Yield where the rows of a plan are, as what `change_arrow` takes for deleting them."""
     for split in plan.splits:
-        for batch in read_split(plan.table, split, (), plan.predicate, places=(FILE_PATH, ROW_INDEX)):
-            yield of_kind(batch.select([FILE_PATH, ROW_INDEX]), RowKind.DELETE)
+        for batch in read_split(plan.table, split, (), plan.predicate, places=(FILE_PATH, ROW_INDEX, VECTOR)):
+            yield of_kind(batch.select([FILE_PATH, ROW_INDEX, VECTOR]), RowKind.DELETE)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from paimon_spark.core.levels import sections
 from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.table import Table
+from paimon_spark.core.vectors import FilePlace
 from paimon_spark.spec.kinds import BucketMode, CommitKind, FileKind
 from paimon_spark.spec.manifest import (
     DELETION_VECTORS_INDEX,
@@ -27,6 +28,8 @@ class Change:
     entries: tuple[ManifestEntry, ...] = ()
     changelog: tuple[ManifestEntry, ...] = ()
     index_changes: tuple[IndexManifestEntry, ...] = ()
+    vectors_seen: Mapping[FilePlace, int] = field(default_factory=dict)
+    """Fingerprints of the deletion vectors that the change relies on; a file that is not named had none."""
 
     @property
     def is_empty(self) -> bool:
@@ -35,8 +38,25 @@ class Change:
 
     @property
     def partitions(self) -> set[bytes]:
-        """Return the partitions whose data files change."""
-        return {e.partition for e in self.entries}
+        """Return the partitions whose data files change, or lose rows."""
+        return {e.partition for e in self.entries} | {place[0] for place in self.marked}
+
+    @property
+    def marked(self) -> set[FilePlace]:
+        """Return the data files that get a deletion vector."""
+        return {
+            (e.partition, e.bucket, r.data_file)
+            for e in self.index_changes
+            if e.kind is FileKind.ADD
+            for r in e.file.deletion_ranges or ()
+        }
+
+    @property
+    def removed(self) -> set[FilePlace]:
+        """Return the data files that go for good; one that comes back at another level does not."""
+        back = {(e.partition, e.bucket, e.file.file_name) for e in self.entries if e.kind is FileKind.ADD}
+        gone = {(e.partition, e.bucket, e.file.file_name) for e in self.entries if e.kind is FileKind.DELETE}
+        return gone - back
 
     @property
     def needs_check(self) -> bool:
@@ -61,6 +81,7 @@ def append_part(messages: Iterable[CommitMessage]) -> Change:
         entries=(*removed, *added),
         changelog=tuple(changelog),
         index_changes=index_changes,
+        vectors_seen=_seen(items),
     )
 
 
@@ -75,6 +96,7 @@ def compact_part(messages: Iterable[CommitMessage]) -> Change:
         entries=(*removed, *added),
         changelog=tuple(changelog),
         index_changes=_index_changes(m for m in items if _only_compacts(m)),
+        vectors_seen=_seen(items),
     )
 
 
@@ -152,6 +174,10 @@ def _only_compacts(message: CommitMessage) -> bool:
 
 def _entries(message: CommitMessage, kind: FileKind, files: Iterable[DataFileMeta]) -> list[ManifestEntry]:
     return [ManifestEntry(kind, message.partition, message.bucket, message.total_buckets, f) for f in files]
+
+
+def _seen(messages: Iterable[CommitMessage]) -> dict[FilePlace, int]:
+    return {(m.partition, m.bucket, name): seen for m in messages for name, seen in m.vectors_seen}
 
 
 def _index_entry(message: CommitMessage, kind: FileKind, file: IndexFileMeta) -> IndexManifestEntry:

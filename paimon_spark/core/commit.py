@@ -24,15 +24,18 @@ from paimon_spark.core.changes import (
 )
 from paimon_spark.core.conflicts import (
     Conflict,
+    VectorChanged,
     bucket_count_conflict,
     describe,
     find_conflict,
     find_index_conflict,
     hash_index_conflict,
+    marked_file_gone,
 )
 from paimon_spark.core.manifests import ManifestStore, merge_manifests
 from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.scan import live_in_partitions, matching_partitions
+from paimon_spark.core.settle import settle_vectors
 from paimon_spark.core.stored import delete_leftovers, store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.errors import (
@@ -309,6 +312,7 @@ class FileStoreCommit:
                 store.discard()
                 raise
             if won:
+                delete_leftovers(self.table.file_io, store.superseded)
                 return snapshot.id
             store.discard()
         return self._last_look(race)
@@ -347,7 +351,7 @@ class FileStoreCommit:
         try:
             change = plan(store, latest)
             self._check(store, latest, change)
-            return self._snapshot(store, latest, change, tags)
+            return self._snapshot(store, latest, self._settle(store, latest, change), tags)
         except StoreError:
             store.discard()
             raise
@@ -366,7 +370,7 @@ class FileStoreCommit:
         fixed = self.table.bucket_mode is BucketMode.HASH_FIXED
         if not change.needs_check and not fixed:
             return
-        base = live_in_partitions(store, latest, change.partitions) if change.entries else []
+        base = live_in_partitions(store, latest, change.partitions) if change.partitions else []
         conflict: Conflict | None
         if change.needs_check:
             conflict = find_conflict(base, change.entries, change.kind, self.table.key_types)
@@ -374,15 +378,28 @@ class FileStoreCommit:
             conflict = bucket_count_conflict(base, change.entries)
         if conflict is None and change.needs_check:
             removed = [e for e in change.index_changes if e.kind is FileKind.DELETE]
-            unaware = self.table.bucket_mode is BucketMode.BUCKET_UNAWARE
             live = store.read_index(latest.index_manifest if latest else None)
-            conflict = find_index_conflict(live, removed, change.entries if unaware else ())
+            there = [*base, *(e for e in change.entries if e.kind is FileKind.ADD)]
+            conflict = marked_file_gone(there, change.marked) or find_index_conflict(live, removed)
         self._refuse(conflict)
+
+    def _settle(self, store: ManifestStore, latest: Snapshot | None, change: Change) -> Change:
+        """Return the change with what it does to deletion vectors."""
+        if self.table.is_primary_key_table or not change.needs_check:
+            return change
+        found = settle_vectors(store, store.read_index(latest.index_manifest if latest else None), change)
+        if isinstance(found, VectorChanged):
+            raise self._refusal(found)
+        store.superseded = list(found.unused)
+        return found.change
 
     def _refuse(self, conflict: Conflict | None) -> None:
         if conflict is not None:
-            what, hint = describe(conflict, self.table.partition_text)
-            raise ConflictError(f"The commit to table {self.table.name} is refused. {what}", hint=hint)
+            raise self._refusal(conflict)
+
+    def _refusal(self, conflict: Conflict) -> ConflictError:
+        what, hint = describe(conflict, self.table.partition_text)
+        return ConflictError(f"The commit to table {self.table.name} is refused. {what}", hint=hint)
 
     def _snapshot(self, store: ManifestStore, latest: Snapshot | None, change: Change, tags: Tags) -> Snapshot:
         schema_ids = self.table.schema_store.ids()

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from paimon_spark.core.levels import key_range
+from paimon_spark.core.vectors import NO_VECTOR, FilePlace
 from paimon_spark.spec.kinds import CommitKind, FileKind
 from paimon_spark.spec.manifest import (
-    DELETION_VECTORS_INDEX,
     HASH_INDEX,
     FileIdentity,
     IndexFileMeta,
@@ -94,7 +94,7 @@ class HashIndexMoved:
 
 @dataclass(frozen=True, slots=True)
 class VectorChanged:
-    """A removed data file has a deletion vector that the change does not know of."""
+    """Other rows of a data file are deleted than the change knows of."""
 
     partition: bytes
     bucket: int
@@ -154,31 +154,48 @@ def bucket_count_conflict(base: Iterable[ManifestEntry], delta: Iterable[Manifes
 
 
 def find_index_conflict(
-    live: Sequence[IndexManifestEntry], removed: Iterable[IndexManifestEntry], delta: Sequence[ManifestEntry]
-) -> Conflict | None:
-    """Return the first conflict of a change with the index files, or None.
+    live: Sequence[IndexManifestEntry], removed: Iterable[IndexManifestEntry]
+) -> IndexFileGone | None:
+    """Return the first index file that a change removes by name though the table does not have it, or None.
 
     Args:
         live: the table's index entries now.
         removed: index entries that the change removes by name.
-        delta: the data file entries of a change to a table whose vectors are not replaced bucket by bucket; a data
-            file may go only together with its vector.
     """
     names = {e.file.file_name for e in live}
-    given_up = {e.file.file_name: e for e in removed}
-    for name, gone in given_up.items():
-        if name not in names:
-            return IndexFileGone(gone.partition, gone.bucket, gone.file.index_type, name)
-    masked = {
-        (e.partition, e.bucket, r.data_file)
-        for e in live
-        if e.file.index_type == DELETION_VECTORS_INDEX and e.file.file_name not in given_up
-        for r in e.file.deletion_ranges or ()
-    }
-    readded = {(e.partition, e.bucket, e.file.file_name) for e in delta if e.kind is FileKind.ADD}
-    for entry in delta:
-        place = (entry.partition, entry.bucket, entry.file.file_name)
-        if entry.kind is FileKind.DELETE and place in masked and place not in readded:
+    for gone in removed:
+        if gone.file.file_name not in names:
+            return IndexFileGone(gone.partition, gone.bucket, gone.file.index_type, gone.file.file_name)
+    return None
+
+
+def marked_file_gone(base: Iterable[ManifestEntry], marked: Collection[FilePlace]) -> FileGone | None:
+    """Return a data file of which a change deletes rows though the table does not have it, or None.
+
+    Args:
+        base: live entries of (at least) the partitions of these files, and those that the change adds.
+        marked: the data files.
+    """
+    live = {(e.partition, e.bucket, e.file.file_name) for e in base} if marked else set()
+    for place in sorted(marked):
+        if place not in live:
+            partition, bucket, name = place
+            return FileGone(partition, bucket, 0, name)
+    return None
+
+
+def vector_conflict(
+    touched: Iterable[FilePlace], seen: Mapping[FilePlace, int], now: Mapping[FilePlace, int]
+) -> VectorChanged | None:
+    """Return a data file other rows of which were deleted than the change knows of, or None.
+
+    Args:
+        touched: the data files that the change removes, or of which it deletes rows.
+        seen: fingerprints of the vectors that the change knows of; a file that is not named had none.
+        now: the same of the vectors that the table has.
+    """
+    for place in sorted(touched):
+        if seen.get(place, NO_VECTOR) != now.get(place, NO_VECTOR):
             return VectorChanged(*place)
     return None
 
@@ -252,7 +269,7 @@ def describe(conflict: Conflict, partition_text: Callable[[bytes], str]) -> tupl
                 again + " Let one job at a time write new keys to a partition with dynamic buckets.",
             )
         case VectorChanged(file_name=name):
-            return f"Rows of the file '{name}' of {where}, which this commit replaces, were deleted meanwhile.", again
+            return f"Rows of the file '{name}' of {where}, which this commit changes, were deleted meanwhile.", again
 
 
 def _place(conflict: Conflict, partition_text: Callable[[bytes], str]) -> str:

@@ -109,6 +109,8 @@ class ManifestStore:
     table: Table
     written: list[str] = field(default_factory=list)
     """Paths of the files written through this store, for cleaning up after a certain failure."""
+    superseded: list[str] = field(default_factory=list)
+    """Paths of files that writers brought and that others take the place of, once the commit has succeeded."""
 
     def read_list(self, name: str, size: int | None = None) -> tuple[ManifestFileMeta, ...]:
         """Return the records of a manifest list."""
@@ -180,6 +182,11 @@ class ManifestStore:
         name = self.table.paths.new_index_manifest_name()
         _INDEXES.put(self._put(name, write_index_manifest(records)), records)
         return name
+
+    def write_index_file(self, path: str, data: bytes) -> None:
+        """Write an index file that only this commit needs."""
+        self.written.append(path)
+        self.table.file_io.write(path, data, overwrite=False)
 
     def discard(self) -> None:
         """Delete what was written through this store. Only when it is certain that no snapshot refers to it."""

@@ -29,6 +29,8 @@ class CommitMessage:
     compact_changelog: tuple[DataFileMeta, ...] = ()
     new_index_files: tuple[IndexFileMeta, ...] = ()
     deleted_index_files: tuple[IndexFileMeta, ...] = ()
+    vectors_seen: tuple[tuple[str, int], ...] = ()
+    """Data files whose deleted rows this change relies on, with the fingerprint of the vector that was read."""
 
 
 def messages_to_json(messages: Iterable[CommitMessage]) -> str:
@@ -111,6 +113,8 @@ def _message(raw: dict[str, Any]) -> CommitMessage:
             values[name] = tuple(_index(v) for v in value)
         elif name in ("bucket", "total_buckets"):
             values[name] = value
+        elif name == "vectors_seen":
+            values[name] = tuple((str(file), int(seen)) for file, seen in value)
         else:
             values[name] = tuple(file_from_plain(v) for v in value)
     return CommitMessage(**values)

@@ -18,16 +18,14 @@ import pyarrow.compute as pc
 
 from paimon_spark.core.intake import ROW_KIND_COLUMN, IntakeRules, take_in
 from paimon_spark.core.key_hash import values_of
-from paimon_spark.core.manifests import ManifestStore
+from paimon_spark.core.live_files import LiveFiles
 from paimon_spark.core.merge.keys import one_chunk
 from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.read import FILE_PATH, ROW_INDEX, BucketFiles
-from paimon_spark.core.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.core.write import TableWriter, WritePlanInfo
-from paimon_spark.errors import ConflictError, EngineError
+from paimon_spark.errors import EngineError
 from paimon_spark.spec.kinds import RowKind
-from paimon_spark.spec.manifest import ManifestEntry
 
 I64 = npt.NDArray[np.int64]
 
@@ -43,7 +41,7 @@ class FilePatcher:
         self._table = table
         self._rules = replace(IntakeRules.of(table), kind_column=None)
         self._writer = TableWriter(table, plan, fill_defaults=False)
-        self._files: dict[str, ManifestEntry] | None = None
+        self._files = LiveFiles(table)
         self._open: _OpenFile | None = None
         self._messages: list[CommitMessage] = []
         self._done: set[str] = set()
@@ -90,7 +88,7 @@ class FilePatcher:
         if name in self._done:
             raise EngineError(f"The changes of the file '{name}' of table {self._table.name} did not come together.")
         self._done.add(name)
-        entry = self._entry(name)
+        entry = self._files.entry(name)
         self._messages.append(
             CommitMessage(
                 partition=entry.partition,
@@ -101,19 +99,6 @@ class FilePatcher:
         )
         files = BucketFiles(self._table, entry.partition, entry.bucket)
         return _OpenFile(name, files.chunks(entry.file, self._table.schema.fields), self)
-
-    def _entry(self, name: str) -> ManifestEntry:
-        if self._files is None:
-            live = live_in_partitions(ManifestStore(self._table), self._table.snapshots.latest(), None)
-            self._files = {e.file.file_name: e for e in live}
-        entry = self._files.get(name)
-        if entry is None:
-            raise ConflictError(
-                f"The file '{name}' of table {self._table.name}, which holds rows to be changed, is gone: another "
-                "commit compacted or overwrote it.",
-                hint="Nothing was written. Run the statement again: it will start from the new state.",
-            )
-        return entry
 
     def _close(self) -> None:
         if self._open is not None:

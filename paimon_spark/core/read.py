@@ -6,7 +6,8 @@ without comparing anything. Memory: one row group a run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -20,16 +21,17 @@ from paimon_spark.core.merge.functions import drop_retracts
 from paimon_spark.core.merge.rules import SYSTEM_FIELDS, merge_order, needed_fields
 from paimon_spark.core.merge.sort_merge import merge_runs
 from paimon_spark.core.splits import Split
-from paimon_spark.core.stored import read_needed, store_errors
+from paimon_spark.core.stored import store_errors
 from paimon_spark.core.table import Table
+from paimon_spark.core.vectors import StoredVectors, VectorRef
 from paimon_spark.errors import CorruptTableError, ErrorKind
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS
 from paimon_spark.format.conform import empty_columns
-from paimon_spark.format.deletion_vectors import positions, read_vector
+from paimon_spark.format.deletion_vectors import positions
 from paimon_spark.format.registry import open_reader
 from paimon_spark.spec.kinds import VALUE_KIND, RowKind
-from paimon_spark.spec.manifest import DataFileMeta, DeletionRange
+from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate, columns_of, project
 from paimon_spark.spec.types import MAX_LENGTH, AtomicType, DataField, TypeRoot
 
@@ -40,14 +42,27 @@ ROW_KIND_FIELD = DataField(-1, ROW_KIND, AtomicType(TypeRoot.TINYINT, nullable=F
 FILE_PATH = "__paimon_file_path"
 ROW_INDEX = "__paimon_row_index"
 BUCKET = "__paimon_bucket"
+VECTOR = "__paimon_deletion_vector"
 PLACE_FIELDS = (
     DataField(-1, FILE_PATH, AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)),
     DataField(-1, ROW_INDEX, AtomicType(TypeRoot.BIGINT)),
     DataField(-1, BUCKET, AtomicType(TypeRoot.INT)),
+    DataField(-1, VECTOR, AtomicType(TypeRoot.BIGINT)),
 )
-"""Columns that tell where a row is stored: its file, its position in the file, and its bucket."""
-DeletedRows = Callable[[DataFileMeta], BitMap | None]
-"""Physical positions of deleted rows of a file; None where there are none."""
+"""Columns that tell where a row is stored: its file, its position in the file, its bucket, and a fingerprint of the
+rows of the file that were deleted when it was read (null if none were)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """Physical positions of the deleted rows of a file, and what tells them from any others."""
+
+    positions: BitMap
+    fingerprint: int
+
+
+DeletedRows = Callable[[DataFileMeta], Deleted | None]
+"""The deleted rows of a file; None where there are none."""
 
 
 def read_split(
@@ -206,15 +221,19 @@ class BucketFiles:
             starts = np.concatenate([[0], np.cumsum(reader.row_group_rows)]) if located else _NOWHERE
             for index in reader.select_row_groups(_pushable(condition, plan)):
                 rows, start = plan.apply(reader.read_row_group(index)), int(starts[index]) if located else 0
-                rows = self._placed(rows, path, start, places)
+                rows = self._placed(rows, path, start, deleted, places)
                 yield rows if deleted is None else _without(rows, deleted, start)
 
-    def _placed(self, rows: pa.Table, path: str, start: int, places: Sequence[str]) -> pa.Table:
+    def _placed(
+        self, rows: pa.Table, path: str, start: int, deleted: Deleted | None, places: Sequence[str]
+    ) -> pa.Table:
         n = rows.num_rows
+        vector = None if deleted is None else deleted.fingerprint
         columns: dict[str, Callable[[], pa.Array]] = {
             FILE_PATH: lambda: pa.repeat(path, n),
             ROW_INDEX: lambda: pa.array(np.arange(start, start + n, dtype=np.int64)),
             BUCKET: lambda: pa.repeat(pa.scalar(self.bucket, pa.int32()), n),
+            VECTOR: lambda: pa.repeat(pa.scalar(vector, pa.int64()), n),
         }
         for name, column in columns.items():
             if name in places:
@@ -243,8 +262,8 @@ def _pushable(condition: Predicate, plan: ColumnPlan) -> pc.Expression | None:
     return None if part == TRUE else to_expression(part, same)
 
 
-def _without(rows: pa.Table, deleted: BitMap, start: int) -> pa.Table:
-    here = positions(deleted, start, start + rows.num_rows)
+def _without(rows: pa.Table, deleted: Deleted, start: int) -> pa.Table:
+    here = positions(deleted.positions, start, start + rows.num_rows)
     if not len(here):
         return rows
     keep = np.ones(rows.num_rows, dtype=np.bool_)
@@ -253,17 +272,18 @@ def _without(rows: pa.Table, deleted: BitMap, start: int) -> pa.Table:
 
 
 def _deleted_rows(table: Table, split: Split) -> DeletedRows:
-    """Return how to find the deleted rows of a split's files; each index file is read once."""
+    """Return how to find the deleted rows of a split's files."""
     refs = {f.file_name: v for f, v in zip(split.files, split.vectors, strict=False) if v is not None}
-    loaded: dict[str, bytes] = {}
+    return marked_rows(table, refs)
 
-    def vector_of(file: DataFileMeta) -> BitMap | None:
+
+def marked_rows(table: Table, refs: Mapping[str, VectorRef]) -> DeletedRows:
+    """Return how to find the deleted rows of files whose vectors stand at `refs`."""
+    vectors = StoredVectors(table.file_io)
+
+    def find(file: DataFileMeta) -> Deleted | None:
         ref = refs.get(file.file_name)
-        if ref is None:
-            return None
-        if ref.path not in loaded:
-            loaded[ref.path] = read_needed(table.file_io, ref.path, "deletion vector file")
-        found = DeletionRange(file.file_name, ref.offset, ref.length, ref.cardinality)
-        return read_vector(loaded[ref.path], found, ref.path)
+        bitmap = vectors.bitmap(file.file_name, ref)
+        return None if bitmap is None else Deleted(bitmap, vectors.fingerprint(file.file_name, ref))
 
-    return vector_of
+    return find

@@ -12,18 +12,9 @@ from paimon_spark.core.levels import sections
 from paimon_spark.core.messages import file_from_plain, file_to_plain, travelled
 from paimon_spark.core.scan import ScanResult, reads_above_level_0
 from paimon_spark.core.table import Table
-from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, DataFileMeta, DeletionRange, IndexFileMeta, ManifestEntry
+from paimon_spark.core.vectors import FilePlace, VectorRef, vector_refs
+from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry
 from paimon_spark.spec.types import DataType
-
-
-@dataclass(frozen=True, slots=True)
-class VectorRef:
-    """Where the deletion vector of one data file is: the index file's path and the place inside it."""
-
-    path: str
-    offset: int
-    length: int
-    cardinality: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +55,7 @@ def plan_splits(table: Table, result: ScanResult, *, always_merge: bool = False)
     buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
     for entry in result.entries:
         buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
-    vectors = _vectors(table, result)
+    vectors = vector_refs(table, result.index_entries)
     out: list[Split] = []
     for (partition, bucket), entries in buckets.items():
         files = [e.file for e in entries]
@@ -113,25 +104,7 @@ def _packed(items: Iterable[list[DataFileMeta]], target: int, cost: int) -> list
     return bins
 
 
-def _vectors(table: Table, result: ScanResult) -> dict[tuple[bytes, int, str], VectorRef]:
-    paths = table.paths
-    return {
-        (i.partition, i.bucket, r.data_file): _vector(paths.index_file(i.partition, i.bucket, i.file), r)
-        for i in result.index_entries
-        if i.file.index_type == DELETION_VECTORS_INDEX
-        for r in _ranges(i.file)
-    }
-
-
-def _ranges(file: IndexFileMeta) -> tuple[DeletionRange, ...]:
-    return file.deletion_ranges or ()
-
-
-def _vector(path: str, r: DeletionRange) -> VectorRef:
-    return VectorRef(path, r.offset, r.length, r.cardinality)
-
-
-def _with_vectors(split: Split, vectors: dict[tuple[bytes, int, str], VectorRef]) -> Split:
+def _with_vectors(split: Split, vectors: dict[FilePlace, VectorRef]) -> Split:
     found = tuple(vectors.get((split.partition, split.bucket, f.file_name)) for f in split.files)
     return replace(split, vectors=found) if any(v is not None for v in found) else split
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.commit import CommitResult, Committed, FileStoreCommit
-from paimon_spark.core.compact.append import AppendOptions, pick_bucketed, pick_bucketed_full, pick_unaware
+from paimon_spark.core.compact.append import AppendOptions, Vectors, pick_bucketed, pick_bucketed_full, pick_unaware
 from paimon_spark.core.compact.pick import CompactUnit, PickOptions, pick, pick_full
 from paimon_spark.core.compact.rewrite import CompactTask
 from paimon_spark.core.levels import highest_level, max_level, sorted_runs
@@ -19,6 +19,7 @@ from paimon_spark.core.scan import scan
 from paimon_spark.core.stored import store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.core.unfinished import delete_marked
+from paimon_spark.core.vectors import FilePlace, VectorRef, vector_refs
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tasks import compact_payload
 from paimon_spark.spec.features import check_writable
@@ -139,7 +140,8 @@ def plan_compaction(
     for entry in found.entries:
         if places is None or (entry.partition, entry.bucket) in places:
             buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
-    tasks = [task for entries in buckets.values() for task in _bucket_tasks(table, entries, strategy)]
+    refs = vector_refs(table, found.index_entries)
+    tasks = [task for entries in buckets.values() for task in _bucket_tasks(table, entries, strategy, refs)]
     groups = tuple(CompactGroup(tuple(g)) for g in _grouped(tasks))
     return CompactionPlan(table, strategy, snapshot.id if snapshot else None, groups, len(buckets))
 
@@ -159,7 +161,9 @@ def _grouped(tasks: Iterable[CompactTask]) -> Iterator[list[CompactTask]]:
         yield current
 
 
-def _bucket_tasks(table: Table, entries: Sequence[ManifestEntry], strategy: Strategy) -> Iterator[CompactTask]:
+def _bucket_tasks(
+    table: Table, entries: Sequence[ManifestEntry], strategy: Strategy, refs: Mapping[FilePlace, VectorRef]
+) -> Iterator[CompactTask]:
     first = entries[0]
     files = [e.file for e in entries]
     if table.is_primary_key_table:
@@ -176,13 +180,17 @@ def _bucket_tasks(table: Table, entries: Sequence[ManifestEntry], strategy: Stra
                 reason=unit.reason,
             )
         return
-    for group in _append_groups(table, files, strategy):
+    places = {f.file_name: (first.partition, first.bucket, f.file_name) for f in files}
+    vectors = {name: refs[place] for name, place in places.items() if place in refs}
+    for group in _append_groups(table, files, strategy, vectors):
+        marked = tuple((f.file_name, vectors[f.file_name]) for f in group if f.file_name in vectors)
         yield CompactTask(
             partition=first.partition,
             bucket=first.bucket,
             total_buckets=first.total_buckets,
             files=group,
-            reason="small files",
+            reason="deleted rows" if marked else "small files",
+            vectors=marked,
         )
 
 
@@ -199,12 +207,13 @@ def _keyed_units(table: Table, files: Sequence[DataFileMeta], strategy: Strategy
     return [] if unit is None else [unit]
 
 
-def _append_groups(table: Table, files: Sequence[DataFileMeta], strategy: Strategy) -> list[tuple[DataFileMeta, ...]]:
-    options = append_options(table)
+def _append_groups(
+    table: Table, files: Sequence[DataFileMeta], strategy: Strategy, vectors: Vectors
+) -> list[tuple[DataFileMeta, ...]]:
+    options, full = append_options(table), strategy is Strategy.FULL
     if table.bucket_mode is BucketMode.BUCKET_UNAWARE:
-        return pick_unaware(files, options)
-    full = strategy is Strategy.FULL
-    group = pick_bucketed_full(files, options) if full else pick_bucketed(files, options)
+        return pick_unaware(files, options, vectors, full=full)
+    group = pick_bucketed_full(files, options, vectors) if full else pick_bucketed(files, options)
     return [] if group is None else [group]
 
 

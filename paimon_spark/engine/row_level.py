@@ -1,7 +1,7 @@
 """DELETE, UPDATE and MERGE as an operation: plan on the driver, change rows anywhere, finish on the driver.
 
 Rows of a table with a primary key are changed by writing them again with a row kind. In any other table, the files
-that hold changed rows are replaced, in one snapshot.
+that hold changed rows are replaced, or the rows are marked in deletion vectors, in one snapshot.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from typing import Literal
 import pyarrow as pa
 
 from paimon_spark.core.commit import FileStoreCommit
+from paimon_spark.core.mark import RowMarker
 from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.patch import FilePatcher
 from paimon_spark.core.table import Table
+from paimon_spark.core.write import WritePlanInfo
 from paimon_spark.engine.insert import WritePlan, WriteResult, follow_up, plan_write
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
 from paimon_spark.errors import UsageError
@@ -38,6 +40,16 @@ def plan_changes(table: Table, operation: Operation, *, parallelism: int = 1) ->
     return plan
 
 
+def marks_rows(table: Table) -> bool:
+    """Return whether removed rows are marked in deletion vectors, instead of their files being written anew."""
+    return table.options.deletion_vectors_enabled and not table.is_primary_key_table
+
+
+def row_changer(table: Table, info: WritePlanInfo) -> FilePatcher | RowMarker:
+    """Return what takes the changes of one task."""
+    return RowMarker(table, info) if marks_rows(table) else FilePatcher(table, info)
+
+
 def finish_changes(plan: WritePlan, messages: Sequence[CommitMessage], runner: TaskRunner) -> WriteResult:
     """Commit the replaced files; expire snapshots unless the table is write-only.
 
@@ -59,13 +71,13 @@ def change_arrow(
 
     Args:
         table: what to change.
-        changes: what `FilePatcher` takes.
+        changes: what `FilePatcher` takes; with deletion vectors in any order, and as `RowMarker` takes them.
         operation: what the statement is, for the snapshot.
         runner: see `finish_changes`; in this process if not given.
     """
     plan = plan_changes(table, operation)
-    with FilePatcher(table, plan.info) as patcher:
+    with row_changer(table, plan.info) as changer:
         for batch in changes.to_batches() if isinstance(changes, pa.Table) else changes:
-            patcher.change(batch)
-        messages = patcher.finish()
+            changer.change(batch)
+        messages = changer.finish()
     return finish_changes(plan, messages, runner or LocalRunner())

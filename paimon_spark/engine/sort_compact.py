@@ -16,6 +16,7 @@ from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.scan import scan
 from paimon_spark.core.splits import Split, plan_splits
 from paimon_spark.core.table import Table
+from paimon_spark.core.vectors import StoredVectors
 from paimon_spark.engine.actions import Action
 from paimon_spark.engine.compact import CompactionResult, GroupResult
 from paimon_spark.engine.compact_view import REWRITE
@@ -143,10 +144,11 @@ def execute_sort(plan: SortPlan, sorter: Sorter) -> CompactionResult:
     """
     if not plan.entries:
         return CompactionResult(snapshot_before=plan.snapshot_id)
+    replaced = list(_replaced(plan))
     messages = sorter.rewrite_sorted(plan)
     commit = FileStoreCommit(plan.table)
     with commit.or_abort(messages):
-        committed = commit.commit([*messages, *_replaced(plan.entries)], operation=OPERATION)
+        committed = commit.commit([*messages, *replaced], operation=OPERATION)
     ids = committed.snapshot_ids if isinstance(committed, Committed) else ()
     before, after = [e.file for e in plan.entries], [f for m in messages for f in m.new_files]
     group = GroupResult(
@@ -162,11 +164,15 @@ def execute_sort(plan: SortPlan, sorter: Sorter) -> CompactionResult:
     return CompactionResult(snapshot_before=plan.snapshot_id, groups=(group,), snapshot_ids=ids)
 
 
-def _replaced(entries: Sequence[ManifestEntry]) -> Iterator[CommitMessage]:
-    for entry in entries:
+def _replaced(plan: SortPlan) -> Iterator[CommitMessage]:
+    vectors = StoredVectors(plan.table.file_io)
+    refs = {f.file_name: s.vector_of(i) for s in plan.splits for i, f in enumerate(s.files)}
+    for entry in plan.entries:
+        name = entry.file.file_name
         yield CommitMessage(
             partition=entry.partition,
             bucket=entry.bucket,
             total_buckets=entry.total_buckets,
             deleted_files=(entry.file,),
+            vectors_seen=((name, vectors.fingerprint(name, refs.get(name))),),
         )

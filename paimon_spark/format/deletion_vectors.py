@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -43,10 +43,14 @@ def read_vector(data: bytes, found: DeletionRange, where: str = "a deletion vect
     try:
         return _body(_checked(data, found))
     except (struct.error, ValueError, IndexError, OverflowError) as e:
-        raise CorruptTableError(
-            f"{where} holds no sound deletion vector for '{found.data_file}': {e}.",
-            hint="Restore the file from a backup, or roll back to a snapshot that does not need it.",
-        ) from e
+        raise _unsound(found, where, e) from e
+
+
+def _unsound(found: DeletionRange, where: str, error: Exception) -> CorruptTableError:
+    return CorruptTableError(
+        f"{where} holds no sound deletion vector for '{found.data_file}': {error}.",
+        hint="Restore the file from a backup, or roll back to a snapshot that does not need it.",
+    )
 
 
 def _checked(data: bytes, found: DeletionRange) -> bytes:
@@ -75,17 +79,88 @@ def positions(vector: BitMap, start: int, stop: int) -> npt.NDArray[np.int64]:
     return np.frombuffer(part.to_array(), np.uint32).astype(np.int64)
 
 
-def write_vectors(vectors: Mapping[str, BitMap]) -> tuple[bytes, tuple[DeletionRange, ...]]:
-    """Return an index file in the 32-bit form and the ranges of its vectors, by data file."""
-    out = bytearray([FILE_VERSION])
-    ranges = []
-    for data_file, vector in vectors.items():
+def fingerprint(data: bytes, found: DeletionRange, where: str = "a deletion vector file") -> int:
+    """Return a number that tells the vector at a place from any other of the same data file; never 0.
+
+    Args:
+        data: the whole index file.
+        found: where the vector stands.
+        where: the file's name for error messages.
+
+    Raises:
+        CorruptTableError: there is no sound vector at that place.
+    """
+    block = stored_vector(data, found, where)
+    return len(block) << 32 | int(_UINT.unpack_from(block, len(block) - 4)[0])
+
+
+def stored_vector(data: bytes, found: DeletionRange, where: str = "a deletion vector file") -> bytes:
+    """Return the bytes of one vector with size and checksum, as another index file may take them over.
+
+    Args:
+        data: the whole index file.
+        found: where the vector stands.
+        where: the file's name for error messages.
+
+    Raises:
+        CorruptTableError: there is no sound vector at that place.
+    """
+    try:
+        body = _checked(data, found)
+    except (struct.error, ValueError) as e:
+        raise _unsound(found, where, e) from e
+    return _block(body)
+
+
+def _block(body: bytes) -> bytes:
+    return _INT.pack(len(body)) + body + _UINT.pack(zlib.crc32(body))
+
+
+class VectorFile:
+    """An index file in the making.
+
+    Args:
+        wide: write the 64-bit form, which old readers do not know.
+    """
+
+    def __init__(self, *, wide: bool = False) -> None:
+        self._wide = wide
+        self._out = bytearray([FILE_VERSION])
+        self._ranges: list[DeletionRange] = []
+
+    @property
+    def size(self) -> int:
+        """Return the bytes so far."""
+        return len(self._out)
+
+    @property
+    def ranges(self) -> tuple[DeletionRange, ...]:
+        """Return where the vectors stand, in the order in which they came."""
+        return tuple(self._ranges)
+
+    @property
+    def data(self) -> bytes:
+        """Return the whole file."""
+        return bytes(self._out)
+
+    def add(self, data_file: str, vector: BitMap) -> None:
+        """Write the vector of a data file."""
         compact = vector.copy()
         compact.run_optimize()
-        body = _MAGIC_32 + compact.serialize()
-        ranges.append(DeletionRange(data_file, len(out), len(body), len(vector)))
-        out += _INT.pack(len(body)) + body + _UINT.pack(zlib.crc32(body))
-    return bytes(out), tuple(ranges)
+        bits = compact.serialize()
+        if self._wide:
+            parts = _COUNT.pack(1) + _KEY.pack(0) + bits if vector else _COUNT.pack(0)
+            body = _MAGIC_64 + parts
+        else:
+            body = _MAGIC_32 + bits
+        length = len(body) + (8 if self._wide else 0)
+        self._ranges.append(DeletionRange(data_file, len(self._out), length, len(vector)))
+        self._out += _block(body)
+
+    def add_stored(self, found: DeletionRange, block: bytes) -> None:
+        """Take over a vector that `stored_vector` read."""
+        self._ranges.append(replace(found, offset=len(self._out)))
+        self._out += block
 
 
 def _body(body: bytes) -> BitMap:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from paimon_spark.core.read import BUCKET, FILE_PATH, PLACE_FIELDS, ROW_INDEX
+from paimon_spark.core.read import BUCKET, FILE_PATH, PLACE_FIELDS, ROW_INDEX, VECTOR
 from paimon_spark.core.splits import Split, splits_to_json
 from paimon_spark.core.table import Table
 from paimon_spark.spark.arrow_map import map_in_arrow, quoted
@@ -183,7 +183,7 @@ def _native_spec(
     wanted = list(zip(request.carried, sources, strict=True))
     data = [s for f, s in wanted if s is not None and f.name not in keys]
     partition = [f for f, _ in wanted if f.name in keys]
-    fixed = [p for p in request.places if p.name != ROW_INDEX]
+    fixed = [p for p in request.places if p.name not in (ROW_INDEX, VECTOR)]
     return {
         "format": file_format,
         "root": table.path,
@@ -194,7 +194,7 @@ def _native_spec(
         "partition_schema": plain_struct([*partition, *fixed]),
         "select": [
             {"name": f.name, "from": None if s is None else s.name, "type": plain_struct([f])["fields"][0]["type"]}
-            for f, s in [*wanted, *((p, p) for p in request.places)]
+            for f, s in [*wanted, *((p, None if p.name == VECTOR else p) for p in request.places)]
         ],
         "groups": _groups(table, [f.name for f in partition], [p.name for p in fixed], files),
     }

@@ -8,7 +8,7 @@ from pyspark.sql import functions as f
 from paimon_spark.core.read import FILE_PATH, ROW_INDEX
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import WritePlan, WriteResult
-from paimon_spark.engine.row_level import Operation, finish_changes, plan_changes
+from paimon_spark.engine.row_level import Operation, finish_changes, marks_rows, plan_changes
 from paimon_spark.spark.frames import shaped
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.worker import patcher
@@ -21,8 +21,8 @@ _TO = "_to_"
 def change_rows(session: SparkSession, table: Table, frame: DataFrame, operation: Operation) -> WriteResult:
     """Write changed rows of any table and commit them.
 
-    The frame has the table's columns in order and ``_row_kind_``; for a table without a primary key also the file and
-    position of the row that is removed or replaced.
+    The frame has the table's columns in order and ``_row_kind_``; for a table without a primary key also the file,
+    position and deletion vector of the row that is removed or replaced.
 
     Raises:
         PaimonError: the change failed; the table is as it was and the new files are deleted.
@@ -35,11 +35,11 @@ def change_rows(session: SparkSession, table: Table, frame: DataFrame, operation
 
 
 def _by_file(session: SparkSession, plan: WritePlan, frame: DataFrame) -> DataFrame:
-    """Bring the changes of a file together, in order; new rows stay with those they came with."""
+    """Bring the changes of a file together, in order if it is written anew; new rows stay where they came."""
     if plan.table.bucket_mode is BucketMode.BUCKET_UNAWARE:
         tasks = write_tasks(session, plan.table)
         to = f.coalesce(f.col(FILE_PATH), f.spark_partition_id().cast("string"))
         placed = frame.withColumn(_TO, to).repartition(tasks, _TO).drop(_TO)
     else:
         placed = shaped(frame, bucket_shape(session, plan))
-    return placed.sortWithinPartitions(FILE_PATH, ROW_INDEX)
+    return placed if marks_rows(plan.table) else placed.sortWithinPartitions(FILE_PATH, ROW_INDEX)

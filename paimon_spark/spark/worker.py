@@ -12,11 +12,11 @@ from pyspark.accumulators import AccumulatorParam
 
 from paimon_spark.core.compact.curves import hilbert_keys, zorder_keys
 from paimon_spark.core.messages import messages_to_json
-from paimon_spark.core.patch import FilePatcher
 from paimon_spark.core.read import ROW_KIND, read_split
 from paimon_spark.core.splits import splits_from_json
 from paimon_spark.core.table import Table
 from paimon_spark.core.write import TableWriter, WritePlanInfo
+from paimon_spark.engine.row_level import row_changer
 from paimon_spark.engine.sort_compact import Order
 from paimon_spark.engine.tasks import run_task
 from paimon_spark.spark.lifeline import bound_to_task
@@ -58,7 +58,7 @@ def write_rows(table: str, plan: str, batches: Batches, *, fill_defaults: bool =
 
 def patch_rows(table: str, plan: str, batches: Batches) -> Batches:
     """Change the rows of one task in their files and yield its commit messages as one text."""
-    with bound_to_task() as task, FilePatcher(Table.from_config(table), WritePlanInfo.from_json(plan)) as files:
+    with bound_to_task() as task, row_changer(Table.from_config(table), WritePlanInfo.from_json(plan)) as files:
         for batch in batches:
             files.change(batch)
         task.check()

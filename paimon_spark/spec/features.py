@@ -119,6 +119,9 @@ def _merging(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]
             "It can be read. To write it here, set 'changelog-producer' = 'none' if nobody reads its changelog.",
             Use.WRITE,
         )
+    if options.deletion_vectors_enabled:
+        hint = "It can be read; to write it, use Apache Paimon: replaced rows would have to be marked as deleted."
+        yield Unsupported(_option("deletion-vectors.enabled", options), hint, Use.WRITE)
     if not set(schema.partition_keys) <= set(schema.primary_keys) and options.bucket == UNAWARE_OR_DYNAMIC_BUCKET:
         yield Unsupported(
             "dynamic buckets and a primary key that does not contain the partition columns",
@@ -143,7 +146,6 @@ _FLAGS = (
     ("sequence.snapshot-ordering", Use.READ, "its rows are ordered by snapshot"),
     ("query-auth.enabled", Use.READ, "a server decides who may read which rows"),
     ("row-tracking.enabled", Use.WRITE, "every new row would need an id"),
-    ("deletion-vectors.enabled", Use.WRITE, "changed rows would have to be marked as deleted"),
     ("clustering.incremental", Use.WRITE, "its files are kept clustered"),
     ("visibility-callback.enabled", Use.WRITE, "its commits wait for other jobs"),
     ("force-lookup", Use.CREATE, "it changes when buckets are compacted"),

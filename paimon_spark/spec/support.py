@@ -37,8 +37,9 @@ _WRITE = """
     compaction.min.file-num  compaction.offpeak-ratio  compaction.offpeak.end.hour  compaction.offpeak.start.hour
     compaction.optimization-interval  compaction.size-ratio  compaction.small-file-ratio
     compaction.total-size-threshold  consumer.changelog-only  consumer.expiration-time  data-file.prefix
-    delete.force-produce-changelog  dynamic-bucket.assigner-parallelism  dynamic-bucket.max-buckets
-    dynamic-bucket.target-row-num  fields.<col>.stats-mode  file.block-size  file.compression
+    delete.force-produce-changelog  deletion-vector.index-file.target-size  deletion-vectors.bitmap64
+    dynamic-bucket.assigner-parallelism  dynamic-bucket.max-buckets  dynamic-bucket.target-row-num
+    fields.<col>.stats-mode  file.block-size  file.compression
     file.compression.per.level  file.compression.zstd-level  file.format  file.format.per.level
     file.suffix.include.compression  ignore-delete  ignore-update-before  local-sort.max-num-file-handles
     manifest.full-compaction-threshold-size  manifest.merge-min-count  manifest.target-file-size
@@ -71,7 +72,7 @@ ONLY_VALUES = {
     "bucket": "a positive number or -1",
     "bucket-function.type": "default or mod",
     "changelog-producer": "none, on write",
-    "deletion-vectors.enabled": "false, on write",
+    "deletion-vectors.enabled": "false where there is a primary key, on write",
     "file.format": "parquet, orc or avro, on write",
     "lock.enabled": "false",
     "merge-engine": "deduplicate",

@@ -40,6 +40,10 @@ KINDS: Mapping[str, Kind] = {
     "dynamic": Kind(("k",), (), {"dynamic-bucket.target-row-num": "3"}),
     "partitioned": Kind(("p", "k"), ("p",), {"bucket": "1", "file.format": "orc"}),
     "append": Kind((), (), {"compaction.min.file-num": "2"}),
+    "marked": Kind((), (), {"deletion-vectors.enabled": "true", "compaction.min.file-num": "2"}),
+    "marked buckets": Kind(
+        (), ("p",), {"deletion-vectors.enabled": "true", "bucket": "2", "bucket-key": "k", "file.format": "orc"}
+    ),
     "partitioned append": Kind((), ("p",), {"bucket": "2", "bucket-key": "k", "file.format": "orc"}),
 }
 
@@ -139,6 +143,14 @@ def _history(catalog: CatalogHandle) -> None:
     _table(catalog).append(rows_of([(20, "a", 20)]))
 
 
+def _marked(catalog: CatalogHandle) -> None:
+    """Deleted rows in several files, and a tag on a state with others."""
+    _two_commits(catalog)
+    _table(catalog).delete("v IN (1, 104)")
+    _table(catalog).create_tag("two")
+    _table(catalog).delete("v IN (2, 3, 105)")
+
+
 def _expired_tag(catalog: CatalogHandle) -> None:
     _history(catalog)
     _table(catalog).expire_snapshots(retain_max=1, retain_min=1)
@@ -192,6 +204,8 @@ SCENARIOS: Mapping[str, Scenario] = {
     "upsert with compaction and expiry": Scenario("fixed", _two_commits, _auto_compacting, cleans_up=True),
     "delete by condition, primary key": Scenario("dynamic", _two_commits, lambda c: _table(c).delete("v > 100")),
     "delete by condition, append table": Scenario("append", _two_commits, lambda c: _table(c).delete("v > 104")),
+    "delete by deletion vectors": Scenario("marked", _marked, lambda c: _table(c).delete("v > 103")),
+    "delete by deletion vectors, buckets": Scenario("marked buckets", _marked, lambda c: _table(c).delete("v > 103")),
     "delete by key": Scenario(
         "fixed", _two_commits, lambda c: _table(c).delete(keys=pa.table({"k": pa.array([1, 5], pa.int32())}))
     ),
@@ -202,6 +216,12 @@ SCENARIOS: Mapping[str, Scenario] = {
     "compact, primary key": Scenario("fixed", _two_commits, _compact),
     "compact, dynamic buckets": Scenario("dynamic", _history, _compact),
     "compact, append table": Scenario("append", _two_commits, _compact),
+    "compact, deletion vectors": Scenario("marked", _marked, _compact),
+    "compact, deletion vectors in buckets": Scenario("marked buckets", _marked, _compact),
+    "expire, deletion vectors": Scenario("marked", _marked, _expire, atomic=False),
+    "roll back to a tag with deletion vectors": Scenario(
+        "marked", _marked, lambda c: _table(c).rollback_to("two"), atomic=False, on_the_way=True
+    ),
     "expire": Scenario("fixed", _history, _expire, atomic=False),
     "expire, append table": Scenario("append", _history, _expire, atomic=False),
     "expire, dynamic buckets": Scenario("dynamic", _history, _expire, atomic=False),

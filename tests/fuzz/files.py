@@ -433,8 +433,10 @@ def vectors(data: bytes) -> None:
     """The first 12 bytes say where the vector stands. What is read can be written, and is the same again."""
     offset, length, cardinality = struct.unpack(">iii", data[:12].ljust(12, b"\0"))
     found = deletion_vectors.read_vector(data[12:], DeletionRange("data-1", offset, length, cardinality))
-    written, (place,) = deletion_vectors.write_vectors({"data-1": found})
-    assert deletion_vectors.read_vector(written, place) == found
+    for wide in (False, True):
+        file = deletion_vectors.VectorFile(wide=wide)
+        file.add("data-1", found)
+        assert deletion_vectors.read_vector(file.data, file.ranges[0]) == found
     for start in (0, 1000, 2**31, 2**32 - 10):
         here = deletion_vectors.positions(found, start, start + 1000)
         assert [int(i) + start in found for i in here - start] == [True] * len(here)

@@ -10,15 +10,18 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_spark.api.changes import deletions
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
+from paimon_spark.engine.row_level import change_arrow
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
+from paimon_spark.engine.select import plan_select, read_arrow
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.fs.resolve import file_io_for
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.kinds import RowKind
+from paimon_spark.spec.predicate import Comparison, InList, Predicate
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import DataField, not_null, parse_atomic
 
@@ -68,6 +71,9 @@ KINDS = (
     Kind("append_partitioned", (), ("part",)),
     Kind("append_bucketed", options={"bucket": "3", "bucket-key": "id"}),
     Kind("append_orc", options={"file.format": "orc"}),
+    Kind("append_marked", options={"deletion-vectors.enabled": "true"}),
+    Kind("append_marked_partitioned", (), ("part",), {"deletion-vectors.enabled": "true", "file.format": "orc"}),
+    Kind("append_marked_buckets", options={"deletion-vectors.enabled": "true", "bucket": "2", "bucket-key": "id"}),
 )
 
 
@@ -135,11 +141,20 @@ def fill(table: Table, kind: Kind) -> None:
     write_arrow(table, arrow(table, [row(i) for i in range(1, 41)]))
     if not kind.upserts:
         write_arrow(table, arrow(table, [row(i) for i in range(41, 46)]))
+        if table.options.deletion_vectors_enabled:
+            delete(table, Comparison("<", "id", 10))
+            delete(table, Comparison(">", "id", 43))
+            delete(table, InList("id", (7, 12, 13, 38)))
         return
     write_arrow(table, arrow(table, [changed(i) for i in range(5, 15)]))
     write_arrow(table, arrow(table, [row(i) for i in range(20, 25)], RowKind.DELETE))
     compact(table)
     write_arrow(table, arrow(table, [changed(3), row(22), row(50)]))
+
+
+def delete(table: Table, condition: Predicate) -> None:
+    """Delete the rows for which a condition holds."""
+    change_arrow(table, deletions(plan_select(table, columns=(), predicate=condition)), "DELETE")
 
 
 def changed(number: int) -> list[Any]:

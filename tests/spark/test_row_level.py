@@ -8,7 +8,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 PK = "TBLPROPERTIES ('primary-key'='id', 'bucket'='2')"
-KINDS = pytest.mark.parametrize("properties", [PK, "", "TBLPROPERTIES ('bucket'='2', 'bucket-key'='id')"])
+VECTORS = "TBLPROPERTIES ('deletion-vectors.enabled'='true')"
+KINDS = pytest.mark.parametrize(
+    "properties",
+    [
+        PK,
+        "",
+        "TBLPROPERTIES ('bucket'='2', 'bucket-key'='id')",
+        VECTORS,
+        "TBLPROPERTIES ('deletion-vectors.enabled'='true', 'bucket'='2', 'bucket-key'='id')",
+    ],
+)
 
 
 def rows(spark: SparkSession, sql: str) -> list[tuple]:
@@ -241,6 +251,31 @@ def test_only_touched_files_are_replaced(spark: SparkSession, warehouse: Path, f
     assert len({Path(f).name for f in before} & live) == 3
     assert rows(spark, "SELECT * FROM t WHERE p = 5") == [(50, "v50", 5, "moved")]
     assert rows(spark, "SELECT count(*), sum(id), count(w) FROM t") == [(199, 19900 - 52, 1)]
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_rows_are_marked_in_deletion_vectors(spark: SparkSession, warehouse: Path, file_format: str) -> None:
+    spark.sql(
+        "CREATE TABLE t (id INT, v STRING, p INT) PARTITIONED BY (p) TBLPROPERTIES "
+        f"('deletion-vectors.enabled'='true', 'file.format'='{file_format}')"
+    )
+    spark.sql("INSERT INTO t SELECT id, 'x', id % 2 FROM range(1000)")
+    before = files_of(spark, warehouse, "t")
+    spark.sql("DELETE FROM t WHERE id IN (1, 2, 3) OR id >= 995")
+    assert files_of(spark, warehouse, "t") == before
+    assert rows(spark, "SELECT count(*), sum(id) FROM t") == [(992, sum(range(995)) - 6)]
+    spark.sql("UPDATE t SET v = 'y', p = 7 WHERE id BETWEEN 100 AND 109")
+    spark.sql("MERGE INTO t USING t AS s ON t.id = s.id + 990 AND s.id < 3 WHEN MATCHED THEN DELETE "
+              "WHEN NOT MATCHED AND s.id < 10 THEN INSERT (id, v, p) VALUES (-s.id, s.v, 7)")  # fmt: skip
+    expected = sorted([*(i for i in range(995) if i not in (1, 2, 3, 990)), *(-i for i in range(4, 10))])
+    assert rows(spark, "SELECT id FROM t ORDER BY id") == [(i,) for i in expected]
+    assert rows(spark, "SELECT min(id), max(id), count(*) FROM t WHERE v = 'y'") == [(100, 109, 10)]
+    assert before < files_of(spark, warehouse, "t")
+    marked = "SELECT sum(size(dv_ranges)), sum(aggregate(dv_ranges, 0L, (n, r) -> n + r._CARDINALITY)) FROM"
+    assert rows(spark, f"{marked} `t$table_indexes`")[0][1] == 8 + 10 + 1
+    spark.sql("CALL sys.compact(table => 't', order_strategy => 'order', order_by => 'id')")
+    assert rows(spark, "SELECT count(*) FROM `t$table_indexes`") == [(0,)]
+    assert rows(spark, "SELECT id FROM t ORDER BY id") == [(i,) for i in expected]
 
 
 def test_where_a_row_is_can_be_selected(spark: SparkSession) -> None:

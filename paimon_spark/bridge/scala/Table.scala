@@ -66,7 +66,8 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Bool
     else Array(Places.column(Places.File, StringType), Places.column(Places.Row, LongType),
       Places.column(Places.Partition, CharVarcharUtils.replaceCharVarcharWithStringInSchema(
         StructType(partitionKeys.map(k => StructField(k, schema(k).dataType))))),
-      Places.column(Places.Bucket, IntegerType)).filterNot(c => schema.fieldNames.contains(c.name()))
+      Places.column(Places.Bucket, IntegerType), Places.column(Places.Vector, LongType))
+      .filterNot(c => schema.fieldNames.contains(c.name()))
 
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = new PaimonScanBuilder(this, options)
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = new PaimonWriteBuilder(this, info)
@@ -108,7 +109,8 @@ object Places {
   val Row = "__paimon_row_index"
   val Partition = "__paimon_partition"
   val Bucket = "__paimon_bucket"
-  val All: Seq[String] = Seq(File, Row)
+  val Vector = "__paimon_deletion_vector"
+  val All: Seq[String] = Seq(File, Row, Vector)
 
   def column(called: String, ofType: DataType): MetadataColumn = new MetadataColumn {
     override def name(): String = called

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from paimon_spark.core.vectors import VectorRef
 from paimon_spark.spec.manifest import DataFileMeta
 
 _FULL_MIN_FILES = 3
@@ -23,26 +24,52 @@ class AppendOptions:
     delete_ratio_threshold: float = 0.2
 
 
+Vectors = Mapping[str, VectorRef]
+"""Where the deletion vectors of data files are, by name; a file that is not named has none."""
+
+
 def pick_unaware(
-    files: Sequence[DataFileMeta], options: AppendOptions, deleted_rows: Callable[[DataFileMeta], int] = lambda _: 0
+    files: Sequence[DataFileMeta], options: AppendOptions, vectors: Vectors | None = None, *, full: bool = True
 ) -> list[Files]:
-    """Return groups of files of one partition without buckets that are worth rewriting together."""
+    """Return groups of files of one partition without buckets that are worth rewriting together.
+
+    Files that have lost many rows are rewritten however few they are, and so are small ones that have lost any where
+    all is to be compacted (`full`). Those whose vectors stand in one index file stay together, which spares writing it
+    more than once.
+    """
+    vectors = vectors or {}
     limit = options.target_file_size * options.small_file_ratio
-    small = [
-        f
-        for f in files
-        if f.file_size < limit or deleted_rows(f) > options.delete_ratio_threshold * max(f.row_count, 1)
-    ][: options.file_num_limit]
+    chosen = [f for f in files if f.file_size < limit or _lost_many(f, vectors.get(f.file_name), options)]
+    chosen = chosen[: options.file_num_limit]
+    by_index: dict[str, list[DataFileMeta]] = {}
+    whole: list[list[DataFileMeta]] = []
+    for f in sorted(chosen, key=lambda f: (f.file_size, f.file_name)):
+        ref = vectors.get(f.file_name)
+        if ref is None or not (full or _lost_many(f, ref, options)):
+            whole.append([f])
+        else:
+            by_index.setdefault(ref.path, []).append(f)
+    marked = sorted(by_index.values(), key=lambda group: sum(f.file_size for f in group))
+    return [*_bins(marked, options, least=1), *_bins(whole, options, least=max(options.min_file_num, 2))]
+
+
+def _lost_many(file: DataFileMeta, ref: VectorRef | None, options: AppendOptions) -> bool:
+    if ref is None:
+        return False
+    return ref.cardinality is None or ref.cardinality > options.delete_ratio_threshold * file.row_count
+
+
+def _bins(items: Sequence[Sequence[DataFileMeta]], options: AppendOptions, *, least: int) -> list[Files]:
+    """Put items into groups of twice the target size; the last group needs `least` files."""
     groups: list[Files] = []
     current: list[DataFileMeta] = []
-    weight = 0
-    for f in sorted(small, key=lambda f: (f.file_size, f.file_name)):
-        current.append(f)
-        weight += f.file_size + options.open_file_cost
+    for item in items:
+        current += item
+        weight = sum(f.file_size + options.open_file_cost for f in current)
         if len(current) > 1 and weight >= 2 * options.target_file_size:
             groups.append(tuple(current))
-            current, weight = [], 0
-    if len(current) >= options.min_file_num:
+            current = []
+    if current and len(current) >= least:
         groups.append(tuple(current))
     return groups
 
@@ -67,11 +94,16 @@ def pick_bucketed(files: Sequence[DataFileMeta], options: AppendOptions) -> File
     return None
 
 
-def pick_bucketed_full(files: Sequence[DataFileMeta], options: AppendOptions) -> Files | None:
+def pick_bucketed_full(
+    files: Sequence[DataFileMeta], options: AppendOptions, vectors: Vectors | None = None
+) -> Files | None:
     """Return the files that a requested full compaction of an append bucket rewrites, or None."""
+    marked = {f.file_name for f in files} & (vectors or {}).keys()
     queue = in_order(files)
-    while queue and queue[0].file_size >= options.target_file_size:
+    while queue and queue[0].file_size >= options.target_file_size and queue[0].file_name not in marked:
         queue.pop(0)
+    if marked:
+        return tuple(queue)
     small = sum(1 for f in queue if f.file_size < options.target_file_size)
     if len(queue) >= _FULL_MIN_FILES and small > len(queue) - small:
         return tuple(queue)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from paimon_spark.core.compact.append import in_order
 from paimon_spark.core.levels import SortedRun, sections
 from paimon_spark.core.merge.functions import drop_retracts
 from paimon_spark.core.messages import CommitMessage, file_from_plain, file_to_plain
-from paimon_spark.core.read import BucketFiles, merged_rows
+from paimon_spark.core.read import BucketFiles, marked_rows, merged_rows
 from paimon_spark.core.rolling import RollingWriter
 from paimon_spark.core.table import Table
+from paimon_spark.core.vectors import StoredVectors, VectorRef
 from paimon_spark.spec.kinds import FileSource
 from paimon_spark.spec.manifest import DataFileMeta
 
@@ -32,6 +33,8 @@ class CompactTask:
     drop_deletes: bool = False
     force_rewrite: bool = False
     reason: str = ""
+    vectors: tuple[tuple[str, VectorRef], ...] = ()
+    """Where the deletion vectors of the files are, by file name; only of those that have one."""
 
     @property
     def bytes_in(self) -> int:
@@ -49,6 +52,7 @@ class CompactTask:
             "drop_deletes": self.drop_deletes,
             "force_rewrite": self.force_rewrite,
             "reason": self.reason,
+            "vectors": [[name, *astuple(ref)] for name, ref in self.vectors],
         }
 
     @classmethod
@@ -57,13 +61,14 @@ class CompactTask:
         values = dict(raw)
         values["partition"] = b64decode(raw["partition"])
         values["files"] = tuple(file_from_plain(f) for f in raw["files"])
+        values["vectors"] = tuple((name, VectorRef(*ref)) for name, *ref in raw["vectors"])
         return cls(**values)
 
 
 def compact_bucket(table: Table, task: CompactTask) -> CommitMessage:
     """Do one task; return the files that go and those that come. Nothing is committed."""
     if not table.is_primary_key_table:
-        return _message(task, task.files, _rewrite_append(table, task))
+        return replace(_message(task, task.files, _rewrite_append(table, task)), vectors_seen=_seen(table, task))
     work = _KeyedCompaction(table, task)
     try:
         for section in sections(task.files, table.key_types):
@@ -85,9 +90,14 @@ def _message(task: CompactTask, before: Sequence[DataFileMeta], after: Sequence[
     )
 
 
+def _seen(table: Table, task: CompactTask) -> tuple[tuple[str, int], ...]:
+    vectors = StoredVectors(table.file_io)
+    return tuple((name, vectors.fingerprint(name, ref)) for name, ref in task.vectors)
+
+
 def _rewrite_append(table: Table, task: CompactTask) -> list[DataFileMeta]:
     files = in_order(task.files)
-    reader = BucketFiles(table, task.partition, task.bucket)
+    reader = BucketFiles(table, task.partition, task.bucket, marked_rows(table, dict(task.vectors)))
     writer = RollingWriter(
         table,
         task.partition,

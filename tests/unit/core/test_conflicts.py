@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from paimon_spark.core.changes import Change
 from paimon_spark.core.conflicts import (
     BucketCountChanged,
     FileGone,
@@ -11,6 +12,8 @@ from paimon_spark.core.conflicts import (
     describe,
     find_conflict,
     find_index_conflict,
+    marked_file_gone,
+    vector_conflict,
 )
 from paimon_spark.spec.kinds import CommitKind, FileKind
 from paimon_spark.spec.manifest import (
@@ -82,10 +85,30 @@ def _vectors(name: str, data_file: str) -> IndexManifestEntry:
 def test_index_files() -> None:
     f = samples.file()
     one, two = _vectors("i1", f.file_name), _vectors("i2", "other")
-    assert find_index_conflict([one], [two], []) == IndexFileGone(P, 0, DELETION_VECTORS_INDEX, "i2")
-    assert find_index_conflict([one, two], [one], [remove(f)]) is None
-    assert find_index_conflict([one], [], [remove(f)]) == VectorChanged(P, 0, f.file_name)
-    assert find_index_conflict([one], [], [remove(f), add(f.upgrade(1))]) is None
+    assert find_index_conflict([one], [two]) == IndexFileGone(P, 0, DELETION_VECTORS_INDEX, "i2")
+    assert find_index_conflict([one, two], [one]) is None
+
+
+def test_deletion_vectors() -> None:
+    f = samples.file()
+    place = (P, 0, f.file_name)
+    assert marked_file_gone([add(f)], {place}) is None
+    assert marked_file_gone([add(f)], set()) is None
+    assert marked_file_gone([add(f)], {(P, 1, f.file_name)}) == FileGone(P, 1, 0, f.file_name)
+    assert vector_conflict({place}, {}, {}) is None
+    assert vector_conflict({place}, {place: 7}, {place: 7}) is None
+    assert vector_conflict({place}, {}, {place: 7}) == VectorChanged(*place)
+    assert vector_conflict({place}, {place: 7}, {}) == VectorChanged(*place)
+    assert vector_conflict(set(), {place: 7}, {place: 8}) is None
+
+
+def test_what_a_change_does_to_data_files() -> None:
+    f, g, h = (samples.file(i, i, file_name=name) for i, name in enumerate("fgh"))
+    entries = (remove(f), remove(g), add(g.upgrade(1)), add(h))
+    change = Change(kind=CommitKind.OVERWRITE, entries=entries, index_changes=(_vectors("i", "x"),))
+    assert change.removed == {(P, 0, "f")}
+    assert change.marked == {(P, 0, "x")}
+    assert change.partitions == {P}
 
 
 def test_every_conflict_says_which_file_and_what_to_do() -> None:

@@ -145,7 +145,7 @@ def test_index_files() -> None:
             deletion_ranges=(DeletionRange("data-1.parquet", 1, 22, 3),),
         ),
     )
-    table = written(samples.message(samples.file(1, 2), new_index_files=indexes))
+    table = written(samples.message(samples.file(1, 2, file_name="data-1.parquet"), new_index_files=indexes))
     by_type = {r["index_type"]: r for r in rows(table, "table_indexes")}
     assert by_type["HASH"]["dv_ranges"] is None
     assert by_type["DELETION_VECTORS"]["dv_ranges"] == [{"f0": "data-1.parquet", "f1": 1, "f2": 22, "_CARDINALITY": 3}]

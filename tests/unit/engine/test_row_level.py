@@ -221,8 +221,9 @@ def test_tables_that_are_not_changed_by_files_are_refused() -> None:
     keyed = new_table({"k": "INT"}, primary_key=["k"], options={"bucket": "1"})
     with pytest.raises(UsageError, match="primary key"):
         plan_changes(keyed, "DELETE")
+    vectors = new_table({"k": "INT"}, primary_key=["k"], options={"bucket": "1", "deletion-vectors.enabled": "true"})
     with pytest.raises(UnsupportedError, match=r"deletion-vectors\.enabled"):
-        plan_changes(append_table(deletion_vectors__enabled="true"), "DELETE")
+        plan_changes(vectors, "DELETE")
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -42,12 +42,37 @@ def test_both_forms_are_read() -> None:
 
 
 def test_written_files_are_those_of_java() -> None:
-    data, (found,) = dv.write_vectors({"data-1": BitMap([2, 1500])})
-    assert data == FORM_32
-    assert found == DeletionRange("data-1", 1, 24, 2)
+    narrow, wide = _file({"data-1": BitMap([2, 1500])}), _file({"data-1": BitMap([2, 1500])}, wide=True)
+    assert (narrow.data, narrow.ranges) == (FORM_32, (DeletionRange("data-1", 1, 24, 2),))
+    assert (wide.data, wide.ranges) == (FORM_64, (DeletionRange("data-1", 1, 44, 2),))
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_what_is_written_is_read(wide: bool) -> None:
     vectors = {"a": BitMap(range(1000)), "b": BitMap(), "c": BitMap([2**31])}
-    data, ranges = dv.write_vectors(vectors)
-    assert {r.data_file: dv.read_vector(data, r) for r in ranges} == vectors
+    file = _file(vectors, wide=wide)
+    assert {r.data_file: dv.read_vector(file.data, r) for r in file.ranges} == vectors
+    assert file.size == len(file.data)
+
+
+def test_a_vector_moves_to_another_file_as_it_is() -> None:
+    old = _file({"a": BitMap([1]), "b": BitMap([7, 9])})
+    second = old.ranges[1]
+    new = dv.VectorFile(wide=True)
+    new.add("c", BitMap([3]))
+    new.add_stored(second, dv.stored_vector(old.data, second))
+    _, moved = new.ranges
+    assert (moved.data_file, moved.cardinality) == ("b", 2)
+    assert dv.read_vector(new.data, moved) == BitMap([7, 9])
+    assert dv.fingerprint(new.data, moved) == dv.fingerprint(old.data, second) != 0
+    assert dv.fingerprint(old.data, second) != dv.fingerprint(old.data, old.ranges[0])
+
+
+def _file(vectors: dict[str, BitMap], *, wide: bool = False) -> dv.VectorFile:
+    file = dv.VectorFile(wide=wide)
+    for name, vector in vectors.items():
+        file.add(name, vector)
+    return file
 
 
 @pytest.mark.parametrize("change", [0, 4, 8, 20, 30, 32])
@@ -69,7 +94,8 @@ def _vector(body: bytes) -> tuple[bytes, DeletionRange]:
 def test_a_vector_of_all_rows_costs_no_more_than_those_that_are_read() -> None:
     everything = BitMap()
     everything.add_range(0, 2**32)
-    data, (found,) = dv.write_vectors({"data-1": everything})
+    file = _file({"data-1": everything})
+    data, (found,) = file.data, file.ranges
     assert len(data) < 2_000_000
     tracemalloc.start()
     vector = dv.read_vector(data, found)

@@ -1,0 +1,45 @@
+"""The files whose rows a statement changes, found by their names in the newest snapshot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from paimon_spark.core.manifests import ManifestStore
+from paimon_spark.core.scan import live_in_partitions
+from paimon_spark.core.table import Table
+from paimon_spark.core.vectors import FilePlace, VectorRef, vector_refs
+from paimon_spark.errors import ConflictError
+from paimon_spark.spec.manifest import ManifestEntry
+
+
+@dataclass(frozen=True)
+class LiveFiles:
+    """The files of a table, read once when one is first asked for."""
+
+    table: Table
+
+    def entry(self, name: str) -> ManifestEntry:
+        """Return a data file.
+
+        Raises:
+            ConflictError: it is not the table's any more.
+        """
+        entry = self._state[0].get(name)
+        if entry is None:
+            raise ConflictError(
+                f"The file '{name}' of table {self.table.name}, which holds rows to be changed, is gone: another "
+                "commit compacted or overwrote it.",
+                hint="Nothing was written. Run the statement again: it will start from the new state.",
+            )
+        return entry
+
+    def vector(self, entry: ManifestEntry) -> VectorRef | None:
+        """Return where the deleted rows of a data file are told."""
+        return self._state[1].get((entry.partition, entry.bucket, entry.file.file_name))
+
+    @cached_property
+    def _state(self) -> tuple[dict[str, ManifestEntry], dict[FilePlace, VectorRef]]:
+        store, latest = ManifestStore(self.table), self.table.snapshots.latest()
+        entries = {e.file.file_name: e for e in live_in_partitions(store, latest, None)}
+        return entries, vector_refs(self.table, store.read_index(latest.index_manifest if latest else None))

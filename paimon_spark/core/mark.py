@@ -1,0 +1,143 @@
+"""Changing rows of an append table with deletion vectors: removed rows are marked, new versions go into new files.
+
+No data file is read or replaced. Changes may come in any order: each file's positions are gathered as a bitmap.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from paimon_spark.core.intake import ROW_KIND_COLUMN, IntakeRules, take_in
+from paimon_spark.core.key_hash import values_of
+from paimon_spark.core.live_files import LiveFiles
+from paimon_spark.core.merge.keys import one_chunk
+from paimon_spark.core.messages import CommitMessage
+from paimon_spark.core.read import FILE_PATH, ROW_INDEX, VECTOR
+from paimon_spark.core.stored import delete_leftovers, store_errors
+from paimon_spark.core.table import Table
+from paimon_spark.core.vectors import NO_VECTOR, StoredVectors, VectorWriter
+from paimon_spark.core.write import TableWriter, WritePlanInfo
+from paimon_spark.errors import ConflictError, EngineError
+from paimon_spark.spec.kinds import RowKind
+from paimon_spark.spec.manifest import ManifestEntry
+
+
+@dataclass(slots=True)
+class _Marks:
+    """Rows of one file that go, and the vector that the file had when they were chosen."""
+
+    entry: ManifestEntry
+    seen: int
+    positions: BitMap = field(default_factory=BitMap)
+
+
+class RowMarker:
+    """Takes the changes of one task; use as a context manager, so that files of a failed task are deleted.
+
+    A batch has the columns of the table, ``_row_kind_`` (int8), and file, position and vector of the row: a row to be
+    removed or replaced has them, a new row does not.
+    """
+
+    def __init__(self, table: Table, plan: WritePlanInfo) -> None:
+        self._table = table
+        self._rules = replace(IntakeRules.of(table), kind_column=None)
+        self._writer = TableWriter(table, plan, fill_defaults=False)
+        self._files = LiveFiles(table)
+        self._marks: dict[str, _Marks] = {}
+        self._written: list[str] = []
+
+    @store_errors()
+    def change(self, batch: pa.RecordBatch) -> None:
+        """Take changes.
+
+        Raises:
+            ConflictError: a file that holds rows to be changed is not the table's any more.
+        """
+        self._mark(batch)
+        kinds = values_of(one_chunk(batch.column(ROW_KIND_COLUMN)).cast(pa.int8()))
+        kept = np.flatnonzero(kinds != RowKind.DELETE)
+        if len(kept):
+            rows = batch if len(kept) == batch.num_rows else batch.take(pa.array(kept))
+            self._writer.write(take_in(rows.select([f.name for f in self._rules.fields]), self._rules).columns)
+
+    @store_errors()
+    def finish(self) -> list[CommitMessage]:
+        """Write what still waits; return what was marked and added."""
+        buckets: dict[tuple[bytes, int], list[_Marks]] = defaultdict(list)
+        for marks in self._marks.values():
+            buckets[marks.entry.partition, marks.entry.bucket].append(marks)
+        vectors = StoredVectors(self._table.file_io)
+        return [*(self._vectors(*place, buckets[place], vectors) for place in sorted(buckets)), *self._writer.finish()]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._writer.abort()
+            delete_leftovers(self._table.file_io, self._written)
+
+    def _mark(self, batch: pa.RecordBatch) -> None:
+        """Add the positions in a batch to those of their files."""
+        paths = one_chunk(batch.column(FILE_PATH)).dictionary_encode()
+        codes = values_of(paths.indices.cast(pa.int32()).fill_null(-1))
+        positions = values_of(one_chunk(batch.column(ROW_INDEX)).cast(pa.int64()).fill_null(0))
+        seen = values_of(one_chunk(batch.column(VECTOR)).cast(pa.int64()).fill_null(NO_VECTOR))
+        order = np.argsort(codes, kind="stable")
+        bounds = np.searchsorted(codes[order], np.arange(len(paths.dictionary) + 1))
+        for code, path in enumerate(paths.dictionary.to_pylist()):
+            rows = order[bounds[code] : bounds[code + 1]]
+            marks = self._of(path.rpartition("/")[2], int(seen[rows[0]]))
+            _add(marks, positions[rows])
+
+    def _of(self, name: str, seen: int) -> _Marks:
+        marks = self._marks.get(name)
+        if marks is None:
+            marks = self._marks[name] = _Marks(self._files.entry(name), seen)
+        return marks
+
+    def _vectors(self, partition: bytes, bucket: int, marked: list[_Marks], vectors: StoredVectors) -> CommitMessage:
+        """Write what is deleted of the files of a bucket now, with what was before."""
+        writer = VectorWriter(self._table, partition, bucket, self._put)
+        for marks in marked:
+            name, ref = marks.entry.file.file_name, self._files.vector(marks.entry)
+            if vectors.fingerprint(name, ref) != marks.seen:
+                raise ConflictError(
+                    f"Rows of the file '{name}' of table {self._table.name}, of which this statement changes others, "
+                    "were deleted meanwhile.",
+                    hint="Nothing was written. Run the statement again: it will start from the new state.",
+                )
+            before = vectors.bitmap(name, ref)
+            writer.add(name, marks.positions if before is None else before | marks.positions)
+        return CommitMessage(
+            partition=partition,
+            bucket=bucket,
+            total_buckets=marked[0].entry.total_buckets,
+            new_index_files=writer.close(),
+            vectors_seen=tuple((m.entry.file.file_name, m.seen) for m in marked),
+        )
+
+    def _put(self, path: str, data: bytes) -> None:
+        self._written.append(path)
+        self._table.file_io.write(path, data)
+
+
+def _add(marks: _Marks, positions: npt.NDArray[np.int64]) -> None:
+    last = int(positions.max())
+    if last >= marks.entry.file.row_count:
+        raise EngineError(
+            f"A row was to be marked behind the end of the file '{marks.entry.file.file_name}' "
+            f"({marks.entry.file.row_count} rows)."
+        )
+    marks.positions |= BitMap(array("I", positions.astype(np.uint32).tobytes()))

@@ -1,0 +1,110 @@
+"""Deletion vectors at the moment of a commit: what is left of the index files that the change touches.
+
+A vector of a data file that goes, or gets another vector, leaves its index file; its neighbours move into a new one.
+This is decided anew in every attempt, from the index files as they are then, so that commits that delete rows of
+different data files do not disturb each other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from paimon_spark.core.changes import Change
+from paimon_spark.core.conflicts import VectorChanged, vector_conflict
+from paimon_spark.core.manifests import ManifestStore
+from paimon_spark.core.table import Table
+from paimon_spark.core.vectors import FilePlace, StoredVectors, VectorRef, VectorWriter, vector_refs
+from paimon_spark.spec.kinds import BucketMode, FileKind
+from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, IndexManifestEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A change that names every index file; `unused` are files of its messages that it does not need after all."""
+
+    change: Change
+    unused: tuple[str, ...] = ()
+
+
+def settle_vectors(store: ManifestStore, live: Sequence[IndexManifestEntry], change: Change) -> Settled | VectorChanged:
+    """Return the change with all that it does to deletion vectors, or why it cannot be made.
+
+    Index files are written through `store`.
+
+    Args:
+        store: manifests of the table.
+        live: the table's index entries now.
+        change: what the messages say; index files that it removes by name are left to it.
+    """
+    touched = change.marked | change.removed
+    if not touched:
+        return Settled(change)
+    affected = _affected(store.table, live, change)
+    refs = vector_refs(store.table, affected)
+    vectors = StoredVectors(store.table.file_io)
+    now = {place: vectors.fingerprint(place[2], ref) for place, ref in refs.items() if place in touched}
+    conflict = vector_conflict(touched, change.vectors_seen, now)
+    if conflict is not None:
+        return conflict
+    staying = {place: ref for place, ref in refs.items() if place not in touched}
+    removed = [replace(e, kind=FileKind.DELETE) for e in affected]
+    added, unused = list(change.index_changes), []
+    if not _by_file(store.table):
+        joined = _joined(change, staying)
+        staying |= vector_refs(store.table, joined)
+        added = [e for e in added if e not in joined]
+        paths = store.table.paths
+        unused = [paths.index_file(e.partition, e.bucket, e.file) for e in joined]
+    rewritten = _rewritten(store, staying, vectors)
+    return Settled(replace(change, index_changes=(*removed, *added, *rewritten)), tuple(unused))
+
+
+def _by_file(table: Table) -> bool:
+    """Return whether index files go by their names; otherwise a bucket has a single one."""
+    return table.bucket_mode is BucketMode.BUCKET_UNAWARE
+
+
+def _affected(table: Table, live: Iterable[IndexManifestEntry], change: Change) -> list[IndexManifestEntry]:
+    """Return the index files that cannot stay as they are, but for those that the change removes by name."""
+    given_up = {e.file.file_name for e in change.index_changes if e.kind is FileKind.DELETE}
+    replaced = set() if _by_file(table) else {place[:2] for place in change.marked}
+    touched = change.marked | change.removed
+    return [
+        e
+        for e in live
+        if e.file.index_type == DELETION_VECTORS_INDEX
+        and e.file.file_name not in given_up
+        and ((e.partition, e.bucket) in replaced or not touched.isdisjoint(_places(e)))
+    ]
+
+
+def _places(entry: IndexManifestEntry) -> set[FilePlace]:
+    return {(entry.partition, entry.bucket, r.data_file) for r in entry.file.deletion_ranges or ()}
+
+
+def _joined(change: Change, staying: Iterable[FilePlace]) -> list[IndexManifestEntry]:
+    """Return the new index files of buckets that have more vectors: a bucket has a single index file."""
+    others = {place[:2] for place in staying}
+    new: dict[tuple[bytes, int], list[IndexManifestEntry]] = defaultdict(list)
+    for e in change.index_changes:
+        if e.kind is FileKind.ADD and e.file.index_type == DELETION_VECTORS_INDEX:
+            new[e.partition, e.bucket].append(e)
+    return [e for place, entries in new.items() if place in others or len(entries) > 1 for e in entries]
+
+
+def _rewritten(
+    store: ManifestStore, staying: dict[FilePlace, VectorRef], vectors: StoredVectors
+) -> list[IndexManifestEntry]:
+    """Write vectors into new files of their buckets, unchanged."""
+    buckets: dict[tuple[bytes, int], list[tuple[str, VectorRef]]] = defaultdict(list)
+    for (partition, bucket, name), ref in staying.items():
+        buckets[partition, bucket].append((name, ref))
+    out: list[IndexManifestEntry] = []
+    for (partition, bucket), items in buckets.items():
+        writer = VectorWriter(store.table, partition, bucket, store.write_index_file)
+        for name, ref in items:
+            writer.take_over(name, ref, vectors)
+        out += (IndexManifestEntry(FileKind.ADD, partition, bucket, f) for f in writer.close())
+    return out

@@ -1,0 +1,140 @@
+"""Deletion vectors of a table: where they stand, how they are read, how they are written (semantics, section 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from pyroaring import BitMap
+
+from paimon_spark.core.stored import read_needed
+from paimon_spark.core.table import Table
+from paimon_spark.format.deletion_vectors import VectorFile, fingerprint, read_vector, stored_vector
+from paimon_spark.fs.base import FileIO
+from paimon_spark.spec.kinds import BucketMode
+from paimon_spark.spec.manifest import (
+    DELETION_VECTORS_INDEX,
+    DeletionRange,
+    IndexFileMeta,
+    IndexManifestEntry,
+)
+
+NO_VECTOR = 0
+"""The fingerprint of a file of which no row is deleted."""
+FilePlace = tuple[bytes, int, str]
+"""(partition, bucket, name of the data file)."""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorRef:
+    """Where the deletion vector of one data file is: the index file's path and the place inside it."""
+
+    path: str
+    offset: int
+    length: int
+    cardinality: int | None = None
+
+
+def vector_refs(table: Table, entries: Iterable[IndexManifestEntry]) -> dict[FilePlace, VectorRef]:
+    """Return where the vectors of data files are, by the index entries of a snapshot."""
+    paths = table.paths
+    return {
+        (e.partition, e.bucket, r.data_file): VectorRef(
+            paths.index_file(e.partition, e.bucket, e.file), r.offset, r.length, r.cardinality
+        )
+        for e in entries
+        if e.file.index_type == DELETION_VECTORS_INDEX
+        for r in e.file.deletion_ranges or ()
+    }
+
+
+class StoredVectors:
+    """Reads vectors; the last index file is kept, since its neighbours are usually asked for next."""
+
+    def __init__(self, file_io: FileIO) -> None:
+        self._io = file_io
+        self._path = ""
+        self._data = b""
+
+    def bitmap(self, data_file: str, ref: VectorRef | None) -> BitMap | None:
+        """Return the positions of the deleted rows of a file; None where there are none."""
+        return None if ref is None else read_vector(self._file(ref), _range(data_file, ref), ref.path)
+
+    def fingerprint(self, data_file: str, ref: VectorRef | None) -> int:
+        """Return a number that changes with every row of the file that gets deleted."""
+        return NO_VECTOR if ref is None else fingerprint(self._file(ref), _range(data_file, ref), ref.path)
+
+    def stored(self, data_file: str, ref: VectorRef) -> bytes:
+        """Return a vector as it is stored."""
+        return stored_vector(self._file(ref), _range(data_file, ref), ref.path)
+
+    def _file(self, ref: VectorRef) -> bytes:
+        if ref.path != self._path:
+            self._data = read_needed(self._io, ref.path, "deletion vector file")
+            self._path = ref.path
+        return self._data
+
+
+def _range(data_file: str, ref: VectorRef) -> DeletionRange:
+    return DeletionRange(data_file, ref.offset, ref.length, ref.cardinality)
+
+
+class VectorWriter:
+    """Writes the vectors of one bucket: into one file, or, where there are no buckets, into files of the target size.
+
+    Args:
+        table: the table.
+        partition: the partition.
+        bucket: the bucket.
+        put: stores a file.
+    """
+
+    def __init__(self, table: Table, partition: bytes, bucket: int, put: Callable[[str, bytes], None]) -> None:
+        self._paths = table.paths
+        self._place = (partition, bucket)
+        self._put = put
+        self._wide = table.options.flag("deletion-vectors.bitmap64")
+        rolls = table.bucket_mode is BucketMode.BUCKET_UNAWARE
+        self._target = table.options.memory("deletion-vector.index-file.target-size") if rolls else None
+        self._open: VectorFile | None = None
+        self._done: list[IndexFileMeta] = []
+
+    def add(self, data_file: str, vector: BitMap) -> None:
+        """Write the vector of a data file."""
+        self._current().add(data_file, vector)
+        self._roll()
+
+    def take_over(self, data_file: str, ref: VectorRef, vectors: StoredVectors) -> None:
+        """Write a vector that stands elsewhere once more, as it is."""
+        self._current().add_stored(_range(data_file, ref), vectors.stored(data_file, ref))
+        self._roll()
+
+    def close(self) -> tuple[IndexFileMeta, ...]:
+        """Finish the last file; return the records of all files."""
+        self._finish()
+        return tuple(self._done)
+
+    def _current(self) -> VectorFile:
+        if self._open is None:
+            self._open = VectorFile(wide=self._wide)
+        return self._open
+
+    def _roll(self) -> None:
+        if self._target is not None and self._open is not None and self._open.size > self._target:
+            self._finish()
+
+    def _finish(self) -> None:
+        file, self._open = self._open, None
+        if file is None:
+            return
+        name = self._paths.new_index_name()
+        self._put(self._paths.new_index_file(*self._place, name), file.data)
+        self._done.append(
+            IndexFileMeta(
+                index_type=DELETION_VECTORS_INDEX,
+                file_name=name,
+                file_size=file.size,
+                row_count=len(file.ranges),
+                deletion_ranges=file.ranges,
+            )
+        )
