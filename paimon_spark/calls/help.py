@@ -123,7 +123,8 @@ def index(registry: Registry) -> str:
         "- Values may be quoted: `'10'` is taken where a number is needed.",
         "- A table is named `t` (current database), `db.t` or `catalog.db.t`, with `$branch_x` for a branch.",
         "- `partitions` is text: `,` means AND and `;` means OR, as in `'dt=2024-05-14,hh=1;dt=2024-05-15'`.",
-        "- `options` is text too: `'key=value,key=value'`; these options hold for this CALL only.",
+        "- `options` is text too: `'key=value,key=value'`; these options hold for this CALL only, and must be such as a "
+        "CALL obeys: those marked *write* or *call* in the [list](../options.md).",
         f"- `EXPLAIN CALL …`, or `dry_run => true`, returns the plan ({plan}) and changes nothing.",
         f"- The procedure's own result columns come first, then {report}.",
         f"- `CALL {NAMESPACE}.help()` lists the procedures, `CALL {NAMESPACE}.help('compact')` describes one.",

@@ -51,7 +51,7 @@ print(table.to_arrow().to_pylist(), [m for m in sys.modules if m.split(".")[0] i
 
 def test_the_examples_of_the_documentation_run(tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/python.md").read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     first, *rest = [b.replace('"/data/warehouse"', '"w"') for b in blocks]
     opening = "\n".join(line for line in first.splitlines() if "orders" not in line)
     out = run(
