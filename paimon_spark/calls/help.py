@@ -123,10 +123,12 @@ def index(registry: Registry) -> str:
         "- Values may be quoted: `'10'` is taken where a number is needed.",
         "- A table is named `t` (current database), `db.t` or `catalog.db.t`, with `$branch_x` for a branch.",
         "- `partitions` is text: `,` means AND and `;` means OR, as in `'dt=2024-05-14,hh=1;dt=2024-05-15'`.",
-        "- `options` is text too: `'key=value,key=value'`; these options hold for this CALL only, and must be such as a "
-        "CALL obeys: those marked *write* or *call* in the [list](../options.md).",
+        "- `options` is text too: `'key=value,key=value'`; these options hold for this CALL only, and must be such as "
+        "a CALL obeys: those marked *write* or *call* in the [list](../options.md).",
         f"- `EXPLAIN CALL …`, or `dry_run => true`, returns the plan ({plan}) and changes nothing.",
         f"- The procedure's own result columns come first, then {report}.",
+        "- Where a CALL answers otherwise than Paimon's Spark module does, it does so on purpose: see the list in "
+        "[Compatibility](../compatibility.md#where-we-deviate-on-purpose).",
         f"- `CALL {NAMESPACE}.help()` lists the procedures, `CALL {NAMESPACE}.help('compact')` describes one.",
         "",
     ]
