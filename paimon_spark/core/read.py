@@ -1,7 +1,7 @@
 """Reading: files of one bucket into rows of the table as it is today (semantics, section 8).
 
 A raw split is read file by file. Any other split is merged section by section; a section of a single run is read
-without comparing anything. Memory: one row group a run.
+without comparing anything. Memory: a merge decodes about `_MERGE_BYTES` at a time, whatever the size of row groups.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate, columns_of, project
 from paimon_spark.spec.types import MAX_LENGTH, AtomicType, DataField, TypeRoot
 
+_MERGE_BYTES = 32 << 20
+_CHUNK_BYTES = 16 << 20
 _NOWHERE = np.zeros(0, dtype=np.int64)
 ROW_KIND = "_row_kind_"
 """Name of the int8 column that carries the kind of each row between Spark and the table."""
@@ -154,7 +156,9 @@ def merged_rows(
     on_keys = project(condition, [f.name for f in order.key])
     for section in parts:
         pushed = condition if len(section) == 1 else on_keys
-        yield from merge_runs([files.run(r, read, pushed, places) for r in section], order)
+        share = _MERGE_BYTES // len(section)
+        runs = [files.run(r, read, pushed, places=places, chunk_bytes=share) for r in section]
+        yield from merge_runs(runs, order)
 
 
 class BucketFiles:
@@ -173,11 +177,18 @@ class BucketFiles:
         return self._paths.data_file(self.partition, self.bucket, file)
 
     def run(
-        self, run: SortedRun, fields: Sequence[DataField], condition: Predicate, places: Sequence[str] = ()
+        self,
+        run: SortedRun,
+        fields: Sequence[DataField],
+        condition: Predicate,
+        *,
+        places: Sequence[str] = (),
+        chunk_bytes: int = _CHUNK_BYTES,
     ) -> Iterator[pa.Table]:
-        """Yield the rows of a sorted run, one row group at a time."""
+        """Yield the rows of a sorted run in chunks of about `chunk_bytes`, holding no more of its file than it must."""
         for file in run.files:
-            yield from self.chunks(file, fields, condition, places=places)
+            with store_errors():
+                yield from self._chunks(file, fields, condition, chunk_bytes, places=places, streamed=True)
 
     def chunks(
         self,
@@ -187,16 +198,23 @@ class BucketFiles:
         *,
         places: Sequence[str] = (),
     ) -> Iterator[pa.Table]:
-        """Yield the rows of one file, one row group at a time, as `fields` of the table.
+        """Yield the rows of one file as `fields` of the table, in chunks of about `_CHUNK_BYTES`.
 
         Row groups are left out where statistics prove `condition` false. The columns of `PLACE_FIELDS` that `places`
         names come last.
         """
         with store_errors():
-            yield from self._chunks(file, fields, condition, places=places)
+            yield from self._chunks(file, fields, condition, _CHUNK_BYTES, places=places)
 
     def _chunks(
-        self, file: DataFileMeta, fields: Sequence[DataField], condition: Predicate, *, places: Sequence[str]
+        self,
+        file: DataFileMeta,
+        fields: Sequence[DataField],
+        condition: Predicate,
+        chunk_bytes: int,
+        *,
+        places: Sequence[str],
+        streamed: bool = False,
     ) -> Iterator[pa.Table]:
         plan = self._plan(file, fields)
         deleted = self._deleted_rows(file)
@@ -220,9 +238,11 @@ class BucketFiles:
             located = ROW_INDEX in places or deleted is not None
             starts = np.concatenate([[0], np.cumsum(reader.row_group_rows)]) if located else _NOWHERE
             for index in reader.select_row_groups(_pushable(condition, plan)):
-                rows, start = plan.apply(reader.read_row_group(index)), int(starts[index]) if located else 0
-                rows = self._placed(rows, path, start, deleted, places)
-                yield rows if deleted is None else _without(rows, deleted, start)
+                start = int(starts[index]) if located else 0
+                for batch in reader.chunks(index, chunk_bytes, streamed=streamed):
+                    rows = self._placed(plan.apply(batch), path, start, deleted, places)
+                    yield rows if deleted is None else _without(rows, deleted, start)
+                    start += batch.num_rows
 
     def _placed(
         self, rows: pa.Table, path: str, start: int, deleted: Deleted | None, places: Sequence[str]

@@ -21,7 +21,7 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.avro_container import AvroContainer
 from paimon_spark.format.avro_values import avro_schema, column, records
-from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileReader, FileWriter, WrittenFile
+from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileReader, FileWriter, WrittenFile, rows_within
 from paimon_spark.format.column_stats import StatsCollector
 from paimon_spark.format.conform import empty_columns
 from paimon_spark.format.failures import damaged, data_file_errors
@@ -34,6 +34,7 @@ from paimon_spark.spec.types import DataField
 _CODECS = {"zstd": "zstandard", "none": "null", "gzip": "deflate"}
 _WRITABLE = ("null", "deflate", "bzip2", "zstandard")
 _RATIO = 0.3
+_UNPACKED = 1 / _RATIO
 _MAX_BLOCK = 512 << 20
 """A block has about 64 kB and one row more, but rows may be large."""
 _HIDDEN = ("date", "time-", "timestamp-", "local-timestamp-")
@@ -130,6 +131,12 @@ class AvroReader:
         """Yield the rows in file order."""
         if row_groups is None or 0 in row_groups:
             yield from self._read(self._fields, batch_rows)
+
+    def chunks(self, row_group: int, chunk_bytes: int, *, streamed: bool = False) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the file, which is unpacked block by block, `streamed` or not."""
+        del row_group
+        packed = self._size * _UNPACKED / max(1, self.row_count)
+        yield from self._read(self._fields, rows_within(chunk_bytes, packed))
 
     def close(self) -> None:
         """Let go of the file."""

@@ -18,6 +18,7 @@ from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.stats import ColumnStats, StatsMode
 from paimon_spark.spec.types import DataField
 
+LEAST_CHUNK_ROWS, _MOST_CHUNK_ROWS = 1024, 1 << 18
 DEFAULT_BATCH_ROWS = 65536
 
 
@@ -28,6 +29,11 @@ class WrittenFile:
     size: int
     rows: int
     stats: tuple[ColumnStats, ...]
+
+
+def rows_within(chunk_bytes: int, row_bytes: float) -> int:
+    """Return how many rows of a width take about `chunk_bytes`, within reason."""
+    return min(max(int(chunk_bytes / max(1.0, row_bytes)), LEAST_CHUNK_ROWS), _MOST_CHUNK_ROWS)
 
 
 class FileReader(Protocol):
@@ -68,6 +74,14 @@ class FileReader(Protocol):
         self, batch_rows: int = DEFAULT_BATCH_ROWS, row_groups: Sequence[int] | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of some or all row groups in file order."""
+        ...
+
+    def chunks(self, row_group: int, chunk_bytes: int, *, streamed: bool = False) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a row group in batches that take about `chunk_bytes` in memory.
+
+        With `streamed`, as little of the file is in memory at a time as the format allows: right for a merge of many
+        files, while one file is read faster without.
+        """
         ...
 
     def close(self) -> None:

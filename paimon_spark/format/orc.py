@@ -18,7 +18,7 @@ from pyarrow import orc
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.format.arrow_types import ORC_FIELD_ID, to_arrow_schema
-from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileReader, FileWriter, WrittenFile
+from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileReader, FileWriter, WrittenFile, rows_within
 from paimon_spark.format.column_stats import StatsCollector
 from paimon_spark.format.conform import conform_batch, empty_columns
 from paimon_spark.format.failures import data_file_errors
@@ -135,6 +135,13 @@ class OrcReader:
             stripe = self._stripe(index, self._fields)
             for start in range(0, stripe.num_rows, batch_rows):
                 yield stripe.slice(start, batch_rows)
+
+    def chunks(self, row_group: int, chunk_bytes: int, *, streamed: bool = False) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a stripe, which is decoded whole, `streamed` or not."""
+        stripe = self._stripe(row_group, self._fields)
+        rows = rows_within(chunk_bytes, stripe.nbytes / max(1, stripe.num_rows))
+        for start in range(0, stripe.num_rows, rows):
+            yield stripe.slice(start, rows)
 
     def close(self) -> None:
         """Let go of the file."""

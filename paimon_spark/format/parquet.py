@@ -22,7 +22,14 @@ import pyarrow.parquet as pq
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.format.arrow_types import to_arrow_schema
-from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileReader, FileWriter, WrittenFile
+from paimon_spark.format.base import (
+    DEFAULT_BATCH_ROWS,
+    LEAST_CHUNK_ROWS,
+    FileReader,
+    FileWriter,
+    WrittenFile,
+    rows_within,
+)
 from paimon_spark.format.column_stats import StatsCollector
 from paimon_spark.format.conform import conform_batch, conform_table
 from paimon_spark.format.failures import data_file_errors
@@ -79,16 +86,18 @@ class ParquetReader:
 
     def __init__(self, file_io: FileIO, path: str, fields: Sequence[DataField], file_size: int | None) -> None:
         self._path = path
+        self._piece_bytes = file_io.piece_bytes
         self._fields = tuple(fields)
         self._file_size = file_size
         self._actual_size: int | None = None
+        self._row_bytes: float | None = None
         with data_file_errors(path):
             self._source = file_io.open_input(path)
         try:
             self._actual_size = self._source.size()
             with self._errors():
-                unit = "ns" if any(_has_nanos(f.type) for f in fields) else "us"
-                self._file = pq.ParquetFile(self._source, coerce_int96_timestamp_unit=unit)
+                self._unit = "ns" if any(_has_nanos(f.type) for f in fields) else "us"
+                self._file = pq.ParquetFile(self._source, coerce_int96_timestamp_unit=self._unit)
                 self._metadata = self._file.metadata
                 self._columns = tuple(self._file.schema_arrow.names)
         except BaseException:
@@ -153,10 +162,23 @@ class ParquetReader:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of some or all row groups in file order."""
         groups = list(range(self.num_row_groups)) if row_groups is None else list(row_groups)
+        yield from self._batches(self._file, batch_rows, groups)
+
+    def chunks(self, row_group: int, chunk_bytes: int, *, streamed: bool = False) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a row group in batches that take about `chunk_bytes` in memory."""
+        file = self._streamed_file() if streamed else self._file
+        count = self._metadata.row_group(row_group).num_rows
+        if self._row_bytes is None and count > LEAST_CHUNK_ROWS:
+            # What the metadata tells are sizes of encoded values; the first rows tell what they take in memory.
+            probe = next(self._batches(self._streamed_file(), LEAST_CHUNK_ROWS, [row_group]))
+            self._row_bytes = probe.nbytes / probe.num_rows
+        yield from self._batches(file, rows_within(chunk_bytes, self._row_bytes or 1), [row_group])
+
+    def _batches(self, file: pq.ParquetFile, batch_rows: int, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
         names = self._present(self._fields)
         with self._errors():
             if names:
-                for batch in self._file.iter_batches(batch_rows, row_groups=groups, columns=names):
+                for batch in file.iter_batches(batch_rows, row_groups=groups, columns=names):
                     yield conform_batch(batch, self._fields)
                 return
             for group in groups:
@@ -164,6 +186,16 @@ class ParquetReader:
                 while left > 0:
                     yield conform_table(_rows_only(min(left, batch_rows)), self._fields).to_batches()[0]
                     left -= batch_rows
+
+    def _streamed_file(self) -> pq.ParquetFile:
+        """Return the file opened such that it reads column chunks piece by piece instead of whole ones ahead."""
+        return pq.ParquetFile(
+            self._source,
+            metadata=self._metadata,
+            coerce_int96_timestamp_unit=self._unit,
+            buffer_size=self._piece_bytes,
+            pre_buffer=False,
+        )
 
     def close(self) -> None:
         """Let go of the file."""

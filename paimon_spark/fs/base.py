@@ -13,6 +13,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
+PIECE_BYTES = 256 << 10
+"""What a store close by gives at once without a loss of speed."""
+
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
@@ -39,6 +42,11 @@ class FileIO(Protocol):
     Writing methods create missing parent directories. Nothing is ever visible under its final name with partial
     content, except through `open_output`, whose files nobody refers to before they are closed.
     """
+
+    @property
+    def piece_bytes(self) -> int:
+        """Return how many bytes are best asked for at once where a file is read piece by piece."""
+        ...
 
     @property
     def exclusive_create(self) -> bool:

@@ -16,7 +16,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from paimon_spark.errors import ErrorKind, OutcomeUnknownError, UnsupportedError
-from paimon_spark.fs.base import FileStatus
+from paimon_spark.fs.base import PIECE_BYTES, FileStatus
 
 _T = TypeVar("_T")
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
@@ -38,6 +38,11 @@ def local_path(path: str) -> str:
 @dataclass(frozen=True, slots=True)
 class LocalFileIO:
     """FileIO over the operating system's files."""
+
+    @property
+    def piece_bytes(self) -> int:
+        """Return how many bytes are best asked for at once where a file is read piece by piece."""
+        return PIECE_BYTES
 
     @property
     def exclusive_create(self) -> bool:

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from paimon_spark.fs.base import FileStatus
+from paimon_spark.fs.base import PIECE_BYTES, FileStatus
 
 _File = tuple[bytes, int]
 
@@ -47,6 +47,11 @@ class InMemoryFileIO:
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle by name."""
         return (InMemoryFileIO.named, (self.name,))
+
+    @property
+    def piece_bytes(self) -> int:
+        """Return how many bytes are best asked for at once where a file is read piece by piece."""
+        return PIECE_BYTES
 
     @property
     def exclusive_create(self) -> bool:

@@ -18,7 +18,7 @@ from paimon_spark.errors import ErrorKind, OutcomeUnknownError, StoreError, Unsu
 from paimon_spark.fs.base import FileStatus
 from paimon_spark.fs.s3_client import client, code_of, is_absent, status_of, store_error, store_errors
 from paimon_spark.fs.s3_settings import S3Settings
-from paimon_spark.fs.s3_streams import LONGEST_KEY, ObjectInput, ObjectOutput, fetch, missing
+from paimon_spark.fs.s3_streams import AHEAD_BYTES, LONGEST_KEY, ObjectInput, ObjectOutput, fetch, missing
 
 _TOKEN = "paimon-writer"  # noqa: S105 - the name of a mark on objects, no secret
 _CREATE_ATTEMPTS = 2
@@ -36,6 +36,11 @@ class S3FileIO:
     """FileIO over the buckets of one store."""
 
     settings: S3Settings
+
+    @property
+    def piece_bytes(self) -> int:
+        """Return how many bytes are best asked for at once where a file is read piece by piece."""
+        return AHEAD_BYTES
 
     @property
     def exclusive_create(self) -> bool:

@@ -187,6 +187,10 @@ class FaultFileIO:
         return (FaultFileIO.named, (self.name,))
 
     @property
+    def piece_bytes(self) -> int:
+        return self.inner.piece_bytes
+
+    @property
     def exclusive_create(self) -> bool:
         """Return what the store itself says."""
         return self.inner.exclusive_create

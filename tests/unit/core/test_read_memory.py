@@ -1,0 +1,40 @@
+"""What is decoded at a time while a bucket is merged: bounded, however large its row groups and many its runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.core.read import read_split
+from paimon_spark.core.scan import scan
+from paimon_spark.core.splits import plan_splits
+from paimon_spark.engine.insert import write_arrow
+from paimon_spark.fs.local import LocalFileIO
+from paimon_spark.testing.tables import new_table
+
+RUNS, ROWS = 6, 150_000
+LIMIT = 96 << 20
+
+
+def test_a_merge_holds_a_part_of_each_run(tmp_path: Path) -> None:
+    table = new_table(
+        {"k": "BIGINT", "v": "STRING"},
+        primary_key=("k",),
+        options={"bucket": "1", "write-only": "true"},
+        file_io=LocalFileIO(),
+        path=str(tmp_path / "db.db" / "t"),
+    )
+    for run in range(RUNS):
+        keys = np.random.default_rng(run).permutation(ROWS * 4)[:ROWS]
+        values = pc.utf8_lpad(pa.array(keys).cast(pa.string()), 240)
+        write_arrow(table, pa.table({"k": pa.array(keys), "v": values}))
+    (split,) = plan_splits(table, scan(table, table.snapshots.latest()))
+    before, most, rows = pa.total_allocated_bytes(), 0, 0
+    for batch in read_split(table, split):
+        most = max(most, pa.total_allocated_bytes() - before)
+        rows += batch.num_rows
+    assert rows > ROWS * 3
+    assert most < LIMIT, f"{most >> 20} MB"
