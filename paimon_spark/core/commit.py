@@ -34,6 +34,7 @@ from paimon_spark.core.conflicts import (
 )
 from paimon_spark.core.manifests import ManifestStore, merge_manifests
 from paimon_spark.core.messages import CommitMessage
+from paimon_spark.core.rollback import complete_rollback
 from paimon_spark.core.scan import live_in_partitions, matching_partitions
 from paimon_spark.core.settle import settle_vectors
 from paimon_spark.core.stored import delete_leftovers, store_errors
@@ -280,13 +281,13 @@ class FileStoreCommit:
     def _publish(self, plan: Planner, kind: CommitKind, tags: Tags) -> int:
         """Try until a snapshot is published or a conflict is found; return its id."""
         snapshots = self.table.snapshots
-        latest = snapshots.latest()
+        latest = self._base()
         race = _Race(kind, tags, self.clock(), latest.id if latest else 0)
         for attempt in range(self.table.options.commit_max_retries + 1):
             if attempt:
                 self._wait(attempt - 1)
                 try:
-                    latest = snapshots.latest()
+                    latest = self._base()
                     mine = self._find_own(race, latest)
                 except OutcomeUnknownError:
                     raise
@@ -316,6 +317,11 @@ class FileStoreCommit:
                 return snapshot.id
             store.discard()
         return self._last_look(race)
+
+    def _base(self) -> Snapshot | None:
+        """Return the newest snapshot. What a rollback that died has left above it goes, or it would hide a new one."""
+        complete_rollback(self.table)
+        return self.table.snapshots.latest()
 
     def _attempt(self, store: ManifestStore, plan: Planner, latest: Snapshot | None, race: _Race) -> Snapshot | None:
         """Return what to publish, or None if what it builds upon is not the newest any more and has expired."""

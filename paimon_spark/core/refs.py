@@ -246,7 +246,7 @@ def _holders_once(table: Table) -> list[Holder] | None:
 
 def _holders_of(table: Table) -> list[Holder] | None:
     refs, store = RefStore.of(table), SnapshotStore(table.file_io, table.paths)
-    snapshot_ids, tag_names, changelog_ids = store.ids(), refs.tag_names(), refs.changelog_ids()
+    snapshot_ids, tag_names, changelog_ids = store.listed_ids(), refs.tag_names(), refs.changelog_ids()
     snapshots = _parallel(store.find, snapshot_ids)
     tags = _parallel(refs.find_tag, tag_names)
     changelogs = _parallel(refs.find_changelog, changelog_ids)

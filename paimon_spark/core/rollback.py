@@ -1,14 +1,18 @@
-"""Where a rollback goes to, and what stands above that place."""
+"""Where a rollback goes to, what stands above that place, and how that is removed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from paimon_spark.core.deletion import DELETE, Action, Deleted, SafeDeleter
 from paimon_spark.core.manifests import ManifestStore
 from paimon_spark.core.refs import RefStore
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ErrorKind, NotFoundError
 from paimon_spark.spec.snapshot import Snapshot
+
+_ROUNDS = 5
+"""How often is looked for snapshots that were committed meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +50,55 @@ def above(table: Table, snapshot_id: int) -> Above:
     refs = RefStore.of(table)
     tagged = sorted(((t.snapshot.id, n) for n, t in refs.tags().items() if t.snapshot.id > snapshot_id), reverse=True)
     return Above(
-        snapshots=tuple(i for i in reversed(table.snapshots.ids()) if i > snapshot_id),
+        snapshots=tuple(i for i in reversed(table.snapshots.listed_ids()) if i > snapshot_id),
         changelogs=tuple(i for i in reversed(refs.changelog_ids()) if i > snapshot_id),
         tags=tuple(name for _, name in tagged),
     )
+
+
+def deletions(table: Table, target_id: int) -> list[Action]:
+    """Return how to remove what is above a snapshot, in the order of removal."""
+    refs, paths = above(table, target_id), table.paths
+    reason = f"newer than snapshot {target_id}"
+    return [
+        *(Action(DELETE, paths.snapshot(i), 0, f"snapshot {i} is {reason}") for i in refs.snapshots),
+        *(Action(DELETE, paths.changelog(i), 0, f"changelog {i} is {reason}") for i in refs.changelogs),
+        *(Action(DELETE, paths.tag(name), 0, f"tag '{name}' is {reason}") for name in refs.tags),
+    ]
+
+
+def remove_above(table: Table, target_id: int) -> Deleted:
+    """Remove what is above the snapshot that a rollback has begun to go back to, and end the rollback.
+
+    Snapshots go from the newest down. What is committed or tagged above the target until this ends goes too.
+    """
+    store, deleter, deleted = table.snapshots, SafeDeleter(table), Deleted()
+    for _ in range(_ROUNDS):
+        doomed = deletions(table, target_id)
+        if not doomed:
+            break
+        if store.rollback_target() != target_id:
+            store.begin_rollback(target_id)
+        for action in doomed:
+            deleted += deleter.delete(deleter.measure([action]))
+        _note_changelogs(table, doomed)
+    store.end_rollback(target_id)
+    return deleted
+
+
+def complete_rollback(table: Table) -> None:
+    """Bring a rollback that died to its end, if there is one: nothing can be committed on top of what it left."""
+    target = table.snapshots.rollback_target()
+    if target is not None:
+        remove_above(table, target)
+
+
+def _note_changelogs(table: Table, removed: list[Action]) -> None:
+    """Correct the hint of the newest long-lived changelog if any of them went; -1 stands for none."""
+    directory = table.paths.changelog_dir
+    if any(a.path.startswith(directory + "/") for a in removed):
+        newest = max(RefStore.of(table).changelog_ids(), default=-1)
+        table.file_io.write(f"{directory}/LATEST", str(newest).encode("ascii"))
 
 
 def _tagged(table: Table, name: str) -> Target:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from dataclasses import dataclass
 
 from paimon_spark.core.stored import read_if_there, store_errors
@@ -21,6 +22,7 @@ from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
 _PREFIX = "snapshot-"
 _EARLIEST_STEPS = 300
 _HINT_DIGITS = 19
+_ROLLBACK = re.compile(rb"rollback to (\d{1,19})\.")
 _CHANGING_READS = 3
 """How often a latest snapshot that vanishes between two reads is looked up again."""
 
@@ -33,21 +35,28 @@ class SnapshotStore:
     paths: TablePaths
 
     def latest_id(self) -> int | None:
-        """Return the highest id, or None for a table without snapshots; the hint may lag and is checked."""
-        hint = self._hint(self.paths.latest_hint)
+        """Return the highest id, or None for a table without snapshots; the hint may lag and is checked.
+
+        While a rollback removes snapshots, or after it died at that, it is the one that was rolled back to.
+        """
+        text = self._hint_text(self.paths.latest_hint)
+        target = self._rollback_target(text)
+        if target is not None:
+            return target
+        hint = _number(text)
         if hint is not None and not self.exists(hint + 1) and self.exists(hint):
             return hint
-        newest = max(self.ids(), default=None)
+        newest = max(self.listed_ids(), default=None)
         while newest is not None and self.exists(newest + 1):
             newest += 1  # the listing of some stores lags, asking for one file does not
         return newest
 
     def earliest_id(self) -> int | None:
         """Return the lowest id that still exists."""
-        hint = self._hint(self.paths.earliest_hint)
+        hint = _number(self._hint_text(self.paths.earliest_hint))
         if hint is not None and self.exists(hint):
             return hint
-        return min(self.ids(), default=None)
+        return min(self.listed_ids(), default=None)
 
     def latest(self) -> Snapshot | None:
         """Return the newest snapshot."""
@@ -75,9 +84,14 @@ class SnapshotStore:
                 return found
         return None
 
-    @store_errors()
     def ids(self) -> list[int]:
-        """Return all ids in order, by listing. Names that do not end in a number are no snapshots."""
+        """Return all ids in order, without those that a rollback is about to remove."""
+        target = self.rollback_target()
+        return [i for i in self.listed_ids() if target is None or i <= target]
+
+    @store_errors()
+    def listed_ids(self) -> list[int]:
+        """Return the ids of all snapshot files in order. Names that do not end in a number are no snapshots."""
         names = (s.name for s in self.file_io.list(self.paths.snapshot_dir) if not s.is_dir)
         ends = (name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX))
         return sorted(int(end) for end in ends if end.isascii() and end.isdigit())
@@ -185,7 +199,7 @@ class SnapshotStore:
                 return True
             theirs = self._written(after)  # first: while it is there, nobody has removed the one before it
             return self._written(snapshot.id) > theirs
-        younger = any(i > after for i in self.ids())
+        younger = any(i > after for i in self.listed_ids())
         return younger and not self.exists(after) and self.exists(snapshot.id)
 
     def _written(self, snapshot_id: int) -> int:
@@ -197,7 +211,29 @@ class SnapshotStore:
 
     def latest_hint(self) -> int | None:
         """Return what the hint says, right or wrong; None if there is none."""
-        return self._hint(self.paths.latest_hint)
+        return _number(self._hint_text(self.paths.latest_hint))
+
+    @store_errors()
+    def begin_rollback(self, snapshot_id: int) -> None:
+        """Make a snapshot the newest at once, and all above it none; if it is not there yet, as soon as it is.
+
+        The hint says so in words that other programs take for no number. Without a hint they look what is there: for
+        them the table goes back snapshot by snapshot, and what they commit meanwhile ends the rollback.
+        """
+        self.file_io.write(self.paths.latest_hint, b"rollback to %d." % snapshot_id)
+
+    @store_errors()
+    def end_rollback(self, snapshot_id: int) -> None:
+        """Say that nothing is left above the snapshot. Unlike with other hints it matters that this is written."""
+        self.file_io.write(self.paths.latest_hint, b"%d" % snapshot_id)
+
+    def rollback_target(self) -> int | None:
+        """Return what a rollback that has not come to its end goes back to."""
+        return self._rollback_target(self._hint_text(self.paths.latest_hint))
+
+    def _rollback_target(self, hint: bytes) -> int | None:
+        found = _ROLLBACK.fullmatch(hint)
+        return int(found[1]) if found and self.exists(int(found[1])) else None
 
     def write_latest_hint(self, snapshot_id: int) -> None:
         """Note the newest id. A failure is harmless: readers fall back to listing."""
@@ -211,12 +247,11 @@ class SnapshotStore:
         with contextlib.suppress(OSError, PaimonError):
             self.file_io.write(path, str(value).encode("ascii"))
 
-    def _hint(self, path: str) -> int | None:
+    def _hint_text(self, path: str) -> bytes:
         try:
-            data = self.file_io.read(path)
+            return self.file_io.read(path)
         except (OSError, PaimonError):
-            return None
-        return int(data) or None if data.isdigit() and len(data) <= _HINT_DIGITS else None
+            return b""
 
     def _holds(self, path: str, data: bytes) -> bool:
         try:
@@ -233,3 +268,7 @@ class SnapshotStore:
             message = f"Snapshot {snapshot_id} does not exist; the table has the snapshots {known[0]} to {known[-1]}."
             hint = "Pick one of them, or a tag."
         return NotFoundError(message, hint=hint, kind=ErrorKind.SNAPSHOT_NOT_FOUND)
+
+
+def _number(hint: bytes) -> int | None:
+    return int(hint) or None if hint.isdigit() and len(hint) <= _HINT_DIGITS else None

@@ -8,15 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paimon_spark.core.cancellation import uninterrupted
-from paimon_spark.core.deletion import DELETE, WRITE, Action, Deleted, SafeDeleter
-from paimon_spark.core.refs import RefStore
-from paimon_spark.core.rollback import Target, above, find_target
+from paimon_spark.core.deletion import WRITE, Action, SafeDeleter
+from paimon_spark.core.rollback import Target, deletions, find_target, remove_above
 from paimon_spark.core.stored import create_once, store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, CorruptTableError, ErrorKind, NotFoundError
-
-_ROUNDS = 5
-"""How often is looked for snapshots that were committed meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +64,11 @@ def plan_rollback(table: Table, *, snapshot_id: int | None = None, tag: str | No
             kind=ErrorKind.SNAPSHOT_NOT_FOUND,
         )
     target = find_target(table, snapshot_id=snapshot_id, tag=tag)
-    deletions = SafeDeleter(table).measure(_deletions(table, target.snapshot.id))
-    if not deletions and not target.expired and table.snapshots.latest_hint() in (None, target.snapshot.id):
+    doomed = SafeDeleter(table).measure(deletions(table, target.snapshot.id))
+    ended = table.snapshots.rollback_target() is None and table.snapshots.latest_hint() in (None, target.snapshot.id)
+    if not doomed and not target.expired and ended:
         return RollbackPlan(previous, target)
-    return RollbackPlan(previous, target, _writes(table, target), tuple(deletions))
+    return RollbackPlan(previous, target, _writes(table, target), tuple(doomed))
 
 
 @uninterrupted()
@@ -79,37 +76,18 @@ def plan_rollback(table: Table, *, snapshot_id: int | None = None, tag: str | No
 def execute_rollback(table: Table, plan: RollbackPlan) -> RollbackResult:
     """Do what the plan says; what is committed or tagged above the target until this ends goes too.
 
-    Snapshots go from the newest down, so at every step readers see one whole snapshot, and a rollback that dies leaves
-    the table at one of them. Readers trust the hint of the newest snapshot only while the next one does not exist. So
-    the hint goes first, unless the target has to come back from a tag: the snapshot after it is missing then.
+    Readers see the target, and nothing above it, from one step on: when the hint says that a rollback goes there, or,
+    where the target comes back from a tag, when its file is there. All after that step only removes files. Should this
+    die among them, the next rollback or commit does the rest.
     """
     current = plan.current_id
     if not plan.actions:
         return RollbackResult(plan.previous_id, current)
+    _check(table, plan.target)
+    table.snapshots.begin_rollback(current)
     _restore(table, plan.target)
-    if not plan.target.expired:
-        table.snapshots.write_latest_hint(current)
-    deleted = Deleted()
-    deleter = SafeDeleter(table)
-    for _ in range(_ROUNDS):
-        doomed = _deletions(table, current)
-        if not doomed:
-            break
-        for action in doomed:
-            deleted += deleter.delete(deleter.measure([action]))
-    table.snapshots.write_latest_hint(current)
-    _note_changelogs(table, plan.deletions)
+    deleted = remove_above(table, current)
     return RollbackResult(plan.previous_id, current, deleted.files, deleted.bytes)
-
-
-def _deletions(table: Table, target_id: int) -> list[Action]:
-    refs, paths = above(table, target_id), table.paths
-    reason = f"newer than snapshot {target_id}"
-    return [
-        *(Action(DELETE, paths.snapshot(i), 0, f"snapshot {i} is {reason}") for i in refs.snapshots),
-        *(Action(DELETE, paths.changelog(i), 0, f"changelog {i} is {reason}") for i in refs.changelogs),
-        *(Action(DELETE, paths.tag(name), 0, f"tag '{name}' is {reason}") for name in refs.tags),
-    ]
 
 
 def _writes(table: Table, target: Target) -> tuple[Action, ...]:
@@ -125,23 +103,17 @@ def _writes(table: Table, target: Target) -> tuple[Action, ...]:
     )
 
 
-def _restore(table: Table, target: Target) -> None:
-    snapshot, store = target.snapshot, table.snapshots
-    if store.exists(snapshot.id):
-        return
-    if not target.expired:
+def _check(table: Table, target: Target) -> None:
+    if not target.expired and not table.snapshots.exists(target.snapshot.id):
         raise CorruptTableError(
-            f"Snapshot {snapshot.id} of table {table.name} has expired since the rollback was planned.",
+            f"Snapshot {target.snapshot.id} of table {table.name} has expired since the rollback was planned.",
             hint="Pick a newer snapshot, or a tag.",
             kind=ErrorKind.FILE_MISSING,
         )
-    create_once(table.file_io, table.paths.snapshot(snapshot.id), snapshot.to_json().encode())
-    store.write_earliest_hint(snapshot.id)
 
 
-def _note_changelogs(table: Table, deletions: tuple[Action, ...]) -> None:
-    """Correct the hint of the newest long-lived changelog if any of them went; -1 stands for none."""
-    directory = table.paths.changelog_dir
-    if any(a.path.startswith(directory + "/") for a in deletions):
-        newest = max(RefStore.of(table).changelog_ids(), default=-1)
-        table.file_io.write(f"{directory}/LATEST", str(newest).encode("ascii"))
+def _restore(table: Table, target: Target) -> None:
+    snapshot, store = target.snapshot, table.snapshots
+    if target.expired and not store.exists(snapshot.id):
+        create_once(table.file_io, table.paths.snapshot(snapshot.id), snapshot.to_json().encode())
+        store.write_earliest_hint(snapshot.id)

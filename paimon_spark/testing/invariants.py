@@ -54,21 +54,17 @@ def leaked(table: Table) -> set[str]:
     return present(table) - needed(table)
 
 
-def violations(table: Table, *, gaps_pass: bool = False) -> list[str]:
+def violations(table: Table) -> list[str]:
     """Return in words what does not hold of a table at rest; nothing if all is well.
 
     Snapshots are numbered without a gap; every file that a snapshot, tag or changelog needs is there, with the size
     that its record says; from level 1 up the keys of a level do not overlap, so that no key has two valid rows;
     deletion vectors belong to files that are there; the row count of a snapshot is that of its files.
-
-    Args:
-        table: the table.
-        gaps_pass: a gap between snapshots is no violation: a rollback to a tag of an expired snapshot has died.
     """
     clear_cache()
     ids = table.snapshots.ids()
     gaps = [b for a, b in pairwise(ids) if b != a + 1]
-    found = [f"snapshots with gaps: {ids}"] if gaps and not gaps_pass else []
+    found = [f"snapshots with gaps: {ids}"] if gaps else []
     missing = sorted(lost(table))
     if missing:
         return [*found, f"{len(missing)} files are missing: {missing[:3]}"]

@@ -106,9 +106,9 @@ class Scenario:
         kind: the kind of table.
         prepare: brings the table into the state before.
         act: what is done.
-        atomic: an error means that nothing happened; otherwise it may have happened in part, as `on_the_way` allows.
+        atomic: an error means that nothing happened; otherwise it may have happened in part.
         repeatable: doing it again after it happened changes nothing.
-        on_the_way: readers may also find what earlier snapshots held (a rollback passes them).
+        rolls_back: the snapshots that can be found are those before or those after; files of what goes stay.
         cleans_up: a compaction and an expiry follow, which may fail without making the operation fail.
         options: more table options.
     """
@@ -118,7 +118,7 @@ class Scenario:
     act: Callable[[CatalogHandle], object]
     atomic: bool = True
     repeatable: bool = True
-    on_the_way: bool = False
+    rolls_back: bool = False
     cleans_up: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
 
@@ -225,12 +225,12 @@ SCENARIOS: Mapping[str, Scenario] = {
     "expire": Scenario("fixed", _history, _expire, atomic=False),
     "expire, append table": Scenario("append", _history, _expire, atomic=False),
     "expire, dynamic buckets": Scenario("dynamic", _history, _expire, atomic=False),
-    "roll back": Scenario("fixed", _history, lambda c: _table(c).rollback_to(1), atomic=False, on_the_way=True),
+    "roll back": Scenario("fixed", _history, lambda c: _table(c).rollback_to(1), atomic=False, rolls_back=True),
     "roll back to a tag": Scenario(
-        "dynamic", _history, lambda c: _table(c).rollback_to("two"), atomic=False, on_the_way=True
+        "dynamic", _history, lambda c: _table(c).rollback_to("two"), atomic=False, rolls_back=True
     ),
     "roll back to an expired tag": Scenario(
-        "fixed", _expired_tag, lambda c: _table(c).rollback_to("two"), atomic=False, on_the_way=True
+        "fixed", _expired_tag, lambda c: _table(c).rollback_to("two"), atomic=False, rolls_back=True
     ),
     "create a tag": Scenario("fixed", _two_commits, lambda c: _table(c).create_tag("new", 1), repeatable=False),
     "delete a tag": Scenario("fixed", _history, lambda c: _table(c).delete_tag("two"), repeatable=False),

@@ -23,8 +23,6 @@ from paimon_spark.testing.scenarios import (
     read_rows,
 )
 
-_AFTER_FAULT = "after the fault"
-
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -41,10 +39,7 @@ class Prepared:
     @property
     def readable(self) -> set[Rows | None]:
         """Return what a reader may find at any moment."""
-        found = {self.before.rows, self.after.rows}
-        if self.scenario.on_the_way:
-            found |= set(self.before.history.values())
-        return found
+        return {self.before.rows, self.after.rows}
 
     @property
     def history(self) -> set[Rows]:
@@ -141,7 +136,7 @@ class _Run:
         return None
 
     def _judge(self, error: Exception | None) -> None:
-        state, p = self._look(_AFTER_FAULT), self.prepared
+        state, p = self._look("after the fault"), self.prepared
         self.state = state
         died = self.mode in CRASHES
         unknown = isinstance(error, OutcomeUnknownError)
@@ -172,9 +167,10 @@ class _Run:
         """Check what must hold at any time; return what readers find."""
         clear_cache()
         table = open_warehouse(self.inner).table(NAME).load()
-        gaps_pass = self.prepared.scenario.on_the_way and when == _AFTER_FAULT
-        self.complaints += (f"{when}: {v}" for v in violations(table, gaps_pass=gaps_pass))
-        state = observe(self.inner)
+        self.complaints += (f"{when}: {v}" for v in violations(table))
+        state, p = observe(self.inner), self.prepared
+        if p.scenario.rolls_back and state.history not in (p.before.history, p.after.history):
+            self._complain(f"{when}: there are the snapshots {list(state.history)}, neither all nor what should stay")
         if state.rows not in self.prepared.readable:
             self._complain(f"{when}: the table is in neither state: {state.rows}")
         for name, rows in (*state.history.items(), *state.tags.items()):

@@ -30,7 +30,7 @@ def told(found: Trial) -> str:
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_undisturbed_operations_leave_nothing_behind(name: str) -> None:
     """A rollback does: data files of what it removes stay until orphans are removed."""
-    assert prepared(name).leaked <= prepared(name).leaked_before or SCENARIOS[name].on_the_way
+    assert prepared(name).leaked <= prepared(name).leaked_before or SCENARIOS[name].rolls_back
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

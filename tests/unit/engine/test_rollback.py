@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from paimon_spark.core.manifests import clear_cache
@@ -90,15 +92,69 @@ def test_long_lived_changelogs_above_go() -> None:
     assert io.read(f"{paths.changelog_dir}/LATEST") == b"-1"
 
 
-def test_a_rollback_that_died_is_completed_by_the_next_one() -> None:
-    h = history(6, b=5)
-    plan = plan_rollback(h.table, snapshot_id=3)
-    for action in plan.deletions[:2]:
+def died(h: History, target: int, removed: int) -> None:
+    """Begin a rollback that dies after the removal of some snapshots."""
+    plan = plan_rollback(h.table, snapshot_id=target)
+    h.table.snapshots.begin_rollback(target)
+    for action in plan.deletions[:removed]:
         h.table.file_io.delete(action.path)
-    assert h.table.snapshots.latest_id() == 4
-    execute_rollback(h.table, plan)
-    assert h.table.snapshots.latest_id() == 3
+
+
+@pytest.mark.parametrize("removed", [0, 1, 3])
+def test_a_rollback_that_died_has_happened_and_is_completed_by_the_next_one(removed: int) -> None:
+    h = history(6, b=5)
+    died(h, 3, removed)
+    assert (h.table.snapshots.latest_id(), h.table.snapshots.ids()) == (3, [1, 2, 3])
+    execute_rollback(h.table, plan_rollback(h.table, snapshot_id=3))
+    assert h.table.snapshots.listed_ids() == [1, 2, 3]
+    assert h.table.file_io.read(h.table.paths.latest_hint) == b"3"
     assert RefStore.of(h.table).tag_names() == []
+    assert not plan_rollback(h.table, snapshot_id=3).actions
+
+
+@pytest.mark.parametrize("removed", [0, 1, 2])
+def test_a_commit_completes_a_rollback_that_died_and_is_not_lost(removed: int) -> None:
+    h = history(6)
+    died(h, 3, removed)
+    assert [h.add(), h.add(), h.add()] == [4, 5, 6]
+    assert h.table.snapshots.listed_ids() == [1, 2, 3, 4, 5, 6]
+    assert h.table.snapshots.latest_id() == 6
+    assert lost(h.table) == set()
+
+
+def test_a_commit_completes_a_rollback_to_the_tag_of_an_expired_snapshot() -> None:
+    h = history(5, old=2)
+    execute_expire(h.table, plan_expire(h.table, ExpireConfig(retain_max=1, retain_min=1), 10**15))
+    io, paths = h.table.file_io, h.table.paths
+    h.table.snapshots.begin_rollback(2)
+    assert h.table.snapshots.latest_id() == 5
+    io.write(paths.snapshot(2), RefStore.of(h.table).get_tag("old").snapshot.to_json().encode())
+    assert (h.table.snapshots.latest_id(), h.table.snapshots.ids()) == (2, [2])
+    assert [h.add() for _ in range(4)] == [3, 4, 5, 6]
+    assert h.table.snapshots.latest_id() == 6
+
+
+def test_half_a_hint_of_a_rollback_is_none() -> None:
+    h = history(12)
+    h.table.snapshots.begin_rollback(10)
+    whole = h.table.file_io.read(h.table.paths.latest_hint)
+    assert h.table.snapshots.latest_id() == 10
+    assert not whole.isdigit()
+    for end in range(len(whole)):
+        h.table.file_io.write(h.table.paths.latest_hint, whole[:end])
+        assert h.table.snapshots.latest_id() == 12
+
+
+def test_a_commit_of_another_program_ends_a_rollback_that_died() -> None:
+    """It sees what is there, builds on the newest, and writes a hint that is a number."""
+    h = history(6)
+    died(h, 3, 1)
+    io, paths = h.table.file_io, h.table.paths
+    newest = h.table.snapshots.get(5)
+    io.create_exclusive(paths.snapshot(6), replace(newest, id=6).to_json().encode())
+    h.table.snapshots.write_latest_hint(6)
+    assert h.add() == 7
+    assert h.table.snapshots.ids() == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_unknown_targets_are_named() -> None:
