@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,15 +22,15 @@ from paimon_spark.core.merge.keys import one_chunk
 from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.read import FILE_PATH, ROW_INDEX, BucketFiles
 from paimon_spark.core.table import Table
-from paimon_spark.core.write import TableWriter, WritePlanInfo
+from paimon_spark.core.write import TableWriter, TaskOutput, WritePlanInfo
 from paimon_spark.errors import EngineError
 from paimon_spark.spec.kinds import RowKind
 
 I64 = npt.NDArray[np.int64]
 
 
-class FilePatcher:
-    """Takes the changes of one task; use as a context manager, so that files of a failed task are deleted.
+class FilePatcher(TaskOutput):
+    """Takes the changes of one task.
 
     A batch has the columns of the table, ``_row_kind_`` (int8), and the file and position of the row: a row to be
     removed or replaced has both, a new row neither. Rows are sorted by file and position, new ones first.
@@ -67,14 +66,9 @@ class FilePatcher:
         self._close()
         return [*self._messages, *self._writer.finish()]
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is not None:
-            self._writer.abort()
+    def abort(self) -> None:
+        """Delete what was written."""
+        self._writer.abort()
 
     def _change_file(self, name: str, part: pa.RecordBatch) -> None:
         if self._open is None or self._open.name != name:

@@ -7,6 +7,7 @@ memory until the budget is used up (`bucket_writers` says what becomes of them t
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,8 +89,25 @@ def _text(partition: bytes) -> str:
     return b64encode(partition).decode("ascii")
 
 
-class TableWriter:
-    """Writes rows of one task; use as a context manager, so that files of a failed task are deleted.
+class TaskOutput(ABC):
+    """What one task writes; as a context manager it deletes its files if the task fails."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Delete what was written."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.abort()
+
+
+class TableWriter(TaskOutput):
+    """Writes rows of one task.
 
     A batch has all columns of the table in order and may carry ``_row_kind_`` (int8), ``_bucket_`` (int32, tables with
     fixed buckets) or ``_hash_`` (int32, dynamic buckets), computed upstream. Nulls become the default value of their
@@ -176,15 +194,6 @@ class TableWriter:
     def _end_spill(self) -> None:
         if self._spill is not None:
             self._spill.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is not None:
-            self.abort()
 
     def _partition(self, columns: pa.Table, i: int) -> bytes:
         fields = self._table.schema.partition_fields
