@@ -8,8 +8,6 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +23,7 @@ from paimon_spark.core.read import FILE_PATH, ROW_INDEX, VECTOR
 from paimon_spark.core.stored import delete_leftovers, store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.core.vectors import NO_VECTOR, StoredVectors, VectorWriter
-from paimon_spark.core.write import TableWriter, WritePlanInfo
+from paimon_spark.core.write import TableWriter, TaskOutput, WritePlanInfo
 from paimon_spark.errors import ConflictError, EngineError
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.manifest import ManifestEntry
@@ -40,8 +38,8 @@ class _Marks:
     positions: BitMap = field(default_factory=BitMap)
 
 
-class RowMarker:
-    """Takes the changes of one task; use as a context manager, so that files of a failed task are deleted.
+class RowMarker(TaskOutput):
+    """Takes the changes of one task.
 
     A batch has the columns of the table, ``_row_kind_`` (int8), and file, position and vector of the row: a row to be
     removed or replaced has them, a new row does not.
@@ -78,15 +76,10 @@ class RowMarker:
         vectors = StoredVectors(self._table.file_io)
         return [*(self._vectors(*place, buckets[place], vectors) for place in sorted(buckets)), *self._writer.finish()]
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is not None:
-            self._writer.abort()
-            delete_leftovers(self._table.file_io, self._written)
+    def abort(self) -> None:
+        """Delete what was written."""
+        self._writer.abort()
+        delete_leftovers(self._table.file_io, self._written)
 
     def _mark(self, batch: pa.RecordBatch) -> None:
         """Add the positions in a batch to those of their files."""

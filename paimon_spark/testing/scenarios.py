@@ -220,7 +220,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "compact, deletion vectors in buckets": Scenario("marked buckets", _marked, _compact),
     "expire, deletion vectors": Scenario("marked", _marked, _expire, atomic=False),
     "roll back to a tag with deletion vectors": Scenario(
-        "marked", _marked, lambda c: _table(c).rollback_to("two"), atomic=False, on_the_way=True
+        "marked", _marked, lambda c: _table(c).rollback_to("two"), atomic=False, rolls_back=True
     ),
     "expire": Scenario("fixed", _history, _expire, atomic=False),
     "expire, append table": Scenario("append", _history, _expire, atomic=False),

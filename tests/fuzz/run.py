@@ -23,7 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 SAVED = ROOT / "build" / "fuzz"
 ADDRESS_SPACE = 4 << 30
-GRACE = 120
+GRACE = 300
 _HEAD = 8
 _ROOM = 1 << 17
 
@@ -86,11 +86,7 @@ def _parent(name: str, given: argparse.Namespace, *, guided: bool) -> bool:
     log = place / "log"
     with log.open("wb") as out:
         process = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT)
-        try:
-            code = process.wait(given.minutes * 60 + GRACE)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            code = process.wait()
+        code = awaited(process, current, GRACE)
     text = log.read_text(errors="replace")
     lines = [line for line in text.splitlines() if line.startswith(("input", "replay", "runs", "Done ", f"{name}: "))]
     if code == 0:
@@ -103,6 +99,20 @@ def _parent(name: str, given: argparse.Namespace, *, guided: bool) -> bool:
         lines = [f"{name}: the process ended with code {code}; see {log}", f"replay: make replay INPUT={kept}"]
     print("\n".join(dict.fromkeys(lines)), flush=True)
     return True
+
+
+def awaited(process: subprocess.Popen[bytes], current: Path, grace: float) -> int:
+    """Wait for a process, however busy the machine is; kill it when what it works on has not changed for too long."""
+    known, since = b"", time.monotonic()
+    while True:
+        try:
+            return process.wait(5)
+        except subprocess.TimeoutExpired:
+            now = current.read_bytes()
+        if now != known:
+            known, since = now, time.monotonic()
+        elif time.monotonic() - since > grace:
+            process.kill()
 
 
 def _child(given: argparse.Namespace) -> int:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import random
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from paimon_spark.errors import ArgumentError, PaimonError
-from tests.fuzz import harness
+from tests.fuzz import harness, run
 from tests.fuzz.harness import KEPT, Finding, Target
 from tests.fuzz.targets import BY_NAME, TARGETS
 
@@ -98,3 +99,11 @@ def test_mutations_reach_all_of_an_input() -> None:
     seen = {harness.mutated(target, rng, b"abcdefgh") for _ in range(2000)}
     assert len(seen) > 1000
     assert all(any(len(s) > i and s[i : i + 1] != b"abcdefgh"[i : i + 1] for s in seen) for i in range(8))
+
+
+def test_a_process_that_hangs_is_ended_and_one_that_is_slow_is_not(tmp_path: Path) -> None:
+    current = tmp_path / "current"
+    current.write_bytes(b"input")
+    for command, seconds, code in (("sleep 60", 0, -9), ("sleep 6; exit 3", 60, 3)):
+        with subprocess.Popen(["sh", "-c", f"exec {command}" if seconds == 0 else command]) as process:
+            assert run.awaited(process, current, seconds) == code
