@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,10 +13,12 @@ from paimon_spark.bridge.tables import catalog_of, load_named, pinned
 from paimon_spark.core.scan import scan
 from paimon_spark.core.system_tables import SYSTEM_SCANS, check_system_table, system_table, system_table_schema
 from paimon_spark.core.table import Table
-from paimon_spark.errors import ErrorKind, NotFoundError, did_you_mean
+from paimon_spark.core.tracking import TRACKING_FIELDS, tracks_rows
+from paimon_spark.errors import ErrorKind, NotFoundError, UnsupportedError, did_you_mean
 from paimon_spark.format.arrow_types import from_arrow
 from paimon_spark.spark.types import struct_to_spark, type_to_spark
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.types import not_null
 
 Json = dict[str, Any]
 SYSTEM_DATABASE = "sys"
@@ -89,6 +92,7 @@ def describe_system(table: Table, identifier: Identifier, snapshot: int | None) 
 
     Raises:
         NotFoundError: there is no such system table.
+        UnsupportedError: this table does not have it.
     """
     name = check_system_table(identifier.system_table or "")
     base = identifier.data_table
@@ -103,6 +107,14 @@ def describe_system(table: Table, identifier: Identifier, snapshot: int | None) 
     if SYSTEM_SCANS[name].keep_kinds:
         kind = {"name": KIND_COLUMN, "type": "string", "nullable": True, "metadata": {}}
         struct = {"type": "struct", "fields": [kind, *struct["fields"]]}
+    if SYSTEM_SCANS[name].tracking:
+        if not tracks_rows(table):
+            raise UnsupportedError(
+                f"Table {table.name} has no system table $row_tracking: its rows have no ids.",
+                hint="Only tables with 'row-tracking.enabled' = 'true' have it.",
+            )
+        known = [replace(f, type=not_null(f.type)) for f in TRACKING_FIELDS]
+        struct = struct_to_spark((*table.schema.fields, *known))
     return _described(identifier.full_name, struct, list(table.schema.partition_keys), token)
 
 

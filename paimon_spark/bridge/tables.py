@@ -14,6 +14,7 @@ from paimon_spark.catalog.base import Catalog
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.core.refs import RefStore
 from paimon_spark.core.table import TRAVEL_OPTIONS, Table
+from paimon_spark.core.tracking import tracks_rows
 from paimon_spark.core.travel import resolve_snapshot
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.conf import session_options
@@ -199,6 +200,7 @@ def described(envelope: Envelope, table: Table, token: Token) -> dict[str, Any]:
         "partition_keys": list(schema.partition_keys),
         "primary_keys": list(schema.primary_keys),
         "routing_keys": _routing_keys(table),
+        "tracked": tracks_rows(table),
         "row_by_row": table.options.flag("delete.force-produce-changelog"),
         "properties": _properties(table),
         "token": token.plain,

@@ -143,9 +143,17 @@ class PrimaryKeyBucket:
 class AppendBucket:
     """Rows of one bucket of an append table on their way into a file."""
 
-    def __init__(self, table: Table, partition: bytes, bucket: int, first_sequence: int) -> None:
+    def __init__(
+        self, table: Table, partition: bytes, bucket: int, first_sequence: int, *, tracked: bool = False
+    ) -> None:
         self._writer = RollingWriter(
-            table, partition, bucket, level=0, source=FileSource.APPEND, first_sequence=first_sequence
+            table,
+            partition,
+            bucket,
+            level=0,
+            source=FileSource.APPEND,
+            first_sequence=first_sequence,
+            tracked=tracked,
         )
         self._waiting: list[pa.Table] = []
         self._waiting_bytes = 0

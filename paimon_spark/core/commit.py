@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from paimon_spark.core.changes import (
     Change,
@@ -39,6 +39,7 @@ from paimon_spark.core.scan import live_in_partitions, matching_partitions
 from paimon_spark.core.settle import settle_vectors
 from paimon_spark.core.stored import delete_leftovers, store_errors
 from paimon_spark.core.table import Table
+from paimon_spark.core.tracking import assign, tracks_rows
 from paimon_spark.errors import (
     ArgumentError,
     ConflictError,
@@ -408,6 +409,12 @@ class FileStoreCommit:
         return ConflictError(f"The commit to table {self.table.name} is refused. {what}", hint=hint)
 
     def _snapshot(self, store: ManifestStore, latest: Snapshot | None, change: Change, tags: Tags) -> Snapshot:
+        snapshot_id = latest.id + 1 if latest else 1
+        next_row_id = latest.next_row_id if latest else None
+        if tracks_rows(self.table):
+            grouped = self.table.options.flag("row-tracking.partition-group-on-commit")
+            entries, next_row_id = assign(change.entries, snapshot_id, next_row_id or 0, grouped=grouped)
+            change = replace(change, entries=entries)
         schema_ids = self.table.schema_store.ids()
         schema_id = max(schema_ids, default=self.table.schema.id)
         base = merge_manifests(store, store.data_manifests(latest), schema_id) if latest else []
@@ -419,7 +426,7 @@ class FileStoreCommit:
         delta_rows = _row_balance(change.entries)
         now = int(self.clock() * 1000)
         return Snapshot(
-            id=latest.id + 1 if latest else 1,
+            id=snapshot_id,
             schema_id=schema_id,
             base_manifest_list=base_list,
             base_manifest_list_size=base_size,
@@ -438,7 +445,7 @@ class FileStoreCommit:
             watermark=_later(latest.watermark if latest else None, tags.watermark),
             statistics=latest.statistics if latest and latest.schema_id == schema_id else None,
             properties=tags.properties,
-            next_row_id=latest.next_row_id if latest else None,
+            next_row_id=next_row_id,
             operation=tags.operation,
         )
 

@@ -1,7 +1,8 @@
 """Changing rows of an append table: the files that hold them are written anew, all others stay as they are.
 
 Changes come sorted by file and by position in it, so a file is read once, one row group at a time, and no more than
-the changes of one row group wait in memory. Rows that are not changed keep their values and their order.
+the changes of one row group wait in memory. Rows that are not changed keep their values and their order. In a
+table with row tracking they keep their ids, and changed ones do too.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from paimon_spark.core.merge.keys import one_chunk
 from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.read import FILE_PATH, ROW_INDEX, BucketFiles
 from paimon_spark.core.table import Table
+from paimon_spark.core.tracking import TRACKING_FIELDS, tracks_rows, with_kept_ids
 from paimon_spark.core.write import TableWriter, TaskOutput, WritePlanInfo
 from paimon_spark.errors import EngineError
-from paimon_spark.spec.kinds import RowKind
+from paimon_spark.spec.kinds import ROW_ID, RowKind
 
 I64 = npt.NDArray[np.int64]
 
@@ -40,6 +42,9 @@ class FilePatcher(TaskOutput):
         self._table = table
         self._rules = replace(IntakeRules.of(table), kind_column=None)
         self._writer = TableWriter(table, plan, fill_defaults=False)
+        tracked = tracks_rows(table)
+        self._fields = (*table.schema.fields, *(TRACKING_FIELDS if tracked else ()))
+        self._kept = TableWriter(table, plan, fill_defaults=False, tracked=True) if tracked else self._writer
         self._files = LiveFiles(table)
         self._open: _OpenFile | None = None
         self._messages: list[CommitMessage] = []
@@ -64,11 +69,13 @@ class FilePatcher(TaskOutput):
     def finish(self) -> list[CommitMessage]:
         """Write what still waits; return what was removed and added."""
         self._close()
-        return [*self._messages, *self._writer.finish()]
+        kept = [] if self._kept is self._writer else self._kept.finish()
+        return [*self._messages, *kept, *self._writer.finish()]
 
     def abort(self) -> None:
         """Delete what was written."""
         self._writer.abort()
+        self._kept.abort()
 
     def _change_file(self, name: str, part: pa.RecordBatch) -> None:
         if self._open is None or self._open.name != name:
@@ -92,7 +99,7 @@ class FilePatcher(TaskOutput):
             )
         )
         files = BucketFiles(self._table, entry.partition, entry.bucket)
-        return _OpenFile(name, files.chunks(entry.file, self._table.schema.fields), self)
+        return _OpenFile(name, files.chunks(entry.file, self._fields), self)
 
     def _close(self) -> None:
         if self._open is not None:
@@ -101,7 +108,7 @@ class FilePatcher(TaskOutput):
 
     def write(self, rows: pa.Table) -> None:
         """Write rows as they are."""
-        self._writer.write(rows)
+        self._kept.write(rows)
 
     def _new_rows(self, part: pa.RecordBatch | pa.Table) -> pa.Table:
         return take_in(part.select([f.name for f in self._rules.fields]), self._rules).columns
@@ -166,7 +173,10 @@ class _OpenFile:
         order: npt.NDArray[Any] = np.arange(rows.num_rows)
         if values:
             order[changed] = rows.num_rows + np.arange(len(changed))
-            rows = pa.concat_tables([rows, *(v.select(rows.schema.names).cast(rows.schema) for v in values)])
+            new = pa.concat_tables(values)
+            if ROW_ID in rows.schema.names:
+                new = with_kept_ids(new, rows, pa.array(changed))
+            rows = pa.concat_tables([rows, new.select(rows.schema.names).cast(rows.schema)])
         if len(gone):
             keep = np.ones(len(order), dtype=np.bool_)
             keep[gone] = False

@@ -23,6 +23,7 @@ from paimon_spark.core.merge.sort_merge import merge_runs
 from paimon_spark.core.splits import Split
 from paimon_spark.core.stored import store_errors
 from paimon_spark.core.table import Table
+from paimon_spark.core.tracking import TRACKING_FIELDS, numbered, stored_tracking
 from paimon_spark.core.vectors import StoredVectors, VectorRef
 from paimon_spark.errors import CorruptTableError, ErrorKind
 from paimon_spark.format.arrow_types import to_arrow_schema
@@ -50,9 +51,10 @@ PLACE_FIELDS = (
     DataField(-1, ROW_INDEX, AtomicType(TypeRoot.BIGINT)),
     DataField(-1, BUCKET, AtomicType(TypeRoot.INT)),
     DataField(-1, VECTOR, AtomicType(TypeRoot.BIGINT)),
+    *TRACKING_FIELDS,
 )
 """Columns that tell where a row is stored: its file, its position in the file, its bucket, and a fingerprint of the
-rows of the file that were deleted when it was read (null if none were)."""
+rows of the file that were deleted when it was read (null if none were). Then which row it is, and when it changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +87,14 @@ def read_split(
         columns: columns to return, in this order; all if not given.
         predicate: filter over columns of the table, applied exactly.
         keep_kinds: keep retracts, and add the column ``_row_kind_`` (int8) at the end.
-        places: names of `PLACE_FIELDS`, which come at the end, in that order. A merged row is where its winner is.
+        places: names of `PLACE_FIELDS`, which come at the end, in that order. A merged row is where its winner is. The
+            tracking columns are for tables with row tracking.
         batch_rows: the most rows of one batch.
     """
     wanted = table.schema.fields if columns is None else tuple(table.schema.field(c) for c in columns)
     condition = predicate or TRUE
     read = tuple({f.id: f for f in (*wanted, *(table.schema.field(c) for c in sorted(columns_of(condition))))}.values())
-    read = read or table.schema.fields[:1]
+    read = (*(read or table.schema.fields[:1]), *(f for f in TRACKING_FIELDS if f.name in places))
     files = BucketFiles(table, split.partition, split.bucket, _deleted_rows(table, split))
     wanted_places = tuple(f for f in PLACE_FIELDS if f.name in places)
     rows = _read_rows(files, split, read, condition, keep_kinds=keep_kinds, places=places)
@@ -235,12 +238,16 @@ class BucketFiles:
                     kind=ErrorKind.CORRUPT_DATA_FILE,
                 )
             # Where row groups start is asked only where it is needed: some formats have to count.
-            located = ROW_INDEX in places or deleted is not None
+            tracked = any(f in TRACKING_FIELDS for f in fields)
+            located = ROW_INDEX in places or tracked or deleted is not None
             starts = np.concatenate([[0], np.cumsum(reader.row_group_rows)]) if located else _NOWHERE
             for index in reader.select_row_groups(_pushable(condition, plan)):
                 start = int(starts[index]) if located else 0
                 for batch in reader.chunks(index, chunk_bytes, streamed=streamed):
-                    rows = self._placed(plan.apply(batch), path, start, deleted, places)
+                    rows = plan.apply(batch)
+                    if tracked:
+                        rows = numbered(rows, file, start, path)
+                    rows = self._placed(rows, path, start, deleted, places)
                     yield rows if deleted is None else _without(rows, deleted, start)
                     start += batch.num_rows
 
@@ -268,7 +275,8 @@ class BucketFiles:
         held = written if file.write_cols is None else tuple(f for f in written if f.name in file.write_cols)
         values = dict(zip(table.schema.partition_keys, table.partition_values(self.partition), strict=True))
         constants = {f.name: values[f.name] for f in fields if f.name in values}
-        return plan_columns(fields, (*SYSTEM_FIELDS, *held), constants)
+        system = SYSTEM_FIELDS if table.is_primary_key_table else stored_tracking(file)
+        return plan_columns(fields, (*system, *held), constants)
 
 
 def _pushable(condition: Predicate, plan: ColumnPlan) -> pc.Expression | None:

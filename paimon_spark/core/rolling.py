@@ -13,6 +13,7 @@ from paimon_spark.core.merge.functions import retracts
 from paimon_spark.core.merge.rules import SYSTEM_FIELDS
 from paimon_spark.core.stored import delete_leftovers
 from paimon_spark.core.table import Table
+from paimon_spark.core.tracking import TRACKING_FIELDS, sequence_bounds, tracks_rows
 from paimon_spark.core.values import row_at
 from paimon_spark.errors import ArgumentError
 from paimon_spark.format.base import FileWriter, WrittenFile
@@ -34,13 +35,23 @@ _KEY_STATS = StatsMode.parse("truncate(128)")
 class RollingWriter:
     """Writes the files of one bucket at one level.
 
-    Rows of a primary-key table come in key order with their system columns; those of an append table in arrival order.
+    Rows of a primary-key table come in key order with their system columns; those of an append table in arrival order,
+    with their tracking columns if they are `tracked`.
     """
 
     def __init__(
-        self, table: Table, partition: bytes, bucket: int, *, level: int, source: FileSource, first_sequence: int = 0
+        self,
+        table: Table,
+        partition: bytes,
+        bucket: int,
+        *,
+        level: int,
+        source: FileSource,
+        first_sequence: int = 0,
+        tracked: bool = False,
     ) -> None:
         self._table = table
+        self._tracked = tracked
         self._level = level
         self._source = source
         self._next_sequence = first_sequence
@@ -48,7 +59,7 @@ class RollingWriter:
         options = table.options
         self._format = options.file_format_of(level)
         self._compression = options.file_compression_of(level)
-        self._fields, self._modes = _physical(table, level)
+        self._fields, self._modes = _physical(table, level, tracked=tracked)
         self._target = options.target_file_size(primary_key=table.is_primary_key_table)
         self._most_rows = options.target_file_row_num if source is FileSource.APPEND else None
         self._directory = table.paths.bucket_dir(partition, bucket)
@@ -111,7 +122,7 @@ class RollingWriter:
             )
         except OSError as e:
             raise self._too_long() if e.errno == errno.ENAMETOOLONG else e from e
-        self._open = _OpenFile(name, writer, self._keys)
+        self._open = _OpenFile(name, writer, self._keys, tracked=self._tracked)
         return self._open
 
     def _too_long(self) -> ArgumentError:
@@ -151,8 +162,9 @@ class RollingWriter:
         )
 
     def _appended(self, opened: _OpenFile, written: WrittenFile) -> DataFileMeta:
-        first = self._next_sequence
-        self._next_sequence += written.rows
+        first, last = self._sequences(opened, written.rows)
+        fields = self._table.schema.fields
+        names = tuple(f.name for f in self._fields) if self._tracked else None
         return DataFileMeta(
             file_name=opened.name,
             file_size=written.size,
@@ -160,9 +172,11 @@ class RollingWriter:
             min_key=EMPTY_ROW,
             max_key=EMPTY_ROW,
             key_stats=EMPTY_STATS,
-            value_stats=_stats(self._fields, written.stats),
+            value_stats=_stats(fields, written.stats[: len(fields)]),
+            value_stats_cols=tuple(f.name for f in fields) if self._tracked else None,
+            write_cols=names,
             min_sequence_number=first,
-            max_sequence_number=self._next_sequence - 1,
+            max_sequence_number=last,
             schema_id=self._table.schema.id,
             level=self._level,
             creation_time=_created_now(),
@@ -170,11 +184,24 @@ class RollingWriter:
             file_source=self._source,
         )
 
+    def _sequences(self, opened: _OpenFile, rows: int) -> tuple[int, int]:
+        """Return the lowest and highest sequence number of a file of an append table."""
+        if self._tracked:
+            return sequence_bounds(pa.chunked_array(opened.numbers, pa.int64()))
+        if tracks_rows(self._table):
+            return 0, 0
+        first = self._next_sequence
+        self._next_sequence += rows
+        return first, first + rows - 1
+
 
 class _OpenFile:
     """One file and what its record will say."""
 
-    def __init__(self, name: str, writer: FileWriter, keys: Sequence[DataField]) -> None:
+    def __init__(self, name: str, writer: FileWriter, keys: Sequence[DataField], *, tracked: bool = False) -> None:
+        self._tracked = tracked
+        self.numbers: list[pa.Array] = []
+        """A few of the sequence numbers of tracked rows: for each piece the least, the greatest, and a null if any."""
         self.name = name
         self.writer = writer
         self._keys = keys
@@ -195,13 +222,19 @@ class _OpenFile:
             self.first_sequence = min(self.first_sequence, bounds["min"])
             self.last_sequence = max(self.last_sequence, bounds["max"])
             self.deletes += int(retracts(rows).sum())
+        if self._tracked:
+            numbers = rows.column(SEQUENCE_NUMBER)
+            ends = pc.min_max(numbers).as_py()
+            self.numbers.append(pa.array([*ends.values(), *([None] if numbers.null_count else [])], pa.int64()))
         columns = [rows.column(f.name.removeprefix(KEY_PREFIX)) for f in fields]
         self.writer.write(pa.Table.from_arrays(columns, names=[f.name for f in fields]))
 
 
-def _physical(table: Table, level: int) -> tuple[tuple[DataField, ...], tuple[StatsMode, ...]]:
+def _physical(table: Table, level: int, *, tracked: bool) -> tuple[tuple[DataField, ...], tuple[StatsMode, ...]]:
     """Return the columns of a data file in order, and the statistics to collect of each."""
     modes = table.options.stats_modes(table.schema.field_names, level)
+    if tracked:
+        return (*table.schema.fields, *TRACKING_FIELDS), (*modes, *(StatsMode.parse("none"),) * len(TRACKING_FIELDS))
     if not table.is_primary_key_table:
         return table.schema.fields, modes
     keys = tuple(DataField(f.id + KEY_FIELD_ID_START, KEY_PREFIX + f.name, not_null(f.type)) for f in table.key_fields)

@@ -47,19 +47,22 @@ class SystemScan:
     """A system table that is a scan of the table's own rows.
 
     `top_level_only`: of a primary-key table, only the files of the highest level, which need no merge. `keep_kinds`: no
-    filter on the row kind, and a first column `rowkind` (nullable string: +I, -U, +U, -D).
+    filter on the row kind, and a first column `rowkind` (nullable string: +I, -U, +U, -D). `tracking`: the tracking
+    columns come last; only for tables with row tracking.
     """
 
     name: str
     top_level_only: bool = False
     keep_kinds: bool = False
+    tracking: bool = False
 
 
 SYSTEM_SCANS: Mapping[str, SystemScan] = {
     "ro": SystemScan("ro", top_level_only=True),
     "audit_log": SystemScan("audit_log", keep_kinds=True),
+    "row_tracking": SystemScan("row_tracking", tracking=True),
 }
-_UNSUPPORTED = ("binlog", "row_tracking", "compact_buckets", "file_monitor", "file_indexes")
+_UNSUPPORTED = ("binlog", "compact_buckets", "file_monitor", "file_indexes")
 
 SYSTEM_TABLE_NAMES = tuple(sorted([*_ROWS, *SYSTEM_SCANS]))
 

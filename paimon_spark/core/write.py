@@ -10,7 +10,7 @@ import json
 from abc import ABC, abstractmethod
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Self
 
@@ -27,6 +27,7 @@ from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.spill import SpillRules, SpillSpace
 from paimon_spark.core.stored import delete_leftovers, read_needed, store_errors
 from paimon_spark.core.table import Table
+from paimon_spark.core.tracking import TRACKING_FIELDS
 from paimon_spark.core.values import row_at
 from paimon_spark.errors import ErrorKind, UnsupportedError, UsageError
 from paimon_spark.format import hash_index
@@ -115,9 +116,16 @@ class TableWriter(TaskOutput):
     """
 
     def __init__(
-        self, table: Table, plan: WritePlanInfo, *, fill_defaults: bool = True, spill_dirs: Sequence[str] = ()
+        self,
+        table: Table,
+        plan: WritePlanInfo,
+        *,
+        fill_defaults: bool = True,
+        spill_dirs: Sequence[str] = (),
+        tracked: bool = False,
     ) -> None:
         self._table = table
+        self._tracked = tracked
         self._plan = plan
         self._mode = table.bucket_mode
         if self._mode in (BucketMode.KEY_DYNAMIC, BucketMode.POSTPONE):
@@ -126,6 +134,8 @@ class TableWriter(TaskOutput):
                 hint="Write it with Apache Paimon, or use a primary key that contains the partition columns.",
             )
         self._rules = IntakeRules.of(table) if fill_defaults else IntakeRules.of(table).without_defaults()
+        if tracked:
+            self._rules = replace(self._rules, fields=(*self._rules.fields, *TRACKING_FIELDS))
         self._budget = table.options.write_buffer_size if plan.buffer is None else plan.buffer
         rules = SpillRules.of(table.options, self._budget) if table.is_primary_key_table else None
         self._spill = None if rules is None else SpillSpace(rules, spill_dirs)
@@ -259,7 +269,7 @@ class TableWriter(TaskOutput):
         first = 0 if unaware else self._plan.max_sequences.get(partition, {}).get(bucket, -1) + 1
         if self._table.is_primary_key_table:
             return PrimaryKeyBucket(self._table, partition, bucket, first, self._spill, self._budget // 4)
-        return AppendBucket(self._table, partition, bucket, first)
+        return AppendBucket(self._table, partition, bucket, first, tracked=self._tracked)
 
     def _relieve(self) -> None:
         """Take from the buckets that hold most until half of the budget is free; the others let go of their batches.

@@ -16,6 +16,7 @@ from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.scan import scan
 from paimon_spark.core.splits import Split, plan_splits
 from paimon_spark.core.table import Table
+from paimon_spark.core.tracking import tracks_rows
 from paimon_spark.core.vectors import StoredVectors
 from paimon_spark.engine.actions import Action
 from paimon_spark.engine.compact import CompactionResult, GroupResult
@@ -89,6 +90,11 @@ def plan_sort(table: Table, order: Order, columns: Sequence[str], partitions: Pr
 
 
 def _check_table(table: Table) -> None:
+    if tracks_rows(table):
+        raise UnsupportedError(
+            f"Table {table.name} has 'row-tracking.enabled' = 'true'; its rows cannot be sorted.",
+            hint="Call compact without order_strategy: the rows keep their ids.",
+        )
     if table.bucket_mode is BucketMode.BUCKET_UNAWARE:
         return
     what = "has a primary key" if table.is_primary_key_table else f"has {table.options.bucket} buckets"

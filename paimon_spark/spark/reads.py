@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 from paimon_spark.core.read import BUCKET, FILE_PATH, PLACE_FIELDS, ROW_INDEX, VECTOR
 from paimon_spark.core.splits import Split, splits_to_json
 from paimon_spark.core.table import Table
+from paimon_spark.core.tracking import TRACKING_FIELDS
 from paimon_spark.spark.arrow_map import map_in_arrow, quoted
 from paimon_spark.spark.frames import native_frame, text_frame
 from paimon_spark.spark.stores import native_access
@@ -107,9 +108,10 @@ def _divide(request: ReadRequest) -> tuple[dict[NativeKey, list[tuple[Split, Dat
     native: dict[NativeKey, list[tuple[Split, DataFileMeta]]] = {}
     arrow: list[Split] = []
     sources = _Sources(request)
+    tracked = any(f in TRACKING_FIELDS for f in request.places)
     for split in request.splits:
         keys = [(f.file_name.rpartition(".")[2].lower(), f.schema_id) for f in split.files]
-        plain = split.raw and not request.keep_kinds and not any(v is not None for v in split.vectors)
+        plain = split.raw and not (request.keep_kinds or tracked or any(split.vectors))
         if plain and all(sources.of(k) is not None for k in keys) and not any(f.write_cols for f in split.files):
             for key, file in zip(keys, split.files, strict=True):
                 native.setdefault(key, []).append((split, file))

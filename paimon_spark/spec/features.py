@@ -145,7 +145,6 @@ _FLAGS = (
     ("pk-clustering-override", Use.READ, "its files are not sorted by key"),
     ("sequence.snapshot-ordering", Use.READ, "its rows are ordered by snapshot"),
     ("query-auth.enabled", Use.READ, "a server decides who may read which rows"),
-    ("row-tracking.enabled", Use.WRITE, "every new row would need an id"),
     ("clustering.incremental", Use.WRITE, "its files are kept clustered"),
     ("visibility-callback.enabled", Use.WRITE, "its commits wait for other jobs"),
     ("force-lookup", Use.CREATE, "it changes when buckets are compacted"),
@@ -156,6 +155,10 @@ _FLAGS = (
 
 
 def _flags(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
+    if options.flag("row-tracking.enabled") and (schema.primary_keys or options.deletion_vectors_enabled):
+        what = "a primary key" if schema.primary_keys else "deletion vectors"
+        way = f"It can be read; to write it, use Apache Paimon, or leave out one of the two: it has {what} as well."
+        yield Unsupported(_option("row-tracking.enabled", options), way, Use.WRITE)
     for key, use, why in _FLAGS:
         if options.flag(key):
             hint = f"It can be read; to write it, use Apache Paimon: {why}." if use is Use.WRITE else None

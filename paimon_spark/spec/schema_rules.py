@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UsageError, did_you_mean
 from paimon_spark.spec.catalogue import field_of
-from paimon_spark.spec.kinds import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, ChangelogProducer, MergeEngine
+from paimon_spark.spec.kinds import KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, VALUE_KIND, ChangelogProducer, MergeEngine
 from paimon_spark.spec.options import POSTPONE_BUCKET, UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import AtomicType, DataField, DataType, RowType, TypeRoot, atomic_text, children
 
-RESERVED_NAMES = (SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID")
+RESERVED_NAMES = (SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", ROW_ID)
 _NO_KEYS = (TypeRoot.VARIANT, TypeRoot.BLOB)
 _BINARIES = (TypeRoot.BINARY, TypeRoot.VARBINARY)
 _TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)

@@ -49,14 +49,15 @@ _WRITE = """
     snapshot.ignore-empty-commit  snapshot.num-retained.max  snapshot.num-retained.min  snapshot.time-retained
     spill-compression  spill-compression.zstd-level  tag.default-time-retained  tag.time-expire-enabled
     target-file-row-num  target-file-size  write-buffer-size  write-buffer-spill.max-disk-size
-    write-buffer-spillable  write-only
+    row-tracking.partition-group-on-commit  write-buffer-spillable  write-only
 """
 _CALL = "sort-compaction.local-sample.magnification  zorder.var-length-contribution"
 _TABLE = """
     add-column-before-partition  alter-column-null-to-not-null.disabled  bucket  bucket-function.type  bucket-key
     changelog-producer  data-file.path-directory  deletion-vectors.enabled  deletion-vectors.modifiable
     disable-explicit-type-casting  dynamic-bucket.initial-buckets  index-file-in-data-file-dir
-    merge-engine  partition  partition.default-name  partition.legacy-name  path  primary-key  rowkind.field
+    merge-engine  partition  partition.default-name  partition.legacy-name  path  primary-key  row-tracking.enabled
+    rowkind.field
     sequence.field  sequence.field.sort-order  type
 """
 _CATALOG = "case-sensitive  defaultDatabase  lock.enabled  metastore  warehouse"
@@ -76,6 +77,7 @@ ONLY_VALUES = {
     "file.format": "parquet, orc or avro, on write",
     "lock.enabled": "false",
     "merge-engine": "deduplicate",
+    "row-tracking.enabled": "false where there are deletion vectors, on write",
     "scan.mode": "a mode that reads one snapshot",
     "type": "table",
 }
@@ -96,7 +98,7 @@ _REFUSED = """
     manifest.format  metadata.iceberg.storage  metastore.partitioned-table  metastore.tag-to-partition
     partition.expiration-time  pk-bitmap.index.columns  pk-btree.index.columns  pk-clustering-override
     pk-full-text.index.columns  pk-vector.index.columns  query-auth.enabled  record-level.expire-time
-    row-tracking.enabled  scan.fallback-branch  scan.fallback-delta-branch  scan.fallback-snapshot-branch
+    scan.fallback-branch  scan.fallback-delta-branch  scan.fallback-snapshot-branch
     scan.primary-branch  sequence.snapshot-ordering  snapshot.clean-empty-directories  tag.automatic-creation
     tag.callbacks  tag.create-success-file  upsert-key  vector-field  visibility-callback.enabled
     write.sequence-number-init-mode

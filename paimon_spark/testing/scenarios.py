@@ -40,6 +40,7 @@ KINDS: Mapping[str, Kind] = {
     "dynamic": Kind(("k",), (), {"dynamic-bucket.target-row-num": "3"}),
     "partitioned": Kind(("p", "k"), ("p",), {"bucket": "1", "file.format": "orc"}),
     "append": Kind((), (), {"compaction.min.file-num": "2"}),
+    "tracked": Kind((), (), {"row-tracking.enabled": "true", "compaction.min.file-num": "2"}),
     "marked": Kind((), (), {"deletion-vectors.enabled": "true", "compaction.min.file-num": "2"}),
     "marked buckets": Kind(
         (), ("p",), {"deletion-vectors.enabled": "true", "bucket": "2", "bucket-key": "k", "file.format": "orc"}
@@ -204,6 +205,8 @@ SCENARIOS: Mapping[str, Scenario] = {
     "upsert with compaction and expiry": Scenario("fixed", _two_commits, _auto_compacting, cleans_up=True),
     "delete by condition, primary key": Scenario("dynamic", _two_commits, lambda c: _table(c).delete("v > 100")),
     "delete by condition, append table": Scenario("append", _two_commits, lambda c: _table(c).delete("v > 104")),
+    "delete by condition, row tracking": Scenario("tracked", _two_commits, lambda c: _table(c).delete("v > 104")),
+    "compact, row tracking": Scenario("tracked", _two_commits, _compact),
     "delete by deletion vectors": Scenario("marked", _marked, lambda c: _table(c).delete("v > 103")),
     "delete by deletion vectors, buckets": Scenario("marked buckets", _marked, lambda c: _table(c).delete("v > 103")),
     "delete by key": Scenario(

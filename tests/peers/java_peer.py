@@ -15,7 +15,8 @@ import pyspark
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 NEWEST = "1.4.2"
-RELEASES = (NEWEST, "0.9.0")
+OLDEST = "0.9.0"
+RELEASES = (NEWEST, OLDEST)
 """The Java releases that read and change the tables written here: a recent one, and the oldest that is promised."""
 
 

@@ -71,6 +71,7 @@ KINDS = (
     Kind("append_partitioned", (), ("part",)),
     Kind("append_bucketed", options={"bucket": "3", "bucket-key": "id"}),
     Kind("append_orc", options={"file.format": "orc"}),
+    Kind("append_tracked", options={"row-tracking.enabled": "true"}),
     Kind("append_marked", options={"deletion-vectors.enabled": "true"}),
     Kind("append_marked_partitioned", (), ("part",), {"deletion-vectors.enabled": "true", "file.format": "orc"}),
     Kind("append_marked_buckets", options={"deletion-vectors.enabled": "true", "bucket": "2", "bucket-key": "id"}),
@@ -141,7 +142,7 @@ def fill(table: Table, kind: Kind) -> None:
     write_arrow(table, arrow(table, [row(i) for i in range(1, 41)]))
     if not kind.upserts:
         write_arrow(table, arrow(table, [row(i) for i in range(41, 46)]))
-        if table.options.deletion_vectors_enabled:
+        if "marked" in kind.name or "tracked" in kind.name:
             delete(table, Comparison("<", "id", 10))
             delete(table, Comparison(">", "id", 43))
             delete(table, InList("id", (7, 12, 13, 38)))

@@ -35,6 +35,8 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Bool
   val routingKeys: Seq[String] = Json.strings(described.get("routing_keys"))
   /** Whether a DELETE of whole partitions has to tell every row. */
   val deletesRowByRow: Boolean = Option(described.get("row_by_row")).exists(_.asBoolean())
+  /** Whether rows have ids. */
+  private val tracked: Boolean = Option(described.get("tracked")).exists(_.asBoolean())
   val isData: Boolean = described.get("kind").asText() == "data"
 
   override val name: String = described.get("name").asText()
@@ -67,6 +69,7 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Bool
       Places.column(Places.Partition, CharVarcharUtils.replaceCharVarcharWithStringInSchema(
         StructType(partitionKeys.map(k => StructField(k, schema(k).dataType))))),
       Places.column(Places.Bucket, IntegerType), Places.column(Places.Vector, LongType))
+      .++(if (tracked) Places.Tracking.map(Places.column(_, LongType)) else Nil)
       .filterNot(c => schema.fieldNames.contains(c.name()))
 
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = new PaimonScanBuilder(this, options)
@@ -111,6 +114,7 @@ object Places {
   val Bucket = "__paimon_bucket"
   val Vector = "__paimon_deletion_vector"
   val All: Seq[String] = Seq(File, Row, Vector)
+  val Tracking: Seq[String] = Seq("_ROW_ID", "_SEQUENCE_NUMBER")
 
   def column(called: String, ofType: DataType): MetadataColumn = new MetadataColumn {
     override def name(): String = called

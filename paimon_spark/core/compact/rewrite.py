@@ -14,6 +14,7 @@ from paimon_spark.core.messages import CommitMessage, file_from_plain, file_to_p
 from paimon_spark.core.read import BucketFiles, marked_rows, merged_rows
 from paimon_spark.core.rolling import RollingWriter
 from paimon_spark.core.table import Table
+from paimon_spark.core.tracking import TRACKING_FIELDS, tracks_rows
 from paimon_spark.core.vectors import StoredVectors, VectorRef
 from paimon_spark.spec.kinds import FileSource
 from paimon_spark.spec.manifest import DataFileMeta
@@ -105,10 +106,12 @@ def _rewrite_append(table: Table, task: CompactTask) -> list[DataFileMeta]:
         level=task.output_level,
         source=FileSource.COMPACT,
         first_sequence=min(f.min_sequence_number for f in files),
+        tracked=tracks_rows(table),
     )
+    fields = (*table.schema.fields, *(TRACKING_FIELDS if tracks_rows(table) else ()))
     try:
         for file in files:
-            for rows in reader.chunks(file, table.schema.fields):
+            for rows in reader.chunks(file, fields):
                 writer.write(rows)
         return writer.close()
     except BaseException:

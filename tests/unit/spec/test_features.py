@@ -59,7 +59,6 @@ def test_not_read(key: str, value: str) -> None:
     ("key", "value"),
     [
         ("changelog-producer", "lookup"),
-        ("row-tracking.enabled", "true"),
         ("file.format", "csv"),
         ("upsert-key", "k"),
         ("metadata.iceberg.storage", "table-location"),

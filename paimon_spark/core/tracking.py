@@ -1,0 +1,114 @@
+"""Row tracking: every row of an append table has an id, and the snapshot in which it was last changed.
+
+A new file says neither: its first id comes with the commit, and its rows count from there. Files that hold rows of
+earlier files, which keep their ids, store both as columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.core.table import Table
+from paimon_spark.errors import CorruptTableError
+from paimon_spark.spec.kinds import (
+    ROW_ID,
+    ROW_ID_FIELD_ID,
+    SEQUENCE_NUMBER,
+    SEQUENCE_NUMBER_FIELD_ID,
+    FileKind,
+    FileSource,
+)
+from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry
+from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
+
+TRACKING_FIELDS = (
+    DataField(ROW_ID_FIELD_ID, ROW_ID, AtomicType(TypeRoot.BIGINT)),
+    DataField(SEQUENCE_NUMBER_FIELD_ID, SEQUENCE_NUMBER, AtomicType(TypeRoot.BIGINT)),
+)
+"""The columns that tell a row's id and the snapshot of its last change."""
+
+
+def tracks_rows(table: Table) -> bool:
+    """Return whether the rows of a table have ids."""
+    return table.options.flag("row-tracking.enabled") and not table.is_primary_key_table
+
+
+def stored_tracking(file: DataFileMeta) -> tuple[DataField, ...]:
+    """Return the tracking columns that a file of an append table stores."""
+    return tuple(f for f in TRACKING_FIELDS if file.write_cols is not None and f.name in file.write_cols)
+
+
+def numbered(rows: pa.Table, file: DataFileMeta, start: int, where: str) -> pa.Table:
+    """Return rows of a file with nothing missing in their tracking columns; those that are not read stay away.
+
+    Args:
+        rows: rows with tracking columns as the file has them, null where it has none.
+        file: the file.
+        start: position of the first row.
+        where: the file's path for error messages.
+
+    Raises:
+        CorruptTableError: neither the file nor its record tells the id of a row.
+    """
+    for i, name in enumerate(rows.schema.names):
+        if name == ROW_ID and rows.column(i).null_count:
+            if file.first_row_id is None:
+                raise CorruptTableError(
+                    f"The data file {where} does not tell the ids of its rows.",
+                    hint="It was written before 'row-tracking.enabled' was set. Select the other columns only.",
+                )
+            ids = pa.array(np.arange(rows.num_rows, dtype=np.int64) + (file.first_row_id + start))
+            rows = rows.set_column(i, name, pc.coalesce(rows.column(i), ids))
+        elif name == SEQUENCE_NUMBER and rows.column(i).null_count:
+            rows = rows.set_column(i, name, pc.fill_null(rows.column(i), file.max_sequence_number))
+    return rows
+
+
+def with_kept_ids(new: pa.Table, old: pa.Table, positions: pa.Array) -> pa.Table:
+    """Return new versions of rows with the ids of the old ones; the commit tells when they were changed."""
+    kept = new.append_column(ROW_ID, old.column(ROW_ID).take(positions))
+    return kept.append_column(SEQUENCE_NUMBER, pa.nulls(new.num_rows, pa.int64()))
+
+
+def sequence_bounds(column: pa.ChunkedArray) -> tuple[int, int]:
+    """Return the lowest and highest number of rows, as a record says it whose commit has yet to number some of them."""
+    bounds = pc.min_max(column).as_py()
+    return bounds["min"] or 0, 0 if column.null_count else bounds["max"] or 0
+
+
+def assign(
+    entries: Iterable[ManifestEntry], snapshot_id: int, next_row_id: int, *, grouped: bool = True
+) -> tuple[tuple[ManifestEntry, ...], int]:
+    """Return the entries of a commit with ids and numbers for their rows, and the next id.
+
+    Args:
+        entries: what the commit adds and removes.
+        snapshot_id: the snapshot to be.
+        next_row_id: the first id that is free.
+        grouped: whether the ids of a partition follow each other.
+    """
+    groups: dict[bytes, list[ManifestEntry]] = {}
+    for entry in entries:
+        groups.setdefault(entry.partition if grouped else b"", []).append(entry)
+    out: list[ManifestEntry] = []
+    for group in groups.values():
+        for entry in group:
+            file = entry.file
+            if entry.kind is FileKind.ADD:
+                file = _sequenced(file, snapshot_id)
+                if file.file_source is FileSource.APPEND and file.first_row_id is None and not stored_tracking(file):
+                    file = replace(file, first_row_id=next_row_id)
+                    next_row_id += file.row_count
+            out.append(replace(entry, file=file))
+    return tuple(out), next_row_id
+
+
+def _sequenced(file: DataFileMeta, snapshot_id: int) -> DataFileMeta:
+    if file.min_sequence_number == 0:
+        return replace(file, min_sequence_number=snapshot_id, max_sequence_number=snapshot_id)
+    return replace(file, max_sequence_number=snapshot_id) if file.max_sequence_number == 0 else file
