@@ -70,12 +70,22 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _flat(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values, none of which is as it came from JSON any more but for names and numbers."""
+    for name, value in values.items():
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, dict | list):
+                raise TypeError(f"{name} is or holds a {type(one).__name__}")
+    return values
+
+
 def _bytes(value: dict[str, str]) -> bytes:
     return base64.b64decode(value["b64"])
 
 
 def _stats(raw: dict[str, Any]) -> SimpleStats:
-    return SimpleStats(_bytes(raw["min_values"]), _bytes(raw["max_values"]), tuple(raw["null_counts"]))
+    counts = {"null_counts": tuple(raw["null_counts"])}
+    return SimpleStats(_bytes(raw["min_values"]), _bytes(raw["max_values"]), **_flat(counts))
 
 
 def file_from_plain(raw: dict[str, Any]) -> DataFileMeta:
@@ -86,7 +96,7 @@ def file_from_plain(raw: dict[str, Any]) -> DataFileMeta:
     values |= {k: tuple(raw[k]) for k in ("extra_files", "value_stats_cols", "write_cols") if k in raw}
     if "file_source" in raw:
         values["file_source"] = FileSource(raw["file_source"])
-    return DataFileMeta(**values)
+    return DataFileMeta(**_flat(values))
 
 
 def file_to_plain(file: DataFileMeta) -> dict[str, Any]:
@@ -98,10 +108,10 @@ def file_to_plain(file: DataFileMeta) -> dict[str, Any]:
 def _index(raw: dict[str, Any]) -> IndexFileMeta:
     values = dict(raw)
     if "deletion_ranges" in raw:
-        values["deletion_ranges"] = tuple(DeletionRange(**r) for r in raw["deletion_ranges"])
+        values["deletion_ranges"] = tuple(DeletionRange(**_flat(r)) for r in raw["deletion_ranges"])
     if "global_index" in raw:
         values["global_index"] = _bytes(raw["global_index"])
-    return IndexFileMeta(**values)
+    return IndexFileMeta(**_flat(values))
 
 
 def _message(raw: dict[str, Any]) -> CommitMessage:
@@ -117,4 +127,4 @@ def _message(raw: dict[str, Any]) -> CommitMessage:
             values[name] = tuple((str(file), int(seen)) for file, seen in value)
         else:
             values[name] = tuple(file_from_plain(v) for v in value)
-    return CommitMessage(**values)
+    return CommitMessage(**_flat(values))
