@@ -114,6 +114,11 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
         "interrupted.",
         "Nothing of the statement was committed, and its files are deleted. Run it again if need be.",
     ),
+    ErrorKind.WORKER_FAILED: (
+        "A Python worker of a Spark task ended before its task: it was killed, often by a system short of memory.",
+        "Nothing of a write was committed, and its files are deleted. Run it again, with fewer tasks at once or "
+        "smaller write buffers (`write-buffer-size`) if memory was short.",
+    ),
     ErrorKind.ENGINE_FAILED: (
         "The Python engine process ended or answered with an unexpected failure.",
         "The message holds the cause or the path of the log. The next statement starts a new engine.",

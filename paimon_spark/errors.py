@@ -15,7 +15,7 @@ The tree is grouped by what a caller would do about it::
     ├── StoreError            the object store refuses or does not answer: mend its settings, or try again
     ├── StatementCancelledError  somebody ended the statement: run it again if need be
     ├── OutcomeUnknownError   the store did not say whether the commit landed: look before repeating
-    └── EngineError           the Python engine process failed: see its log
+    └── EngineError           the Python engine process or a Python worker failed: see its log
 
 Codes are append-only: a code is never renamed or given another meaning.
 """
@@ -64,6 +64,7 @@ class ErrorKind(StrEnum):
     STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
     BUCKET_NOT_FOUND = "BUCKET_NOT_FOUND"
     STATEMENT_CANCELLED = "STATEMENT_CANCELLED"
+    WORKER_FAILED = "WORKER_FAILED"
 
 
 class PaimonError(Exception):
@@ -173,7 +174,7 @@ class StoreError(PaimonError, OSError):
 
 
 class EngineError(PaimonError):
-    """The Python engine process, or the environment it needs, failed."""
+    """The Python engine process, a Python worker, or the environment they need failed."""
 
     default_kind = ErrorKind.ENGINE_FAILED
 

@@ -17,6 +17,7 @@ from paimon_spark.bridge.gateway import open_gateway
 from paimon_spark.bridge.server import Endpoint, Handler
 from paimon_spark.errors import EngineError
 from paimon_spark.spark.frames import install_toolbox
+from paimon_spark.spark.settling import tag_all
 
 HANDOVER = "PAIMON_SPARK_HANDOVER"
 
@@ -40,6 +41,7 @@ def serve(handlers: dict[str, Handler]) -> None:
     ignore_interrupts()
     _share_package(context)
     install_toolbox(context, handover.toolbox())
+    tag_all(token)
     handover.announce(Endpoint(handlers))
     threading.Event().wait()
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from paimon_spark import errors
-from paimon_spark.errors import ErrorKind, PaimonError, UsageError
+from paimon_spark.errors import EngineError, ErrorKind, PaimonError, UsageError
 
 _RAISED = re.compile(r"paimon_spark\.errors\.(\w+): \[([A-Z_]+)\] (.*)")
+_DEAD_WORKER = "Python worker exited unexpectedly"
 _RAISED_IN_JVM = re.compile(r"paimonbridge\.PaimonException: \[([A-Z_]+)\] (.*)")
 
 
@@ -17,7 +18,7 @@ def was_cancelled(error: Exception) -> bool:
 
 
 def clear_failure(error: Exception) -> Exception:
-    """Return the error of ours that a task raised, else `error` itself."""
+    """Return the error of ours that a task raised or died without, else `error` itself."""
     if isinstance(error, PaimonError):
         return error
     found = _RAISED.findall(str(error))
@@ -25,11 +26,19 @@ def clear_failure(error: Exception) -> Exception:
     if in_jvm is not None and in_jvm[1] in ErrorKind.__members__:
         return UsageError(in_jvm[2], kind=ErrorKind(in_jvm[1]))
     if not found:
-        return error
+        return _dead_worker() if _DEAD_WORKER in str(error) else error
     name, code, text = found[-1]
     kind = getattr(errors, name, PaimonError)
     known = ErrorKind(code) if code in ErrorKind.__members__ else None
     return kind(text, kind=known) if isinstance(kind, type) and issubclass(kind, PaimonError) else error
+
+
+def _dead_worker() -> EngineError:
+    return EngineError(
+        "A Python worker ended before its task was done.",
+        hint="Look in the system's log for a kill, which is often for lack of memory; then run the statement again.",
+        kind=ErrorKind.WORKER_FAILED,
+    )
 
 
 def first_line(error: BaseException) -> str:

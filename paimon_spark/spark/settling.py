@@ -16,6 +16,7 @@ from paimon_spark.spark.lifeline import GRACE_SECONDS
 _DESCRIPTION = "spark.job.description"
 _INTERRUPT = "spark.job.interruptOnCancel"
 _PATIENCE_SECONDS = 30.0
+_engine_tags: list[str] = []
 _POLL_SECONDS = 0.05
 
 
@@ -35,7 +36,9 @@ def settled(session: SparkSession, tag: str | None = None) -> Iterator[None]:
     """
     context = session.sparkContext
     tag = tag or new_tag()
-    context.addJobTag(tag)
+    tags = [tag, *_engine_tags]
+    for each in tags:
+        context.addJobTag(each)
     try:
         with _property(context, _INTERRUPT, "true"):
             yield
@@ -44,7 +47,13 @@ def settled(session: SparkSession, tag: str | None = None) -> Iterator[None]:
         _wait_for_tasks(context, tag)
         raise
     finally:
-        context.removeJobTag(tag)
+        for each in tags:
+            context.removeJobTag(each)
+
+
+def tag_all(tag: str) -> None:
+    """Give all jobs of this process a tag, by which the JVM ends them should this process die."""
+    _engine_tags[:] = [tag]
 
 
 def new_tag() -> str:

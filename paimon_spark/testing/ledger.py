@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 
 BATCH_ROWS = 20
+CONTESTED = -1_000_000_000
+"""The key that all batches of all writers have."""
 _SPAN = 1_000_000
 SCHEMA = pa.schema([("k", pa.int64()), ("p", pa.string()), ("batch", pa.int64())])
 """Columns of the tables for processes: `batch` tells which write a row came with."""
@@ -27,10 +29,13 @@ def writer_of(batch: int) -> int:
 
 
 def batch_rows(batch: int, *, shared: bool) -> pa.Table:
-    """Return the rows of a batch: keys of its own and, if wanted, the one key that all batches of its writer have."""
+    """Return the rows of a batch: keys of its own and, if wanted, two others.
+
+    These are the one key that all batches of its writer have, and the one that all batches have.
+    """
     keys = [batch * BATCH_ROWS + i for i in range(BATCH_ROWS)]
     if shared:
-        keys.append(-writer_of(batch))
+        keys += [-writer_of(batch), CONTESTED]
     parts = ["abc"[k % 3] for k in keys]
     return pa.table([keys, parts, [batch] * len(keys)], schema=SCHEMA)
 
@@ -105,11 +110,17 @@ class Account:
             if there and (outcome == "refused" or deleted == "done"):
                 found.append(f"the batch {batch} is there, but was {'deleted' if deleted == 'done' else 'refused'}")
         found += (f"nobody wrote the batch {b}" for b in counts if b not in self.tried)
-        for key, batch in _shared(rows).items():
-            low, high = self.last.get(-key, (0, 0))
-            if not low <= batch <= high:
-                found.append(f"the key {key} holds batch {batch}, but {low} to {high} were written last")
-        return found
+        return found + list(self._shared_complaints(_shared(rows)))
+
+    def _shared_complaints(self, shared: dict[int, int]) -> Iterator[str]:
+        """Yield which keys that are written again and again do not hold a last write, or are gone."""
+        wanted = {-writer for writer, (low, _) in self.last.items() if low}
+        yield from (f"the key {key} is lost" for key in sorted(wanted - shared.keys() if shared else ()))
+        for key, batch in shared.items():
+            spans = list(self.last.values()) if key == CONTESTED else [self.last.get(-key, (0, 0))]
+            if not any(low <= batch <= high for low, high in spans):
+                last = ", ".join(f"{low} to {high}" for low, high in spans)
+                yield f"the key {key} holds batch {batch}, but {last} were written last"
 
 
 def snapshot_faults(rows: pa.Table) -> list[str]:

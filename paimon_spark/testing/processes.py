@@ -90,7 +90,7 @@ def ledger_path(place: Path, number: int) -> Path:
     return place / f"ledger-{number}"
 
 
-def _batches(place: Path, number: int) -> int:
+def batches_tried(place: Path, number: int) -> int:
     """Return how many batches a writer has tried: one that was killed goes on where it was."""
     path = ledger_path(place, number)
     return path.read_text().count("try write") if path.exists() else 0
@@ -100,7 +100,7 @@ def _write(catalog: CatalogHandle, number: int, place: Path, until: float) -> No
     """Write batch after batch; now and then delete an own batch."""
     table, random = catalog.table(NAME), Random(os.getpid())
     keyed = bool(table.primary_key)
-    before, ledger, mine = _batches(place, number), Ledger(ledger_path(place, number)), []
+    before, ledger, mine = batches_tried(place, number), Ledger(ledger_path(place, number)), []
     for turn in _turns(until):
         batch = batch_number(number, before + turn)
         if _noted(ledger, "write", batch, partial(_write_batch, table, batch, keyed)):
@@ -164,7 +164,7 @@ def _everything(catalog: CatalogHandle, number: int, place: Path, until: float) 
     """Write, compact and expire in one process, to be killed at any moment."""
     table = catalog.table(NAME)
     keyed = bool(table.primary_key)
-    before, ledger = _batches(place, number), Ledger(ledger_path(place, number))
+    before, ledger = batches_tried(place, number), Ledger(ledger_path(place, number))
     for n in map(before.__add__, _turns(until)):
         batch = batch_number(number, n)
         _noted(ledger, "write", batch, partial(_write_batch, table, batch, keyed))

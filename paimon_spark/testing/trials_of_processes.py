@@ -66,7 +66,7 @@ def crowd(
             complaints.append(f"{process.name} ended with {process.exitcode}")
             process.kill()
     account = Account.of(ledger_path(place, n) for n in range(1, writers + 1))
-    complaints += reports(place) + _faults(table, account)
+    complaints += reports(place) + faults_at_rest(table, account)
     return Outcome(tuple(complaints), account.acknowledged, table.load().snapshots.latest_id() or 0)
 
 
@@ -102,11 +102,11 @@ def kill_loop(
             os.kill(process.pid, signal.SIGKILL)
         process.join(_GRACE_SECONDS)
         done += 1
-        faults = _faults(table, Account.of([ledger]))
+        faults = faults_at_rest(table, Account.of([ledger]))
         if faults:
             return Outcome((f"after kill {done}: {faults[0]}", *faults[1:]), 0, 0, done)
     account = Account.of([ledger])
-    complaints = reports(place) + _cleaned(table) + _faults(table, account)
+    complaints = reports(place) + faults_of_cleaning(table) + faults_at_rest(table, account)
     return Outcome(tuple(complaints), account.acknowledged, table.load().snapshots.latest_id() or 0, done)
 
 
@@ -119,13 +119,14 @@ def _await_begin(process: BaseProcess, ledger: Path, size: int) -> None:
         time.sleep(0.005)
 
 
-def _faults(table: TableHandle, account: Account) -> list[str]:
+def faults_at_rest(table: TableHandle, account: Account) -> list[str]:
+    """Return what does not hold of a table, or of its rows by the ledgers, while nobody works on it."""
     clear_cache()
     found = violations(table.load())
     return found or account.complaints(table.to_arrow())
 
 
-def _cleaned(table: TableHandle) -> list[str]:
+def faults_of_cleaning(table: TableHandle) -> list[str]:
     """Remove orphans, and return what is still there although nothing refers to it."""
     loaded = table.load()
     now = time.time_ns() // 1_000_000

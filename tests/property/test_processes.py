@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_spark.testing.ledger import BATCH_ROWS, SCHEMA, Account, Ledger, batch_number, batch_rows
+from paimon_spark.testing.ledger import BATCH_ROWS, CONTESTED, SCHEMA, Account, Ledger, batch_number, batch_rows
 from paimon_spark.testing.processes import KINDS
 from paimon_spark.testing.trials_of_processes import crowd, kill_loop
 from tests.stores import LOCAL, MOTO, REAL, STORES
@@ -98,3 +98,23 @@ def test_the_account_follows_the_key_that_a_writer_writes_again_and_again(tmp_pa
     assert one.complaints(pa.concat_tables([rows(1), newest])) == []
     older = pa.concat_tables([rows(2), batch_rows(batch_number(1, 1), shared=True)])
     assert "key -1 holds batch 1000001, but 1000002 to 1000003 were written last" in one.complaints(older)[0]
+    assert f"key {CONTESTED} holds batch 1000001" in one.complaints(older)[1]
+    assert one.complaints(pa.concat_tables([rows(1, 2), newest.slice(BATCH_ROWS + 1)])) == ["the key -1 is lost"]
+
+
+def test_the_key_that_all_writers_write_holds_the_last_write_of_one_of_them(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "other")
+    for n in (1, 2):
+        ledger.tries("write", batch_number(2, n))
+        ledger.done("write", batch_number(2, n))
+    ledger.close()
+    account(tmp_path, ("try", "write", 1), ("done", "write", 1))
+    both = Account.of([tmp_path / "l", tmp_path / "other"])
+    one, old, new = (batch_rows(batch_number(w, n), shared=True) for w, n in ((1, 1), (2, 1), (2, 2)))
+    contested, own = BATCH_ROWS + 1, BATCH_ROWS
+    assert both.complaints(pa.concat_tables([one, old.slice(0, own), new.slice(0, contested)])) == []
+    assert both.complaints(pa.concat_tables([one.slice(0, contested), old.slice(0, own), new])) == []
+    stale = pa.concat_tables(
+        [one.slice(0, contested), old.slice(0, own), new.slice(0, contested), old.slice(contested)]
+    )
+    assert [c for c in both.complaints(stale) if "holds batch 2000001" in c]

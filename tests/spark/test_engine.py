@@ -51,13 +51,17 @@ def test_a_killed_engine_comes_back(spark: SparkSession) -> None:
 def test_an_engine_killed_in_mid_write_is_told_and_the_table_is_as_before(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE t (id BIGINT) TBLPROPERTIES ('primary-key'='id', 'bucket'='1')")
     spark.sql("INSERT INTO t VALUES (1)")
-    slow = "SELECT id FROM range(2) WHERE reflect('java.lang.Thread', 'sleep', 4000L) IS NOT NULL"
+    slow = "SELECT id FROM range(2) WHERE reflect('java.lang.Thread', 'sleep', 60000L) IS NOT NULL"
     with ThreadPoolExecutor(1) as pool:
         insert = pool.submit(spark.sql, f"INSERT INTO t {slow}")
-        time.sleep(2)
+        until = time.monotonic() + 100
+        while not spark.sparkContext.statusTracker().getActiveStageIds():
+            assert time.monotonic() < until, "the job does not begin"
+            time.sleep(0.1)
         os.kill(engine_pid(spark), signal.SIGKILL)
         with pytest.raises(Exception, match=r"ENGINE_FAILED.*engine-\d+\.log"):
-            insert.result(60)
+            insert.result(30)
+    assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
     assert [tuple(r) for r in spark.sql("SELECT * FROM t").collect()] == [(1,)]
 
 

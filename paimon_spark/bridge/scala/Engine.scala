@@ -34,6 +34,7 @@ private class EngineProcess(sc: SparkContext) extends Logging {
   System.getProperties.put(token, handover)
   gateway.start()
   val process: Process = launch()
+  process.onExit().thenRun(() => abandon())
 
   private def launch(): Process = {
     val builder = new ProcessBuilder(Engine.python(conf), "-m", "paimon_spark.bridge")
@@ -75,6 +76,11 @@ private class EngineProcess(sc: SparkContext) extends Logging {
   }
 
   def alive: Boolean = process.isAlive
+
+  /** End the jobs of a process that died: nobody is left who could commit what they write. They run in threads that
+    * serve its calls, the one of the statement among them, which would notice only when its job has ended. */
+  private def abandon(): Unit =
+    try if (!sc.isStopped) sc.cancelJobsWithTag(token) catch { case NonFatal(_) => }
 
   def stop(): Unit = {
     System.getProperties.remove(token)

@@ -1,0 +1,43 @@
+"""What a failed job of Spark says in the words of the error inside it."""
+
+from __future__ import annotations
+
+import pytest
+
+from paimon_spark.errors import ErrorKind, PaimonError, UsageError
+from paimon_spark.spark.failures import clear_failure
+
+ABORTED = (
+    "An error occurred while calling o60.sql.\n: org.apache.spark.SparkException: Job aborted due to stage failure: "
+)
+TASK = "Task 0 in stage 1.0 failed 1 times, most recent failure: Lost task 0.0: "
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (TASK + "paimon_spark.errors.UsageError: [TYPE_MISMATCH] A text is no number.", ErrorKind.TYPE_MISMATCH),
+        (
+            TASK + "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed).",
+            ErrorKind.WORKER_FAILED,
+        ),
+        (TASK + "x.paimonbridge.PaimonException: [COLUMN_NOT_FOUND] There is no column x.", ErrorKind.COLUMN_NOT_FOUND),
+    ],
+)
+def test_the_error_of_a_task_has_its_code(text: str, kind: ErrorKind) -> None:
+    found = clear_failure(RuntimeError(ABORTED + text))
+    assert isinstance(found, PaimonError)
+    assert found.kind is kind
+    assert "stage" not in str(found)
+
+
+def test_the_error_that_a_task_raised_comes_before_the_end_of_its_worker() -> None:
+    text = TASK + "paimon_spark.errors.UsageError: [TYPE_MISMATCH] No.\n Python worker exited unexpectedly (crashed)"
+    assert str(clear_failure(RuntimeError(ABORTED + text))) == "[TYPE_MISMATCH] No."
+
+
+def test_what_is_not_ours_stays_as_it_is() -> None:
+    other = RuntimeError(ABORTED + TASK + "java.lang.ArithmeticException: / by zero")
+    assert clear_failure(other) is other
+    ours = UsageError("No.")
+    assert clear_failure(ours) is ours
