@@ -258,7 +258,7 @@ def check_schema(schema: Any) -> dict[str, Any]:
 
     Raises:
         ValueError: it is recursive, nested too deeply, or not the schema of anything; values of an array that take no
-            bytes, so that any number of them fits in a file; a record of too many values.
+            bytes, so that any number of them fits in a file; a record of too many values, or with columns of one name.
     """
     measure = _Measure()
     measure.of(schema, 0)
@@ -326,6 +326,9 @@ class _Measure:
         fields = schema.get("fields")
         if not isinstance(fields, list) or not all(isinstance(f, dict) and "type" in f for f in fields):
             raise ValueError("its schema has a record without columns")
+        names = [f.get("name") for f in fields]
+        if not all(isinstance(n, str) for n in names) or len(set(names)) < len(names):
+            raise ValueError("its schema has a record with a column that has no name of its own")
         least = leaves = 0
         for f in fields:
             size = self.of(f["type"], depth + 1)
