@@ -4,11 +4,14 @@ VENV   ?= .venv
 SPARK  ?= 4.1
 BIN    := $(VENV)/bin
 FUZZ_MINUTES ?= 10
+ROWS   ?= 5000000
+ROUNDS ?= 5
+export PEER_JAR
 MINORS := 4.0 4.1 4.2 4.3
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help check jar quickstart flights lint format unit fuzz replay test test-spark test-all golden dist dist-all docs clean clean-all
+.PHONY: help check jar quickstart flights lint format unit fuzz replay test test-spark test-all bench bench-core bench-memory golden dist dist-all docs clean clean-all
 
 help:  ## Show the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +40,16 @@ $(VENV)/.examples: $(VENV)/.runtime
 $(VENV)/.test: $(VENV)/.runtime
 	@echo "Installing the tools of the tests into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]' "pyspark==$(SPARK).*"
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.runtime
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]' "pyspark==$(SPARK).*"
+	@touch $@
+
+.venv-3.5/.ready: | check
+	@echo "Installing the Spark of the released Paimon into .venv-3.5"
+	@$(PYTHON) -m venv .venv-3.5
+	@.venv-3.5/bin/python -m pip install --quiet --disable-pip-version-check "pyspark==3.5.*" setuptools
 	@touch $@
 
 .venv-peers/.ready: tests/peers/requirements.txt | check
@@ -95,6 +108,17 @@ fuzz: $(VENV)/.fuzz  ## Fuzz every parser for FUZZ_MINUTES (10), or only some: m
 
 replay: $(VENV)/.test  ## Run one input that fuzzing saved: make replay INPUT=build/fuzz/call/….bin
 	@$(BIN)/python -m tests.fuzz.run --replay "$(INPUT)"
+
+bench: check $(VENV)/.bench $(if $(PEER_JAR),,.venv-3.5/.ready)  ## Compare with Paimon, Iceberg, Delta and plain Parquet: make bench ROWS=1000000 ROUNDS=3
+	@$(BIN)/python -m paimon_spark.bridge.jars >/dev/null
+	@$(BIN)/python -m benchmarks --rows $(ROWS) --rounds $(ROUNDS) --peer-python .venv-3.5/bin/python
+
+bench-core: $(VENV)/.bench  ## The parts of the core without Spark, each beside its floor
+	@$(BIN)/python -m benchmarks.core
+
+bench-memory: $(VENV)/.bench  ## The memory of merges, compactions, plans and a large load
+	@$(BIN)/python -m paimon_spark.bridge.jars >/dev/null
+	@$(BIN)/python -m benchmarks.memory
 
 golden: $(VENV)/.test  ## Rewrite the expected answers of the SQL scripts; review the difference
 	@PAIMON_SPARK_ACCEPT=1 $(BIN)/pytest -q -m "not slow" tests/sql

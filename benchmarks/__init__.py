@@ -1,0 +1,1 @@
+"""Benchmarks: this project beside its peers, in the same run, on the same data (docs/performance.md)."""

@@ -1,0 +1,88 @@
+"""`python -m benchmarks`: run the workload on all engines and say what it cost (`make bench`)."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks import engines as known
+from benchmarks import report
+from benchmarks.engines import Engine
+from benchmarks.plots import plot
+from benchmarks.rounds import Rounds
+from benchmarks.session import EngineSession
+from benchmarks.startup import startup_seconds
+from benchmarks.workload import Data, staged
+
+_WARM_UP_ROWS = 100_000
+
+
+def main() -> int:
+    """Run the benchmark; the exit code tells whether every engine answered, and all alike; figures decide nothing."""
+    args = _arguments()
+    data = Data(str((args.work / f"data-{args.rows}").resolve()), args.rows)
+    warm = Data(str((args.work / f"data-{_WARM_UP_ROWS}").resolve()), _WARM_UP_ROWS)
+    chosen = _engines(args)
+    for each in (data, warm):
+        _stage(each, args.work)
+    about = {**report.machine(datetime.now(UTC)), "rows": args.rows, "rounds": args.rounds}
+    rounds = Rounds(chosen, data, args.work.resolve(), _tell)
+    for number in range(args.rounds + 1):
+        _tell(f"round {number} of {args.rounds}" if number else "a round that warms up")
+        rounds.run(number, data if number else warm, measured=number > 0)
+    rounds.close()
+    results = rounds.results
+    results.startup = startup_seconds(args.rounds, args.work.resolve())
+    about["load_average_after"] = round(os.getloadavg()[0], 2)
+    report.write(results, chosen, about, args.out)
+    plot(results, chosen, args.out)
+    sys.stdout.write(report.as_text(results, chosen, about) + f"\n\nwritten to {args.out}\n")
+    return 1 if results.failures else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--rounds", type=int, default=5, help="measured rounds; one more warms up")
+    parser.add_argument("--engines", default="paimon-spark,paimon,iceberg,delta,parquet")
+    parser.add_argument("--peer-jar", default=os.environ.get("PEER_JAR") or None, help="a Paimon jar for this Spark")
+    parser.add_argument(
+        "--peer-python", default=".venv-3.5/bin/python", help="a Python with PySpark 3.5, for Paimon's release"
+    )
+    parser.add_argument("--work", type=Path, default=Path("build/bench"))
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    return parser.parse_args()
+
+
+def _engines(args: argparse.Namespace) -> list[Engine]:
+    peer_python = str(Path(args.peer_python).absolute())
+    every = [known.ours(), known.paimon(args.peer_jar, peer_python), known.iceberg(), known.delta(), known.parquet()]
+    by_name = {e.name: e for e in every}
+    names = args.engines.split(",")
+    if unknown := [n for n in names if n not in by_name]:
+        sys.exit(f"No engine is named {unknown[0]}; there are {', '.join(by_name)}.")
+    return [by_name[n] for n in names]
+
+
+def _stage(data: Data, work: Path) -> None:
+    """Write the data sets as Parquet, unless they are there from an earlier run."""
+    done = Path(data.root) / "_STAGED"
+    if done.exists():
+        return
+    _tell(f"staging {data.rows:,} rows")
+    session = EngineSession(known.parquet(), work.resolve() / "staging", work.resolve() / "staging.log")
+    for name, query in staged(data).items():
+        session.write(query, data.path(name))
+    session.close()
+    done.touch()
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(text + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,291 @@
+"""`python -m benchmarks.core`: the parts of the table core without Spark, each beside its floor (`make bench-core`)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.orc as po
+import pyarrow.parquet as pq
+
+from benchmarks.process_tree import MemoryPeak, resident
+from benchmarks.report import machine
+from paimon_spark import connect
+from paimon_spark.core.commit import FileStoreCommit
+from paimon_spark.core.key_hash import hash_rows
+from paimon_spark.core.manifests import ManifestStore, clear_cache
+from paimon_spark.core.merge.rules import merge_order
+from paimon_spark.core.merge.sort_merge import merge_runs
+from paimon_spark.core.messages import CommitMessage
+from paimon_spark.core.scan import live_entries
+from paimon_spark.core.table import Table
+from paimon_spark.core.write import TableWriter
+from paimon_spark.engine.insert import plan_write
+from paimon_spark.engine.select import plan_select
+from paimon_spark.format.manifests import read_manifest, write_manifest
+from paimon_spark.format.registry import open_reader
+from paimon_spark.spec.manifest import ManifestEntry
+from paimon_spark.spec.rows import row_codec
+from paimon_spark.spec.types import DataField
+
+_RUNS = 5
+_CHUNK = 65_536
+_ENCODERS: dict[str, Callable[[pa.Table, Path], None]] = {
+    "parquet": lambda rows, path: pq.write_table(rows, path, compression="zstd"),
+    "orc": lambda rows, path: po.write_table(rows, path, compression="zstd"),
+}
+_DECODERS: dict[str, Callable[[Path, list[str]], pa.Table]] = {
+    "parquet": lambda path, names: pq.read_table(path, columns=names, use_threads=False),
+    "orc": lambda path, names: po.read_table(path, columns=names),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What was measured: CPU seconds of one core for `units`, and of the floor for the same units, if there is one."""
+
+    name: str
+    units: int
+    unit: str
+    seconds: float
+    floor: str = ""
+    floor_seconds: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Return units a CPU second."""
+        return self.units / self.seconds
+
+    def line(self) -> str:
+        """Return the figure as a line of a table."""
+        times = f"{self.seconds / self.floor_seconds:5.2f} times {self.floor}" if self.floor_seconds else ""
+        return f"  {self.name:<44} {self.rate / 1e6:9.2f} M {self.unit}/s  {self.seconds * 1000:8.0f} ms  {times}"
+
+
+def cost(body: Callable[[], object], runs: int = _RUNS) -> float:
+    """Return the median CPU seconds of a body, after one run that warms up."""
+    body()
+    found = []
+    for _ in range(runs):
+        began = time.process_time()
+        body()
+        found.append(time.process_time() - began)
+    return median(found)
+
+
+def sample(rows: int, seed: int = 0) -> pa.Table:
+    """Return rows in random key order: a bigint key and eight columns of several types."""
+    rng = np.random.default_rng(seed)
+    words = pa.array([f"code-{n}" for n in range(500)])
+    numbers = rng.integers(0, 1 << 60, rows)
+    text = pc.binary_join_element_wise(pc.cast(pa.array(numbers), pa.string()), "-text", "")
+    return pa.table(
+        {
+            "id": pa.array(rng.permutation(rows), pa.int64()),
+            "i": pa.array((numbers % 1_000_000).astype(np.int32)),
+            "b": pa.array(numbers),
+            "d": pa.array(rng.random(rows)),
+            "amount": pc.cast(pc.cast(pa.array(numbers % 1_000_000_000), pa.decimal128(21, 2)), pa.decimal128(12, 2)),
+            "code": words.take(pa.array(numbers % 500)),
+            "text": text,
+            "at": pa.array(numbers % (1 << 50), pa.timestamp("us")),
+            "day": pc.cast(pa.array((numbers % 20_000).astype(np.int32)), pa.date32()),
+        }
+    )
+
+
+def table_of(rows: pa.Table, warehouse: Path, name: str, **options: str) -> Table:
+    """Return a new table with a primary key for such rows."""
+    catalog = connect(warehouse)
+    catalog.create_database("bench", ignore_if_exists=True)
+    settings = {"bucket": "1", "write-only": "true", **options}
+    schema = rows.schema.set(0, pa.field("id", pa.int64(), nullable=False))
+    return catalog.create_table(f"bench.{name}", schema, primary_key=["id"], options=settings).load()
+
+
+def merging(rows: pa.Table, table: Table) -> Iterator[Figure]:
+    """Measure the merge of five sorted runs, a large one and four with a tenth of its rows each."""
+    ordered = rows.sort_by("id")
+    tenths = [ordered.take(pa.array(np.arange(number, ordered.num_rows, 10))) for number in range(1, 5)]
+    runs = [_run(part, number) for number, part in enumerate([ordered, *tenths])]
+    total = sum(r.num_rows for r in runs)
+    order = merge_order(table)
+
+    def merge() -> int:
+        return sum(t.num_rows for t in merge_runs([_chunks(r) for r in runs], order))
+
+    def copy() -> object:
+        return pa.concat_tables(runs).combine_chunks()
+
+    yield Figure("merge of 5 runs, 9 columns", total, "rows", cost(merge), "a copy of the rows", cost(copy))
+
+
+def _run(rows: pa.Table, sequence: int) -> pa.Table:
+    count = rows.num_rows
+    numbers = pa.array(np.arange(count, dtype=np.int64) + sequence * count * 10)
+    return rows.append_column("_SEQUENCE_NUMBER", numbers).append_column(
+        "_VALUE_KIND", pa.array(np.zeros(count, np.int8))
+    )
+
+
+def _chunks(run: pa.Table) -> Iterator[pa.Table]:
+    return (run.slice(start, _CHUNK) for start in range(0, run.num_rows, _CHUNK))
+
+
+def writing(rows: pa.Table, warehouse: Path) -> Iterator[Figure]:
+    """Measure sorting and writing rows of a bucket, and the encoding alone."""
+    ordered = rows.sort_by("id")
+    for kind in ("parquet", "orc"):
+        table = table_of(rows, warehouse, f"write_{kind}", **{"file.format": kind})
+
+        def write(table: Table = table) -> None:
+            plan = plan_write(table).info
+            with TableWriter(table, plan) as writer:
+                for batch in rows.to_batches(max_chunksize=_CHUNK):
+                    writer.write(batch)
+                writer.finish()
+
+        floor = cost(partial(_ENCODERS[kind], ordered, warehouse / f"floor.{kind}"))
+        yield Figure(f"sort and write {kind}", rows.num_rows, "rows", cost(write), f"pyarrow's {kind} encoder", floor)
+
+
+def reading(rows: pa.Table, warehouse: Path) -> Iterator[Figure]:
+    """Measure decoding of a written file beside pyarrow's own reader."""
+    for kind in ("parquet", "orc"):
+        table = table_of(rows, warehouse, f"read_{kind}", **{"file.format": kind})
+        handle = connect(warehouse).table(f"bench.read_{kind}")
+        handle.upsert(rows)
+        (path,) = Path(table.path).rglob(f"data-*.{kind}")
+        fields = table.schema.fields
+        size = path.stat().st_size
+
+        def ours(
+            table: Table = table, path: Path = path, fields: Sequence[DataField] = fields, size: int = size
+        ) -> int:
+            with open_reader(table.file_io, str(path), fields, size) as reader:
+                return sum(b.num_rows for b in reader.batches())
+
+        floor = cost(partial(_DECODERS[kind], path, [f.name for f in fields]))
+        yield Figure(f"decode {kind}", rows.num_rows, "rows", cost(ours), f"pyarrow's {kind} reader", floor)
+
+
+def hashing(rows: pa.Table, table: Table) -> Iterator[Figure]:
+    """Measure the bucket hash of a bigint key and of a string."""
+    for name in ("id", "text"):
+        batch = rows.select([name]).combine_chunks()
+        fields = [table.schema.field(name)]
+        floor = cost(partial(pc.count_distinct, batch.column(0)))
+        hashed = cost(partial(hash_rows, batch, fields))
+        yield Figure(f"bucket hash of {name}", rows.num_rows, "rows", hashed, "Arrow's hash", floor)
+    codec = row_codec([f.type for f in table.schema.fields[:3]])
+    values = [(n, n % 1000, n * 3) for n in range(100_000)]
+    yield Figure(
+        "BinaryRow of 3 fields, one at a time", len(values), "rows", cost(lambda: [codec.dump(v) for v in values])
+    )
+
+
+def manifests(entries: Sequence[ManifestEntry]) -> Iterator[Figure]:
+    """Measure writing and reading a manifest of many entries."""
+    data = write_manifest(entries)
+    yield Figure("write a manifest", len(entries), "entries", cost(lambda: write_manifest(entries), 3))
+    yield Figure("read a manifest", len(entries), "entries", cost(lambda: read_manifest(data), 3))
+
+
+def planning(table: Table, files: int) -> Iterator[Figure]:
+    """Measure the plan of a table with many files, without and with decoded manifests."""
+    snapshot = table.snapshots.latest()
+    count = len(ManifestStore(table).data_manifests(snapshot)) if snapshot else 0
+
+    def cold() -> object:
+        clear_cache()
+        return plan_select(table)
+
+    name = f"plan of {files:,} files in {count:,} manifests"
+    before = resident(os.getpid())
+    with MemoryPeak(os.getpid()) as peak:
+        yield Figure(f"{name}, cold", files, "files", cost(cold, 3))
+        yield Figure(f"{name}, warm", files, "files", cost(lambda: plan_select(table), 3))
+    sys.stderr.write(f"planning took {(peak.python - before) >> 20} MB of memory\n")
+
+
+def many_files(warehouse: Path, files: int) -> tuple[Table, list[ManifestEntry]]:
+    """Return an append table that lists many files, a hundred in a manifest; the files themselves are not there."""
+    handle = connect(warehouse).create_table(
+        "bench.files", sample(1).schema, options={"manifest.target-file-size": "4 kb", "write-only": "true"}
+    )
+    handle.append(sample(10))
+    table = handle.load()
+    snapshot = table.snapshots.latest()
+    if snapshot is None:
+        raise RuntimeError("the rows were not committed")
+    (first,) = live_entries(ManifestStore(table), ManifestStore(table).data_manifests(snapshot))
+    draw = random.Random(0)
+    names = (f"data-{uuid.UUID(int=draw.getrandbits(128))}-0.parquet" for _ in range(files))
+    entries = [replace(first, file=replace(first.file, file_name=name)) for name in names]
+    message = CommitMessage(
+        partition=first.partition,
+        bucket=first.bucket,
+        total_buckets=first.total_buckets,
+        new_files=tuple(e.file for e in entries),
+    )
+    FileStoreCommit(table).commit([message])
+    return table, entries
+
+
+def main() -> int:
+    """Measure everything and print it."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.core", description=__doc__)
+    parser.add_argument("--rows", type=int, default=4_000_000)
+    parser.add_argument("--files", type=int, default=100_000)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    args = parser.parse_args()
+    pa.set_cpu_count(1)
+    warehouse = Path(tempfile.mkdtemp(prefix="bench-core-"))
+    figures: list[Figure] = []
+    try:
+        for figure in _all(args.rows, args.files, warehouse):
+            figures.append(figure)
+            sys.stdout.write(figure.line() + "\n")
+            sys.stdout.flush()
+    finally:
+        shutil.rmtree(warehouse, ignore_errors=True)
+    about = {
+        **machine(datetime.now(UTC)),
+        "rows": args.rows,
+        "figures": [asdict(f) | {"rate": f.rate} for f in figures],
+    }
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "core.json").write_text(json.dumps(about, indent=1) + "\n")
+    return 0
+
+
+def _all(rows: int, files: int, warehouse: Path) -> Iterator[Figure]:
+    data = sample(rows)
+    table = table_of(data, warehouse, "merged")
+    yield from hashing(data, table)
+    yield from merging(data, table)
+    yield from writing(data, warehouse)
+    yield from reading(data, warehouse)
+    listed, entries = many_files(warehouse, files)
+    yield from manifests(entries)
+    yield from planning(listed, files)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

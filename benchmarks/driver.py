@@ -1,0 +1,57 @@
+"""A Spark session of one engine that does what it is told, line by line; runs on any PySpark, without this project.
+
+Each line that comes in is a JSON object: the first one the settings of the session, the others `{"statements": [...]}`.
+Each line that goes out answers one: wall seconds of planning (queries only) and of all, the rows of the last statement.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+
+def _run(spark: SparkSession, statements: list[str], *, write: dict[str, str] | None) -> dict[str, Any]:
+    """Run statements; `write` says where the rows of the last one go as Parquet, instead of coming back."""
+    started = time.perf_counter()
+    planned = None
+    rows: list[list[str]] = []
+    for statement in statements:
+        began = time.perf_counter()
+        frame = spark.sql(statement)
+        if statement.startswith("SELECT"):
+            frame._jdf.queryExecution().executedPlan()
+            planned = time.perf_counter() - began
+        if write:
+            frame.write.mode("overwrite").parquet(write["path"])
+        else:
+            rows = [[str(value) for value in row] for row in frame.collect()]
+    return {"seconds": time.perf_counter() - started, "planning": planned, "rows": rows}
+
+
+def main() -> None:
+    """Serve the lines of the standard input."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    conf = json.loads(sys.stdin.readline())
+    builder = SparkSession.builder.appName("benchmark")
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    answers.write(json.dumps({"spark": spark.version}) + "\n")
+    for line in sys.stdin:
+        order = json.loads(line)
+        try:
+            answer = _run(spark, order["statements"], write=order.get("write"))
+        except Exception as e:  # noqa: BLE001 - whatever an engine fails with is told, and the others go on
+            answer = {"error": f"{type(e).__name__}: {str(e).strip().splitlines()[0] if str(e).strip() else ''}"}
+        answers.write(json.dumps(answer) + "\n")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

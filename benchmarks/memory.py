@@ -1,0 +1,169 @@
+"""`python -m benchmarks.memory`: how much memory tasks and planning take as tables grow (`make bench-memory`)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.core import many_files, sample
+from benchmarks.engines import ours
+from benchmarks.report import machine
+from benchmarks.session import EngineSession
+from benchmarks.workload import row_query
+from paimon_spark import connect
+from paimon_spark.engine.select import plan_select
+
+_MB = 1 << 20
+_BATCH = 1_000_000
+_TABLE = "bench.t"
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The most memory that a process of its own had resident, and how much of that it had before it began."""
+
+    what: str
+    size: str
+    peak_mb: float
+    before_mb: float
+
+    def line(self) -> str:
+        """Return the figure as a line of a table."""
+        grown = self.peak_mb - self.before_mb
+        return f"  {self.what:<34} {self.size:>28} {self.peak_mb:8.0f} MB, {grown:6.0f} MB more than at its start"
+
+
+def _high_water() -> float:
+    """Return the most memory that this process had so far; its parent's, which getrusage tells, does not count."""
+    status = Path("/proc/self/status").read_text()
+    return int(re.findall(r"VmHWM:\s+(\d+)", status)[0]) / 1024
+
+
+def _measured(body: Callable[[Path], object], place: Path) -> tuple[float, float]:
+    before = _high_water()
+    body(place)
+    return _high_water(), before
+
+
+def _alone(body: Callable[[Path], object], place: Path) -> tuple[float, float]:
+    """Run a body in a new process; return its peak and what it began with, in MB."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(_measured, body, place).result()
+
+
+def bucket_of(place: Path, rows: int) -> None:
+    """Make a table of one bucket with `rows` rows: sorted runs of a million, and a tenth of them upserted again."""
+    catalog = connect(place)
+    catalog.create_database("bench", ignore_if_exists=True)
+    shape = sample(1).schema
+    schema = shape.set(0, pa.field("id", pa.int64(), nullable=False))
+    settings = {"bucket": "1", "write-only": "true"}
+    table = catalog.create_table(_TABLE, schema, primary_key=["id"], options=settings)
+    for start in range(0, rows, _BATCH):
+        table.upsert(_spread(min(_BATCH, rows - start), rows, start))
+    table.upsert(_spread(rows // 10, rows, 0))
+
+
+def _spread(count: int, rows: int, seed: int) -> pa.Table:
+    """Return rows whose keys lie all over the bucket, so that every sorted run overlaps every other."""
+    keys = np.random.default_rng(seed).integers(0, rows * 2, count)
+    return sample(count, seed).set_column(0, "id", pa.array(keys))
+
+
+def merge(place: Path) -> None:
+    """Read a whole bucket through the merge, batch by batch."""
+    for _ in connect(place).table(_TABLE).to_reader():
+        pass
+
+
+def compact(place: Path) -> None:
+    """Compact the bucket fully."""
+    connect(place).table(_TABLE).compact()
+
+
+def plan(place: Path) -> None:
+    """Plan a scan of all files."""
+    plan_select(connect(place).table("bench.files").load())
+
+
+def list_files(place: Path, files: int) -> None:
+    """Make a table that lists many files."""
+    connect(place).create_database("bench")
+    many_files(place, files)
+
+
+def _tasks(sizes: list[int], work: Path) -> Iterator[Peak]:
+    for rows in sizes:
+        place = work / f"rows-{rows}"
+        bucket_of(place, rows)
+        size = sum(f.stat().st_size for f in place.rglob("*.parquet")) // _MB
+        for name, body in (("merge on read of a bucket", merge), ("full compaction of a bucket", compact)):
+            yield Peak(name, f"{rows:,} rows, {size} MB", *_alone(body, place))
+        shutil.rmtree(place)
+
+
+def _plans(sizes: list[int], work: Path) -> Iterator[Peak]:
+    for files in sizes:
+        place = work / f"files-{files}"
+        list_files(place, files)
+        yield Peak("plan of a scan", f"{files:,} files", *_alone(plan, place))
+        shutil.rmtree(place)
+
+
+def _load(rows: int, work: Path) -> Iterator[Peak]:
+    engine = ours()
+    session = EngineSession(engine, work / "load", work / "load.log", {"spark.driver.memory": "2g"})
+    table = f"{engine.database}.t"
+    session.run(f"CREATE DATABASE {engine.database}", engine.create.format(t=table))
+    cost = session.run(f"INSERT INTO {table} {row_query(f'SELECT id FROM range({rows})', 0)}")
+    (answer,) = session.run(f"SELECT count(*) FROM {table}").rows
+    session.close()
+    if answer != (str(rows),):
+        raise RuntimeError(f"{rows} rows were loaded, {answer[0]} are there")
+    yield Peak("load with 2 GB of heap, the JVM", f"{rows:,} rows", cost.java / _MB, 0)
+    yield Peak("load with 2 GB of heap, all Python", f"{rows:,} rows", cost.python / _MB, 0)
+
+
+def main() -> int:
+    """Measure everything and print it."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.memory", description=__doc__)
+    parser.add_argument("--rows", default="2000000,8000000,32000000", help="sizes of a bucket")
+    parser.add_argument("--files", default="10000,100000,1000000", help="sizes of a plan")
+    parser.add_argument("--load", type=int, default=50_000_000)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    args = parser.parse_args()
+    work = Path(tempfile.mkdtemp(prefix="bench-memory-"))
+    found: list[Peak] = []
+    try:
+        for part in (_plans(_numbers(args.files), work), _tasks(_numbers(args.rows), work), _load(args.load, work)):
+            for peak in part:
+                found.append(peak)
+                sys.stdout.write(peak.line() + "\n")
+                sys.stdout.flush()
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    args.out.mkdir(parents=True, exist_ok=True)
+    about = {**machine(datetime.now(UTC)), "peaks": [asdict(p) for p in found]}
+    (args.out / "memory.json").write_text(json.dumps(about, indent=1) + "\n")
+    return 0
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(n) for n in text.split(",") if n]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""What was measured, as a table for the terminal and as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.engines import Engine
+from benchmarks.rounds import Results
+from benchmarks.session import Cost
+from benchmarks.targets import verdicts
+
+_MB = 1 << 20
+
+
+def machine(now: datetime) -> dict[str, Any]:
+    """Return what the figures depend on."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {
+        "cpus": os.cpu_count(),
+        "memory_mb": memory // _MB,
+        "load_average": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "time": now.isoformat(timespec="seconds"),
+    }
+
+
+def as_json(results: Results, engines: Sequence[Engine], about: dict[str, Any]) -> str:
+    """Return everything that was measured, without the answers of the queries."""
+    costs = {
+        engine: {
+            step: [{k: v for k, v in asdict(c).items() if k != "rows"} for c in found]
+            for step, found in by_step.items()
+        }
+        for engine, by_step in results.costs.items()
+    }
+    return json.dumps(
+        {
+            **about,
+            "engines": {e.name: e.label for e in engines},
+            "costs": costs,
+            "bytes_on_disk": results.disk,
+            "startup_seconds": results.startup,
+            "targets": [{**asdict(v), "outcome": v.word} for v in verdicts(results)],
+            "failures": results.failures,
+        },
+        indent=1,
+    )
+
+
+def as_text(results: Results, engines: Sequence[Engine], about: dict[str, Any]) -> str:
+    """Return the tables that a person reads: costs, planning, memory, disk, targets."""
+    lines = [
+        f"{about['rows']:,} rows, {about['rounds']} rounds, {about['cpus']} CPUs",
+        f"load average {about['load_average']} before, {about['load_average_after']} after",
+        "",
+        "CPU seconds of all processes (wall seconds), medians; ± half of what lies between the rounds",
+    ]
+    lines += _table(results, engines, _cost_cell)
+    lines += ["", "Planning, wall milliseconds"]
+    lines += _table(results, engines, _planning_cell)
+    lines += ["", "Resident memory at its peak, MB: JVM + Python"]
+    lines += _table(
+        results, engines, lambda costs: f"{max(c.java for c in costs) // _MB} + {max(c.python for c in costs) // _MB}"
+    )
+    lines += ["", "Bytes on disk after the load, MB"]
+    lines += [f"  {e.label:<40} {median(results.disk[e.name]) / _MB:8.1f}" for e in engines if e.name in results.disk]
+    lines += ["", "spark-sql -e 'select 1', wall seconds"]
+    lines += [f"  {name:<40} {median(seconds):8.2f}" for name, seconds in results.startup.items()]
+    lines += ["", "Targets: median (best .. worst round)"]
+    for verdict in verdicts(results):
+        spread = f"({verdict.low:.2f} .. {verdict.high:.2f})"
+        lines.append(f"  {verdict.what:<46} ≤ {verdict.aim:.2f}   {verdict.middle:5.2f} {spread:<16} {verdict.word}")
+    lines += [f"FAILED {failure}" for failure in results.failures]
+    return "\n".join(lines)
+
+
+def write(results: Results, engines: Sequence[Engine], about: dict[str, Any], directory: Path) -> None:
+    """Write both forms into a directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "bench.json").write_text(as_json(results, engines, about) + "\n")
+    (directory / "bench.txt").write_text(as_text(results, engines, about) + "\n")
+
+
+def _cost_cell(costs: Sequence[Cost]) -> str:
+    cpu = [c.cpu for c in costs]
+    return f"{median(cpu):.2f} ({median(c.wall for c in costs):.2f}) ±{(max(cpu) - min(cpu)) / 2:.2f}"
+
+
+def _planning_cell(costs: Sequence[Cost]) -> str | None:
+    found = [c.planning for c in costs if c.planning is not None]
+    return f"{median(found) * 1000:.0f}" if found else None
+
+
+def _table(results: Results, engines: Sequence[Engine], cell: Callable[[Sequence[Cost]], str | None]) -> list[str]:
+    names = list(dict.fromkeys(step for e in engines for step in results.costs.get(e.name, {})))
+    rows = [["", *(e.name for e in engines)]]
+    for step in names:
+        found = [results.costs.get(e.name, {}).get(step, []) for e in engines]
+        cells = [cell(costs) if costs else None for costs in found]
+        if any(cells):
+            rows.append([step, *(text or "-" for text in cells)])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  " + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]

@@ -1,0 +1,89 @@
+"""One engine's Spark session as a process of its own, and what a statement costs there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.engines import Engine
+from benchmarks.process_tree import MemoryPeak, cpu_seconds
+
+_DRIVER = Path(__file__).with_name("driver.py")
+
+
+class EngineFailedError(Exception):
+    """An engine could not run a statement; the message is its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a step cost: CPU and wall in seconds, the planning if it is a query, resident memory in bytes."""
+
+    cpu: float
+    wall: float
+    planning: float | None
+    java: int
+    python: int
+    rows: tuple[tuple[str, ...], ...]
+
+
+class EngineSession:
+    """A running session of an engine; its tables are below `warehouse`, which is emptied first."""
+
+    def __init__(self, engine: Engine, warehouse: Path, log: Path, more: Mapping[str, str] | None = None) -> None:
+        self.engine = engine
+        self.warehouse = warehouse
+        shutil.rmtree(warehouse, ignore_errors=True)
+        warehouse.mkdir(parents=True)
+        conf = {**engine.session(warehouse), **(more or {})}
+        env = {k: v for k, v in os.environ.items() if k not in ("SPARK_HOME", "PYTHONPATH")}
+        with log.open("w") as errors:
+            self._process = subprocess.Popen(
+                [engine.python, str(_DRIVER)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                cwd=warehouse,
+                env={**env, "PYSPARK_PYTHON": engine.python},
+            )
+        self.spark = str(self._ask(conf)["spark"])
+
+    def run(self, *statements: str) -> Cost:
+        """Run statements one after the other, and return what they cost together."""
+        pid = self._process.pid
+        before = cpu_seconds(pid)
+        with MemoryPeak(pid) as peak:
+            answer = self._ask({"statements": statements})
+        used = cpu_seconds(pid) - before
+        rows = tuple(tuple(row) for row in answer["rows"])
+        return Cost(used, answer["seconds"], answer["planning"], peak.java, peak.python, rows)
+
+    def write(self, query: str, path: str) -> None:
+        """Write the rows of a query as Parquet."""
+        self._ask({"statements": [query], "write": {"path": path}})
+
+    def close(self) -> None:
+        """End the session."""
+        if self._process.stdin:
+            self._process.stdin.close()
+        self._process.wait(timeout=60)
+
+    def _ask(self, order: dict[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None  # noqa: S101 - both are pipes, see above
+        assert self._process.stdout is not None  # noqa: S101
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise EngineFailedError(f"The session of {self.engine.label} ended; its log tells why.")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise EngineFailedError(f"{self.engine.label}: {answer['error']}")
+        return answer

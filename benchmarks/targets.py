@@ -1,0 +1,84 @@
+"""What is aimed at, as ratios to a peer in the same run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from benchmarks.rounds import AFTER, BEFORE, Results
+from benchmarks.session import Cost
+
+OURS = "paimon-spark"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A step of ours must cost at most `ratio` times what it costs the peer."""
+
+    step: str
+    peer: str
+    ratio: float
+
+
+TARGETS: Sequence[Target] = (
+    Target("load", "paimon", 0.6),
+    Target("load", "iceberg", 1.1),
+    Target("upsert", "paimon", 0.8),
+    Target("upsert", "delta", 0.2),
+    Target("upsert", "iceberg", 1 / 3),
+    Target(f"scan {BEFORE}", "paimon", 0.6),
+    Target(f"scan {BEFORE}", "iceberg", 1.1),
+    Target("compact", "paimon", 0.6),
+    Target("compact", "iceberg", 1.0),
+    Target(f"scan {AFTER}", "parquet", 1.1),
+    Target(f"scan {AFTER}", "iceberg", 1.0),
+    Target(f"lookup {AFTER}", "paimon", 1.0),
+)
+COUNT_SECONDS = 0.3
+DISK_RATIO = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of a target: the median ratio over the rounds, the smallest and largest, and whether it is reached."""
+
+    what: str
+    aim: float
+    middle: float
+    low: float
+    high: float
+
+    @property
+    def word(self) -> str:
+        """Return the outcome in a word; a miss counts as reached if a round reached it."""
+        if self.middle <= self.aim:
+            return "reached"
+        return "within the spread" if self.low <= self.aim else "missed"
+
+
+def verdicts(results: Results) -> list[Verdict]:
+    """Return what came of every target whose two sides were measured."""
+    found = []
+    ours = results.costs.get(OURS, {})
+    for target in TARGETS:
+        mine, theirs = ours.get(target.step, []), results.costs.get(target.peer, {}).get(target.step, [])
+        for unit in ("cpu", "wall"):
+            ratios = [_of(a, unit) / max(_of(b, unit), 1e-9) for a, b in zip(mine, theirs, strict=False)]
+            if ratios:
+                found.append(_verdict(f"{target.step}, {unit}, to {target.peer}", target.ratio, ratios))
+    counts = [c.wall for c in ours.get(f"count {AFTER}", [])]
+    if counts:
+        found.append(_verdict(f"count {AFTER}, wall seconds", COUNT_SECONDS, counts))
+    sizes = list(zip(results.disk.get(OURS, []), results.disk.get("paimon", []), strict=False))
+    if sizes:
+        found.append(_verdict("bytes on disk after the load, to paimon", DISK_RATIO, [a / b for a, b in sizes]))
+    return found
+
+
+def _of(cost: Cost, unit: str) -> float:
+    return cost.cpu if unit == "cpu" else cost.wall
+
+
+def _verdict(what: str, aim: float, figures: Sequence[float]) -> Verdict:
+    return Verdict(what, aim, median(figures), min(figures), max(figures))

@@ -1,0 +1,80 @@
+"""The benchmarks: what they call reached, what they count, and that the whole of it runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks.process_tree import MemoryPeak, cpu_seconds
+from benchmarks.rounds import Results
+from benchmarks.session import Cost
+from benchmarks.targets import verdicts
+from benchmarks.workload import Data, staged
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def cost(cpu: float, wall: float = 1.0) -> Cost:
+    return Cost(cpu, wall, None, 0, 0, ())
+
+
+@pytest.mark.parametrize(
+    ("ours", "word"),
+    [([5.0, 5.0, 5.0], "reached"), ([5.0, 7.0, 8.0], "within the spread"), ([7.0, 7.0, 8.0], "missed")],
+)
+def test_a_target_is_judged_by_ratios_within_a_round(ours: list[float], word: str) -> None:
+    results = Results()
+    for cpu in ours:
+        results.add("paimon-spark", "load", cost(cpu, wall=0.1))
+        results.add("paimon", "load", cost(10.0))
+    found = {v.what: v for v in verdicts(results)}
+    assert found["load, cpu, to paimon"].word == word
+    assert found["load, wall, to paimon"].word == "reached"
+    assert not any("iceberg" in what for what in found)
+
+
+def test_children_count_while_they_live_and_after() -> None:
+    burn = "import time\nwhile time.process_time() < 0.5: pass\nx = bytearray(64 << 20)\ntime.sleep(1)"
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            f"import subprocess, sys, time\nsubprocess.run([sys.executable, '-c', {burn!r}])\ntime.sleep(60)",
+        ]
+    )
+    try:
+        with MemoryPeak(process.pid, 0.05) as peak:
+            deadline = time.monotonic() + 60
+            while cpu_seconds(process.pid) < 0.5 and time.monotonic() < deadline:
+                time.sleep(0.05)
+            time.sleep(1.5)
+        assert cpu_seconds(process.pid) >= 0.5
+        assert peak.python > 64 << 20
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_half_of_the_changes_are_new_rows() -> None:
+    data = Data("/data", 1000)
+    text = staged(data)["upsert2"]
+    assert "range(50)" in text
+    assert "range(1050, 1100)" in text
+    assert data.upsert_rows == 100
+
+
+@pytest.mark.slow
+def test_a_small_benchmark_runs_and_all_answers_agree(tmp_path: Path) -> None:
+    options = ["--rows", "20000", "--rounds", "1", "--engines", "paimon-spark,parquet", "--out", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "benchmarks", *options, "--work", str(tmp_path / "work")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "out" / "bench.json").read_text())
+    assert found["failures"] == []
+    assert set(found["costs"]) == {"paimon-spark", "parquet"}
+    assert (tmp_path / "out" / "writes.svg").exists()
