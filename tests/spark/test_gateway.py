@@ -54,17 +54,19 @@ def jvm_pid(engine: int) -> int:
 
 
 def say(port: int, *parts: bytes) -> bytes:
-    """Send bytes to a port and return what comes back before it closes, or before nothing more comes."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as s:
-        found = b""
-        try:
+    """Send bytes to a port and return what comes back before it closes, or before nothing more comes.
+
+    pyspark's own port for accumulators serves one connection at a time; who finds it taken is not even let in.
+    """
+    found = b""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=3) as s:
             for part in parts:
                 s.sendall(part)
-            s.settimeout(3)
             while more := s.recv(4096):
                 found += more
-        except (TimeoutError, ConnectionError):
-            pass
+    except (TimeoutError, ConnectionError):
+        pass
     return found
 
 
