@@ -67,22 +67,31 @@ def deletions(table: Table, target_id: int) -> list[Action]:
     ]
 
 
-def remove_above(table: Table, target_id: int) -> Deleted:
+def remove_above(table: Table, target_id: int, *, insist: bool = True) -> Deleted:
     """Remove what is above the snapshot that a rollback has begun to go back to, and end the rollback.
 
-    Snapshots go from the newest down. What is committed or tagged above the target until this ends goes too.
+    Snapshots go from the newest down.
+
+    Args:
+        table: the table.
+        target_id: the snapshot.
+        insist: remove also what is committed or tagged above the target until this ends. Otherwise this stops once the
+            rollback is at its end or off, as others may bring it there: what is above the target then is new.
     """
     store, deleter, deleted = table.snapshots, SafeDeleter(table), Deleted()
     for _ in range(_ROUNDS):
         doomed = deletions(table, target_id)
         if not doomed:
             break
-        if store.rollback_target() != target_id:
-            store.begin_rollback(target_id)
         for action in doomed:
+            if store.rollback_target() != target_id:
+                if not insist:
+                    return deleted
+                store.begin_rollback(target_id)
             deleted += deleter.delete(deleter.measure([action]))
         _note_changelogs(table, doomed)
-    store.end_rollback(target_id)
+    if insist or store.rollback_target() == target_id:
+        store.end_rollback(target_id)
     return deleted
 
 
@@ -90,7 +99,7 @@ def complete_rollback(table: Table) -> None:
     """Bring a rollback that died to its end, if there is one: nothing can be committed on top of what it left."""
     target = table.snapshots.rollback_target()
     if target is not None:
-        remove_above(table, target)
+        remove_above(table, target, insist=False)
 
 
 def _note_changelogs(table: Table, removed: list[Action]) -> None:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from paimon_spark.core.deletion import Action, SafeDeleter
 from paimon_spark.core.manifests import clear_cache
 from paimon_spark.core.refs import RefStore
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
@@ -120,6 +122,25 @@ def test_a_commit_completes_a_rollback_that_died_and_is_not_lost(removed: int) -
     assert h.table.snapshots.listed_ids() == [1, 2, 3, 4, 5, 6]
     assert h.table.snapshots.latest_id() == 6
     assert lost(h.table) == set()
+
+
+def test_who_completes_a_rollback_that_died_leaves_what_others_committed_after_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    h = history(6)
+    died(h, 3, 0)
+    measure, added = SafeDeleter.measure, []
+
+    def late(self: SafeDeleter, actions: Sequence[Action]) -> list[Action]:
+        if not added:
+            added.append(0)
+            added[0] = h.add()
+        return measure(self, actions)
+
+    monkeypatch.setattr(SafeDeleter, "measure", late)
+    assert (h.add(), added) == (5, [4])
+    assert h.table.snapshots.listed_ids() == [1, 2, 3, 4, 5]
+    assert h.table.file_io.read(h.table.paths.latest_hint) == b"5"
 
 
 def test_a_commit_completes_a_rollback_to_the_tag_of_an_expired_snapshot() -> None:
