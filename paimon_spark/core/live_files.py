@@ -1,4 +1,7 @@
-"""The files whose rows a statement changes, found by their names in the newest snapshot."""
+"""The files whose rows a statement changes, found by their paths in the newest snapshot.
+
+Names would not do: a table that was migrated has files of one name in several partitions.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,15 @@ class LiveFiles:
 
     table: Table
 
-    def entry(self, name: str) -> ManifestEntry:
+    def entry(self, path: str) -> ManifestEntry:
         """Return a data file.
 
         Raises:
             ConflictError: it is not the table's any more.
         """
-        entry = self._state[0].get(name)
+        entry = self._state[0].get(self._key(path))
         if entry is None:
+            name = path.rpartition("/")[2]
             raise ConflictError(
                 f"The file '{name}' of table {self.table.name}, which holds rows to be changed, is gone: another "
                 "commit compacted or overwrote it.",
@@ -38,8 +42,13 @@ class LiveFiles:
         """Return where the deleted rows of a data file are told."""
         return self._state[1].get((entry.partition, entry.bucket, entry.file.file_name))
 
+    def _key(self, path: str) -> str:
+        """Return what is left of a path without the place of the table: partition, bucket and name."""
+        return "/".join(path.split("/")[-len(self.table.schema.partition_keys) - 2 :])
+
     @cached_property
     def _state(self) -> tuple[dict[str, ManifestEntry], dict[FilePlace, VectorRef]]:
-        store, latest = ManifestStore(self.table), self.table.snapshots.latest()
-        entries = {e.file.file_name: e for e in live_in_partitions(store, latest, None)}
+        store, latest, paths = ManifestStore(self.table), self.table.snapshots.latest(), self.table.paths
+        live = live_in_partitions(store, latest, None)
+        entries = {self._key(paths.data_file(e.partition, e.bucket, e.file)): e for e in live}
         return entries, vector_refs(self.table, store.read_index(latest.index_manifest if latest else None))

@@ -91,13 +91,13 @@ class RowMarker(TaskOutput):
         bounds = np.searchsorted(codes[order], np.arange(len(paths.dictionary) + 1))
         for code, path in enumerate(paths.dictionary.to_pylist()):
             rows = order[bounds[code] : bounds[code + 1]]
-            marks = self._of(path.rpartition("/")[2], int(seen[rows[0]]))
+            marks = self._of(path, int(seen[rows[0]]))
             _add(marks, positions[rows])
 
-    def _of(self, name: str, seen: int) -> _Marks:
-        marks = self._marks.get(name)
+    def _of(self, path: str, seen: int) -> _Marks:
+        marks = self._marks.get(path)
         if marks is None:
-            marks = self._marks[name] = _Marks(self._files.entry(name), seen)
+            marks = self._marks[path] = _Marks(self._files.entry(path), seen)
         return marks
 
     def _vectors(self, partition: bytes, bucket: int, marked: list[_Marks], vectors: StoredVectors) -> CommitMessage:

@@ -64,7 +64,7 @@ class FilePatcher(TaskOutput):
             if path is None:
                 self._writer.write(self._new_rows(part))
             else:
-                self._change_file(path.rpartition("/")[2], part)
+                self._change_file(path, part)
 
     def finish(self) -> list[CommitMessage]:
         """Write what still waits; return what was removed and added."""
@@ -77,19 +77,19 @@ class FilePatcher(TaskOutput):
         self._writer.abort()
         self._kept.abort()
 
-    def _change_file(self, name: str, part: pa.RecordBatch) -> None:
-        if self._open is None or self._open.name != name:
+    def _change_file(self, path: str, part: pa.RecordBatch) -> None:
+        if self._open is None or self._open.path != path:
             self._close()
-            self._open = self._begin(name)
+            self._open = self._begin(path)
         positions = values_of(one_chunk(part.column(ROW_INDEX)).cast(pa.int64()))
         kinds = values_of(one_chunk(part.column(ROW_KIND_COLUMN)).cast(pa.int8()))
         self._open.change(positions, kinds == RowKind.DELETE, part)
 
-    def _begin(self, name: str) -> _OpenFile:
-        if name in self._done:
-            raise EngineError(f"The changes of the file '{name}' of table {self._table.name} did not come together.")
-        self._done.add(name)
-        entry = self._files.entry(name)
+    def _begin(self, path: str) -> _OpenFile:
+        if path in self._done:
+            raise EngineError(f"The changes of the file {path} of table {self._table.name} did not come together.")
+        self._done.add(path)
+        entry = self._files.entry(path)
         self._messages.append(
             CommitMessage(
                 partition=entry.partition,
@@ -99,7 +99,7 @@ class FilePatcher(TaskOutput):
             )
         )
         files = BucketFiles(self._table, entry.partition, entry.bucket)
-        return _OpenFile(name, files.chunks(entry.file, self._fields), self)
+        return _OpenFile(path, files.chunks(entry.file, self._fields), self)
 
     def _close(self) -> None:
         if self._open is not None:
@@ -121,8 +121,8 @@ class FilePatcher(TaskOutput):
 class _OpenFile:
     """One file that is being written anew."""
 
-    def __init__(self, name: str, chunks: Iterator[pa.Table], patcher: FilePatcher) -> None:
-        self.name = name
+    def __init__(self, path: str, chunks: Iterator[pa.Table], patcher: FilePatcher) -> None:
+        self.path = path
         self._chunks = chunks
         self._patcher = patcher
         self._rows: pa.Table | None = None
@@ -161,7 +161,7 @@ class _OpenFile:
         end = self._end
         rows = next(self._chunks, None)
         if rows is None:
-            raise EngineError(f"A change was to be made behind the end of the file '{self.name}' ({end} rows).")
+            raise EngineError(f"A change was to be made behind the end of the file {self.path} ({end} rows).")
         self._start, self._rows = end, rows
 
     def _flush(self) -> None:

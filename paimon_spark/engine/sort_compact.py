@@ -172,13 +172,14 @@ def execute_sort(plan: SortPlan, sorter: Sorter) -> CompactionResult:
 
 def _replaced(plan: SortPlan) -> Iterator[CommitMessage]:
     vectors = StoredVectors(plan.table.file_io)
-    refs = {f.file_name: s.vector_of(i) for s in plan.splits for i, f in enumerate(s.files)}
+    refs = {(s.partition, s.bucket, f.file_name): s.vector_of(i) for s in plan.splits for i, f in enumerate(s.files)}
     for entry in plan.entries:
         name = entry.file.file_name
+        ref = refs.get((entry.partition, entry.bucket, name))
         yield CommitMessage(
             partition=entry.partition,
             bucket=entry.bucket,
             total_buckets=entry.total_buckets,
             deleted_files=(entry.file,),
-            vectors_seen=((name, vectors.fingerprint(name, refs.get(name))),),
+            vectors_seen=((name, vectors.fingerprint(name, ref)),),
         )

@@ -28,6 +28,7 @@ from paimon_spark.errors import ConflictError, EngineError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import CommitKind
 from paimon_spark.spec.manifest import IndexManifestEntry
+from paimon_spark.spec.paths import TablePaths
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.testing.invariants import leaked, violations
 from paimon_spark.testing.tables import new_table
@@ -134,6 +135,20 @@ def test_rows_are_marked_and_new_versions_added(options: dict[str, str]) -> None
         assert len(index(table)) == len({e.bucket for e in index(table)})
     assert violations(table) == []
     assert leaked(table) == set()
+
+
+@pytest.mark.parametrize("marks", ["true", "false"])
+def test_files_of_one_name_in_several_partitions_are_told_apart(marks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Migrations keep the names of files, and Hive writes a 000000_0 into every partition."""
+    table = marking_table({"deletion-vectors.enabled": marks}, partition=["v"])
+    with monkeypatch.context() as patched:
+        patched.setattr(TablePaths, "new_data_file", lambda *_: "000000_0.parquet")
+        put(table, (1, "a"), (2, "a"), (3, "b"), (4, "b"))
+    assert files(table) == {"000000_0.parquet"}
+    delete(table, 1, 4)
+    assert values(table) == [(2, "a"), (3, "b")]
+    execute_compaction(plan_full(table), LocalRunner())
+    assert values(table) == [(2, "a"), (3, "b")]
 
 
 def test_neighbours_in_an_index_file_stay() -> None:
