@@ -31,6 +31,7 @@ from paimon_spark.core.conflicts import (
     find_index_conflict,
     hash_index_conflict,
     marked_file_gone,
+    marked_twice,
 )
 from paimon_spark.core.manifests import ManifestStore, merge_manifests
 from paimon_spark.core.messages import CommitMessage
@@ -387,7 +388,11 @@ class FileStoreCommit:
             removed = [e for e in change.index_changes if e.kind is FileKind.DELETE]
             live = store.read_index(latest.index_manifest if latest else None)
             there = [*base, *(e for e in change.entries if e.kind is FileKind.ADD)]
-            conflict = marked_file_gone(there, change.marked) or find_index_conflict(live, removed)
+            conflict = (
+                marked_twice(change.index_changes)
+                or marked_file_gone(there, change.marked)
+                or find_index_conflict(live, removed)
+            )
         self._refuse(conflict)
 
     def _settle(self, store: ManifestStore, latest: Snapshot | None, change: Change) -> Change:

@@ -184,6 +184,18 @@ def marked_file_gone(base: Iterable[ManifestEntry], marked: Collection[FilePlace
     return None
 
 
+def marked_twice(changes: Iterable[IndexManifestEntry]) -> FileRepeated | None:
+    """Return a data file that gets more than one deletion vector, of which readers would obey a single one, or None."""
+    seen: set[FilePlace] = set()
+    for e in changes:
+        for r in (e.file.deletion_ranges or ()) if e.kind is FileKind.ADD else ():
+            place = (e.partition, e.bucket, r.data_file)
+            if place in seen:
+                return FileRepeated(e.partition, e.bucket, 0, r.data_file)
+            seen.add(place)
+    return None
+
+
 def vector_conflict(
     touched: Iterable[FilePlace], seen: Mapping[FilePlace, int], now: Mapping[FilePlace, int]
 ) -> VectorChanged | None:

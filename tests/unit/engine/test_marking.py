@@ -151,6 +151,19 @@ def test_files_of_one_name_in_several_partitions_are_told_apart(marks: str, monk
     assert values(table) == [(2, "a"), (3, "b")]
 
 
+@pytest.mark.parametrize("options", [UNAWARE, ONE_BUCKET])
+def test_two_tasks_that_mark_rows_of_one_file_are_refused(options: dict[str, str]) -> None:
+    table = marking_table(options)
+    put(table, *((k, "x") for k in range(4)))
+    before, places = values(table), placed(table)
+    plan, first = begun(table, (places[1][0], DELETE, (1, None)))
+    _, second = begun(table, (places[2][0], DELETE, (2, None)))
+    with pytest.raises(ConflictError, match=r"names the file .* twice"):
+        finish_changes(plan, [*first, *second], LocalRunner())
+    assert values(table) == before
+    assert leaked(table) == set()
+
+
 def test_neighbours_in_an_index_file_stay() -> None:
     table = marking_table()
     for k in range(0, 30, 10):
