@@ -172,7 +172,14 @@ class ParquetReader:
             # What the metadata tells are sizes of encoded values; the first rows tell what they take in memory.
             probe = next(self._batches(self._streamed_file(), LEAST_CHUNK_ROWS, [row_group]))
             self._row_bytes = probe.nbytes / probe.num_rows
-        yield from self._batches(file, rows_within(chunk_bytes, self._row_bytes or 1), [row_group])
+        width = max(self._row_bytes or 1, self._encoded_bytes(row_group) / max(1, count))
+        yield from self._batches(file, rows_within(chunk_bytes, width), [row_group])
+
+    def _encoded_bytes(self, row_group: int) -> int:
+        """Return how much the wanted columns of a row group are, encoded: its first rows may be its narrowest."""
+        group, beginnings = self._metadata.row_group(row_group), tuple(f"{n}." for n in self._present(self._fields))
+        columns = (group.column(i) for i in range(group.num_columns))
+        return sum(c.total_uncompressed_size for c in columns if f"{c.path_in_schema}.".startswith(beginnings))
 
     def _batches(self, file: pq.ParquetFile, batch_rows: int, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
         names = self._present(self._fields)

@@ -50,6 +50,25 @@ DATA = pa.table(
 )
 
 
+@pytest.mark.parametrize("streamed", [True, False])
+def test_chunks_are_small_where_the_first_rows_are_narrow(streamed: bool) -> None:
+    store, fields, rows, limit = InMemoryFileIO(), fields_of(k="INT", wide="STRING"), 8192, 4 << 20
+    noise = np.random.default_rng(0).bytes(2000 * rows).hex()
+    texts = ["" if i < rows // 2 else noise[i * 4000 : (i + 1) * 4000] for i in range(rows)]
+    store.write(PATH, _parquet(pa.table({"k": pa.array(range(rows), pa.int32()), "wide": texts})))
+    with open_reader(store, PATH, fields, None) as reader:
+        assert reader.num_row_groups == 1
+        sizes = [chunk.nbytes for chunk in reader.chunks(0, limit, streamed=streamed)]
+    assert sum(sizes) > 3 * limit
+    assert max(sizes) < limit * 5 // 2
+
+
+def _parquet(rows: pa.Table) -> bytes:
+    sink = bytes_io.BytesIO()
+    pq.write_table(rows, sink, row_group_size=rows.num_rows)
+    return sink.getvalue()
+
+
 def test_what_java_expects_of_the_file() -> None:
     fields = fields_of(
         d9="DECIMAL(9, 2)", d18="DECIMAL(18, 2)", d20="DECIMAL(20, 2)", t0="TIMESTAMP(0)", b="BINARY(4)", tm="TIME(0)"
