@@ -25,7 +25,7 @@ from paimon_spark.core.read import FILE_PATH, ROW_INDEX, BucketFiles
 from paimon_spark.core.table import Table
 from paimon_spark.core.tracking import TRACKING_FIELDS, tracks_rows, with_kept_ids
 from paimon_spark.core.write import TableWriter, TaskOutput, WritePlanInfo
-from paimon_spark.errors import EngineError
+from paimon_spark.errors import EngineError, UnsupportedError
 from paimon_spark.spec.kinds import ROW_ID, RowKind
 
 I64 = npt.NDArray[np.int64]
@@ -90,6 +90,12 @@ class FilePatcher(TaskOutput):
             raise EngineError(f"The changes of the file {path} of table {self._table.name} did not come together.")
         self._done.add(path)
         entry = self._files.entry(path)
+        if self._files.vector(entry) is not None:
+            raise UnsupportedError(
+                f"Rows of the file '{entry.file.file_name}' of table {self._table.name} are marked as deleted, but its "
+                "deletion vectors are switched off: writing it anew would bring them back.",
+                hint="Set 'deletion-vectors.enabled' = 'true' again, or compact the table first.",
+            )
         self._messages.append(
             CommitMessage(
                 partition=entry.partition,

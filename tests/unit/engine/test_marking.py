@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from paimon_spark.engine.insert import WritePlan, write_arrow
 from paimon_spark.engine.row_level import change_arrow, finish_changes, plan_changes
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import SelectPlan, plan_select, read_arrow
-from paimon_spark.errors import ConflictError, EngineError
+from paimon_spark.errors import ConflictError, EngineError, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import CommitKind
 from paimon_spark.spec.manifest import IndexManifestEntry
@@ -149,6 +150,20 @@ def test_files_of_one_name_in_several_partitions_are_told_apart(marks: str, monk
     assert values(table) == [(2, "a"), (3, "b")]
     execute_compaction(plan_full(table), LocalRunner())
     assert values(table) == [(2, "a"), (3, "b")]
+
+
+def test_a_table_that_stopped_marking_says_so_until_it_is_compacted() -> None:
+    table = marking_table()
+    put(table, *((k, "x") for k in range(4)))
+    delete(table, 1)
+    stored = {**table.schema.options, "deletion-vectors.enabled": "false"}
+    off = Table.of(table.identifier, table.path, replace(table.schema, options=stored), table.file_io)
+    with pytest.raises(UnsupportedError, match="deletion vectors are switched off"):
+        delete(off, 2)
+    assert values(off) == [(0, "x"), (2, "x"), (3, "x")]
+    execute_compaction(plan_full(off), LocalRunner())
+    delete(off, 2)
+    assert values(off) == [(0, "x"), (3, "x")]
 
 
 @pytest.mark.parametrize("options", [UNAWARE, ONE_BUCKET])
