@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,15 +73,19 @@ class EngineSession:
     def close(self) -> None:
         """End the session."""
         if self._process.stdin:
-            self._process.stdin.close()
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()
         self._process.wait(timeout=60)
 
     def _ask(self, order: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None  # noqa: S101 - both are pipes, see above
         assert self._process.stdout is not None  # noqa: S101
-        self._process.stdin.write(json.dumps(order) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
+        try:
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
         if not line:
             raise EngineFailedError(f"The session of {self.engine.label} ended; its log tells why.")
         answer: dict[str, Any] = json.loads(line)

@@ -6,12 +6,14 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from benchmarks.engines import parquet
 from benchmarks.process_tree import MemoryPeak, cpu_seconds
-from benchmarks.rounds import Results
+from benchmarks.rounds import Results, Rounds
 from benchmarks.session import Cost
 from benchmarks.targets import verdicts
 from benchmarks.workload import Data, staged
@@ -36,6 +38,19 @@ def test_a_target_is_judged_by_ratios_within_a_round(ours: list[float], word: st
     assert found["load, cpu, to paimon"].word == word
     assert found["load, wall, to paimon"].word == "reached"
     assert not any("iceberg" in what for what in found)
+
+
+def test_an_engine_that_ends_fails_its_steps_and_not_the_run(tmp_path: Path) -> None:
+    program = tmp_path / "python"
+    answer = json.dumps({"spark": "4.1", "rows": [], "seconds": 0.0, "planning": None})
+    program.write_text(f"#!/bin/sh\nread line; echo '{answer}'\nread line; echo '{answer}'\n")
+    program.chmod(0o755)
+    rounds = Rounds([replace(parquet(), python=str(program))], Data("/data", 1000), tmp_path, lambda _: None)
+    for number in (1, 2):
+        rounds.run(number, Data("/data", 1000), measured=True)
+    rounds.close()
+    assert len(rounds.results.failures) == 2
+    assert rounds.results.costs == {}
 
 
 def test_children_count_while_they_live_and_after() -> None:
