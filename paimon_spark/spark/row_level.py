@@ -9,11 +9,9 @@ from paimon_spark.core.read import FILE_PATH, ROW_INDEX
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import WritePlan, WriteResult
 from paimon_spark.engine.row_level import Operation, finish_changes, marks_rows, plan_changes
-from paimon_spark.spark.frames import shaped
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.worker import patcher
-from paimon_spark.spark.writes import bucket_shape, run_writers, write_frame, write_tasks
-from paimon_spark.spec.kinds import BucketMode
+from paimon_spark.spark.writes import run_writers, write_frame, write_tasks
 
 _TO = "_to_"
 
@@ -29,17 +27,17 @@ def change_rows(session: SparkSession, table: Table, frame: DataFrame, operation
     """
     if table.is_primary_key_table:
         return write_frame(session, table, frame, operation=operation)
-    plan = plan_changes(table, operation, parallelism=write_tasks(session, table))
-    messages = run_writers(session, plan, _by_file(session, plan, frame), patcher)
+    tasks = write_tasks(session, table)
+    plan = plan_changes(table, operation, parallelism=tasks)
+    messages = run_writers(session, plan, _by_file(plan, frame, tasks), patcher)
     return finish_changes(plan, messages, SparkRunner(session))
 
 
-def _by_file(session: SparkSession, plan: WritePlan, frame: DataFrame) -> DataFrame:
-    """Bring the changes of a file together, in order if it is written anew; new rows stay where they came."""
-    if plan.table.bucket_mode is BucketMode.BUCKET_UNAWARE:
-        tasks = write_tasks(session, plan.table)
-        to = f.coalesce(f.col(FILE_PATH), f.spark_partition_id().cast("string"))
-        placed = frame.withColumn(_TO, to).repartition(tasks, _TO).drop(_TO)
-    else:
-        placed = shaped(frame, bucket_shape(session, plan))
+def _by_file(plan: WritePlan, frame: DataFrame, tasks: int) -> DataFrame:
+    """Bring the changes of a file together, in order if it is written anew; new rows stay where they came.
+
+    Buckets do not tell where a file is: they may be computed by another function than ours, or have been fewer once.
+    """
+    to = f.coalesce(f.col(FILE_PATH), f.spark_partition_id().cast("string"))
+    placed = frame.withColumn(_TO, to).repartition(tasks, _TO).drop(_TO)
     return placed if marks_rows(plan.table) else placed.sortWithinPartitions(FILE_PATH, ROW_INDEX)

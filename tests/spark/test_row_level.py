@@ -300,3 +300,33 @@ def test_cached_tables_show_the_change(spark: SparkSession) -> None:
     spark.sql("DELETE FROM t WHERE id = 1")
     assert rows(spark, "SELECT count(*) FROM t") == [(4,)]
     spark.sql("UNCACHE TABLE t")
+
+
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_changes_of_a_file_meet_whatever_the_buckets(spark: SparkSession, vectors: str) -> None:
+    """A join spreads the rows of a file over all tasks, and neither of these tables tells the bucket of its files."""
+    spark.sql(
+        "CREATE TABLE t (id INT, v STRING) TBLPROPERTIES ('bucket'='2', 'bucket-key'='id', "
+        f"'bucket-function.type'='mod', 'deletion-vectors.enabled'='{vectors}')"
+    )
+    spark.sql("INSERT INTO t SELECT /*+ REPARTITION(1) */ id, 'old' FROM range(1000)")
+    spark.sql("CREATE TEMP VIEW s AS SELECT id FROM range(0, 1100, 3)")
+    spark.sql(
+        "MERGE INTO t USING (SELECT /*+ SHUFFLE_HASH(s) */ * FROM s) s ON t.id = s.id "
+        "WHEN MATCHED AND t.id % 2 = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET v = 'new' "
+        "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 'added')"
+    )
+    kept = {i: "new" if i % 3 == 0 else "old" for i in range(1000) if i % 6}
+    expected = sorted((kept | dict.fromkeys(range(1002, 1100, 3), "added")).items())
+    assert rows(spark, "SELECT id, v FROM t ORDER BY id") == expected
+    spark.sql("DROP VIEW s")
+
+
+def test_rows_are_marked_after_the_number_of_buckets_changed(spark: SparkSession) -> None:
+    spark.sql(
+        "CREATE TABLE t (id INT) TBLPROPERTIES ('bucket'='2', 'bucket-key'='id', 'deletion-vectors.enabled'='true')"
+    )
+    spark.sql("INSERT INTO t SELECT id FROM range(100)")
+    spark.sql("ALTER TABLE t SET TBLPROPERTIES ('bucket'='4')")
+    spark.sql("DELETE FROM t WHERE id % 2 = 0")
+    assert rows(spark, "SELECT count(*), sum(id) FROM t") == [(50, 2500)]
