@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from random import Random
@@ -27,6 +28,8 @@ ENGINE, WORKER, JVM = "engine", "worker", "jvm"
 ACTIONS = "write,write,write,delete,compact,compact,expire"
 _PATIENCE_SECONDS = 600
 _LIFE_SECONDS = {ENGINE: 2.0, WORKER: 1.0, JVM: 2.5}
+_REST_SECONDS = 2.0
+"""For how long at most a worker still writes when its engine has died."""
 _LONE = "local[2]"
 _RETRYING = "local[2,4]"
 
@@ -149,8 +152,9 @@ class Tally:
     seconds: float = 0
 
     def __str__(self) -> str:
-        kills = ", ".join(f"{n} {role}s ({self.hit[role]} in mid-statement)" for role, n in self.killed.items())
-        return f"killed {kills}; {self.statements} statements and {self.acknowledged} writes acknowledged"
+        kills = ", ".join(f"{n} {role}s" for role, n in self.killed.items())
+        hits = " and ".join(f"{n} {role}s" for role, n in self.hit.items())
+        return f"killed {kills}, of which {hits} failed a statement; {self.statements} statements and {self.acknowledged} writes acknowledged"
 
 
 class Trial:
@@ -173,7 +177,11 @@ class Trial:
         for life in range(lives):
             program = Program(self._warehouses, self._place, _RETRYING if life % 3 == 2 else _LONE)
             program.hear("ready")
-            for role in cheap[life::lives]:
+            for kind in KINDS:
+                self._write_one(program, kind)
+            for before, role in pairwise([WORKER, *cheap[life::lives]]):
+                if (before, role) == (ENGINE, WORKER):
+                    time.sleep(_REST_SECONDS)
                 self._kill_one(program, role)
             if jvms:
                 self._kill_jvm(program)
@@ -182,6 +190,15 @@ class Trial:
         self._settle()
         self.tally.seconds = time.monotonic() - started
         return self.tally
+
+    def _write_one(self, program: Program, kind: str) -> None:
+        """Write one batch that nothing disturbs."""
+        program.tell(f"go {kind} 0 write")
+        program.hear("begun")
+        program.tell("stop")
+        done, _, failure = program.hear("over").partition(" ")
+        assert not failure, failure
+        self.tally.statements += int(done)
 
     def _kill_one(self, program: Program, role: str) -> None:
         kind = self._random.choice(sorted(KINDS))

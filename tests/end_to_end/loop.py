@@ -50,9 +50,9 @@ class Loop:
         return self._random.random() < 0.9
 
     def run(self, actions: list[str], stopped: threading.Event) -> tuple[int, str]:
-        """Do one action after the other; return how many were done, and what the last one failed with."""
+        """Do one action after the other, but at least one; return how many were done, and what the last failed with."""
         done = 0
-        while not stopped.is_set():
+        while not done or not stopped.is_set():
             try:
                 getattr(self, self._random.choice(actions))()
             except (Py4JNetworkError, ConnectionError, EOFError):
