@@ -8,7 +8,10 @@ from paimon_spark import errors
 from paimon_spark.errors import EngineError, ErrorKind, PaimonError, UsageError
 
 _RAISED = re.compile(r"paimon_spark\.errors\.(\w+): \[([A-Z_]+)\] (.*)")
-_DEAD_WORKER = "Python worker exited unexpectedly"
+_DEAD_WORKER = re.compile(
+    r"Python worker exited unexpectedly|EOFException\s+at \S*DataInputStream\.readInt\S*\s+at \S*PythonWorkerFactory\."
+)
+"""A worker that died at work, or the process that starts workers, as one was asked for."""
 _RAISED_IN_JVM = re.compile(r"paimonbridge\.PaimonException: \[([A-Z_]+)\] (.*)")
 
 
@@ -26,7 +29,7 @@ def clear_failure(error: Exception) -> Exception:
     if in_jvm is not None and in_jvm[1] in ErrorKind.__members__:
         return UsageError(in_jvm[2], kind=ErrorKind(in_jvm[1]))
     if not found:
-        return _dead_worker() if _DEAD_WORKER in str(error) else error
+        return _dead_worker() if _DEAD_WORKER.search(str(error)) else error
     name, code, text = found[-1]
     kind = getattr(errors, name, PaimonError)
     known = ErrorKind(code) if code in ErrorKind.__members__ else None

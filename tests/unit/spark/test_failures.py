@@ -21,6 +21,12 @@ TASK = "Task 0 in stage 1.0 failed 1 times, most recent failure: Lost task 0.0: 
             TASK + "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed).",
             ErrorKind.WORKER_FAILED,
         ),
+        (
+            TASK + "(localhost executor driver): java.io.EOFException\n"
+            "\tat java.base/java.io.DataInputStream.readInt(DataInputStream.java:386)\n"
+            "\tat org.apache.spark.api.python.PythonWorkerFactory.createWorker$1(PythonWorkerFactory.scala:172)\n",
+            ErrorKind.WORKER_FAILED,
+        ),
         (TASK + "x.paimonbridge.PaimonException: [COLUMN_NOT_FOUND] There is no column x.", ErrorKind.COLUMN_NOT_FOUND),
     ],
 )
