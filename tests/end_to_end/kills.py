@@ -30,6 +30,8 @@ _PATIENCE_SECONDS = 600
 _LIFE_SECONDS = {ENGINE: 2.0, WORKER: 1.0, JVM: 2.5}
 _REST_SECONDS = 2.0
 """For how long at most a worker still writes when its engine has died."""
+_ABORT_SECONDS = 30.0
+"""For how long at most the other workers of a statement clean up when it has failed."""
 _LONE = "local[2]"
 _RETRYING = "local[2,4]"
 
@@ -212,8 +214,10 @@ class Trial:
         _check_failure(role, failure)
         self._look(kind, f"{role} {self.tally.killed[role]}: {failure}")
         if role == WORKER and program.master == _LONE:
-            left = leaked(self._tables[kind].load()) - before
-            assert not left, f"a failed statement leaves {sorted(left)[:3]}: {failure}"
+            limit = time.monotonic() + _ABORT_SECONDS
+            while left := leaked(self._tables[kind].load()) - before:
+                assert time.monotonic() < limit, f"a failed statement leaves {sorted(left)[:3]}: {failure}"
+                time.sleep(0.1)
 
     def _kill_jvm(self, program: Program) -> None:
         kind = self._random.choice(sorted(KINDS))
