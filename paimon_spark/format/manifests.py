@@ -56,6 +56,8 @@ else:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLI = timedelta(milliseconds=1)
 _LEVEL = 1
+_LARGEST_INT = (1 << 31) - 1
+"""Avro's ints have no more than 32 bits, which its reader does not look at."""
 _MAX_BLOCK = 16 << 20
 _MAX_TOTAL = 256 << 20
 _MAX_RATIO = 1000
@@ -394,7 +396,7 @@ def _entry_record(e: ManifestEntry) -> _Record:
 
 
 def _check_bucket(bucket: int) -> None:
-    if bucket < POSTPONE_BUCKET:
+    if not POSTPONE_BUCKET <= bucket <= _LARGEST_INT:
         raise ValueError(f"_BUCKET is {bucket}")
 
 
@@ -440,6 +442,9 @@ def _index_entry(raw: _Record, foreign: tuple[ForeignColumn, ...]) -> IndexManif
     _check_bucket(raw["_BUCKET"])
     ranges = raw.get("_DELETIONS_VECTORS_RANGES")
     global_index = raw.get("_GLOBAL_INDEX")
+    for column in () if global_index is None else _column_ids(global_index):
+        if not -_LARGEST_INT <= column <= _LARGEST_INT:
+            raise ValueError(f"the id of an indexed column is {column}")
     file = IndexFileMeta(
         index_type=raw["_INDEX_TYPE"],
         file_name=_bare_name(raw["_FILE_NAME"]),
@@ -450,6 +455,10 @@ def _index_entry(raw: _Record, foreign: tuple[ForeignColumn, ...]) -> IndexManif
         global_index=None if global_index is None else _pack(global_index),
     )
     return IndexManifestEntry(FileKind(raw["_KIND"]), raw["_PARTITION"], raw["_BUCKET"], file, foreign)
+
+
+def _column_ids(global_index: _Record) -> list[int]:
+    return [global_index["_INDEX_FIELD_ID"], *(global_index.get("_EXTRA_FIELD_IDS") or ())]
 
 
 def _range(raw: _Record) -> DeletionRange:
