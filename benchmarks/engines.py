@@ -28,7 +28,6 @@ SESSION: Mapping[str, str] = {
 ICEBERG = "1.12.0"
 DELTA = "4.4.0"
 PAIMON_JAR_RELEASE = "0.9.0"
-_CREATE = f"CREATE TABLE {{t}} ({SCHEMA})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +37,7 @@ class Engine:
     name: str
     label: str
     database: str
-    create: str
-    create_other: str
+    layout: str
     conf: Mapping[str, str] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
     python: str = sys.executable
@@ -49,6 +47,16 @@ class Engine:
     merges_on_read: bool = True
     load_version: str | None = None
     deletes: bool = True
+
+    @property
+    def create(self) -> str:
+        """Return what makes the table."""
+        return f"CREATE TABLE {{t}} ({SCHEMA}) {self.layout}"
+
+    @property
+    def create_other(self) -> str:
+        """Return what makes the second table, laid out alike."""
+        return f"CREATE TABLE {{u}} (id BIGINT NOT NULL, weight INT) {self.layout}"
 
     def session(self, warehouse: Path) -> dict[str, str]:
         """Return the settings of the engine's session, its tables below `warehouse`."""
@@ -79,8 +87,7 @@ def ours() -> Engine:
             "spark.sql.catalog.paimon.warehouse": "{warehouse}/paimon",
             "spark.paimon.python": sys.executable,
         },
-        create=f"{_CREATE} {_KEYED}",
-        create_other=f"CREATE TABLE {{u}} (id BIGINT NOT NULL, weight INT) {_KEYED}",
+        layout=_KEYED,
         upsert=INSERT,
         compact=("CALL paimon.sys.compact(table => '{name}')",),
         load_version="1",
@@ -103,8 +110,7 @@ def paimon(jar: str | None, python: str) -> Engine:
             "spark.sql.catalog.paimon": "org.apache.paimon.spark.SparkCatalog",
             "spark.sql.catalog.paimon.warehouse": "{warehouse}/paimon",
         },
-        create=f"{_CREATE} {_KEYED}",
-        create_other=f"CREATE TABLE {{u}} (id BIGINT NOT NULL, weight INT) {_KEYED}",
+        layout=_KEYED,
         upsert=INSERT,
         compact=("CALL paimon.sys.compact(table => '{name}')",),
         load_version="1",
@@ -127,8 +133,7 @@ def iceberg() -> Engine:
             "spark.sql.catalog.ice.warehouse": "{warehouse}/iceberg",
             "spark.sql.sources.v2.bucketing.enabled": "true",
         },
-        create=f"{_CREATE} {bucketed}",
-        create_other=f"CREATE TABLE {{u}} (id BIGINT NOT NULL, weight INT) {bucketed}",
+        layout=bucketed,
         compact=("CALL ice.system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))",),
         load_version="SELECT snapshot_id FROM {t}.snapshots ORDER BY committed_at LIMIT 1",
     )
@@ -146,8 +151,7 @@ def delta() -> Engine:
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         },
-        create=f"{_CREATE} {vectors}",
-        create_other=f"CREATE TABLE {{u}} (id BIGINT NOT NULL, weight INT) {vectors}",
+        layout=vectors,
         compact=("REORG TABLE {t} APPLY (PURGE)", "OPTIMIZE {t}"),
         load_version="1",
     )
@@ -159,8 +163,7 @@ def parquet() -> Engine:
         name="parquet",
         label="plain Parquet (appends only)",
         database="spark_catalog.bench",
-        create=f"{_CREATE} USING parquet",
-        create_other="CREATE TABLE {u} (id BIGINT NOT NULL, weight INT) USING parquet",
+        layout="USING parquet",
         upsert=INSERT,
         merge=None,
         compact=("INSERT OVERWRITE {t} SELECT * FROM {final}",),
