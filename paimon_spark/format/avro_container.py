@@ -87,10 +87,12 @@ class AvroContainer:
         """
         return cast("BinaryIO", _Stream(self._pieces(self.schema if schema is None else schema)))
 
-    def _pieces(self, schema: Any) -> Iterator[bytes]:
-        meta = {"avro.schema": json.dumps(schema).encode(), "avro.codec": b"null"}
-        entries = b"".join(_varint(len(k)) + k.encode() + _varint(len(v)) + v for k, v in meta.items())
-        yield _MAGIC + _varint(len(meta)) + entries + b"\0" + self._sync
+    def unpacked(self) -> Iterator[tuple[int, bytes]]:
+        """Yield of each block how many records it has, and their bytes without compression.
+
+        Raises:
+            ValueError: a block does not unpack, or to more than is allowed.
+        """
         total = 0
         for block in self.blocks:
             data = self._unpacked(block)
@@ -99,7 +101,14 @@ class AvroContainer:
                 raise ValueError(f"it unpacks to more than {self._max_total} bytes")
             if block.count > len(data):
                 raise ValueError(f"a block of {len(data)} bytes claims to hold {block.count} records")
-            yield b"".join((_varint(block.count), _varint(len(data)), data, self._sync))
+            yield block.count, data
+
+    def _pieces(self, schema: Any) -> Iterator[bytes]:
+        meta = {"avro.schema": json.dumps(schema).encode(), "avro.codec": b"null"}
+        entries = b"".join(_varint(len(k)) + k.encode() + _varint(len(v)) + v for k, v in meta.items())
+        yield _MAGIC + _varint(len(meta)) + entries + b"\0" + self._sync
+        for count, data in self.unpacked():
+            yield b"".join((_varint(count), _varint(len(data)), data, self._sync))
 
     def _unpacked(self, block: Block) -> bytes:
         data = _CODECS[self._codec](block.data, self._max_block + 1)

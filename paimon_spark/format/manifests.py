@@ -33,6 +33,7 @@ from paimon_spark.format.manifest_schemas import (
     record,
     top_record,
 )
+from paimon_spark.format.quick_entries import is_usual, quick_entries
 from paimon_spark.spec.identifier import is_one_name, shown
 from paimon_spark.spec.kinds import FileKind, FileSource
 from paimon_spark.spec.manifest import (
@@ -119,7 +120,11 @@ def read_manifest(data: bytes, where: str = "a manifest", size: int | None = Non
         UnsupportedError: the manifest has a version that is not known.
     """
     known = {"": ENTRY_FIELDS, "_FILE": FILE_FIELDS}
-    return _read(data, where, size, MANIFEST_VERSION, known, _entry)
+    return _read(data, where, size, MANIFEST_VERSION, known, _entry, _quick)
+
+
+def _quick(file: AvroContainer) -> list[ManifestEntry] | None:
+    return quick_entries(file.unpacked()) if is_usual(file.schema) else None
 
 
 def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
@@ -162,6 +167,7 @@ def _read(
     version: int,
     known: dict[str, _Record],
     make: Callable[[_Record, tuple[ForeignColumn, ...]], _T],
+    quick: Callable[[AvroContainer], list[_T] | None] | None = None,
 ) -> list[_T]:
     if size is not None and len(data) < size:
         raise CorruptTableError(f"{where} is truncated: it has {len(data)} bytes of {size}.", hint=_RESTORE)
@@ -170,6 +176,8 @@ def _read(
         file = AvroContainer(data, max_block=_MAX_BLOCK, max_total=_MAX_TOTAL + _MAX_RATIO * len(data))
         if file.row_count > most:
             raise ValueError(f"its {len(data)} bytes claim to hold {file.row_count} records")
+        if quick is not None and (found := quick(file)) is not None:
+            return found
         unknown = _unknown_columns(file, known)
         out = []
         for raw in cast("Iterable[_Record]", fastavro.reader(file.stream())):
