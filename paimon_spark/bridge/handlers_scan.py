@@ -19,7 +19,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.select import SelectPlan, plan_select
 from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.frames import arrow_frame, session_for
-from paimon_spark.spark.reads import METADATA_COLUMNS, ReadRequest, read_frame
+from paimon_spark.spark.reads import METADATA_COLUMNS, ReadRequest, divide, read_frame
 from paimon_spark.spark.stores import native_access
 from paimon_spark.spec.predicate import Predicate
 
@@ -71,15 +71,18 @@ def plan_scan(request: Request) -> dict[str, Any]:
         "snapshot": plan.snapshot_id,
         "rows": rows,
         "bytes": _bytes(plan, planned.columns),
-        "info": _info(plan),
+        "info": _info(planned),
     }
 
 
-def _info(plan: SelectPlan) -> str:
+def _info(planned: PlannedScan) -> str:
+    plan = planned.plan
     counts = plan.counts
-    raw = sum(s.raw for s in plan.splits)
     refusal = native_access(plan.table).refusal
-    how = f"{raw} {refusal or 'native'}, {len(plan.splits) - raw} merge"
+    division = divide(_reading(planned))
+    raw = sum(s.raw for s in plan.splits) if refusal else len(division.native)
+    live = f"{len(division.live)} native without dead rows, " if division.live else ""
+    how = f"{raw} {refusal or 'native'}, {live}{len(plan.splits) - raw - len(division.live)} merge"
     parts = [f"snapshot={plan.snapshot_id if plan.snapshot_id is not None else 'none'}"]
     if plan.table.schema.partition_keys:
         parts.append(f"partitions={counts.partitions}/{counts.partitions_seen}")
@@ -135,13 +138,23 @@ def scan_frame(request: Request) -> JvmAnswer:
         return JvmAnswer(frame._jdf)
     planned = _plans.get(request.args["scan"]) or _plan(request)
     plan = planned.plan
-    wanted = ReadRequest(
-        plan.table, planned.columns, plan.predicate, plan.splits, keep_kinds=plan.keep_kinds, metadata=planned.metadata
-    )
-    frame = read_frame(session, wanted)
+    frame = read_frame(session, _reading(planned))
     if (plan.keep_kinds or planned.metadata) and request.args["columns"]:
         frame = frame.select(*[quoted(c) for c in request.args["columns"]])
     return JvmAnswer(frame._jdf)
+
+
+def _reading(planned: PlannedScan) -> ReadRequest:
+    plan = planned.plan
+    return ReadRequest(
+        plan.table,
+        planned.columns,
+        plan.predicate,
+        plan.splits,
+        keep_kinds=plan.keep_kinds,
+        limit=plan.limit,
+        metadata=planned.metadata,
+    )
 
 
 def count_rows(request: Request) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Reading: files of one bucket into rows of the table as it is today (semantics, section 8).
 
 A raw split is read file by file. Any other split is merged section by section; a section of a single run is read
-without comparing anything. Memory: a merge decodes about `_MERGE_BYTES` at a time, whatever the size of row groups.
+without comparing anything. Memory: a merge decodes about `MERGE_BYTES` at a time, whatever the size of row groups.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate, columns_of, project
 from paimon_spark.spec.types import MAX_LENGTH, AtomicType, DataField, TypeRoot
 
-_MERGE_BYTES = 32 << 20
+MERGE_BYTES = 32 << 20
 _CHUNK_BYTES = 16 << 20
 _NOWHERE = np.zeros(0, dtype=np.int64)
 ROW_KIND = "_row_kind_"
@@ -95,7 +95,7 @@ def read_split(
     condition = predicate or TRUE
     read = tuple({f.id: f for f in (*wanted, *(table.schema.field(c) for c in sorted(columns_of(condition))))}.values())
     read = (*(read or table.schema.fields[:1]), *(f for f in TRACKING_FIELDS if f.name in places))
-    files = BucketFiles(table, split.partition, split.bucket, _deleted_rows(table, split))
+    files = BucketFiles(table, split.partition, split.bucket, deleted_rows(table, split))
     wanted_places = tuple(f for f in PLACE_FIELDS if f.name in places)
     rows = _read_rows(files, split, read, condition, keep_kinds=keep_kinds, places=places)
     expression = None if condition == TRUE else to_expression(condition, {f.name: f for f in read})
@@ -159,7 +159,7 @@ def merged_rows(
     on_keys = project(condition, [f.name for f in order.key])
     for section in parts:
         pushed = condition if len(section) == 1 else on_keys
-        share = _MERGE_BYTES // len(section)
+        share = MERGE_BYTES // len(section)
         runs = [files.run(r, read, pushed, places=places, chunk_bytes=share) for r in section]
         yield from merge_runs(runs, order)
 
@@ -299,7 +299,7 @@ def _without(rows: pa.Table, deleted: Deleted, start: int) -> pa.Table:
     return rows.filter(pa.array(keep))
 
 
-def _deleted_rows(table: Table, split: Split) -> DeletedRows:
+def deleted_rows(table: Table, split: Split) -> DeletedRows:
     """Return how to find the deleted rows of a split's files."""
     refs = {f.file_name: v for f, v in zip(split.files, split.vectors, strict=False) if v is not None}
     return marked_rows(table, refs)

@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -58,11 +58,33 @@ def frame_of(java_frame: Any, session: SparkSession) -> DataFrame:
     return DataFrame(java_frame, session)
 
 
-def native_frame(session: SparkSession, spec: dict[str, Any], access: Mapping[str, str]) -> DataFrame:
-    """Return a native scan over the files of `spec`; `access` is what Hadoop must know to reach them."""
+def native_frame(
+    session: SparkSession, spec: dict[str, Any], access: Mapping[str, str], dead: Any | None = None
+) -> DataFrame:
+    """Return a native scan over the files of `spec`.
+
+    Args:
+        session: the session of the statement.
+        spec: files and columns.
+        access: what Hadoop must know to reach the files.
+        dead: what `dead_rows_of` returned, if rows have to be left out.
+    """
     with _text(json.dumps(spec)) as text:
-        frame = toolbox().nativeFrame(session._jsparkSession, text, json.dumps(dict(access)))
+        frame = toolbox().nativeFrame(session._jsparkSession, text, json.dumps(dict(access)), dead)
         return frame_of(frame, session)
+
+
+def dead_rows_of(splits: Mapping[str, str], find: Callable[[Sequence[str]], DataFrame]) -> Any:
+    """Return the JVM's knowledge of the dead rows of splits, which lasts longer than a statement.
+
+    Args:
+        splits: each split as a text, by a key that names its files and how they merge.
+        find: given lines of a key, a blank and a split, return the frame that finds what is not known yet.
+    """
+    with _text(json.dumps(list(splits))) as keys:
+        dead = toolbox().deadRows(keys)
+    missing = json.loads(dead.missing())
+    return dead.findBy(find([f"{key} {splits[key]}" for key in missing])._jdf) if missing else dead
 
 
 def text_frame(session: SparkSession, lines: Sequence[str]) -> DataFrame:

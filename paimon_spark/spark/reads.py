@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -11,18 +12,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
+from paimon_spark.core.merge.rules import merge_order
 from paimon_spark.core.read import BUCKET, FILE_PATH, PLACE_FIELDS, ROW_INDEX, VECTOR
 from paimon_spark.core.splits import Split, splits_to_json
 from paimon_spark.core.table import Table
 from paimon_spark.core.tracking import TRACKING_FIELDS
 from paimon_spark.spark.arrow_map import map_in_arrow, quoted
-from paimon_spark.spark.frames import native_frame, text_frame
+from paimon_spark.spark.frames import dead_rows_of, native_frame, text_frame
 from paimon_spark.spark.stores import native_access
 from paimon_spark.spark.types import plain_struct, type_to_spark
 from paimon_spark.spark.values import value_to_jvm
-from paimon_spark.spark.worker import reader
+from paimon_spark.spark.worker import FOUND, finder, reader
 from paimon_spark.spec.manifest import DataFileMeta
-from paimon_spark.spec.predicate import TRUE, Predicate, to_json
+from paimon_spark.spec.predicate import TRUE, Predicate, fixed_values, project, to_json
 from paimon_spark.spec.types import (
     ArrayType,
     AtomicType,
@@ -39,6 +41,9 @@ PARTITION = "__paimon_partition"
 METADATA_COLUMNS = (*(f.name for f in PLACE_FIELDS), PARTITION)
 """Names of the columns that tell where a row is; `SELECT *` does not show them."""
 _TIMES = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+FEWEST_ROWS = 100_000
+MOST_ROWS = 500_000_000
+"""How many rows must be in the files of splits with dead rows for a job of its own that finds them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,7 @@ class ReadRequest:
     predicate: Predicate
     splits: tuple[Split, ...]
     keep_kinds: bool = False
+    limit: int | None = None
     metadata: tuple[str, ...] = ()
     """Which of `METADATA_COLUMNS` come after the columns."""
 
@@ -75,11 +81,14 @@ def _width(field: DataField) -> int:
 
 def read_frame(session: SparkSession, request: ReadRequest) -> DataFrame:
     """Return the rows of `request` as a frame without any shuffle. Columns that were needed besides may come too."""
-    access = native_access(request.table)
-    groups, arrow = ({}, list(request.splits)) if access.refusal else _divide(request)
-    frames = [native_frame(session, _native_spec(request, *key, splits), access.conf) for key, splits in groups.items()]
-    if arrow:
-        lines = [splits_to_json([s]) for s in arrow]
+    division = divide(request)
+    frames = [_native(session, request, key, splits) for key, splits in _by_key(division.native).items()]
+    if division.live:
+        dead = _dead_rows(session, request.table, division.live)
+        files = _by_key(division.live)
+        frames += [_native(session, request, key, splits, dead) for key, splits in files.items()]
+    if division.workers:
+        lines = [splits_to_json([s]) for s in division.workers]
         predicate = None if request.predicate == TRUE else to_json(request.predicate)
         names = [f.name for f in request.carried]
         places = tuple(p.name for p in request.places)
@@ -89,6 +98,28 @@ def read_frame(session: SparkSession, request: ReadRequest) -> DataFrame:
     if PARTITION not in request.metadata:
         return rows
     return rows.withColumn(PARTITION, f.struct(*[f.col(quoted(k)) for k in request.table.schema.partition_keys]))
+
+
+def _native(
+    session: SparkSession, request: ReadRequest, key: NativeKey, files: list[PlacedFile], dead: Any | None = None
+) -> DataFrame:
+    spec = _native_spec(request, *key, files, filtered=dead is not None)
+    return native_frame(session, spec, native_access(request.table).conf, dead)
+
+
+def _dead_rows(session: SparkSession, table: Table, splits: Sequence[Split]) -> Any:
+    """Return what is known of the dead rows of `splits`, and how the rest is found."""
+    texts = {_identity(table, s): splits_to_json([s]) for s in splits}
+    return dead_rows_of(texts, lambda lines: map_in_arrow(text_frame(session, lines), finder(table), FOUND))
+
+
+def _identity(table: Table, split: Split) -> str:
+    """Return a name of the dead rows of a split: which files, none of which ever changes, and how they merge."""
+    order = merge_order(table) if table.is_primary_key_table else None
+    rules = None if order is None else (order.key, order.sequence, order.descending, order.function.__name__)
+    files = [f.file_name for f in split.files]
+    text = repr((table.path, split.partition, split.bucket, files, split.vectors, split.raw, rules))
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def _row_type(request: ReadRequest) -> StructType:
@@ -101,23 +132,59 @@ def _row_type(request: ReadRequest) -> StructType:
 
 NativeKey = tuple[str, int]
 """(file format, schema id)."""
+PlacedFile = tuple[Split, DataFileMeta]
 
 
-def _divide(request: ReadRequest) -> tuple[dict[NativeKey, list[tuple[Split, DataFileMeta]]], list[Split]]:
-    """Return the files to scan natively, by format and schema, and the splits that need a worker."""
-    native: dict[NativeKey, list[tuple[Split, DataFileMeta]]] = {}
-    arrow: list[Split] = []
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How each split is read: by a native scan, by one that leaves dead rows out, or by Python workers."""
+
+    native: tuple[Split, ...]
+    live: tuple[Split, ...]
+    workers: tuple[Split, ...]
+
+
+def divide(request: ReadRequest) -> Division:
+    """Decide how each split of a read is read."""
+    if native_access(request.table).refusal:
+        return Division((), (), request.splits)
     sources = _Sources(request)
     tracked = any(f in TRACKING_FIELDS for f in request.places)
-    for split in request.splits:
-        keys = [(f.file_name.rpartition(".")[2].lower(), f.schema_id) for f in split.files]
-        plain = split.raw and not (request.keep_kinds or tracked or any(split.vectors))
-        if plain and all(sources.of(k) is not None for k in keys) and not any(f.write_cols for f in split.files):
-            for key, file in zip(keys, split.files, strict=True):
-                native.setdefault(key, []).append((split, file))
-        else:
-            arrow.append(split)
-    return native, arrow
+    known = [s for s in request.splits if not (request.keep_kinds or tracked) and sources.know(s)]
+    native = [s for s in known if s.raw and not any(s.vectors)]
+    others = [s for s in known if not s.raw or any(s.vectors)]
+    live = others if _worth_finding(request, others) and all(map(_locatable, others)) else []
+    taken = {id(s) for s in (*native, *live)}
+    return Division(tuple(native), tuple(live), tuple(s for s in request.splits if id(s) not in taken))
+
+
+def _worth_finding(request: ReadRequest, splits: Sequence[Split]) -> bool:
+    """Return whether a job that only finds dead rows pays: not for few rows, nor for so many that the answer is large.
+
+    A query with a limit is better off with the rows of its first split, and a look at single keys with row groups that
+    statistics leave over.
+    """
+    rows = sum(f.row_count for s in splits for f in s.files)
+    if VECTOR in request.metadata or request.limit is not None or not FEWEST_ROWS <= rows <= MOST_ROWS:
+        return False
+    keys = [f.name for f in request.table.key_fields] if request.table.is_primary_key_table else []
+    return not keys or fixed_values(project(request.predicate, keys), keys) is None
+
+
+def _locatable(split: Split) -> bool:
+    return all(_format_of(f) == "parquet" for f in split.files)
+
+
+def _format_of(file: DataFileMeta) -> str:
+    return file.file_name.rpartition(".")[2].lower()
+
+
+def _by_key(splits: Iterable[Split]) -> dict[NativeKey, list[PlacedFile]]:
+    groups: dict[NativeKey, list[PlacedFile]] = {}
+    for split in splits:
+        for file in split.files:
+            groups.setdefault((_format_of(file), file.schema_id), []).append((split, file))
+    return groups
 
 
 class _Sources:
@@ -126,6 +193,10 @@ class _Sources:
     def __init__(self, request: ReadRequest) -> None:
         self._request = request
         self._known: dict[NativeKey, list[DataField | None] | None] = {}
+
+    def know(self, split: Split) -> bool:
+        """Return whether Spark can read all files of `split` as they are wanted."""
+        return all(f.write_cols is None and self.of((_format_of(f), f.schema_id)) is not None for f in split.files)
 
     def of(self, key: NativeKey) -> list[DataField | None] | None:
         if key not in self._known:
@@ -177,7 +248,7 @@ def _readable(t: DataType, file_format: str) -> bool:
 
 
 def _native_spec(
-    request: ReadRequest, file_format: str, schema_id: int, files: Sequence[tuple[Split, DataFileMeta]]
+    request: ReadRequest, file_format: str, schema_id: int, files: Sequence[PlacedFile], *, filtered: bool
 ) -> dict[str, Any]:
     table = request.table
     keys = table.schema.partition_keys
@@ -185,13 +256,15 @@ def _native_spec(
     wanted = list(zip(request.carried, sources, strict=True))
     data = [s for f, s in wanted if s is not None and f.name not in keys]
     partition = [f for f, _ in wanted if f.name in keys]
-    fixed = [p for p in request.places if p.name not in (ROW_INDEX, VECTOR)]
+    placed = {p.name for p in request.places} | ({FILE_PATH, ROW_INDEX} if filtered else set())
+    fixed = [p for p in PLACE_FIELDS if p.name in placed and p.name not in (ROW_INDEX, VECTOR)]
     return {
         "format": file_format,
         "root": table.path,
         "identity": f"{table.path}|{files[0][0].snapshot_id}|{_digest(f for _, f in files)}",
         "options": NATIVE_OPTIONS,
-        "row_index": ROW_INDEX if ROW_INDEX in request.metadata else None,
+        "row_index": ROW_INDEX if ROW_INDEX in placed else None,
+        "file_path": FILE_PATH,
         "data_schema": plain_struct(data),
         "partition_schema": plain_struct([*partition, *fixed]),
         "select": [
@@ -207,7 +280,7 @@ def _digest(files: Iterable[DataFileMeta]) -> int:
 
 
 def _groups(
-    table: Table, columns: Sequence[str], fixed: Sequence[str], files: Sequence[tuple[Split, DataFileMeta]]
+    table: Table, columns: Sequence[str], fixed: Sequence[str], files: Sequence[PlacedFile]
 ) -> list[dict[str, Any]]:
     """Return the files, those together for which the partition columns and the `fixed` ones have the same values."""
     groups: dict[tuple[bytes, tuple[str, ...]], list[list[Any]]] = {}

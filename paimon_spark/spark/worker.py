@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
 from paimon_spark.core.compact.curves import hilbert_keys, zorder_keys
+from paimon_spark.core.dead_rows import dead_rows
 from paimon_spark.core.messages import messages_to_json
 from paimon_spark.core.read import ROW_KIND, read_split
 from paimon_spark.core.splits import splits_from_json
@@ -90,6 +91,28 @@ def read_rows(
                     yield batch_for_spark(_kind_first(batch) if kinds else batch)
 
 
+def find_dead_rows(table: str, batches: Batches) -> Batches:
+    """Yield (key, path of a file, bitmap of its dead rows) for the splits that `batches` name after their keys.
+
+    Every split has one row without path and bitmap besides.
+    """
+    source = Table.from_config(table)
+    with bound_to_task():
+        for text in _texts(batches):
+            key, _, split = text.partition(" ")
+            found: list[tuple[str | None, bytes | None]] = [(None, None)]
+            for one in splits_from_json(split):
+                found += [(path, rows.serialize()) for path, rows in dead_rows(source, one)]
+            paths, bitmaps = zip(*found, strict=True)
+            yield pa.RecordBatch.from_pydict(
+                {
+                    "split": pa.repeat(key, len(found)),
+                    "file": pa.array(paths, pa.string()),
+                    "rows": pa.array(bitmaps, pa.binary()),
+                }
+            )
+
+
 def _kind_first(batch: pa.RecordBatch) -> pa.RecordBatch:
     kinds = pa.array(["+I", "-U", "+U", "-D"]).take(batch.column(ROW_KIND))
     names = [n for n in batch.schema.names if n != ROW_KIND]
@@ -126,3 +149,12 @@ def reader(
 ) -> Any:
     """Return the function of a read job; see `read_rows`."""
     return partial(read_rows, table.to_config(), columns, predicate, places, kinds=kinds)
+
+
+def finder(table: Table) -> Any:
+    """Return the function of a job that finds dead rows."""
+    return partial(find_dead_rows, table.to_config())
+
+
+FOUND = "split string, file string, rows binary"
+"""The columns that `finder` gives."""

@@ -14,14 +14,18 @@ import org.apache.spark.sql.catalyst.rules.RuleExecutor
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.connector.write.Write
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, SparkStrategy, UnaryExecNode}
+import org.apache.spark.sql.execution.datasources.{FileSourceStrategy, LogicalRelation}
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation, LeafV2CommandExec}
 
-/** Replaces our scans by the engine's plan and runs INSERTs through the engine. */
+/** Replaces our scans by the engine's plan, has dead rows found before they are needed, and runs INSERTs through the
+  * engine. */
 case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case PhysicalOperation(project, filters, ScanOf(relation, scan)) =>
       val read = ReadPlan.of(scan.logicalPlan(session), relation.output, project, filters)
       planLater(PaimonRead(scan.info, read)) :: Nil
+    case p @ PhysicalOperation(_, filters, _: LogicalRelation) if filters.exists(_.exists(_.isInstanceOf[LiveRow])) =>
+      FileSourceStrategy(p).map(_.transformAllExpressions { case test: LiveRow => test.dead.planned(test) })
     case PaimonRead(info, child) => PaimonScanExec(info, planLater(child)) :: Nil
     case a: AppendData => insert(a, a.write, a.analyzedQuery)
     case o: OverwriteByExpression => insert(o, o.write, o.analyzedQuery)

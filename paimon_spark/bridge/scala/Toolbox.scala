@@ -8,7 +8,7 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, Repartition, RepartitionByExpression}
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project, Repartition, RepartitionByExpression}
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat
@@ -21,35 +21,36 @@ class Toolbox {
   /** Why Spark's own scans cannot read a bucket with these settings, or an empty text. */
   def nativeRefusal(place: String, settings: String): String = Stores.refusal(place, settings)
 
+  /** What is known of the dead rows of splits, which are named by keys: a JSON list, or `@file` that holds it. */
+  def deadRows(splits: String): DeadRows = DeadRows(splits)
+
   /** A native vectorised scan over exactly the files of `spec` (JSON, or `@file` that holds it).
-    * `access` is JSON too: what Hadoop must know to reach them. */
-  def nativeFrame(session: SparkSession, spec: String, access: String): Dataset[Row] = {
+    * `access` is JSON too: what Hadoop must know to reach them. `dead` names rows to leave out, or is null. */
+  def nativeFrame(session: SparkSession, spec: String, access: String, dead: DeadRows): Dataset[Row] = {
     val json = Json.parse(Toolbox.content(spec))
     val index = PaimonFileIndex(json)
-    val dataSchema = Toolbox.schema(json.get("data_schema"))
+    val rowIndex = Json.optional(json, "row_index").map(_.asText())
+    val dataSchema = rowIndex.foldLeft(Toolbox.schema(json.get("data_schema"))) { (columns, _) =>
+      columns.add(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME, LongType)
+    }
     val format = json.get("format").asText() match {
       case "parquet" => new ParquetFileFormat
       case "orc" => new OrcFileFormat
     }
     val relation = HadoopFsRelation(index, index.partitionSchema, dataSchema, None, format,
       Json.stringMap(json.get("options")) ++ Json.stringMap(Json.parse(access)))(session)
-    val rowIndex = Json.optional(json, "row_index").map(_.asText())
-    val plain = LogicalRelation(relation, false)
-    val scan = if (rowIndex.isDefined) plain.withMetadataColumns() else plain
-    val bySource: Map[String, Expression] =
-      scan.output.map(a => a.name -> a).toMap ++ rowIndex.map(_ -> position(scan.output.last))
+    val scan = LogicalRelation(relation, false)
+    val byName = scan.output.map(a => a.name -> a).toMap
+    val bySource = byName ++ rowIndex.map(_ -> byName(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME))
     val columns = Json.items(json.get("select")).map { c =>
       val source: Expression = Json.optional(c, "from").map(f => bySource(f.asText()))
         .getOrElse(Literal.create(null, DataType.fromJson(c.get("type").toString)))
       Alias(if (Toolbox.mayHoldNaN(source.dataType)) Unpushed(source) else source, c.get("name").asText())()
     }
-    Dataset.ofRows(session, Project(columns, scan))
-  }
-
-  /** The position of a row in its file, as Spark's own reader knows it. */
-  private def position(metadata: Attribute): Expression = {
-    val fields = metadata.dataType.asInstanceOf[StructType]
-    GetStructField(metadata, fields.fieldIndex("row_index"), Some("row_index"))
+    val live = Option(dead).fold[LogicalPlan](scan) { rows =>
+      Filter(LiveRow(bySource(json.get("file_path").asText()), bySource(rowIndex.get), rows), scan)
+    }
+    Dataset.ofRows(session, Project(columns, live))
   }
 
   /** A frame of one string column `split`, one task a row; `lines` is JSON, or `@file` that holds it. */

@@ -1,0 +1,178 @@
+package org.apache.spark.sql.paimonbridge
+
+import java.nio.ByteBuffer
+import java.util.{LinkedHashMap => JLinkedHashMap}
+
+import scala.collection.mutable
+
+import org.roaringbitmap.buffer.ImmutableRoaringBitmap
+
+import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode, FalseLiteral}
+import org.apache.spark.sql.catalyst.expressions.codegen.Block._
+import org.apache.spark.sql.catalyst.trees.BinaryLike
+import org.apache.spark.sql.classic.Dataset
+import org.apache.spark.sql.execution.{BaseSubqueryExec, ExecSubqueryExpression, SubqueryExec}
+import org.apache.spark.sql.types.{BooleanType, DataType}
+import org.apache.spark.unsafe.types.UTF8String
+
+/** Positions of the dead rows of files, each a serialized roaring bitmap under the path of its file. */
+final class DeadRows(splits: Seq[String]) extends Serializable {
+  import DeadRows.Bitmaps
+
+  @transient private lazy val found: mutable.Map[String, Bitmaps] =
+    mutable.Map(splits.flatMap(s => DeadRows.cached(s).map(s -> _)): _*)
+  @transient private var job: Option[SubqueryExec] = None
+  private var shipped: Broadcast[Bitmaps] = _
+
+  /** The keys of the splits whose dead rows are not known yet, as JSON. */
+  def missing(): String = Json.text(unknown)
+
+  private def unknown: Seq[String] = synchronized(splits.filterNot(found.contains))
+
+  /** `frame` finds what is missing, when a query runs that needs it: rows of a split's key, the path of a file and its
+    * bitmap; one without path and bitmap for each split. */
+  def findBy(frame: Dataset[Row]): DeadRows = {
+    job = Some(frame.sparkSession.withActive(SubqueryExec("dead rows", frame.queryExecution.executedPlan)))
+    this
+  }
+
+  /** The test as Spark executes it: after a subquery, while not all dead rows are known. */
+  def planned(test: LiveRow): Expression =
+    job.filter(_ => unknown.nonEmpty).fold[Expression](test)(LiveRowSubquery(test.file, test.position, this, _))
+
+  def add(rows: Array[InternalRow]): Unit = synchronized {
+    val bySplit = mutable.Map[String, Map[String, Array[Byte]]]()
+    rows.foreach { row =>
+      val split = row.getUTF8String(0).toString
+      val before = bySplit.getOrElse(split, Map.empty[String, Array[Byte]])
+      bySplit(split) = if (row.isNullAt(1)) before else before + (row.getUTF8String(1).toString -> row.getBinary(2))
+    }
+    bySplit.foreach { case (split, bitmaps) =>
+      found(split) = bitmaps
+      DeadRows.keep(split, bitmaps)
+    }
+  }
+
+  /** What the tasks need; made once, on the driver. */
+  def ship(): Broadcast[Bitmaps] = synchronized {
+    if (shipped == null) {
+      val all: Bitmaps = splits.flatMap(s => found.getOrElse(s, throw new IllegalStateException(
+        s"Nothing is known of the dead rows of split $s"))).toMap
+      shipped = org.apache.spark.SparkContext.getOrCreate().broadcast(all)
+    }
+    shipped
+  }
+
+  def cursor(): LiveRowCursor = new LiveRowCursor(shipped.value)
+
+  override def equals(other: Any): Boolean = other match {
+    case that: DeadRows => that.identity == identity
+    case _ => false
+  }
+  override def hashCode(): Int = identity.hashCode
+  private def identity: Seq[String] = splits
+}
+
+object DeadRows {
+  type Bitmaps = Map[String, Array[Byte]]
+
+  private val Limit = math.max(16L << 20, Runtime.getRuntime.maxMemory() / 32)
+  private val known = new JLinkedHashMap[String, Bitmaps](16, 0.75f, true)
+  private var held = 0L
+
+  def apply(splits: String): DeadRows = new DeadRows(Json.strings(Json.parse(Toolbox.content(splits))))
+
+  private def cached(split: String): Option[Bitmaps] = known.synchronized(Option(known.get(split)))
+
+  private def weight(bitmaps: Bitmaps): Long = 200L + bitmaps.map { case (k, v) => 100L + 2 * k.length + v.length }.sum
+
+  private def keep(split: String, bitmaps: Bitmaps): Unit = known.synchronized {
+    if (known.put(split, bitmaps) == null) held += weight(bitmaps)
+    val oldest = known.entrySet().iterator()
+    while (held > Limit && oldest.hasNext) {
+      held -= weight(oldest.next().getValue)
+      oldest.remove()
+    }
+  }
+}
+
+/** Tells live rows from dead ones as a task reads file after file. */
+final class LiveRowCursor(bitmaps: Map[String, Array[Byte]]) {
+  private var file: UTF8String = _
+  private var dead: Array[Long] = Array.empty
+
+  def isLive(in: UTF8String, position: Long): Boolean = {
+    if ((in ne file) && in != file) turnTo(in)
+    val word = position >> 6
+    word >= dead.length || (dead(word.toInt) & (1L << position)) == 0
+  }
+
+  private def turnTo(next: UTF8String): Unit = {
+    file = next.clone()
+    dead = bitmaps.get(file.toString).fold(Array.empty[Long])(LiveRowCursor.words)
+  }
+}
+
+object LiveRowCursor {
+  private def words(stored: Array[Byte]): Array[Long] = {
+    val bitmap = new ImmutableRoaringBitmap(ByteBuffer.wrap(stored))
+    val out = new Array[Long](if (bitmap.isEmpty) 0 else (bitmap.last() >>> 6) + 1)
+    bitmap.forEach(((position: Int) => out(position >>> 6) |= 1L << position): org.roaringbitmap.IntConsumer)
+    out
+  }
+}
+
+/** Whether the row at a position of a file is alive. */
+trait LiveRowTest extends Expression with BinaryLike[Expression] {
+  def file: Expression
+  def position: Expression
+  def dead: DeadRows
+  override def left: Expression = file
+  override def right: Expression = position
+  override def dataType: DataType = BooleanType
+  override def nullable: Boolean = false
+  override def prettyName: String = "paimon_live_row"
+  override def toString: String = s"$prettyName($position)"
+
+  @transient private lazy val cursor: LiveRowCursor = dead.cursor()
+
+  override def eval(input: InternalRow): Any =
+    cursor.isLive(file.eval(input).asInstanceOf[UTF8String], position.eval(input).asInstanceOf[Long])
+
+  override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
+    dead.ship()
+    val rows = ctx.addReferenceObj("deadRows", dead)
+    val live = ctx.addMutableState(classOf[LiveRowCursor].getName, "liveRows", v => s"$v = $rows.cursor();")
+    val (f, p) = (file.genCode(ctx), position.genCode(ctx))
+    ev.copy(code = code"""
+      ${f.code}
+      ${p.code}
+      boolean ${ev.value} = $live.isLive(${f.value}, ${p.value});""", isNull = FalseLiteral)
+  }
+}
+
+/** The test in logical plans, and where all dead rows are known when the query is planned. */
+case class LiveRow(file: Expression, position: Expression, dead: DeadRows) extends LiveRowTest {
+  override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): LiveRow =
+    copy(file = newLeft, position = newRight)
+}
+
+/** The test where a job has to find dead rows first: a subquery of the plan, which Spark runs before its stage. */
+case class LiveRowSubquery(file: Expression, position: Expression, dead: DeadRows, plan: BaseSubqueryExec,
+    exprId: ExprId = NamedExpression.newExprId) extends ExecSubqueryExpression with LiveRowTest {
+  override def withNewPlan(query: BaseSubqueryExec): LiveRowSubquery = copy(plan = query)
+  override def updateResult(): Unit = {
+    dead.add(plan.executeCollect())
+    dead.ship()
+  }
+  override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): LiveRowSubquery =
+    copy(file = newLeft, position = newRight)
+  override lazy val canonicalized: Expression = LiveRow(file.canonicalized, position.canonicalized, dead)
+  /** Tasks get the answer without the question. */
+  private def writeReplace(): AnyRef = LiveRow(file, position, dead)
+  override def toString: String = s"$prettyName($position, dead rows#${exprId.id})"
+}

@@ -1,0 +1,169 @@
+"""Merge-on-read by Spark's own scans: workers only find the rows that are dead, and those are left out."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from paimon_spark.spark.reads import FEWEST_ROWS
+
+COUNT = FEWEST_ROWS + 5_000
+LIVE = "native without dead rows"
+SUMS = "SELECT count(*), sum(id), sum(v), sum(length(s)), max(s), count(v) FROM {}"
+
+
+def one(spark: SparkSession, sql: str) -> Row:
+    return spark.sql(sql).collect()[0]
+
+
+def plan_of(spark: SparkSession, sql: str) -> str:
+    return str(one(spark, f"EXPLAIN {sql}")[0])
+
+
+@pytest.fixture
+def merged(spark: SparkSession) -> tuple[str, str]:
+    """A table whose files overlap, and a view of the rows that it must show."""
+    spark.sql(
+        "CREATE TABLE t (id BIGINT, v INT, s STRING) "
+        "TBLPROPERTIES ('primary-key'='id', 'bucket'='2', 'write-only'='true')"
+    )
+    spark.sql(f"INSERT INTO t SELECT id, 0, 'first' FROM range({COUNT})")
+    spark.sql("INSERT INTO t SELECT id * 3, CAST(id AS INT) + 1, 'second ' || id FROM range(9000)")
+    spark.sql("DELETE FROM t WHERE id % 1000 = 7 OR id BETWEEN 40000 AND 50000")
+    spark.sql("INSERT INTO t SELECT id, -1, NULL FROM range(49990, 50010)")
+    spark.sql(
+        f"""CREATE OR REPLACE TEMPORARY VIEW wanted AS
+        SELECT id,
+          CASE WHEN id BETWEEN 49990 AND 50009 THEN -1 WHEN id % 3 = 0 AND id < 27000 THEN CAST(id DIV 3 AS INT) + 1
+               ELSE 0 END AS v,
+          CASE WHEN id BETWEEN 49990 AND 50009 THEN NULL WHEN id % 3 = 0 AND id < 27000 THEN 'second ' || id DIV 3
+               ELSE 'first' END AS s
+        FROM range({COUNT})
+        WHERE id BETWEEN 49990 AND 50009 OR NOT (id % 1000 = 7 OR id BETWEEN 40000 AND 50000)"""
+    )
+    return "t", "wanted"
+
+
+def test_same_rows(spark: SparkSession, merged: tuple[str, str]) -> None:
+    assert f"(0 native, 2 {LIVE}, 0 merge)" in plan_of(spark, "SELECT * FROM t")
+    assert one(spark, SUMS.format("t")) == one(spark, SUMS.format("wanted"))
+    assert one(spark, "SELECT count(*) FROM t") == one(spark, "SELECT count(*) FROM wanted")
+    for side in ("t EXCEPT ALL SELECT * FROM wanted", "wanted EXCEPT ALL SELECT * FROM t"):
+        assert spark.sql(f"SELECT * FROM {side}").isEmpty()
+
+
+def test_dead_rows_are_found_once_for_each_snapshot(spark: SparkSession, merged: tuple[str, str]) -> None:
+    assert "Subquery" in plan_of(spark, "SELECT sum(v) FROM t")
+    before = one(spark, "SELECT sum(v) FROM t")
+    assert "Subquery" not in plan_of(spark, "SELECT max(s) FROM t WHERE v > 3")
+    spark.sql("INSERT INTO t VALUES (-1, 1000, 'new')")
+    assert "Subquery" in plan_of(spark, "SELECT sum(v) FROM t")
+    assert one(spark, "SELECT sum(v) FROM t")[0] == before[0] + 1000
+    assert "Subquery" not in plan_of(spark, "SELECT sum(v) FROM t VERSION AS OF 4")
+
+
+def test_filters_never_see_dead_rows(spark: SparkSession, merged: tuple[str, str]) -> None:
+    spark.sql("INSERT INTO t SELECT id, 5, 'third' FROM range(10000, 60000)")
+    assert one(spark, "SELECT count(*) FROM t WHERE id BETWEEN 30000 AND 59999 AND 1 / v > 0") == (30000,)
+    assert one(spark, "SELECT count(*) FROM t WHERE v = 0 AND id BETWEEN 30000 AND 59999") == (0,)
+    assert one(spark, "SELECT count(*) FROM t WHERE s = 'third' AND __paimon_bucket < 9") == (50000,)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "spark.sql.adaptive.enabled",
+        "spark.sql.codegen.wholeStage",
+        "spark.sql.parquet.enableVectorizedReader",
+        "spark.sql.parquet.filterPushdown",
+    ],
+)
+def test_ways_of_execution(spark: SparkSession, merged: tuple[str, str], setting: str) -> None:
+    spark.conf.set(setting, "false")
+    try:
+        assert one(spark, SUMS.format("t")) == one(spark, SUMS.format("wanted"))
+        assert one(spark, "SELECT count(*) FROM t a JOIN t b USING (id) WHERE a.v < b.id") == one(
+            spark, "SELECT count(*) FROM wanted a JOIN wanted b USING (id) WHERE a.v < b.id"
+        )
+    finally:
+        spark.conf.unset(setting)
+
+
+def test_cached_and_written_elsewhere(spark: SparkSession, merged: tuple[str, str]) -> None:
+    spark.sql("CREATE TABLE other TBLPROPERTIES ('bucket'='-1') AS SELECT * FROM t")
+    assert one(spark, SUMS.format("other")) == one(spark, SUMS.format("wanted"))
+    kept = spark.table("t").cache()
+    try:
+        assert kept.count() == kept.count() == one(spark, "SELECT count(*) FROM wanted")[0]
+    finally:
+        kept.unpersist()
+
+
+def test_small_looks_stay_with_the_workers(spark: SparkSession, merged: tuple[str, str]) -> None:
+    for sql in ("SELECT * FROM t WHERE id = 4", "SELECT * FROM t WHERE id IN (4, 5)", "SELECT * FROM t LIMIT 3"):
+        assert LIVE not in plan_of(spark, sql)
+    assert spark.sql("SELECT v FROM t WHERE id IN (4, 6, 7)").count() == 2
+
+
+def test_columns_added_and_renamed(spark: SparkSession, merged: tuple[str, str]) -> None:
+    spark.sql("ALTER TABLE t ADD COLUMN n INT")
+    spark.sql("ALTER TABLE t RENAME COLUMN v TO w")
+    spark.sql("INSERT INTO t VALUES (8, 8, 'eight', 8)")
+    assert LIVE in plan_of(spark, "SELECT * FROM t")
+    assert one(spark, "SELECT count(*), sum(n), sum(w) FILTER (WHERE id = 8) FROM t")[1:] == (8, 8)
+    assert one(spark, "SELECT count(*) FROM t WHERE w <> 0") == one(
+        spark, "SELECT count(*) FROM wanted WHERE v <> 0 OR id = 8"
+    )
+
+
+def test_where_rows_are(spark: SparkSession, merged: tuple[str, str]) -> None:
+    places = "SELECT __paimon_file_path, __paimon_row_index, __paimon_bucket, id FROM t"
+    assert LIVE in plan_of(spark, places)
+    found = spark.sql(places).toArrow()
+    files = {r.file_path: r for r in spark.sql("SELECT file_path, bucket, record_count FROM `t$files`").collect()}
+    assert found.num_rows == one(spark, "SELECT count(*) FROM wanted")[0]
+    assert len({tuple(r.values()) for r in found.select([0, 1]).to_pylist()}) == found.num_rows
+    for row in found.slice(0, 500).to_pylist():
+        file = files[row["__paimon_file_path"]]
+        assert 0 <= row["__paimon_row_index"] < file.record_count
+        assert row["__paimon_bucket"] == file.bucket
+
+
+def test_partitions(spark: SparkSession) -> None:
+    spark.sql(
+        "CREATE TABLE t (id BIGINT, p STRING, v INT) PARTITIONED BY (p) "
+        "TBLPROPERTIES ('primary-key'='id,p', 'bucket'='1', 'write-only'='true')"
+    )
+    spark.sql(f"INSERT INTO t SELECT id, 'p' || id % 2, 0 FROM range({2 * COUNT})")
+    spark.sql("INSERT INTO t SELECT id, 'p1', 1 FROM range(1, 1001, 2)")
+    assert f"(1 native, 1 {LIVE}, 0 merge)" in plan_of(spark, "SELECT * FROM t")
+    assert [tuple(r) for r in spark.sql("SELECT p, count(*), sum(v) FROM t GROUP BY p ORDER BY p").collect()] == [
+        ("p0", COUNT, 0),
+        ("p1", COUNT, 500),
+    ]
+    assert one(spark, "SELECT sum(v), min(p) FROM t WHERE p = 'p1' AND v = 1") == (500, "p1")
+
+
+def test_deletion_vectors(spark: SparkSession) -> None:
+    spark.sql(
+        "CREATE TABLE t (id BIGINT, v INT) TBLPROPERTIES ('deletion-vectors.enabled'='true', 'write-only'='true')"
+    )
+    spark.sql(f"INSERT INTO t SELECT id, 1 FROM range({COUNT})")
+    spark.sql("DELETE FROM t WHERE id % 10 = 3")
+    spark.sql("UPDATE t SET v = 2 WHERE id % 10 = 4")
+    assert LIVE in plan_of(spark, "SELECT * FROM t")
+    tenth = COUNT // 10
+    assert one(spark, "SELECT count(*), sum(v), sum(id % 10) FROM t") == (9 * tenth, 10 * tenth, 42 * tenth)
+    spark.sql("DELETE FROM t WHERE id % 10 = 5")
+    assert one(spark, "SELECT count(*), sum(v), sum(id % 10) FROM t") == (8 * tenth, 9 * tenth, 37 * tenth)
+
+
+def test_tables_in_other_formats_stay_with_the_workers(spark: SparkSession) -> None:
+    spark.sql(
+        "CREATE TABLE t (id BIGINT, v INT) "
+        "TBLPROPERTIES ('primary-key'='id', 'bucket'='1', 'write-only'='true', 'file.format'='orc')"
+    )
+    spark.sql(f"INSERT INTO t SELECT id, 1 FROM range({COUNT})")
+    spark.sql("INSERT INTO t SELECT id, 2 FROM range(10)")
+    assert "(0 native, 1 merge)" in plan_of(spark, "SELECT * FROM t")
+    assert one(spark, "SELECT count(*), sum(v) FROM t") == (COUNT, COUNT + 10)

@@ -1,0 +1,94 @@
+"""Dead rows: what a reader that knows nothing of merging has to leave out, over random histories of all kinds of tables."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+from paimon_spark.core import dead_rows as module
+from paimon_spark.core.dead_rows import dead_rows
+from paimon_spark.core.read import BucketFiles, read_split
+from paimon_spark.core.splits import Split
+from paimon_spark.core.table import Table
+from paimon_spark.engine.insert import write_arrow
+from paimon_spark.engine.select import plan_select
+from paimon_spark.spec.kinds import RowKind
+from paimon_spark.testing.history import History, random_step
+from paimon_spark.testing.scenarios import KINDS
+from paimon_spark.testing.tables import new_table
+
+
+def stored_rows(table: Table, split: Split) -> dict[str, list[dict]]:
+    """All rows of the files of a split, whatever became of them, in the order in which they are stored."""
+    files = BucketFiles(table, split.partition, split.bucket)
+    return {
+        files.path(f): [r for rows in files.chunks(f, table.schema.fields) for r in rows.to_pylist()]
+        for f in split.files
+    }
+
+
+def alive(table: Table, split: Split) -> list[dict]:
+    found = dict(dead_rows(table, split))
+    stored = stored_rows(table, split)
+    assert set(found) <= set(stored)
+    assert all(found.values()), "a file without dead rows is not named"
+    return [row for path, rows in stored.items() for i, row in enumerate(rows) if i not in found.get(path, ())]
+
+
+def check(table: Table) -> int:
+    """Compare both ways of reading; return how many dead rows there were."""
+    dead = 0
+    for split in plan_select(table).splits:
+        want = [r for batch in read_split(table, split) for r in batch.to_pylist()]
+        got = alive(table, split)
+        assert sorted(map(repr, got)) == sorted(map(repr, want))
+        dead += sum(map(len, stored_rows(table, split).values())) - len(want)
+    return dead
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(6))
+def test_random_histories(kind: str, seed: int) -> None:
+    random = Random(seed)
+    history = History(kind)
+    for _ in range(12):
+        random_step(history, random)
+        check(history.table.load())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sequence.field": "v"},
+        {"sequence.field": "v", "sequence.field.sort-order": "descending"},
+        {"ignore-delete": "true"},
+        {"file.format": "avro"},
+    ],
+)
+def test_rules_of_merging(options: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MERGE_BYTES", 1)
+    random = Random(1)
+    table = new_table(
+        {"k": "STRING", "v": "INT"},
+        primary_key=["k"],
+        options={"bucket": "1", "write-only": "true", **options},
+    )
+    for n in range(6):
+        keys = sorted({f"key {random.randrange(300):05}" for _ in range(200)})
+        rows = pa.table({"k": keys, "v": pa.array([random.randrange(9) for _ in keys], pa.int32())})
+        write_arrow(table, rows) if n % 3 else delete(table, rows)
+    assert check(table) > 200
+
+
+def delete(table: Table, rows: pa.Table) -> None:
+    kinds = pa.array([int(RowKind.DELETE)] * rows.num_rows, pa.int8())
+    write_arrow(table, rows.append_column("_row_kind_", kinds))
+
+
+def test_nothing_is_said_of_files_that_lost_nothing() -> None:
+    table = new_table({"k": "INT"}, primary_key=["k"], options={"bucket": "1", "write-only": "true"})
+    for keys in ([1, 2, 9], [5], [20, 21]):
+        write_arrow(table, pa.table({"k": pa.array(keys, pa.int32())}))
+    assert [list(dead_rows(table, s)) for s in plan_select(table).splits] == [[]]
