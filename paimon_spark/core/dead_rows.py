@@ -29,6 +29,8 @@ from paimon_spark.spec.types import DataField
 
 I64 = npt.NDArray[np.int64]
 _PLACE = "_place_"
+_MOST = 1 << 32
+"""Positions that a bitmap can hold; no data file has that many rows."""
 
 
 def dead_rows(table: Table, split: Split) -> Iterator[tuple[str, BitMap]]:
@@ -42,7 +44,7 @@ def dead_rows(table: Table, split: Split) -> Iterator[tuple[str, BitMap]]:
         for file in split.files:
             marked = deleted(file)
             if marked is not None:
-                yield files.path(file), marked.positions & BitMap(range(file.row_count))
+                yield files.path(file), marked.positions & BitMap(range(min(file.row_count, _MOST)))
         return
     for section in sections(split.files, table.key_types):
         members = [f for run in section for f in run.files]
