@@ -9,7 +9,7 @@ from pyroaring import BitMap
 
 from paimon_spark.core.stored import read_needed
 from paimon_spark.core.table import Table
-from paimon_spark.format.deletion_vectors import VectorFile, fingerprint, read_vector, stored_vector
+from paimon_spark.format.deletion_vectors import VectorFile, fingerprint, stored_vector, vector_in
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.manifest import (
@@ -49,24 +49,32 @@ def vector_refs(table: Table, entries: Iterable[IndexManifestEntry]) -> dict[Fil
 
 
 class StoredVectors:
-    """Reads vectors; the last index file is kept, since its neighbours are usually asked for next."""
+    """Reads vectors; the last index file is kept, since its neighbours are usually asked for next.
+
+    The last vector is kept as well: what is asked of it in turn costs one check of its bytes.
+    """
 
     def __init__(self, file_io: FileIO) -> None:
         self._io = file_io
         self._path = ""
         self._data = b""
+        self._last: VectorRef | None = None
+        self._block = b""
 
     def bitmap(self, data_file: str, ref: VectorRef | None) -> BitMap | None:
         """Return the positions of the deleted rows of a file; None where there are none."""
-        return None if ref is None else read_vector(self._file(ref), _range(data_file, ref), ref.path)
+        return None if ref is None else vector_in(self.stored(data_file, ref), _range(data_file, ref), ref.path)
 
     def fingerprint(self, data_file: str, ref: VectorRef | None) -> int:
         """Return a number that changes with every row of the file that gets deleted."""
-        return NO_VECTOR if ref is None else fingerprint(self._file(ref), _range(data_file, ref), ref.path)
+        return NO_VECTOR if ref is None else fingerprint(self.stored(data_file, ref))
 
     def stored(self, data_file: str, ref: VectorRef) -> bytes:
         """Return a vector as it is stored."""
-        return stored_vector(self._file(ref), _range(data_file, ref), ref.path)
+        if ref != self._last:
+            self._block = stored_vector(self._file(ref), _range(data_file, ref), ref.path)
+            self._last = ref
+        return self._block
 
     def _file(self, ref: VectorRef) -> bytes:
         if ref.path != self._path:

@@ -40,8 +40,13 @@ def read_vector(data: bytes, found: DeletionRange, where: str = "a deletion vect
         CorruptTableError: there is no sound vector at that place.
         UnsupportedError: the vector deletes rows beyond 2^32 of one file.
     """
+    return vector_in(stored_vector(data, found, where), found, where)
+
+
+def vector_in(block: bytes, found: DeletionRange, where: str = "a deletion vector file") -> BitMap:
+    """Return the deleted positions in what `stored_vector` read; errors as in `read_vector`."""
     try:
-        return _body(_checked(data, found))
+        return _body(block[_INT.size : -_UINT.size])
     except (struct.error, ValueError, IndexError, OverflowError) as e:
         raise _unsound(found, where, e) from e
 
@@ -54,7 +59,7 @@ def _unsound(found: DeletionRange, where: str, error: Exception) -> CorruptTable
 
 
 def _checked(data: bytes, found: DeletionRange) -> bytes:
-    """Return the body of the vector that stands at `found`."""
+    """Return the vector that stands at `found` with its size and its checksum, which is right."""
     if data[:1] != bytes([FILE_VERSION]):
         raise ValueError("the file does not begin with a version that is known")
     if not (found.offset > 0 and 0 <= found.length <= len(data)):
@@ -63,11 +68,10 @@ def _checked(data: bytes, found: DeletionRange) -> bytes:
     if size < 0 or size not in (found.length, found.length - 8):
         raise ValueError(f"its size is {size}")
     end = found.offset + 4 + size
-    body = data[found.offset + 4 : end]
     (crc,) = _UINT.unpack_from(data, end)
-    if zlib.crc32(body) != crc:
+    if zlib.crc32(memoryview(data)[found.offset + 4 : end]) != crc:
         raise ValueError("the checksum does not fit")
-    return body
+    return data[found.offset : end + _UINT.size]
 
 
 def positions(vector: BitMap, start: int, stop: int) -> npt.NDArray[np.int64]:
@@ -79,18 +83,8 @@ def positions(vector: BitMap, start: int, stop: int) -> npt.NDArray[np.int64]:
     return np.frombuffer(part.to_array(), np.uint32).astype(np.int64)
 
 
-def fingerprint(data: bytes, found: DeletionRange, where: str = "a deletion vector file") -> int:
-    """Return a number that tells the vector at a place from any other of the same data file; never 0.
-
-    Args:
-        data: the whole index file.
-        found: where the vector stands.
-        where: the file's name for error messages.
-
-    Raises:
-        CorruptTableError: there is no sound vector at that place.
-    """
-    block = stored_vector(data, found, where)
+def fingerprint(block: bytes) -> int:
+    """Return a number that tells a vector, as `stored_vector` read it, from any other of its data file; never 0."""
     return len(block) << 32 | int(_UINT.unpack_from(block, len(block) - 4)[0])
 
 
@@ -106,10 +100,9 @@ def stored_vector(data: bytes, found: DeletionRange, where: str = "a deletion ve
         CorruptTableError: there is no sound vector at that place.
     """
     try:
-        body = _checked(data, found)
+        return _checked(data, found)
     except (struct.error, ValueError) as e:
         raise _unsound(found, where, e) from e
-    return _block(body)
 
 
 def _block(body: bytes) -> bytes:
