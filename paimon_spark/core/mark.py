@@ -92,6 +92,8 @@ class RowMarker(TaskOutput):
         for code, path in enumerate(paths.dictionary.to_pylist()):
             rows = order[bounds[code] : bounds[code + 1]]
             marks = self._of(path, int(seen[rows[0]]))
+            if (seen[rows] != marks.seen).any():
+                raise EngineError(f"Rows of the file '{marks.entry.file.file_name}' were chosen at different times.")
             _add(marks, positions[rows])
 
     def _of(self, path: str, seen: int) -> _Marks:

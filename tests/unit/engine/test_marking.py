@@ -252,6 +252,25 @@ def test_two_changes_of_one_file_conflict(options: dict[str, str]) -> None:
     assert values(table) == [(2, "x"), (3, "x")]
 
 
+@pytest.mark.parametrize("apart", [True, False])
+def test_rows_of_one_file_must_be_chosen_at_one_time(apart: bool) -> None:
+    table = marking_table(UNAWARE)
+    put(table, *((k, "x") for k in range(4)))
+    early = placed(table)
+    delete(table, 0)
+    late = placed(table)
+    changes = [(late[1][0], DELETE, (1, None)), (early[2][0], DELETE, (2, None))]
+    parts = [changes[:1], changes[1:]] if apart else [changes]
+    with RowMarker(table, plan_changes(table, "DELETE").info) as marker:
+        *before, last = (rows for part in parts for rows in batch(table, part).to_batches())
+        for rows in before:
+            marker.change(rows)
+        with pytest.raises(EngineError, match="chosen at different times"):
+            marker.change(last)
+    assert values(table) == [(1, "x"), (2, "x"), (3, "x")]
+    assert leaked(table) == set()
+
+
 @pytest.mark.parametrize("options", [UNAWARE, ONE_BUCKET])
 def test_a_file_that_is_compacted_meanwhile_conflicts(options: dict[str, str]) -> None:
     table = marking_table({**options, "compaction.min.file-num": "2"})
