@@ -112,14 +112,6 @@ class AvroReader:
         """Return the number of rows of the file."""
         return (self.row_count,)
 
-    def read_row_group(self, index: int, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return the whole file, all of the reader's fields or those named."""
-        del index
-        by_name = {f.name: f for f in self._fields}
-        fields = self._fields if columns is None else tuple(by_name[c] for c in columns)
-        batches = list(self._read(fields, DEFAULT_BATCH_ROWS))
-        return pa.Table.from_batches(batches) if batches else to_arrow_schema(fields).empty_table()
-
     def select_row_groups(self, expression: pc.Expression | None) -> list[int]:
         """Return the one row group: Avro has no statistics."""
         del expression

@@ -62,10 +62,6 @@ class FileReader(Protocol):
         """Return the number of row groups."""
         ...
 
-    def read_row_group(self, index: int, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return a row group, all of the reader's fields or those named, in the order asked for."""
-        ...
-
     def select_row_groups(self, expression: pc.Expression | None) -> list[int]:
         """Return the row groups that may hold a row for which `expression` is true, by their statistics."""
         ...

@@ -116,12 +116,6 @@ class OrcReader:
                     )
         return self._stripe_rows
 
-    def read_row_group(self, index: int, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return a stripe, all of the reader's fields or those named."""
-        by_name = {f.name: f for f in self._fields}
-        fields = self._fields if columns is None else [by_name[c] for c in columns]
-        return pa.Table.from_batches([self._stripe(index, fields)])
-
     def select_row_groups(self, expression: pc.Expression | None) -> list[int]:
         """Return all stripes: their statistics are not looked at."""
         del expression

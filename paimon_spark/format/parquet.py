@@ -90,7 +90,7 @@ class ParquetReader:
         self._fields = tuple(fields)
         self._file_size = file_size
         self._actual_size: int | None = None
-        self._row_bytes: float | None = None
+        self._row_bytes = 0.0
         with data_file_errors(path):
             self._source = file_io.open_input(path)
         try:
@@ -123,16 +123,6 @@ class ParquetReader:
     def row_group_rows(self) -> tuple[int, ...]:
         """Return the number of rows of each row group."""
         return tuple(self._metadata.row_group(i).num_rows for i in range(self.num_row_groups))
-
-    def read_row_group(self, index: int, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return a row group, all of the reader's fields or those named."""
-        fields = self._wanted(columns)
-        with self._errors():
-            names = self._present(fields)
-            if not names:
-                rows = self._metadata.row_group(index).num_rows
-                return conform_table(_rows_only(rows), fields)
-            return conform_table(self._file.read_row_group(index, columns=names), fields)
 
     def select_row_groups(self, expression: pc.Expression | None) -> list[int]:
         """Return the row groups that may hold a row for which `expression` is true.
@@ -167,19 +157,32 @@ class ParquetReader:
     def chunks(self, row_group: int, chunk_bytes: int, *, streamed: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a row group in batches that take about `chunk_bytes` in memory."""
         file = self._streamed_file() if streamed else self._file
-        count = self._metadata.row_group(row_group).num_rows
-        if self._row_bytes is None and count > LEAST_CHUNK_ROWS:
-            # What the metadata tells are sizes of encoded values; the first rows tell what they take in memory.
-            probe = next(self._batches(self._streamed_file(), LEAST_CHUNK_ROWS, [row_group]))
-            self._row_bytes = probe.nbytes / probe.num_rows
-        width = max(self._row_bytes or 1, self._encoded_bytes(row_group) / max(1, count))
-        yield from self._batches(file, rows_within(chunk_bytes, width), [row_group])
+        width, told = self._expected_width(row_group)
+        rows = rows_within(chunk_bytes, max(self._row_bytes, width)) if told or self._row_bytes else LEAST_CHUNK_ROWS
+        for batch in self._batches(file, rows, [row_group]):
+            self._row_bytes = max(self._row_bytes, batch.nbytes / max(1, batch.num_rows))
+            wanted = rows_within(chunk_bytes, max(self._row_bytes, width))
+            if wanted != rows:
+                rows = wanted
+                file.reader.set_batch_size(rows)  # which holds from the next batch of this stream on
+            yield batch
 
-    def _encoded_bytes(self, row_group: int) -> int:
-        """Return how much the wanted columns of a row group are, encoded: its first rows may be its narrowest."""
-        group, beginnings = self._metadata.row_group(row_group), tuple(f"{n}." for n in self._present(self._fields))
-        columns = (group.column(i) for i in range(group.num_columns))
-        return sum(c.total_uncompressed_size for c in columns if f"{c.path_in_schema}.".startswith(beginnings))
+    def _expected_width(self, row_group: int) -> tuple[float, bool]:
+        """Return about how many bytes a row takes in memory, by the metadata, and whether it may not be much more.
+
+        A value of a dictionary may be long and yet take a few bits a row; so may what is nested.
+        """
+        group = self._metadata.row_group(row_group)
+        stored = {c.path_in_schema: c for c in map(group.column, range(group.num_columns))}
+        width, told = 0.0, True
+        for f in to_arrow_schema(self._fields):
+            try:
+                width += f.type.bit_width / 8
+            except ValueError:  # no fixed width
+                parts = [c for path, c in stored.items() if f"{path}.".startswith(f"{f.name}.")]
+                width += sum(c.total_uncompressed_size for c in parts) / max(1, group.num_rows)
+                told &= f.name not in self._columns or (f.name in stored and not stored[f.name].has_dictionary_page)
+        return width, told
 
     def _batches(self, file: pq.ParquetFile, batch_rows: int, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
         names = self._present(self._fields)
@@ -216,12 +219,6 @@ class ParquetReader:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _wanted(self, columns: Sequence[str] | None) -> Sequence[DataField]:
-        if columns is None:
-            return self._fields
-        by_name = {f.name: f for f in self._fields}
-        return [by_name[c] for c in columns]
 
     def _present(self, fields: Sequence[DataField]) -> list[str]:
         return [f.name for f in fields if f.name in self._columns]

@@ -63,6 +63,28 @@ def test_chunks_are_small_where_the_first_rows_are_narrow(streamed: bool) -> Non
     assert max(sizes) < limit * 5 // 2
 
 
+@pytest.mark.parametrize("streamed", [True, False])
+def test_chunks_of_a_dictionary_grow_or_shrink_to_what_their_rows_take(streamed: bool) -> None:
+    store, rows, limit = InMemoryFileIO(), 60_000, 256 << 10
+    table = pa.table({"short": [f"s{i % 7}" for i in range(rows)], "long": [f"{i % 7}" * 100 for i in range(rows)]})
+    store.write(PATH, _parquet(table))
+    for column in table.schema.names:
+        with open_reader(store, PATH, fields_of(**{column: "STRING"}), None) as reader:
+            chunks = list(reader.chunks(0, limit, streamed=streamed))
+        assert chunks[0].num_rows == 1024
+        assert all(limit // 2 < c.nbytes < limit * 1.1 for c in chunks[1:-1])
+        assert len(chunks) > 2
+        assert pa.Table.from_batches(chunks).column(0) == table.column(column)
+
+
+def test_chunks_of_numbers_are_as_large_as_asked_for_from_the_first() -> None:
+    store, fields = InMemoryFileIO(), fields_of(a="BIGINT", b="INT")
+    rows = pa.table({"a": pa.nulls(100_000, pa.int64()), "b": pa.array([1] * 100_000, pa.int32())})
+    store.write(PATH, _parquet(rows))
+    with open_reader(store, PATH, fields, None) as reader:
+        assert all(29_000 < c.num_rows <= 30_000 for c in list(reader.chunks(0, 12 * 30_000))[:3])
+
+
 def _parquet(rows: pa.Table) -> bytes:
     sink = bytes_io.BytesIO()
     pq.write_table(rows, sink, row_group_size=rows.num_rows)
