@@ -200,12 +200,16 @@ def _evaluate_leaf(pred: Leaf, value: Any) -> bool | None:
     if isinstance(pred, Comparison):
         return None if pred.value is None else _HOLDS[pred.op](order(value, pred.value))
     if isinstance(pred, StartsWith):
-        if not isinstance(value, str):
-            raise TypeError(f"{value!r} is no text that could start with {pred.prefix!r}")
-        return value.startswith(pred.prefix)
+        return _starts_with(value, pred.prefix)
     if any(v is not None and order(value, v) == 0 for v in pred.values):
         return not pred.negated
     return None if None in pred.values else pred.negated
+
+
+def _starts_with(value: Any, prefix: str | bytes) -> bool:
+    if isinstance(value, type(prefix)):
+        return value[: len(prefix)] == prefix
+    raise TypeError(f"{value!r} cannot start with {prefix!r}")
 
 
 def order(a: Any, b: Any) -> int:

@@ -46,7 +46,8 @@ def comparable_columns(rows: pa.Table, fields: Sequence[DataField]) -> list[Colu
 def one_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """Return `column` as one contiguous, plainly encoded array."""
     if isinstance(column, pa.ChunkedArray):
-        column = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [column.slice(0, 0)])
+        chunks = column.chunks or [pa.array([], column.type)]
+        column = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
     return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
