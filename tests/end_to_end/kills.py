@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +23,7 @@ from paimon_spark.testing.ledger import Account
 from paimon_spark.testing.processes import KINDS, create_crowd_table, ledger_path
 from paimon_spark.testing.trials_of_processes import faults_at_rest, faults_of_cleaning
 from tests.conftest import SESSION
-from tests.end_to_end.loop import ANSWER
+from tests.end_to_end.loop import ANSWER, OPTIONS
 from tests.end_to_end.programs import ROOT, spark_environ
 
 ENGINE, WORKER, JVM = "engine", "worker", "jvm"
@@ -39,8 +41,15 @@ _RETRYING = "local[2,4]"
 class Program:
     """`loop.py` as a process, and the processes that it has started."""
 
-    def __init__(self, warehouses: Path, place: Path, master: str, number: int = 1) -> None:
-        """Start it, without waiting."""
+    def __init__(
+        self,
+        warehouses: str | Path,
+        place: Path,
+        master: str,
+        number: int = 1,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start it, without waiting; `options` of the catalogs open the store that the warehouses are on."""
         self.master = master
         self.log = place / f"program-{number}.log"
         settings = {k: v for k, v in SESSION.items() if k != "spark.master"}
@@ -52,7 +61,12 @@ class Program:
             self._process = subprocess.Popen(
                 loop,
                 cwd=place,
-                env=spark_environ() | {"PYTHONPATH": path, "PYSPARK_SUBMIT_ARGS": f"{arguments} pyspark-shell"},
+                env=spark_environ()
+                | {
+                    "PYTHONPATH": path,
+                    "PYSPARK_SUBMIT_ARGS": f"{arguments} pyspark-shell",
+                    OPTIONS: json.dumps(dict(options or {})),
+                },
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

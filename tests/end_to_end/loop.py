@@ -6,6 +6,8 @@ answers are lines on standard output that begin with `ANSWER`. What it tried and
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -22,6 +24,8 @@ from paimon_spark.testing.ledger import BATCH_ROWS, CONTESTED, Ledger, batch_num
 from paimon_spark.testing.processes import KINDS, batches_tried, ledger_path
 
 ANSWER = "## "
+OPTIONS = "LOOP_CATALOG_OPTIONS"
+"""The environment variable with the options of the catalogs, as JSON."""
 KEPT = 20
 _PART = "substring('abc', CAST(pmod(k, 3) AS INT) + 1, 1)"
 
@@ -111,11 +115,12 @@ class Loop:
         self._ledger.done(what, batch)
 
 
-def session(warehouses: Path, master: str) -> SparkSession:
+def session(warehouses: str, master: str) -> SparkSession:
     """Return a session with a catalog for each kind of table."""
     builder = SparkSession.builder.master(master).appName("loop")
+    options = json.loads(os.environ.pop(OPTIONS, "{}"))
     for kind in KINDS:
-        builder = paimon_spark.configure(builder, catalog=kind, warehouse=str(warehouses / kind))
+        builder = paimon_spark.configure(builder, catalog=kind, warehouse=f"{warehouses}/{kind}", **options)
     spark = builder.getOrCreate()
     for kind in KINDS:
         spark.sql(f"SHOW TABLES IN {kind}.default").collect()
@@ -124,7 +129,7 @@ def session(warehouses: Path, master: str) -> SparkSession:
 
 def main(warehouses: str, place: str, master: str, number: str) -> None:
     """Obey until the input ends."""
-    spark, lines, stopped = session(Path(warehouses), master), SimpleQueue[str](), threading.Event()
+    spark, lines, stopped = session(warehouses, master), SimpleQueue[str](), threading.Event()
     threading.Thread(target=partial(_listen, lines.put, stopped), daemon=True).start()
     print(f"{ANSWER}ready", flush=True)
     while (line := lines.get()) != "end":

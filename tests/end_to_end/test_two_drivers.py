@@ -1,17 +1,21 @@
-"""Two Spark programs at once on the same tables: both write and read, one compacts, the other expires."""
+"""Two Spark programs at once on the same tables, on files and on S3: both write and read, one compacts, one expires."""
 
 from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from paimon_spark.bridge.s3_jars import fetch_s3_jars
+from paimon_spark.errors import EngineError
 from paimon_spark.testing.ledger import Account
 from paimon_spark.testing.processes import KINDS, create_crowd_table, ledger_path
 from paimon_spark.testing.trials_of_processes import faults_at_rest, faults_of_cleaning
 from tests.end_to_end.kills import Program
+from tests.stores import LOCAL, STORES, Ground
 
 SECONDS = 12.0
 STATEMENTS = 8
@@ -36,12 +40,26 @@ def work(program: Program, number: int, kind: str, until: float) -> int:
 
 
 @pytest.mark.slow
-def test_two_drivers_on_one_table(tmp_path: Path) -> None:
+@pytest.mark.parametrize("store", STORES)
+def test_two_drivers_on_one_table(tmp_path: Path, store: str) -> None:
+    with STORES[store](tmp_path) as ground:
+        if store != LOCAL:
+            _fetch_hadoops_client()
+        _two_drivers(ground, tmp_path)
+
+
+def _fetch_hadoops_client() -> None:
+    """Let Spark's own scans read the store too; without a network the workers read it."""
+    with suppress(EngineError):
+        fetch_s3_jars(print)
+
+
+def _two_drivers(ground: Ground, place: Path) -> None:
     tables = {}
     for kind in KINDS:
-        (tmp_path / kind).mkdir()
-        tables[kind] = create_crowd_table(str(tmp_path / "warehouses" / kind), kind)
-    programs = [Program(tmp_path / "warehouses", tmp_path, "local[2]", number) for number in ACTIONS]
+        (place / kind).mkdir()
+        tables[kind] = create_crowd_table(f"{ground.location}/{kind}", kind, ground.options)
+    programs = [Program(ground.location, place, "local[2]", number, ground.options) for number in ACTIONS]
     for program in programs:
         program.hear("ready")
     with ThreadPoolExecutor(len(programs)) as pool:
@@ -53,12 +71,12 @@ def test_two_drivers_on_one_table(tmp_path: Path) -> None:
                 done = [n + m for n, m in zip(done, turn, strict=True)]
                 if min(done) >= STATEMENTS:
                     break
-            account = Account.of(ledger_path(tmp_path / kind, n) for n in ACTIONS)
+            account = Account.of(ledger_path(place / kind, n) for n in ACTIONS)
             assert faults_at_rest(table, account) == []
             assert min(done) >= STATEMENTS, f"{kind}: {done}"
             assert account.acknowledged >= STATEMENTS // 2
     for program in programs:
         program.end()
     for kind, table in tables.items():
-        account = Account.of(ledger_path(tmp_path / kind, n) for n in ACTIONS)
+        account = Account.of(ledger_path(place / kind, n) for n in ACTIONS)
         assert faults_of_cleaning(table) + faults_at_rest(table, account) == []
