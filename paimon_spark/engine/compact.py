@@ -13,15 +13,17 @@ from paimon_spark.core.compact.append import AppendOptions, Vectors, pick_bucket
 from paimon_spark.core.compact.pick import CompactUnit, PickOptions, pick, pick_full
 from paimon_spark.core.compact.rewrite import CompactTask
 from paimon_spark.core.levels import highest_level, max_level, sorted_runs
+from paimon_spark.core.manifests import ManifestStore
 from paimon_spark.core.messages import CommitMessage, messages_from_json
 from paimon_spark.core.rolling import wall_clock_millis
-from paimon_spark.core.scan import scan
+from paimon_spark.core.scan import live_in_partitions, scan
 from paimon_spark.core.stored import store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.core.unfinished import delete_marked
 from paimon_spark.core.vectors import FilePlace, VectorRef, vector_refs
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tasks import compact_payload
+from paimon_spark.errors import ConflictError, CorruptTableError, ErrorKind
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry
@@ -272,12 +274,31 @@ def execute_compaction(
                 if progress is not None:
                     progress(finished, total)
                 checkpoint()
-        except BaseException:
+        except BaseException as e:
             FileStoreCommit(plan.table).abort(messages)
             delete_marked(table)
+            if isinstance(e, CorruptTableError) and e.kind is ErrorKind.FILE_MISSING:
+                _check_live(plan.table, group)
             raise
         done.append(commit_group(plan, group, messages, commit_user=commit_user))
     return CompactionResult.of(plan, done, started)
+
+
+def _check_live(table: Table, group: CompactGroup) -> None:
+    """Raise a ConflictError if files of the group are not the table's any more: then their snapshots were expired."""
+    partitions = {t.partition for t in group.tasks}
+    live = {
+        (e.partition, e.bucket, e.file.file_name)
+        for e in live_in_partitions(ManifestStore(table), table.snapshots.latest(), partitions)
+    }
+    for task in group.tasks:
+        for file in task.files:
+            if (task.partition, task.bucket, file.file_name) not in live:
+                raise ConflictError(
+                    f"The file '{file.file_name}' of table {table.name}, which was to be compacted, is gone: another "
+                    "commit compacted or overwrote it, and its snapshot was expired.",
+                    hint="Compact again: it will start from the new state.",
+                )
 
 
 def commit_group(

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from paimon_spark.core.refs import RefStore
 from paimon_spark.core.stored import create_once
+from paimon_spark.core.table import Table
+from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
+from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.engine.select import read_arrow
 from paimon_spark.engine.tags import execute_tag, plan_create_tag
-from paimon_spark.errors import NotFoundError, OutcomeUnknownError
+from paimon_spark.errors import ConflictError, CorruptTableError, NotFoundError, OutcomeUnknownError
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.testing.faults import FaultFileIO, Mode, Nth
 from paimon_spark.testing.invariants import violations
+from paimon_spark.testing.tables import new_table
 from tests.unit.core.history import MINUTE, History, lost
 
 ALL_BUT_ONE = ExpireConfig(retain_max=1, retain_min=1)
@@ -44,6 +51,33 @@ def test_another_tag_of_the_expired_snapshot_will_do() -> None:
     execute_tag(h.table, plan_create_tag(h.table, "second", snapshot_id=1, clock_millis=0))
     assert RefStore.of(h.table).tag_names() == ["first", "second"]
     assert lost(h.table) == set()
+
+
+def three_small_files() -> Table:
+    table = new_table({"k": "INT"}, options={"compaction.min.file-num": "2", "write-only": "true"})
+    for k in range(3):
+        write_arrow(table, pa.table({"k": pa.array([k], pa.int32())}))
+    return table.with_options({"write-only": "false"})
+
+
+def test_files_that_were_replaced_and_expired_before_they_were_compacted() -> None:
+    table = three_small_files()
+    plan = plan_compaction(table, strategy=Strategy.FULL)
+    execute_compaction(plan_compaction(table, strategy=Strategy.FULL), LocalRunner())
+    execute_expire(table, plan_expire(table, ALL_BUT_ONE, 10**15))
+    with pytest.raises(ConflictError, match="is gone: another commit compacted or overwrote it"):
+        execute_compaction(plan, LocalRunner())
+    assert violations(table) == []
+    assert sorted(read_arrow(table).column("k").to_pylist()) == [0, 1, 2]
+
+
+def test_files_that_are_the_tables_and_missing_are_no_conflict() -> None:
+    table = three_small_files()
+    plan = plan_compaction(table, strategy=Strategy.FULL)
+    task = plan.groups[0].tasks[0]
+    table.file_io.delete(table.paths.data_file(task.partition, task.bucket, task.files[0]))
+    with pytest.raises(CorruptTableError, match="does not exist"):
+        execute_compaction(plan, LocalRunner())
 
 
 def test_snapshots_that_are_committed_during_a_rollback_go_too() -> None:
