@@ -24,6 +24,7 @@ from benchmarks.report import machine
 from benchmarks.session import EngineSession
 from benchmarks.workload import row_query
 from paimon_spark import connect
+from paimon_spark.core.dead_rows import dead_rows
 from paimon_spark.engine.select import plan_select
 
 _MB = 1 << 20
@@ -89,9 +90,24 @@ def merge(place: Path) -> None:
         pass
 
 
+def find_dead(place: Path) -> None:
+    """Find the rows of a whole bucket that the merge drops, by their keys alone."""
+    table = connect(place).table(_TABLE).load()
+    for split in plan_select(table).splits:
+        for _ in dead_rows(table, split):
+            pass
+
+
 def compact(place: Path) -> None:
     """Compact the bucket fully."""
     connect(place).table(_TABLE).compact()
+
+
+_OF_A_BUCKET: dict[str, Callable[[Path], None]] = {
+    "merge on read of a bucket": merge,
+    "the same on its keys alone": find_dead,
+    "full compaction of a bucket": compact,
+}
 
 
 def plan(place: Path) -> None:
@@ -110,7 +126,7 @@ def _tasks(sizes: list[int], work: Path) -> Iterator[Peak]:
         place = work / f"rows-{rows}"
         bucket_of(place, rows)
         size = sum(f.stat().st_size for f in place.rglob("*.parquet")) // _MB
-        for name, body in (("merge on read of a bucket", merge), ("full compaction of a bucket", compact)):
+        for name, body in _OF_A_BUCKET.items():
             yield Peak(name, f"{rows:,} rows, {size} MB", *_alone(body, place))
         shutil.rmtree(place)
 
