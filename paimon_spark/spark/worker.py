@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -20,8 +21,9 @@ from paimon_spark.core.write import TableWriter, WritePlanInfo
 from paimon_spark.engine.row_level import row_changer
 from paimon_spark.engine.sort_compact import Order
 from paimon_spark.engine.tasks import run_task
-from paimon_spark.spark.lifeline import bound_to_task
+from paimon_spark.spark.lifeline import Lifeline, bound_to_task
 from paimon_spark.spark.types import batch_for_spark
+from paimon_spark.spark.upkeep import ease_next_task
 from paimon_spark.spec.predicate import Predicate, from_json
 
 Batches = Iterator[pa.RecordBatch]
@@ -39,6 +41,14 @@ class TextList(AccumulatorParam[list[str]]):
         return value1 + value2
 
 
+@contextmanager
+def _task() -> Iterator[Lifeline]:
+    """Run as a task of a Spark worker: end with it, and leave little to do before the next one."""
+    with bound_to_task() as line:
+        ease_next_task()
+        yield line
+
+
 def _texts(batches: Batches) -> Iterator[str]:
     for batch in batches:
         yield from batch.column(0).to_pylist()
@@ -49,7 +59,7 @@ def write_rows(table: str, plan: str, batches: Batches, *, fill_defaults: bool =
     target, info = Table.from_config(table), WritePlanInfo.from_json(plan)
     local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
     open_writer = partial(TableWriter, target, info, fill_defaults=fill_defaults, spill_dirs=local)
-    with bound_to_task() as task, open_writer() as writer:
+    with _task() as task, open_writer() as writer:
         for batch in batches:
             writer.write(batch)
         task.check()
@@ -59,7 +69,7 @@ def write_rows(table: str, plan: str, batches: Batches, *, fill_defaults: bool =
 
 def patch_rows(table: str, plan: str, batches: Batches) -> Batches:
     """Change the rows of one task in their files and yield its commit messages as one text."""
-    with bound_to_task() as task, row_changer(Table.from_config(table), WritePlanInfo.from_json(plan)) as files:
+    with _task() as task, row_changer(Table.from_config(table), WritePlanInfo.from_json(plan)) as files:
         for batch in batches:
             files.change(batch)
         task.check()
@@ -84,7 +94,7 @@ def read_rows(
     """
     source = Table.from_config(table)
     condition: Predicate | None = from_json(predicate) if predicate is not None else None
-    with bound_to_task():
+    with _task():
         for text in _texts(batches):
             for split in splits_from_json(text):
                 for batch in read_split(source, split, columns, condition, keep_kinds=kinds, places=places):
@@ -123,7 +133,7 @@ def run_tasks(kind: str, done: Any, batches: Batches) -> Batches:
     """Run the engine tasks that `batches` hold, each after its number, and yield one numbered answer for each."""
     for text in _texts(batches):
         number, _, payload = text.partition(" ")
-        with bound_to_task():
+        with _task():
             answer = f"{number} {run_task(kind, payload)}"
         done.add([answer])
         yield pa.RecordBatch.from_pydict({"answer": pa.array([answer], pa.string())})

@@ -1,0 +1,56 @@
+"""What Spark's Python workers do between two tasks, made cheap.
+
+A worker is kept for the next task. Before each task it forgets which modules are where, as new ones may have come, and
+Python then reads the directory of every archive again: that of Spark's own, with its thousands of files, once for every
+package in it. After each task all of its objects are searched for garbage, those of the imported modules too. Both
+together take longer than writing tens of thousands of rows.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from zipimport import ZipImportError, zipimporter
+
+_State = tuple[int, int] | None
+
+
+class _Archive(zipimporter):
+    """Finds modules in an archive, whose directory is read again only when the file has changed."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._state = _state(self.archive)
+
+    def invalidate_caches(self) -> None:
+        """Read the directory again if the file is another one than before."""
+        state = _state(self.archive)
+        if state != self._state:
+            super().invalidate_caches()
+            self._state = state
+
+
+def _state(archive: str) -> _State:
+    try:
+        found = Path(archive).stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def ease_next_task() -> None:
+    """Make the tasks that this process runs later start sooner."""
+    plain = [path for path, finder in list(sys.path_importer_cache.items()) if type(finder) is zipimporter]
+    for path in plain:
+        with suppress(ZipImportError):
+            sys.path_importer_cache[path] = _Archive(path)
+    _spare_what_is_imported()
+
+
+@cache
+def _spare_what_is_imported() -> None:
+    """Leave the objects that there are out of the search for garbage, once in a process."""
+    gc.freeze()
