@@ -17,7 +17,6 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as pds
 import pyarrow.parquet as pq
 
 from paimon_spark.errors import PaimonError
@@ -134,6 +133,8 @@ class ParquetReader:
             return everything
         if self._may_name_float(expression):
             return everything
+        import pyarrow.dataset as pds  # imports pandas where there is one, which most processes have no use for
+
         try:
             fragment = pds.ParquetFileFormat().make_fragment(self._source)
             return [g.id for g in fragment.subset(expression).row_groups]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import subprocess
 import sys
 import zipfile
 import zipimport
@@ -96,3 +97,8 @@ def test_only_the_objects_of_imported_modules_are_spared_from_the_search_for_gar
     ease_next_task()
     assert gc.get_freeze_count() <= frozen
     assert len(kept) == 1000
+
+
+def test_a_worker_that_writes_does_not_load_pandas() -> None:
+    program = "import sys, paimon_spark.spark.worker; sys.exit('pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
