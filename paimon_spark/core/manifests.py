@@ -42,8 +42,13 @@ _FULL = 105
 _RESTORE = "Restore the file from a backup, or roll the table back to a snapshot that does not need it."
 
 
-class _Cache(Generic[_T]):
-    """Decoded files by path, least recently used out first. The files are immutable and their names unique."""
+class RecordCache(Generic[_T]):
+    """Decoded records by the path they are from, least recently used out first. Files are immutable, names unique.
+
+    Args:
+        limit: the most bytes that all records may take.
+        weigh: about how many bytes a record takes.
+    """
 
     def __init__(self, limit: int, weigh: Callable[[_T], int] = lambda _: _RECORD_BYTES) -> None:
         self._limit = limit
@@ -54,6 +59,7 @@ class _Cache(Generic[_T]):
         self._lock = threading.Lock()
 
     def get(self, path: str) -> tuple[_T, ...] | None:
+        """Return the records from a path if they are here."""
         with self._lock:
             found = self._items.get(path)
             if found is not None:
@@ -61,6 +67,7 @@ class _Cache(Generic[_T]):
             return found
 
     def put(self, path: str, records: tuple[_T, ...]) -> None:
+        """Keep the records from a path, unless they alone take too much."""
         weight = _RECORD_BYTES + sum(map(self._weigh, records))
         with self._lock:
             if path in self._items or weight > self._limit:
@@ -72,33 +79,31 @@ class _Cache(Generic[_T]):
                 self._held -= self._weights.pop(oldest)
 
     def clear(self) -> None:
+        """Forget everything."""
         with self._lock:
             self._items.clear()
             self._weights.clear()
             self._held = 0
 
 
-def _entry_bytes(entry: ManifestEntry) -> int:
+def entry_bytes(entry: ManifestEntry) -> int:
+    """Return about how many bytes an entry takes in memory."""
     f = entry.file
-    stats = (f.min_key, f.max_key, f.key_stats.min_values, f.key_stats.max_values)
-    values = f.value_stats
-    return (
-        _RECORD_BYTES
-        + sum(map(len, stats))
-        + len(values.min_values)
-        + len(values.max_values)
-        + len(values.null_counts) * 8
-    )
+    keys, values = f.key_stats, f.value_stats
+    of_keys = len(f.min_key) + len(f.max_key) + len(keys.min_values) + len(keys.max_values)
+    return _RECORD_BYTES + of_keys + len(values.min_values) + len(values.max_values) + len(values.null_counts) * 8
 
 
-_ENTRIES: _Cache[ManifestEntry] = _Cache(_CACHED_BYTES, _entry_bytes)
-_LISTS: _Cache[ManifestFileMeta] = _Cache(_CACHED_BYTES // 8)
-_INDEXES: _Cache[IndexManifestEntry] = _Cache(_CACHED_BYTES // 8)
+_ENTRIES: RecordCache[ManifestEntry] = RecordCache(_CACHED_BYTES, entry_bytes)
+_LISTS: RecordCache[ManifestFileMeta] = RecordCache(_CACHED_BYTES // 8)
+_INDEXES: RecordCache[IndexManifestEntry] = RecordCache(_CACHED_BYTES // 8)
+LIVE: RecordCache[ManifestEntry] = RecordCache(_CACHED_BYTES // 2, entry_bytes)
+"""The entries of whole snapshots that nothing cancels; as a rule they are the same objects as in `_ENTRIES`."""
 
 
 def clear_cache() -> None:
     """Forget every decoded manifest of this process."""
-    for cache in (_ENTRIES, _LISTS, _INDEXES):
+    for cache in (_ENTRIES, _LISTS, _INDEXES, LIVE):
         cache.clear()
 
 
@@ -115,21 +120,19 @@ class ManifestStore:
     def read_list(self, name: str, size: int | None = None) -> tuple[ManifestFileMeta, ...]:
         """Return the records of a manifest list."""
         path = self.table.paths.manifest(name)
-        return _cached(_LISTS, path, lambda: read_manifest_list(self._bytes(path), path, size))
+        return cached(_LISTS, path, lambda: read_manifest_list(self._bytes(path), path, size))
 
     def read(self, meta: ManifestFileMeta) -> tuple[ManifestEntry, ...]:
         """Return the entries of a manifest."""
         path = self.table.paths.manifest(meta.file_name)
-        return _cached(
-            _ENTRIES, path, lambda: self._sound(read_manifest(self._bytes(path), path, meta.file_size), path)
-        )
+        return cached(_ENTRIES, path, lambda: self._sound(read_manifest(self._bytes(path), path, meta.file_size), path))
 
     def read_index(self, name: str | None) -> tuple[IndexManifestEntry, ...]:
         """Return the entries of an index manifest; none for no name."""
         if name is None:
             return ()
         path = self.table.paths.manifest(name)
-        return _cached(_INDEXES, path, lambda: read_index_manifest(self._bytes(path), path))
+        return cached(_INDEXES, path, lambda: read_index_manifest(self._bytes(path), path))
 
     def data_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
         """Return the manifests of a snapshot: the base list, then the delta list."""
@@ -137,6 +140,11 @@ class ManifestStore:
             *self.read_list(snapshot.base_manifest_list, snapshot.base_manifest_list_size),
             *self.read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
         ]
+
+    def lists_key(self, snapshot: Snapshot) -> str:
+        """Return what tells the data files of a snapshot from those of any other: the paths of its lists."""
+        names = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+        return "\n".join(self.table.paths.manifest(name) for name in names)
 
     def delta_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
         """Return what a snapshot's own commit added and removed, in order."""
@@ -247,7 +255,8 @@ class ManifestStore:
         return read_needed(self.table.file_io, path, "metadata file")
 
 
-def _cached(cache: _Cache[_T], path: str, load: Callable[[], list[_T]]) -> tuple[_T, ...]:
+def cached(cache: RecordCache[_T], path: str, load: Callable[[], Iterable[_T]]) -> tuple[_T, ...]:
+    """Return the records from a path, loading them if they are not in the cache."""
     found = cache.get(path)
     if found is None:
         found = tuple(load())

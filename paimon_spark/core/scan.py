@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from paimon_spark.core.manifests import ManifestStore, may_hold_partition
+from paimon_spark.core.manifests import LIVE, ManifestStore, cached, may_hold_partition
 from paimon_spark.core.table import Table
 from paimon_spark.spec.kinds import BucketMode, FileKind, MergeEngine
 from paimon_spark.spec.manifest import (
@@ -86,8 +86,8 @@ def scan(
     metas = store.data_manifests(snapshot)
     partition_filter = and_(partition_predicate, project(predicate, table.schema.partition_keys))
     wanted = [m for m in metas if _manifest_may_match(table, m, partition_filter, buckets)]
-    live = list(live_entries(store, wanted, lambda e: e.bucket >= 0))
-    entries = _in_partitions(table, live, partition_filter)
+    live = _readable(store, snapshot, metas, wanted)
+    entries = _in_partitions(table, list(live), partition_filter)
     partitions = {e.partition for e in entries}
     entries = _in_buckets(table, entries, predicate, buckets)
     entries = _in_levels(table, entries, levels)
@@ -120,8 +120,19 @@ def live_entries(
     for meta in metas:
         if meta.num_added_files > 0:
             for entry in store.read(meta):
-                if entry.kind is FileKind.ADD and keep(entry) and entry.identity not in removed:
+                if entry.kind is FileKind.ADD and keep(entry) and not (removed and entry.identity in removed):
                     yield entry
+
+
+def _readable(
+    store: ManifestStore, snapshot: Snapshot, metas: Sequence[ManifestFileMeta], wanted: Sequence[ManifestFileMeta]
+) -> tuple[ManifestEntry, ...]:
+    """Return the live entries of the wanted manifests whose rows readers see; those of all manifests are remembered."""
+
+    def load() -> Iterable[ManifestEntry]:
+        return live_entries(store, wanted, lambda e: e.bucket >= 0)
+
+    return cached(LIVE, store.lists_key(snapshot), load) if len(wanted) == len(metas) else tuple(load())
 
 
 def live_in_partitions(

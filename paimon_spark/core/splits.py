@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeVar
 
 from paimon_spark.core.levels import sections
 from paimon_spark.core.messages import file_from_plain, file_to_plain, travelled
@@ -15,6 +16,8 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.vectors import FilePlace, VectorRef, vector_refs
 from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry
 from paimon_spark.spec.types import DataType
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,36 +78,45 @@ def plan_splits(table: Table, result: ScanResult, *, always_merge: bool = False)
 def _groups(table: Table, files: Sequence[DataFileMeta]) -> list[tuple[list[DataFileMeta], bool]]:
     target, cost = table.options.source_split_target_size, table.options.source_split_open_file_cost
     if not table.is_primary_key_table:
-        ordered = sorted(files, key=lambda f: (f.min_sequence_number, f.file_name))
-        return [(group, True) for group in _packed([[f] for f in ordered], target, cost)]
+        ordered = sorted(sorted(files, key=attrgetter("file_name")), key=attrgetter("min_sequence_number"))
+        return [(group, True) for group in _packed(ordered, _sizes(ordered), target, cost)]
     settled = all(f.level != 0 and not f.delete_row_count for f in files)
     if settled and (reads_above_level_0(table) or len({f.level for f in files}) == 1):
         ordered = _in_key_order(files, table.key_types)
-        return [(group, True) for group in _packed([[f] for f in ordered], target, cost)]
+        return [(group, True) for group in _packed(ordered, _sizes(ordered), target, cost)]
     items = [[f for run in section for f in run.files] for section in sections(files, table.key_types)]
-    return [(group, len(group) == 1 and group[0].delete_row_count == 0) for group in _packed(items, target, cost)]
+    groups = [
+        [f for item in packed for f in item] for packed in _packed(items, map(sum, map(_sizes, items)), target, cost)
+    ]
+    return [(group, len(group) == 1 and group[0].delete_row_count == 0) for group in groups]
 
 
 def _in_key_order(files: Sequence[DataFileMeta], key_types: Sequence[DataType]) -> list[DataFileMeta]:
     return [f for section in sections(files, key_types) for run in section for f in run.files]
 
 
-def _packed(items: Iterable[list[DataFileMeta]], target: int, cost: int) -> list[list[DataFileMeta]]:
+def _sizes(files: Iterable[DataFileMeta]) -> Iterator[int]:
+    return (f.file_size for f in files)
+
+
+def _packed(items: Iterable[_T], sizes: Iterable[int], target: int, cost: int) -> list[list[_T]]:
     """Pack items in order into bins: a bin is closed when the next item would take it past the target (R4)."""
-    bins: list[list[DataFileMeta]] = []
+    bins: list[list[_T]] = []
     weight = 0
-    for item in items:
-        own = max(sum(f.file_size for f in item), cost)
+    for item, size in zip(items, sizes, strict=True):
+        own = max(size, cost)
         if bins and weight + own <= target:
-            bins[-1] += item
+            bins[-1].append(item)
             weight += own
         else:
-            bins.append(list(item))
+            bins.append([item])
             weight = own
     return bins
 
 
 def _with_vectors(split: Split, vectors: dict[FilePlace, VectorRef]) -> Split:
+    if not vectors:
+        return split
     found = tuple(vectors.get((split.partition, split.bucket, f.file_name)) for f in split.files)
     return replace(split, vectors=found) if any(v is not None for v in found) else split
 

@@ -4,7 +4,7 @@ import pytest
 
 from paimon_spark.core.manifests import (
     ManifestStore,
-    _Cache,
+    RecordCache,
     clear_cache,
     may_hold_partition,
     merge_entries,
@@ -152,7 +152,7 @@ def test_missing_and_truncated_manifests_are_named() -> None:
 
 def test_the_cache_counts_bytes_of_wide_statistics() -> None:
     weights = {b"a": 10, b"b": 400, b"c": 90}
-    cache: _Cache[bytes] = _Cache(1400, weights.__getitem__)
+    cache: RecordCache[bytes] = RecordCache(1400, weights.__getitem__)
     cache.put("big", (b"b", b"b"))
     assert cache.get("big") is None
     cache.put("one", (b"b",))

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from paimon_spark.core.commit import FileStoreCommit
+from paimon_spark.core.manifests import clear_cache
 from paimon_spark.core.scan import ScanResult, scan
 from paimon_spark.core.table import Table
 from paimon_spark.spec.manifest import DataFileMeta
@@ -46,6 +47,23 @@ def test_partition_predicate_skips_manifests_and_is_exact() -> None:
     assert (result.counts.files, result.counts.rows, result.counts.partitions) == (2, 6, 2)
     assert kept(table, And((equals("p", "b"), equals("v", 0)))) == {files["b"].file_name}
     assert kept(table, IsNull("p")) == set()
+
+
+def test_a_snapshot_says_the_same_when_it_is_scanned_again() -> None:
+    table = samples.table()
+    first, second = samples.file(rows=3), samples.file(rows=4)
+    commit(table, first)
+    one = table.snapshots.latest()
+    commit(table, second)
+    message = dataclasses.replace(samples.message(), deleted_files=(first,))
+    FileStoreCommit(table).commit([message])
+    for _ in range(2):
+        assert {e.file for e in scan(table, one).entries} == {first}
+        assert {e.file for e in scan(table, table.snapshots.latest()).entries} == {second}
+    warm = scan(table, table.snapshots.latest())
+    clear_cache()
+    assert scan(table, table.snapshots.latest()) == warm
+    assert (warm.counts.files_seen, warm.counts.rows) == (1, 4)
 
 
 def test_fixed_buckets_are_pruned_by_the_count_of_the_entry() -> None:
