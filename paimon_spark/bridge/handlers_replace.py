@@ -36,8 +36,9 @@ def replace_table(request: Request) -> Json:
     table = table.with_options(session_wide)
     table = table.with_options(checked_options(table, args["options"], Scope.WRITE))
     session = session_for(envelope.session, request.jsession)
-    if request.objects:
-        replace_with_frame(session, table, frame_of(request.objects[0], session), operation=args["operation"])
+    attached = request.objects
+    if attached:
+        replace_with_frame(session, table, frame_of(attached[0], session), operation=args["operation"])
         return {}
     plan = plan_write(table, overwrite="static", operation="TRUNCATE")
     follow_up(plan, finish_replacement(plan, []), SparkRunner(session))

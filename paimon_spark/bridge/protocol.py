@@ -69,17 +69,32 @@ class Envelope(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request as the handlers see it. `objects` holds what the JVM attached, without the session."""
+    """One request as the handlers see it.
+
+    Args:
+        method: what to do.
+        envelope: the request without its JVM objects.
+        attached: the JVM's list of the session and of other objects. Each look into it is a round trip, so nobody looks
+            who needs none of them.
+    """
 
     method: str
     envelope: Envelope
-    jsession: Any
-    objects: tuple[Any, ...]
+    attached: Any
 
     @property
     def args(self) -> dict[str, Any]:
         """Return the arguments of the method."""
         return self.envelope.args
+
+    def jsession(self) -> Any:
+        """Return the JVM's session."""
+        return self.attached.get(0)
+
+    @property
+    def objects(self) -> tuple[Any, ...]:
+        """Return what the JVM attached, without the session."""
+        return tuple(self.attached.get(i) for i in range(1, self.attached.size()))
 
 
 def parse_request(text: str) -> tuple[str, Envelope]:

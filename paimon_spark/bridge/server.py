@@ -43,8 +43,7 @@ class Endpoint:
         handler = self._handlers.get(method)
         if handler is None:
             raise EngineError(f"The engine has no method '{method}'.")
-        attached = list(objects)
-        request = Request(method, envelope, attached[0], tuple(attached[1:]))
+        request = Request(method, envelope, objects)
         flag = self._running.setdefault(envelope.request, threading.Event())
         try:
             with cancellable(flag):

@@ -36,12 +36,15 @@ def toolbox() -> Any:
     return _toolboxes["toolbox"]
 
 
-def session_for(session_id: str, jsession: Any) -> SparkSession:
-    """Return the Python side of a JVM session. Sessions not used for long are let go, and with them their JVM side."""
+def session_for(session_id: str, jsession: Callable[[], Any]) -> SparkSession:
+    """Return the Python side of a JVM session, which `jsession` gives.
+
+    Sessions not used for long are let go, and with them their JVM side.
+    """
     with _session_lock:
         session = _sessions.pop(session_id, None)
         if session is None:
-            session = SparkSession(_toolboxes["context"], jsparkSession=jsession)
+            session = SparkSession(_toolboxes["context"], jsparkSession=jsession())
         _sessions[session_id] = session
         while len(_sessions) > _KEPT_SESSIONS:
             del _sessions[next(iter(_sessions))]

@@ -30,7 +30,7 @@ class TemporarySession:
         self._id = str(clone.sessionUUID())
         self._let_go = weakref.finalize(self, forget_session, self._id)
         self._target = (catalog, target.database)
-        self.spark = session_for(self._id, clone)
+        self.spark = session_for(self._id, lambda: clone)
         self.spark.sql(f"USE {_dotted(self._target)}")
 
     def close(self) -> None:
