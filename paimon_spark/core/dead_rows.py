@@ -20,7 +20,7 @@ from paimon_spark.core.merge.functions import drop_retracts
 from paimon_spark.core.merge.keys import one_chunk
 from paimon_spark.core.merge.rules import merge_order, needed_fields
 from paimon_spark.core.merge.sort_merge import merge_runs
-from paimon_spark.core.read import MERGE_BYTES, ROW_INDEX, BucketFiles, deleted_rows
+from paimon_spark.core.read import MERGE_BYTES, ROW_INDEX, BucketFiles, DeletedRows, deleted_rows
 from paimon_spark.core.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.spec.manifest import DataFileMeta
@@ -41,17 +41,24 @@ def dead_rows(table: Table, split: Split) -> Iterator[tuple[str, BitMap]]:
     deleted = deleted_rows(table, split)
     files = BucketFiles(table, split.partition, split.bucket, deleted)
     if not table.is_primary_key_table or split.raw:
-        for file in split.files:
-            marked = deleted(file)
-            if marked is not None:
-                yield files.path(file), marked.positions & BitMap(range(min(file.row_count, _MOST)))
+        yield from _marked(files, split.files, deleted)
         return
     for section in sections(split.files, table.key_types):
         members = [f for run in section for f in run.files]
-        if len(section) > 1 or any(f.delete_row_count != 0 for f in members):
-            for file, live in zip(members, _live(files, section, members), strict=True):
-                if len(live) < file.row_count:
-                    yield files.path(file), BitMap(range(file.row_count)) - live
+        if len(section) == 1 and all(f.delete_row_count == 0 for f in members):
+            yield from _marked(files, members, deleted)
+            continue
+        for file, live in zip(members, _live(files, section, members), strict=True):
+            if len(live) < file.row_count:
+                yield files.path(file), BitMap(range(file.row_count)) - live
+
+
+def _marked(files: BucketFiles, unmerged: Sequence[DataFileMeta], deleted: DeletedRows) -> Iterator[tuple[str, BitMap]]:
+    """Yield the deleted rows of files of which no row is superseded by another."""
+    for file in unmerged:
+        marked = deleted(file)
+        if marked is not None:
+            yield files.path(file), marked.positions & BitMap(range(min(file.row_count, _MOST)))
 
 
 def _live(files: BucketFiles, section: Sequence[SortedRun], members: Sequence[DataFileMeta]) -> list[BitMap]:

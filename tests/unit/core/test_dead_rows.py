@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pyarrow as pa
 import pytest
+from pyroaring import BitMap
 
 from paimon_spark.core import dead_rows as module
 from paimon_spark.core.dead_rows import dead_rows
 from paimon_spark.core.read import BucketFiles, read_split
 from paimon_spark.core.splits import Split
 from paimon_spark.core.table import Table
+from paimon_spark.core.vectors import VectorRef, VectorWriter
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.select import plan_select
 from paimon_spark.spec.kinds import RowKind
@@ -92,3 +95,30 @@ def test_nothing_is_said_of_files_that_lost_nothing() -> None:
     for keys in ([1, 2, 9], [5], [20, 21]):
         write_arrow(table, pa.table({"k": pa.array(keys, pa.int32())}))
     assert [list(dead_rows(table, s)) for s in plan_select(table).splits] == [[]]
+
+
+def marked(table: Table, split: Split, positions: BitMap) -> Split:
+    """Return `split` with a deletion vector for each of its files, as Paimon writes them for tables with a key."""
+    placed: list[str] = []
+
+    def put(path: str, data: bytes) -> None:
+        table.file_io.write(path, data)
+        placed.append(path)
+
+    writer = VectorWriter(table, split.partition, split.bucket, put)
+    for file in split.files:
+        writer.add(file.file_name, positions)
+    (index,) = writer.close()
+    ranges = index.deletion_ranges or ()
+    return replace(split, vectors=tuple(VectorRef(placed[0], r.offset, r.length, r.cardinality) for r in ranges))
+
+
+def test_rows_are_marked_in_files_that_others_overlap_and_in_files_that_none_does() -> None:
+    table = new_table({"k": "INT"}, primary_key=["k"], options={"bucket": "1", "write-only": "true"})
+    for keys in ([1, 2, 9], [2, 5], [20, 21]):
+        write_arrow(table, pa.table({"k": pa.array(keys, pa.int32())}))
+    (split,) = plan_select(table).splits
+    some = marked(table, split, BitMap([0]))
+    assert not some.raw
+    assert sorted(r["k"] for r in alive(table, some)) == [2, 5, 9, 21]
+    assert sorted(k for batch in read_split(table, some) for k in batch.column(0).to_pylist()) == [2, 5, 9, 21]
