@@ -70,23 +70,26 @@ def test_filters_never_see_dead_rows(spark: SparkSession, merged: tuple[str, str
 
 
 @pytest.mark.parametrize(
-    "setting",
+    "settings",
     [
-        "spark.sql.adaptive.enabled",
-        "spark.sql.codegen.wholeStage",
-        "spark.sql.parquet.enableVectorizedReader",
-        "spark.sql.parquet.filterPushdown",
+        {"spark.sql.adaptive.enabled": "false"},
+        {"spark.sql.codegen.wholeStage": "false"},
+        {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"},
+        {"spark.sql.parquet.enableVectorizedReader": "false"},
+        {"spark.sql.parquet.filterPushdown": "false"},
     ],
 )
-def test_ways_of_execution(spark: SparkSession, merged: tuple[str, str], setting: str) -> None:
-    spark.conf.set(setting, "false")
+def test_ways_of_execution(spark: SparkSession, merged: tuple[str, str], settings: dict[str, str]) -> None:
+    for name, value in settings.items():
+        spark.conf.set(name, value)
     try:
         assert one(spark, SUMS.format("t")) == one(spark, SUMS.format("wanted"))
         assert one(spark, "SELECT count(*) FROM t a JOIN t b USING (id) WHERE a.v < b.id") == one(
             spark, "SELECT count(*) FROM wanted a JOIN wanted b USING (id) WHERE a.v < b.id"
         )
     finally:
-        spark.conf.unset(setting)
+        for name in settings:
+            spark.conf.unset(name)
 
 
 def test_cached_and_written_elsewhere(spark: SparkSession, merged: tuple[str, str]) -> None:

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.paimonbridge
 
+import java.io.ObjectOutputStream
 import java.nio.ByteBuffer
 import java.util.{LinkedHashMap => JLinkedHashMap}
 
@@ -57,14 +58,19 @@ final class DeadRows(splits: Seq[String]) extends Serializable {
     }
   }
 
-  /** What the tasks need; made once, on the driver. */
-  def ship(): Broadcast[Bitmaps] = synchronized {
+  /** Broadcast what the tasks need; done once, on the driver. */
+  def ship(): Unit = synchronized {
     if (shipped == null) {
       val all: Bitmaps = splits.flatMap(s => found.getOrElse(s, throw new IllegalStateException(
         s"Nothing is known of the dead rows of split $s"))).toMap
       shipped = org.apache.spark.SparkContext.getOrCreate().broadcast(all)
     }
-    shipped
+  }
+
+  /** No task is sent without it, whether its code is generated on the driver, on an executor, or not at all. */
+  private def writeObject(out: ObjectOutputStream): Unit = {
+    ship()
+    out.defaultWriteObject()
   }
 
   def cursor(): LiveRowCursor = new LiveRowCursor(shipped.value)
@@ -144,7 +150,6 @@ trait LiveRowTest extends Expression with BinaryLike[Expression] {
     cursor.isLive(file.eval(input).asInstanceOf[UTF8String], position.eval(input).asInstanceOf[Long])
 
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
-    dead.ship()
     val rows = ctx.addReferenceObj("deadRows", dead)
     val live = ctx.addMutableState(classOf[LiveRowCursor].getName, "liveRows", v => s"$v = $rows.cursor();")
     val (f, p) = (file.genCode(ctx), position.genCode(ctx))
@@ -165,10 +170,7 @@ case class LiveRow(file: Expression, position: Expression, dead: DeadRows) exten
 case class LiveRowSubquery(file: Expression, position: Expression, dead: DeadRows, plan: BaseSubqueryExec,
     exprId: ExprId = NamedExpression.newExprId) extends ExecSubqueryExpression with LiveRowTest {
   override def withNewPlan(query: BaseSubqueryExec): LiveRowSubquery = copy(plan = query)
-  override def updateResult(): Unit = {
-    dead.add(plan.executeCollect())
-    dead.ship()
-  }
+  override def updateResult(): Unit = dead.add(plan.executeCollect())
   override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): LiveRowSubquery =
     copy(file = newLeft, position = newRight)
   override lazy val canonicalized: Expression = LiveRow(file.canonicalized, position.canonicalized, dead)
