@@ -212,6 +212,8 @@ class _Sources:
         found: list[DataField | None] = []
         for wanted in self._request.carried:
             source = by_id.get(wanted.id)
+            if source is not None and source.name.lower() in (FILE_PATH, ROW_INDEX):
+                return None  # a scan that leaves rows out adds columns of these names
             if wanted.name in table.schema.partition_keys:
                 found.append(wanted)
             elif source is None:

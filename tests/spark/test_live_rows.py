@@ -132,6 +132,18 @@ def test_where_rows_are(spark: SparkSession, merged: tuple[str, str]) -> None:
         assert row["__paimon_bucket"] == file.bucket
 
 
+def test_columns_with_names_of_places(spark: SparkSession) -> None:
+    spark.sql(
+        "CREATE TABLE t (id BIGINT, `__paimon_file_path` STRING, `__paimon_row_index` BIGINT) "
+        "TBLPROPERTIES ('primary-key'='id', 'bucket'='1', 'write-only'='true')"
+    )
+    spark.sql(f"INSERT INTO t SELECT id, 'mine', 7 FROM range({COUNT})")
+    spark.sql("INSERT INTO t VALUES (1, 'mine', 7)")
+    assert spark.sql("SELECT DISTINCT `__paimon_file_path` FROM t").collect() == [("mine",)]
+    assert spark.sql("SELECT DISTINCT `__paimon_row_index` FROM t").collect() == [(7,)]
+    assert LIVE in plan_of(spark, "SELECT id FROM t")
+
+
 def test_partitions(spark: SparkSession) -> None:
     spark.sql(
         "CREATE TABLE t (id BIGINT, p STRING, v INT) PARTITIONED BY (p) "
