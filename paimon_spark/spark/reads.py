@@ -263,7 +263,7 @@ def _native_spec(
     return {
         "format": file_format,
         "root": table.path,
-        "identity": f"{table.path}|{files[0][0].snapshot_id}|{_digest(f for _, f in files)}",
+        "identity": f"{table.path}|{files[0][0].snapshot_id}|{_digest(files)}",
         "options": NATIVE_OPTIONS,
         "row_index": ROW_INDEX if ROW_INDEX in placed else None,
         "file_path": FILE_PATH,
@@ -277,8 +277,8 @@ def _native_spec(
     }
 
 
-def _digest(files: Iterable[DataFileMeta]) -> int:
-    return hash(tuple(f.file_name for f in files))
+def _digest(files: Sequence[PlacedFile]) -> int:
+    return hash(tuple((s.partition, s.bucket, f.file_name) for s, f in files))
 
 
 def _groups(
