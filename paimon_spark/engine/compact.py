@@ -285,20 +285,26 @@ def execute_compaction(
 
 
 def _check_live(table: Table, group: CompactGroup) -> None:
-    """Raise a ConflictError if files of the group are not the table's any more: then their snapshots were expired."""
+    """Raise a ConflictError if what the group reads is not the table's any more: then its snapshots were expired."""
+    store, latest = ManifestStore(table), table.snapshots.latest()
     partitions = {t.partition for t in group.tasks}
-    live = {
-        (e.partition, e.bucket, e.file.file_name)
-        for e in live_in_partitions(ManifestStore(table), table.snapshots.latest(), partitions)
-    }
+    live = {(e.partition, e.bucket, e.file.file_name) for e in live_in_partitions(store, latest, partitions)}
+    vectors = vector_refs(table, store.read_index(latest.index_manifest) if latest else ())
     for task in group.tasks:
+        marked = dict(task.vectors)
         for file in task.files:
-            if (task.partition, task.bucket, file.file_name) not in live:
-                raise ConflictError(
-                    f"The file '{file.file_name}' of table {table.name}, which was to be compacted, is gone: another "
-                    "commit compacted or overwrote it, and its snapshot was expired.",
-                    hint="Compact again: it will start from the new state.",
-                )
+            place, seen = (task.partition, task.bucket, file.file_name), marked.get(file.file_name)
+            if place not in live:
+                happened = "is gone: another commit compacted or overwrote it"
+            elif seen is not None and vectors.get(place) != seen:
+                happened = "has lost more rows meanwhile: another commit marked them"
+            else:
+                continue
+            raise ConflictError(
+                f"The file '{file.file_name}' of table {table.name}, which was to be compacted, {happened}, and the "
+                "snapshot that this one began with was expired.",
+                hint="Compact again: it will start from the new state.",
+            )
 
 
 def commit_group(

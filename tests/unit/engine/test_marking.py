@@ -179,6 +179,19 @@ def test_two_tasks_that_mark_rows_of_one_file_are_refused(options: dict[str, str
     assert leaked(table) == set()
 
 
+def test_vectors_that_were_replaced_and_expired_before_their_files_were_compacted() -> None:
+    table = marking_table()
+    put(table, (1, "a"), (2, "a"), (3, "a"))
+    delete(table, 1)
+    plan = plan_full(table)
+    delete(table, 2)
+    execute_expire(table, plan_expire(table, ExpireConfig(retain_max=1, retain_min=1), 10**15))
+    with pytest.raises(ConflictError, match="has lost more rows meanwhile: another commit marked them"):
+        execute_compaction(plan, LocalRunner())
+    assert values(table) == [(3, "a")]
+    assert violations(table) == []
+
+
 def test_neighbours_in_an_index_file_stay() -> None:
     table = marking_table()
     for k in range(0, 30, 10):
