@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from paimon_spark.spark.frames import install_toolbox
 from paimon_spark.spark.settling import tag_all
 
 HANDOVER = "PAIMON_SPARK_HANDOVER"
+MEMORY_POOL = "ARROW_DEFAULT_MEMORY_POOL"
 
 
 def serve(handlers: dict[str, Handler]) -> None:
@@ -39,7 +41,7 @@ def serve(handlers: dict[str, Handler]) -> None:
     handover = gateway.jvm.java.lang.System.getProperties().get(token)
     context = attach(gateway, handover.context())
     ignore_interrupts()
-    _share_package(context)
+    context.environment.update(worker_environment(context.environment, os.environ))
     install_toolbox(context, handover.toolbox())
     tag_all(token)
     handover.announce(Endpoint(handlers))
@@ -70,11 +72,19 @@ def _wait_for_end() -> None:
     os._exit(0)
 
 
-def _share_package(context: SparkContext) -> None:
-    """Let Python workers import this package also where it is not installed: on this machine by its path."""
+def worker_environment(given: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables that Python workers of this process need.
+
+    The package is found also where it is not installed: on this machine by its path. Arrow takes memory from malloc,
+    which asks the system for new pages far less often than Arrow's own choice while batches come and go.
+
+    Args:
+        given: what `spark.executorEnv.*` says; it comes first.
+        own: the environment of this process.
+    """
     root = str(Path(__file__).parents[2])
-    known = context.environment.get("PYTHONPATH") or os.environ.get("PYTHONPATH", "")
+    known = given.get("PYTHONPATH") or own.get("PYTHONPATH", "")
     if root not in known.split(os.pathsep) and "site-packages" not in root:
         known = os.pathsep.join(p for p in (root, known) if p)
-    if known:
-        context.environment["PYTHONPATH"] = known
+    pool = given.get(MEMORY_POOL) or own.get(MEMORY_POOL) or "system"
+    return {MEMORY_POOL: pool} | ({"PYTHONPATH": known} if known else {})
