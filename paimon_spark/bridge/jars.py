@@ -15,6 +15,7 @@ import tempfile
 import zipfile
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -37,6 +38,8 @@ def jar_path() -> str:
         EngineError: pyspark or a suitable Java is missing, or the compiler failed.
     """
     spark = spark_version()
+    if not SOURCES.is_dir():
+        return _unpacked(spark)
     digest = source_hash()
     prebuilt = PREBUILT / prebuilt_name(spark)
     if _built_from(prebuilt, digest):
@@ -45,6 +48,29 @@ def jar_path() -> str:
     if not cached.exists():
         build(cached)
     return str(cached)
+
+
+def _unpacked(spark: str) -> str:
+    """Return the jar that the archive carries from which this package is imported; Java cannot read it in there.
+
+    Raises:
+        EngineError: the archive was made for other releases of Spark.
+    """
+    carried = files("paimon_spark.bridge").joinpath("jars", prebuilt_name(spark))
+    if not carried.is_file():
+        raise EngineError(
+            f"The archive that paimon_spark is imported from carries no bridge for pyspark {spark}.",
+            hint="Write it with `paimon-spark env --archive` where this pyspark is installed.",
+            kind=ErrorKind.ENVIRONMENT,
+        )
+    data = carried.read_bytes()
+    target = cache_dir() / f"paimon-spark-bridge-{spark}-{hashlib.sha256(data).hexdigest()[:16]}.jar"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = target.with_suffix(f".{os.getpid()}.tmp")
+        partial.write_bytes(data)
+        partial.replace(target)
+    return str(target)
 
 
 def prebuilt_name(spark: str) -> str:

@@ -19,6 +19,7 @@ from paimon_spark.bridge.server import Endpoint, Handler
 from paimon_spark.errors import EngineError
 from paimon_spark.spark.frames import install_toolbox
 from paimon_spark.spark.settling import tag_all
+from paimon_spark.spark.worker_python import worker_python
 
 HANDOVER = "PAIMON_SPARK_HANDOVER"
 MEMORY_POOL = "ARROW_DEFAULT_MEMORY_POOL"
@@ -36,11 +37,12 @@ def serve(handlers: dict[str, Handler]) -> None:
     watch_stdin()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.WARNING)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    environ = dict(os.environ)
     gateway = open_gateway()
     handover = gateway.jvm.java.lang.System.getProperties().get(token)
     context = attach(gateway, handover.context())
     ignore_interrupts()
+    context.pythonExec = worker_python(context, sys.executable, environ)
     context.environment.update(worker_environment(context.environment, os.environ))
     install_toolbox(context, handover.toolbox())
     tag_all(token)
@@ -75,8 +77,9 @@ def _wait_for_end() -> None:
 def worker_environment(given: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables that Python workers of this process need.
 
-    The package is found also where it is not installed: on this machine by its path. Arrow takes memory from malloc,
-    which asks the system for new pages far less often than Arrow's own choice while batches come and go.
+    The package is found also where it is not installed: on this machine by its path; an archive is shipped by Spark.
+    Arrow takes memory from malloc, which asks the system for new pages far less often than Arrow's own choice while
+    batches come and go.
 
     Args:
         given: what `spark.executorEnv.*` says; it comes first.
@@ -84,7 +87,7 @@ def worker_environment(given: Mapping[str, str], own: Mapping[str, str]) -> dict
     """
     root = str(Path(__file__).parents[2])
     known = given.get("PYTHONPATH") or own.get("PYTHONPATH", "")
-    if root not in known.split(os.pathsep) and "site-packages" not in root:
+    if Path(root).is_dir() and root not in known.split(os.pathsep) and "site-packages" not in root:
         known = os.pathsep.join(p for p in (root, known) if p)
     pool = given.get(MEMORY_POOL) or own.get(MEMORY_POOL) or "system"
     return {MEMORY_POOL: pool} | ({"PYTHONPATH": known} if known else {})

@@ -29,7 +29,7 @@ def settings(catalog: str | None, warehouse: str | None) -> dict[str, str]:
     jars = ",".join([jar_path(), *s3_jars()])
     conf = {"spark.jars": jars, "spark.sql.extensions": EXTENSION, "spark.paimon.python": sys.executable}
     root = Path(__file__).resolve().parents[2]
-    if (root / "pyproject.toml").exists():
+    if root.is_file() or (root / "pyproject.toml").exists():  # an archive, or the source tree
         conf["spark.paimon.pythonPath"] = str(root)
     if catalog is not None:
         prefix = f"spark.sql.catalog.{catalog}"

@@ -14,6 +14,7 @@ from typing import TextIO
 
 from paimon_spark.bridge.s3_jars import fetch_s3_jars
 from paimon_spark.cli import env, launch
+from paimon_spark.cli.archive import write_archive
 from paimon_spark.errors import PaimonError, UsageError
 from paimon_spark.sqlparse.script import Statement, split_script
 from paimon_spark.version import __version__
@@ -206,12 +207,15 @@ def _add_env(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--conf", action="store_true", help="print the --conf lines only")
     parser.add_argument("--s3", action="store_true", help="fetch Hadoop's S3 client, for Spark's own scans on S3")
     parser.add_argument("--maven", metavar="URL", help="where from (default Maven Central)")
+    parser.add_argument("--archive", metavar="FILE", type=Path, help="write the package as a .zip for --py-files")
     parser.set_defaults(run=_env, passes_on=False)
 
 
 def _env(options: argparse.Namespace, _rest: list[str]) -> int:
     if options.s3:
         fetch_s3_jars(lambda line: print(line, file=sys.stderr, flush=True), options.maven)
+    if options.archive:
+        print(f"{write_archive(options.archive)} is for --py-files", file=sys.stderr)
     if not options.conf:
         facts = env.describe()
         width = max(map(len, facts))

@@ -6,13 +6,15 @@ A Table is a value. It can be pickled, and rebuilt from a short JSON text in ano
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from paimon_spark.core.schemas import SchemaStore
 from paimon_spark.core.snapshots import SnapshotStore
-from paimon_spark.errors import ErrorKind, OptionError
+from paimon_spark.errors import EngineError, ErrorKind, OptionError
 from paimon_spark.fs.base import FileIO
+from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.fs.resolve import file_io_from_config
 from paimon_spark.spec.catalogue import find_option
 from paimon_spark.spec.identifier import Identifier
@@ -215,3 +217,19 @@ class Table:
             branch=raw["branch"],
             mark=raw["mark"],
         )
+
+
+def table_of_task(text: str) -> Table:
+    """Rebuild the table that a task is about, on whatever machine the task runs.
+
+    Raises:
+        EngineError: this machine does not see the table. It would write where nobody reads.
+    """
+    table = Table.from_config(text)
+    if isinstance(table.file_io, LocalFileIO) and not table.file_io.exists(table.paths.schema_dir):
+        raise EngineError(
+            f"The worker on {platform.node()} does not see the directory of table {table.name}, {table.path}.",
+            hint="A warehouse for several machines is on S3, or on a file system that all of them mount at one path.",
+            kind=ErrorKind.ENVIRONMENT,
+        )
+    return table

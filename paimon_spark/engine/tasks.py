@@ -10,7 +10,7 @@ from paimon_spark.core.compact.rewrite import CompactTask, compact_bucket
 from paimon_spark.core.messages import messages_to_json
 from paimon_spark.core.orphans import Candidate, Listing, Place, list_old
 from paimon_spark.core.stored import store_errors
-from paimon_spark.core.table import Table
+from paimon_spark.core.table import Table, table_of_task
 from paimon_spark.errors import ArgumentError, PaimonError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.resolve import file_io_from_config
@@ -65,7 +65,7 @@ def _compact_guarded(payload: str) -> str:
 
 def _compact(payload: str) -> str:
     raw = json.loads(payload)
-    table = Table.from_config(raw["table"])
+    table = table_of_task(raw["table"])
     return messages_to_json([compact_bucket(table, CompactTask.from_plain(raw["task"]))])
 
 

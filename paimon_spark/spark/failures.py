@@ -12,6 +12,10 @@ _DEAD_WORKER = re.compile(
     r"Python worker exited unexpectedly|EOFException\s+at \S*DataInputStream\.readInt\S*\s+at \S*PythonWorkerFactory\."
 )
 """A worker that died at work, or the process that starts workers, as one was asked for."""
+_ABSENT = re.compile(
+    r"ModuleNotFoundError: No module named '(paimon_spark|pyarrow|numpy|fastavro|backports|pyroaring|pydantic|botocore)"
+)
+"""Of this package and what its tasks import; another module is missing in a function of the user's query."""
 _RAISED_IN_JVM = re.compile(r"paimonbridge\.PaimonException: \[([A-Z_]+)\] (.*)")
 
 
@@ -29,7 +33,7 @@ def clear_failure(error: Exception) -> Exception:
     if in_jvm is not None and in_jvm[1] in ErrorKind.__members__:
         return UsageError(in_jvm[2], kind=ErrorKind(in_jvm[1]))
     if not found:
-        return _dead_worker() if _DEAD_WORKER.search(str(error)) else error
+        return _dead_worker() if _DEAD_WORKER.search(str(error)) else _without_module(error)
     name, code, text = found[-1]
     kind = getattr(errors, name, PaimonError)
     known = ErrorKind(code) if code in ErrorKind.__members__ else None
@@ -41,6 +45,19 @@ def _dead_worker() -> EngineError:
         "A Python worker ended before its task was done.",
         hint="Look in the system's log for a kill, which is often for lack of memory; then run the statement again.",
         kind=ErrorKind.WORKER_FAILED,
+    )
+
+
+def _without_module(error: Exception) -> Exception:
+    """Return what to do if a worker did not find this package or one that it needs, else `error` itself."""
+    absent = _ABSENT.search(str(error))
+    if absent is None:
+        return error
+    return EngineError(
+        f"The Python of the workers has no module '{absent[1]}'.",
+        hint="Install paimon-spark on every machine, or ship it: `paimon-spark env --archive FILE`, --py-files FILE; "
+        "what it needs must be in the environment that spark.pyspark.python names.",
+        kind=ErrorKind.ENVIRONMENT,
     )
 
 

@@ -16,7 +16,7 @@ from paimon_spark.core.dead_rows import dead_rows
 from paimon_spark.core.messages import messages_to_json
 from paimon_spark.core.read import ROW_KIND, read_split
 from paimon_spark.core.splits import splits_from_json
-from paimon_spark.core.table import Table
+from paimon_spark.core.table import Table, table_of_task
 from paimon_spark.core.write import TableWriter, WritePlanInfo
 from paimon_spark.engine.row_level import row_changer
 from paimon_spark.engine.sort_compact import Order
@@ -56,7 +56,7 @@ def _texts(batches: Batches) -> Iterator[str]:
 
 def write_rows(table: str, plan: str, batches: Batches, *, fill_defaults: bool = True) -> Batches:
     """Write the rows of one task and yield its commit messages as one text."""
-    target, info = Table.from_config(table), WritePlanInfo.from_json(plan)
+    target, info = table_of_task(table), WritePlanInfo.from_json(plan)
     local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
     open_writer = partial(TableWriter, target, info, fill_defaults=fill_defaults, spill_dirs=local)
     with _task() as task, open_writer() as writer:
@@ -69,7 +69,7 @@ def write_rows(table: str, plan: str, batches: Batches, *, fill_defaults: bool =
 
 def patch_rows(table: str, plan: str, batches: Batches) -> Batches:
     """Change the rows of one task in their files and yield its commit messages as one text."""
-    with _task() as task, row_changer(Table.from_config(table), WritePlanInfo.from_json(plan)) as files:
+    with _task() as task, row_changer(table_of_task(table), WritePlanInfo.from_json(plan)) as files:
         for batch in batches:
             files.change(batch)
         task.check()
@@ -92,7 +92,7 @@ def read_rows(
 
     With `kinds` the column ``rowkind`` comes first; the columns that `places` names come last.
     """
-    source = Table.from_config(table)
+    source = table_of_task(table)
     condition: Predicate | None = from_json(predicate) if predicate is not None else None
     with _task():
         for text in _texts(batches):
@@ -106,7 +106,7 @@ def find_dead_rows(table: str, batches: Batches) -> Batches:
 
     Every split has one row without path and bitmap besides.
     """
-    source = Table.from_config(table)
+    source = table_of_task(table)
     with bound_to_task():
         for text in _texts(batches):
             key, _, split = text.partition(" ")

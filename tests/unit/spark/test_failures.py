@@ -27,6 +27,12 @@ TASK = "Task 0 in stage 1.0 failed 1 times, most recent failure: Lost task 0.0: 
             "\tat org.apache.spark.api.python.PythonWorkerFactory.createWorker$1(PythonWorkerFactory.scala:172)\n",
             ErrorKind.WORKER_FAILED,
         ),
+        (
+            TASK + "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+            '  File "/opt/spark/python/lib/pyspark.zip/pyspark/cloudpickle/cloudpickle.py", line 457, in subimport\n'
+            "ModuleNotFoundError: No module named 'paimon_spark'\n",
+            ErrorKind.ENVIRONMENT,
+        ),
         (TASK + "x.paimonbridge.PaimonException: [COLUMN_NOT_FOUND] There is no column x.", ErrorKind.COLUMN_NOT_FOUND),
     ],
 )
@@ -45,5 +51,7 @@ def test_the_error_that_a_task_raised_comes_before_the_end_of_its_worker() -> No
 def test_what_is_not_ours_stays_as_it_is() -> None:
     other = RuntimeError(ABORTED + TASK + "java.lang.ArithmeticException: / by zero")
     assert clear_failure(other) is other
+    of_the_user = RuntimeError(ABORTED + TASK + "ModuleNotFoundError: No module named 'scipy'")
+    assert clear_failure(of_the_user) is of_the_user
     ours = UsageError("No.")
     assert clear_failure(ours) is ours
