@@ -11,7 +11,7 @@ MINORS := 4.0 4.1 4.2 4.3
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help check jar quickstart flights lint format unit fuzz replay test test-spark test-all bench bench-core bench-memory golden dist dist-all docs clean clean-all
+.PHONY: help check jar quickstart flights lint format unit fuzz replay test test-spark test-all bench bench-core bench-memory bench-scaling golden dist dist-all docs clean clean-all
 
 help:  ## Show the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -119,6 +119,9 @@ bench-core: $(VENV)/.bench  ## The parts of the core without Spark, each beside 
 bench-memory: $(VENV)/.bench  ## The memory of merges, compactions, plans and a large load
 	@$(BIN)/python -m paimon_spark.bridge.jars >/dev/null
 	@$(BIN)/python -m benchmarks.memory
+
+bench-scaling: $(VENV)/.bench  ## What plans, commits and expiry cost as tables list more files: make bench-scaling SCALING='--files 300000'
+	@$(BIN)/python -m benchmarks.scaling $(SCALING)
 
 golden: $(VENV)/.test  ## Rewrite the expected answers of the SQL scripts; review the difference
 	@PAIMON_SPARK_ACCEPT=1 $(BIN)/pytest -q -m "not slow" tests/sql

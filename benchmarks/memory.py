@@ -47,16 +47,16 @@ class Peak:
         return f"  {self.what:<34} {self.size:>28} {self.peak_mb:8.0f} MB, {grown:6.0f} MB more than at its start"
 
 
-def _high_water() -> float:
+def high_water() -> float:
     """Return the most memory that this process had so far; its parent's, which getrusage tells, does not count."""
     status = Path("/proc/self/status").read_text()
     return int(re.findall(r"VmHWM:\s+(\d+)", status)[0]) / 1024
 
 
 def _measured(body: Callable[[Path], object], place: Path) -> tuple[float, float]:
-    before = _high_water()
+    before = high_water()
     body(place)
-    return _high_water(), before
+    return high_water(), before
 
 
 def _alone(body: Callable[[Path], object], place: Path) -> tuple[float, float]:

@@ -1,0 +1,194 @@
+"""Tables that list any number of files which are not there: their manifests are real, in the table's own format."""
+
+from __future__ import annotations
+
+import math
+import random
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+
+from paimon_spark import connect
+from paimon_spark.core.commit import FileStoreCommit
+from paimon_spark.core.manifests import ManifestStore
+from paimon_spark.core.messages import CommitMessage
+from paimon_spark.core.scan import live_entries
+from paimon_spark.core.table import Table
+from paimon_spark.format.manifests import write_manifest
+from paimon_spark.spec.kinds import FileKind
+from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry, SimpleStats
+from paimon_spark.spec.rows import encode_row
+from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.types import DataType
+
+TABLE = "bench.files"
+FIRST_DAY = 10_957
+"""In days since 1970."""
+KEYS_OF_A_FILE = 1_000
+_SAMPLE = 50_000
+_SNAPSHOTS = 3
+_FULLER = 1.06
+"""How much larger than the target manifests are made, so that no commit takes them for too small."""
+_VARIANTS = 2
+_TOP_LEVEL = 5
+_OVERLAPPED = 8
+"""One in so many buckets has a file at level 0, over all its keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How many files a table lists, in how many partitions and buckets of each, and how many snapshots it has."""
+
+    files: int
+    partitions: int = 1
+    buckets: int = 1
+    snapshots: int = _SNAPSHOTS
+
+    @classmethod
+    def of_files(cls, files: int) -> Shape:
+        """Return a table of ten buckets a day that grew day by day, a hundred files in a bucket.
+
+        Of its few snapshots one takes a file away, so that there is something to delete when they expire.
+        """
+        return cls(files, max(1, files // 1_000), min(10, max(1, files // 100)), _SNAPSHOTS)
+
+    @property
+    def text(self) -> str:
+        """Return it in words."""
+        snapshots = f", {self.snapshots:,} snapshots" if self.snapshots > _SNAPSHOTS else ""
+        return f"{self.files:,} files, {self.partitions:,} partitions x {self.buckets:,} buckets{snapshots}"
+
+
+@dataclass(frozen=True, slots=True)
+class Synthetic:
+    """Makes the entries of one table after the example of a file that was really written."""
+
+    table: Table
+    shape: Shape
+    example: ManifestEntry
+
+    def day(self, number: int) -> bytes:
+        """Return a partition."""
+        return encode_row([FIRST_DAY + number], self.table.partition_types)
+
+    def file(self, draw: random.Random, keys: tuple[int, int], day: int = 0, level: int = 0) -> DataFileMeta:
+        """Return a file with such keys; its name and the statistics of its other columns are drawn."""
+        types: list[DataType] = [f.type for f in self.table.key_fields]
+        first, last = (encode_row([key], types) for key in keys)
+        amounts = sorted(Decimal(draw.randrange(10**9)).scaleb(-2) for _ in range(2))
+        notes = sorted(f"note {draw.randrange(10**6)}" for _ in range(2))
+        columns = [f.type for f in self.table.schema.fields]
+        low, high = (
+            encode_row([FIRST_DAY + day, key, amount, note], columns)
+            for key, amount, note in zip(keys, amounts, notes, strict=True)
+        )
+        return replace(
+            self.example.file,
+            file_name=_name(draw),
+            file_size=draw.randrange(10**6, 10**8),
+            min_key=first,
+            max_key=last,
+            key_stats=SimpleStats(first, last, (0,)),
+            value_stats=SimpleStats(low, high, (0, 0, draw.randrange(100), 0)),
+            row_count=keys[1] - keys[0] + 1,
+            level=level,
+        )
+
+    def entries(self) -> Iterator[ManifestEntry]:
+        """Yield the files in the order of partitions and buckets; those of a day share some statistics."""
+        draw = random.Random(0)
+        for day in range(self.shape.partitions):
+            partition, known = self.day(day), dict[tuple[int, int, int], DataFileMeta]()
+            for bucket in range(self.shape.buckets):
+                for first, last, level in self._spans(day * self.shape.buckets + bucket):
+                    like = (first, last, draw.randrange(_VARIANTS))
+                    if like not in known:
+                        keys = (first * KEYS_OF_A_FILE, last * KEYS_OF_A_FILE - 1)
+                        known[like] = self.file(draw, keys, day, level)
+                    file = replace(known[like], file_name=_name(draw))
+                    yield ManifestEntry(FileKind.ADD, partition, bucket, self.shape.buckets, file)
+
+    def _spans(self, place: int) -> Iterator[tuple[int, int, int]]:
+        """Yield the place of each file of a bucket in the order of keys, and its level."""
+        places = self.shape.partitions * self.shape.buckets
+        count = self.shape.files * (place + 1) // places - self.shape.files * place // places
+        overlapped = place % _OVERLAPPED == 0 and count > 1
+        yield from ((number, number + 1, _TOP_LEVEL) for number in range(count - overlapped))
+        if overlapped:
+            yield 0, count, 0
+
+    def one_more(self, number: int, replaced: DataFileMeta | None = None) -> CommitMessage:
+        """Return what adds a file to the last partition, in the place of another one if there is one."""
+        file = self.file(random.Random(-number), (0, KEYS_OF_A_FILE - 1), self.shape.partitions - 1)
+        message = CommitMessage(
+            partition=self.day(self.shape.partitions - 1), bucket=0, total_buckets=self.shape.buckets, new_files=(file,)
+        )
+        if replaced is None:
+            return message
+        return replace(message, new_files=(), compact_before=(replaced,), compact_after=(file,))
+
+
+def _name(draw: random.Random) -> str:
+    return f"data-{uuid.UUID(int=draw.getrandbits(128))}-0.parquet"
+
+
+def build(warehouse: Path, shape: Shape) -> None:
+    """Make a table of a shape; it needs no more memory for more files."""
+    catalog = connect(warehouse)
+    catalog.create_database("bench", ignore_if_exists=True)
+    fields = [("day", pa.date32()), ("id", pa.int64()), ("amount", pa.decimal128(12, 2)), ("note", pa.string())]
+    schema = pa.schema([pa.field(name, kind, nullable=name not in ("day", "id")) for name, kind in fields])
+    handle = catalog.create_table(
+        TABLE,
+        schema,
+        primary_key=["day", "id"],
+        partition_by=["day"],
+        options={"bucket": str(shape.buckets), "write-only": "true"},
+    )
+    handle.upsert(pa.table([[FIRST_DAY], [1], [None], ["a note"]], schema=schema))
+    synthetic = open_synthetic(warehouse, shape)
+    _publish(synthetic)
+    last: DataFileMeta | None = None
+    for number in range(1, shape.snapshots):
+        message = synthetic.one_more(number, last)
+        FileStoreCommit(synthetic.table).commit([message])
+        last = (*message.compact_after, *message.new_files)[0]
+
+
+def open_synthetic(warehouse: Path, shape: Shape) -> Synthetic:
+    """Return the table at a place, with the file that was really written as the example."""
+    table = connect(warehouse).table(TABLE).load()
+    store, first = ManifestStore(table), table.snapshots.get(1)
+    (example,) = live_entries(store, store.data_manifests(first))
+    return Synthetic(table, shape, example)
+
+
+def _publish(synthetic: Synthetic) -> None:
+    """Write the manifests piece by piece, and one snapshot that has them all."""
+    table = synthetic.table
+    store, before = ManifestStore(table), table.snapshots.get(1)
+    entries, metas, rows = synthetic.entries(), store.data_manifests(before), before.total_record_count or 0
+    width = len(write_manifest(list(islice(synthetic.entries(), _SAMPLE)))) / min(_SAMPLE, synthetic.shape.files)
+    step = math.ceil(table.options.manifest_target_file_size * _FULLER / width)
+    while chunk := list(islice(entries, step)):
+        metas += store.write(chunk, table.schema.id)
+        rows += sum(e.file.row_count for e in chunk)
+    base, base_size = store.write_list(metas)
+    delta, delta_size = store.write_list([])
+    snapshot: Snapshot = replace(
+        before,
+        id=2,
+        base_manifest_list=base,
+        base_manifest_list_size=base_size,
+        delta_manifest_list=delta,
+        delta_manifest_list_size=delta_size,
+        total_record_count=rows,
+        delta_record_count=0,
+    )
+    if not table.snapshots.try_create(snapshot):
+        raise RuntimeError("another commit came between")
