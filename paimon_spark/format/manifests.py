@@ -89,6 +89,7 @@ _ENTRY_NEEDED = ("_PARTITION", "_BUCKET", "_FILE")
 _FILE_COUNTS = ("_FILE_SIZE", "_ROW_COUNT", "_SCHEMA_ID", "_LEVEL", "_DELETE_ROW_COUNT", "_FIRST_ROW_ID")
 _FILE_NEEDED = (*_FILE_COUNTS[:4], "_MIN_KEY", "_MAX_KEY", "_MIN_SEQUENCE_NUMBER", "_MAX_SEQUENCE_NUMBER")
 _LIST_COUNTS = ("_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES", "_SCHEMA_ID")
+_LIST_INTS = ("_MIN_BUCKET", "_MAX_BUCKET", "_MIN_LEVEL", "_MAX_LEVEL")
 _INDEX_COUNTS = ("_FILE_SIZE", "_ROW_COUNT")
 _INDEX_NEEDED = (*_INDEX_COUNTS, "_PARTITION", "_BUCKET", "_INDEX_TYPE")
 _T = TypeVar("_T")
@@ -332,6 +333,7 @@ def _bare_name(name: str | None) -> str:
 def _file(raw: _Record) -> DataFileMeta:
     get = raw.get
     _sound(raw, _FILE_NEEDED, _FILE_COUNTS)
+    _check_ints(raw, ("_LEVEL",))
     source = get("_FILE_SOURCE")
     return DataFileMeta(
         file_name=_bare_name(raw["_FILE_NAME"]),
@@ -359,6 +361,7 @@ def _file(raw: _Record) -> DataFileMeta:
 
 def _entry(raw: _Record, foreign: tuple[ForeignColumn, ...]) -> ManifestEntry:
     _sound(raw, _ENTRY_NEEDED, ())
+    _check_ints(raw, ("_TOTAL_BUCKETS",))
     _check_bucket(raw["_BUCKET"])
     return ManifestEntry(
         FileKind(raw["_KIND"]),
@@ -403,6 +406,13 @@ def _entry_record(e: ManifestEntry) -> _Record:
     }
 
 
+def _check_ints(raw: _Record, names: tuple[str, ...]) -> None:
+    for name in names:
+        value = raw.get(name)
+        if value is not None and not -_LARGEST_INT <= value <= _LARGEST_INT:
+            raise ValueError(f"{name} is {value}")
+
+
 def _check_bucket(bucket: int) -> None:
     if not POSTPONE_BUCKET <= bucket <= _LARGEST_INT:
         raise ValueError(f"_BUCKET is {bucket}")
@@ -410,6 +420,7 @@ def _check_bucket(bucket: int) -> None:
 
 def _list_meta(raw: _Record, foreign: tuple[ForeignColumn, ...]) -> ManifestFileMeta:
     _sound(raw, _LIST_COUNTS, _LIST_COUNTS)
+    _check_ints(raw, _LIST_INTS)
     return ManifestFileMeta(
         file_name=_bare_name(raw["_FILE_NAME"]),
         file_size=raw["_FILE_SIZE"],
@@ -471,6 +482,7 @@ def _column_ids(global_index: _Record) -> list[int]:
 
 def _range(raw: _Record) -> DeletionRange:
     _sound(raw, ("f0", "f1", "f2"), ("f1", "f2", "_CARDINALITY"))
+    _check_ints(raw, ("f1", "f2"))
     return DeletionRange(raw["f0"], raw["f1"], raw["f2"], raw.get("_CARDINALITY"))
 
 

@@ -76,7 +76,7 @@ def _entry(data: bytes, at: int, counts: _Counts) -> tuple[ManifestEntry, int]:
     partition, at = _bytes(data, at + 2)
     bucket, at = _long(data, at)
     total, at = _long(data, at)
-    if not POSTPONE_BUCKET <= bucket <= _LARGEST_INT:
+    if not POSTPONE_BUCKET <= bucket <= _LARGEST_INT or not -_LARGEST_INT <= total <= _LARGEST_INT:
         raise _UnusualError
     file, at = _file(data, at, counts)
     return ManifestEntry(kind, partition, bucket, total, file), at
@@ -106,7 +106,9 @@ def _file(data: bytes, at: int, counts: _Counts) -> tuple[DataFileMeta, int]:
     else:
         rest, at = _rest(data, at)
     deleted, index, source, stats_cols, external, first_row, write_cols = rest
-    if size < 0 or rows < 0 or schema_id < 0 or level < 0 or (deleted or 0) < 0 or (first_row or 0) < 0:
+    if size < 0 or rows < 0 or schema_id < 0 or (deleted or 0) < 0 or (first_row or 0) < 0:
+        raise _UnusualError
+    if not 0 <= level <= _LARGEST_INT:
         raise _UnusualError
     if not is_one_name(name) or not all(map(is_one_name, extra)) or not (created is None or created in _TIMES):
         raise _UnusualError

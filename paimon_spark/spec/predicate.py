@@ -286,7 +286,12 @@ def _may(pred: Predicate, stats: Mapping[str, ColumnStats], row_count: int, numb
 def _holds_for_nan(pred: Leaf) -> bool:
     """Return whether NaN satisfies a test of a floating point column; False where the column is none."""
     values = pred.values if isinstance(pred, InList) else (pred.value,) if isinstance(pred, Comparison) else ()
-    return any(isinstance(v, float) for v in values) and _evaluate_leaf(pred, math.nan) is True
+    if not any(isinstance(v, float) for v in values):
+        return False
+    try:
+        return _evaluate_leaf(pred, math.nan) is True
+    except TypeError:
+        return False
 
 
 def _wants_number(pred: Predicate) -> TypeGuard[Comparison]:
@@ -468,7 +473,10 @@ def from_plain(raw: Any) -> Predicate:
     if op in ("is null", "is not null"):
         return IsNull(column, op == "is not null")
     if op == "starts with":
-        return StartsWith(column, value_from_plain(rest[1]))
+        prefix = value_from_plain(rest[1])
+        if not isinstance(prefix, str | bytes):
+            raise ValueError(f"{prefix!r} is no prefix")
+        return StartsWith(column, prefix)
     if op not in get_args(Operator):
         raise ValueError(f"unknown operator {op!r}")
     return Comparison(op, column, value_from_plain(rest[1]))
@@ -489,6 +497,8 @@ def value_to_plain(value: Any) -> Any:
 
 def value_from_plain(raw: Any) -> Any:
     """Rebuild a value from its JSON."""
+    if isinstance(raw, list):
+        raise ValueError("a list is no value")  # noqa: TRY004 - about the text, not about the type of an argument
     if not isinstance(raw, dict):
         return raw
     ((tag, body),) = raw.items()
