@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from pyspark.errors import PythonException
 from pyspark.sql import Row, SparkSession
 
 from paimon_spark.spark.reads import FEWEST_ROWS
@@ -100,6 +103,14 @@ def test_cached_and_written_elsewhere(spark: SparkSession, merged: tuple[str, st
         assert kept.count() == kept.count() == one(spark, "SELECT count(*) FROM wanted")[0]
     finally:
         kept.unpersist()
+
+
+def test_a_missing_file_is_named_as_workers_name_it(spark: SparkSession, merged: tuple[str, str]) -> None:
+    path = one(spark, "SELECT file_path FROM `t$files` ORDER BY record_count")[0]
+    Path(path).unlink()
+    for sql in ("SELECT sum(v) FROM t", "SELECT v FROM t WHERE id IN (49995, 49996)"):
+        with pytest.raises(PythonException, match=r"\[FILE_MISSING\] The data file"):
+            spark.sql(sql).collect()
 
 
 def test_small_looks_stay_with_the_workers(spark: SparkSession, merged: tuple[str, str]) -> None:

@@ -3,11 +3,13 @@ package org.apache.spark.sql.paimonbridge
 import java.io.ObjectOutputStream
 import java.nio.ByteBuffer
 import java.util.{LinkedHashMap => JLinkedHashMap}
+import java.util.concurrent.ExecutionException
 
 import scala.collection.mutable
 
 import org.roaringbitmap.buffer.ImmutableRoaringBitmap
 
+import org.apache.spark.SparkException
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
@@ -166,11 +168,20 @@ case class LiveRow(file: Expression, position: Expression, dead: DeadRows) exten
     copy(file = newLeft, position = newRight)
 }
 
+/** What went wrong in a job that another thread ran, without Spark's notes of who waited for it. */
+private object Awaited {
+  def unapply(e: SparkException): Option[Throwable] = Option(e.getCause).collect {
+    case waited: ExecutionException if waited.getCause != null => waited.getCause
+  }
+}
+
 /** The test where a job has to find dead rows first: a subquery of the plan, which Spark runs before its stage. */
 case class LiveRowSubquery(file: Expression, position: Expression, dead: DeadRows, plan: BaseSubqueryExec,
     exprId: ExprId = NamedExpression.newExprId) extends ExecSubqueryExpression with LiveRowTest {
   override def withNewPlan(query: BaseSubqueryExec): LiveRowSubquery = copy(plan = query)
-  override def updateResult(): Unit = dead.add(plan.executeCollect())
+  override def updateResult(): Unit =
+    try dead.add(plan.executeCollect())
+    catch { case Awaited(failure) => throw failure }
   override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): LiveRowSubquery =
     copy(file = newLeft, position = newRight)
   override lazy val canonicalized: Expression = LiveRow(file.canonicalized, position.canonicalized, dead)
