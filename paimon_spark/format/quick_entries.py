@@ -18,6 +18,7 @@ from paimon_spark.spec.paths import POSTPONE_BUCKET
 _KINDS = {int(k): k for k in FileKind}
 _SOURCES = {int(s): s for s in FileSource}
 _LARGEST_INT = (1 << 31) - 1
+_LEVELS = range(_LARGEST_INT + 1)
 _MAX_SHIFT = 70
 _TIMES = range(-62_135_596_800_000, 253_402_300_800_000)
 """Milliseconds of the years that dates have."""
@@ -106,9 +107,7 @@ def _file(data: bytes, at: int, counts: _Counts) -> tuple[DataFileMeta, int]:
     else:
         rest, at = _rest(data, at)
     deleted, index, source, stats_cols, external, first_row, write_cols = rest
-    if size < 0 or rows < 0 or schema_id < 0 or (deleted or 0) < 0 or (first_row or 0) < 0:
-        raise _UnusualError
-    if not 0 <= level <= _LARGEST_INT:
+    if size < 0 or rows < 0 or schema_id < 0 or level not in _LEVELS or (deleted or 0) < 0 or (first_row or 0) < 0:
         raise _UnusualError
     if not is_one_name(name) or not all(map(is_one_name, extra)) or not (created is None or created in _TIMES):
         raise _UnusualError
