@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 import fastavro
@@ -260,8 +261,16 @@ def _fields_of(schema: Any, outer: str) -> Sequence[_Record]:
 
 
 def _foreign(raw: _Record, unknown: tuple[_Unknown, ...]) -> tuple[ForeignColumn, ...]:
-    values = ((u, u.pick(raw)) for u in unknown)
-    return tuple(ForeignColumn(u.path, u.avro_type, v) for u, v in values if v is not None)
+    """Return the values of the unknown columns; it is an error if they could be read but not written again."""
+    found = [ForeignColumn(u.path, u.avro_type, v) for u in unknown if (v := u.pick(raw)) is not None]
+    for column in found:
+        fastavro.schemaless_writer(io.BytesIO(), _parsed(column.avro_type), column.value)
+    return tuple(found)
+
+
+@lru_cache(64)
+def _parsed(avro_type: str) -> Any:
+    return fastavro.parse_schema(json.loads(avro_type))
 
 
 def _union(groups: Iterable[tuple[ForeignColumn, ...]]) -> dict[str, dict[str, Any]]:

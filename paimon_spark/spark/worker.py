@@ -107,7 +107,7 @@ def find_dead_rows(table: str, batches: Batches) -> Batches:
     Every split has one row without path and bitmap besides.
     """
     source = table_of_task(table)
-    with bound_to_task():
+    with _task():
         for text in _texts(batches):
             key, _, split = text.partition(" ")
             found: list[tuple[str | None, bytes | None]] = [(None, None)]

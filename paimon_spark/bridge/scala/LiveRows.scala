@@ -98,7 +98,7 @@ object DeadRows {
 
   private def weight(bitmaps: Bitmaps): Long = 200L + bitmaps.map { case (k, v) => 100L + 2 * k.length + v.length }.sum
 
-  private def keep(split: String, bitmaps: Bitmaps): Unit = known.synchronized {
+  private def keep(split: String, bitmaps: Bitmaps): Unit = if (weight(bitmaps) <= Limit) known.synchronized {
     if (known.put(split, bitmaps) == null) held += weight(bitmaps)
     val oldest = known.entrySet().iterator()
     while (held > Limit && oldest.hasNext) {
@@ -110,11 +110,16 @@ object DeadRows {
 
 /** Tells live rows from dead ones as a task reads file after file. */
 final class LiveRowCursor(bitmaps: Map[String, Array[Byte]]) {
+  private var seen: UTF8String = _
   private var file: UTF8String = _
   private var dead: Array[Long] = Array.empty
 
+  /** Readers give one object for all rows of a file where they can; texts are compared only when it is another. */
   def isLive(in: UTF8String, position: Long): Boolean = {
-    if ((in ne file) && in != file) turnTo(in)
+    if (in ne seen) {
+      if (in != file) turnTo(in)
+      seen = in
+    }
     val word = position >> 6
     word >= dead.length || (dead(word.toInt) & (1L << position)) == 0
   }
