@@ -30,10 +30,11 @@ def plot(results: Results, engines: Sequence[Engine], directory: Path) -> None:
             below = [m - min(cpu, default=0.0) if cpu else 0.0 for m, cpu in zip(middle, found, strict=True)]
             above = [max(cpu) - m if cpu else 0.0 for m, cpu in zip(middle, found, strict=True)]
             where = [i + (place - (len(engines) - 1) / 2) * width for i in range(len(steps))]
-            axes.bar(where, middle, width, yerr=(below, above), label=engine.label, error_kw={"linewidth": 0.8})
-        axes.set_xticks(range(len(steps)), steps)
+            bars = axes.bar(where, middle, width, yerr=(below, above), label=engine.label, error_kw={"linewidth": 0.8})
+            axes.bar_label(bars, [f"{m:.3g}" if m else "" for m in middle], fontsize=7, padding=1)
+        axes.set_xticks(range(len(steps)), [s.replace(" ", "\n", 1) for s in steps])
         axes.set_ylabel("CPU seconds of all processes")
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False)
+        figure.legend(loc="outside upper center", ncols=len(engines), frameon=False, fontsize=9)
         figure.savefig(directory / f"{name}.svg", metadata={"Date": None})
         pyplot.close(figure)
