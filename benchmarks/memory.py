@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import sys
@@ -24,6 +25,7 @@ from benchmarks.report import machine
 from benchmarks.session import EngineSession
 from benchmarks.workload import row_query
 from paimon_spark import connect
+from paimon_spark.bridge.launcher import worker_environment
 from paimon_spark.core.dead_rows import dead_rows
 from paimon_spark.engine.select import plan_select
 
@@ -154,13 +156,14 @@ def _load(rows: int, work: Path) -> Iterator[Peak]:
 
 
 def main() -> int:
-    """Measure everything and print it."""
+    """Measure everything, with the environment of Python workers, and print it."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.memory", description=__doc__)
     parser.add_argument("--rows", default="2000000,8000000,32000000", help="sizes of a bucket")
     parser.add_argument("--files", default="10000,100000,1000000", help="sizes of a plan")
     parser.add_argument("--load", type=int, default=50_000_000)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     args = parser.parse_args()
+    os.environ.update(worker_environment({}, os.environ))
     work = Path(tempfile.mkdtemp(prefix="bench-memory-"))
     found: list[Peak] = []
     try:

@@ -36,7 +36,7 @@ from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate, columns_of, project
 from paimon_spark.spec.types import MAX_LENGTH, AtomicType, DataField, TypeRoot
 
-MERGE_BYTES = 32 << 20
+MERGE_BYTES = 16 << 20
 _CHUNK_BYTES = 16 << 20
 _NOWHERE = np.zeros(0, dtype=np.int64)
 ROW_KIND = "_row_kind_"
