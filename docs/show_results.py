@@ -1,4 +1,4 @@
-"""A hook of MkDocs: the plots of the benchmarks, which live beside the pages and not among them, go into the site."""
+"""A hook of MkDocs: results of the benchmarks, which live beside the pages and not among them, go into the site."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ SHOWN = "results/"
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Add the plots to the files of the site."""
-    for plot in sorted(RESULTS.glob("*.svg")):
-        files.append(File.generated(config, SHOWN + plot.name, abs_src_path=str(plot)))
+    """Add plots and tables to the files of the site."""
+    for found in sorted([*RESULTS.glob("*.svg"), *RESULTS.glob("*.txt")]):
+        files.append(File.generated(config, SHOWN + found.name, abs_src_path=str(found)))
     return files
 
 
