@@ -10,6 +10,8 @@ from typing import Any
 
 Json = dict[str, Any]
 
+LARGEST_INT = (1 << 31) - 1
+"""Avro's ints have no more than 32 bits, which its reader does not look at."""
 MANIFEST_VERSION = 2
 INDEX_MANIFEST_VERSION = 1
 

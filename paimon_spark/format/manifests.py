@@ -28,6 +28,7 @@ from paimon_spark.format.manifest_schemas import (
     FILE_FIELDS,
     INDEX_FIELDS,
     INDEX_MANIFEST_VERSION,
+    LARGEST_INT,
     LIST_FIELDS,
     MANIFEST_VERSION,
     conforms,
@@ -58,8 +59,6 @@ else:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLI = timedelta(milliseconds=1)
 _LEVEL = 1
-_LARGEST_INT = (1 << 31) - 1
-"""Avro's ints have no more than 32 bits, which its reader does not look at."""
 _MAX_BLOCK = 16 << 20
 _MAX_TOTAL = 256 << 20
 _MAX_RATIO = 1000
@@ -418,12 +417,12 @@ def _entry_record(e: ManifestEntry) -> _Record:
 def _check_ints(raw: _Record, names: tuple[str, ...]) -> None:
     for name in names:
         value = raw.get(name)
-        if value is not None and not -_LARGEST_INT <= value <= _LARGEST_INT:
+        if value is not None and not -LARGEST_INT <= value <= LARGEST_INT:
             raise ValueError(f"{name} is {value}")
 
 
 def _check_bucket(bucket: int) -> None:
-    if not POSTPONE_BUCKET <= bucket <= _LARGEST_INT:
+    if not POSTPONE_BUCKET <= bucket <= LARGEST_INT:
         raise ValueError(f"_BUCKET is {bucket}")
 
 
@@ -471,7 +470,7 @@ def _index_entry(raw: _Record, foreign: tuple[ForeignColumn, ...]) -> IndexManif
     ranges = raw.get("_DELETIONS_VECTORS_RANGES")
     global_index = raw.get("_GLOBAL_INDEX")
     for column in () if global_index is None else _column_ids(global_index):
-        if not -_LARGEST_INT <= column <= _LARGEST_INT:
+        if not -LARGEST_INT <= column <= LARGEST_INT:
             raise ValueError(f"the id of an indexed column is {column}")
     file = IndexFileMeta(
         index_type=raw["_INDEX_TYPE"],

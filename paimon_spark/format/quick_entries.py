@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from paimon_spark.format.manifest_schemas import ENTRY_FIELDS, MANIFEST_VERSION, top_record
+from paimon_spark.format.manifest_schemas import ENTRY_FIELDS, LARGEST_INT, MANIFEST_VERSION, top_record
 from paimon_spark.spec.identifier import is_one_name
 from paimon_spark.spec.kinds import FileKind, FileSource
 from paimon_spark.spec.manifest import EMPTY_ROW, EMPTY_STATS, DataFileMeta, ManifestEntry, SimpleStats
@@ -17,8 +17,7 @@ from paimon_spark.spec.paths import POSTPONE_BUCKET
 
 _KINDS = {int(k): k for k in FileKind}
 _SOURCES = {int(s): s for s in FileSource}
-_LARGEST_INT = (1 << 31) - 1
-_LEVELS = range(_LARGEST_INT + 1)
+_LEVELS = range(LARGEST_INT + 1)
 _MAX_SHIFT = 70
 _TIMES = range(-62_135_596_800_000, 253_402_300_800_000)
 """Milliseconds of the years that dates have."""
@@ -77,7 +76,7 @@ def _entry(data: bytes, at: int, counts: _Counts) -> tuple[ManifestEntry, int]:
     partition, at = _bytes(data, at + 2)
     bucket, at = _long(data, at)
     total, at = _long(data, at)
-    if not POSTPONE_BUCKET <= bucket <= _LARGEST_INT or not -_LARGEST_INT <= total <= _LARGEST_INT:
+    if not POSTPONE_BUCKET <= bucket <= LARGEST_INT or not -LARGEST_INT <= total <= LARGEST_INT:
         raise _UnusualError
     file, at = _file(data, at, counts)
     return ManifestEntry(kind, partition, bucket, total, file), at
