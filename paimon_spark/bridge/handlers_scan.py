@@ -19,7 +19,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.select import SelectPlan, plan_select
 from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.frames import arrow_frame, session_for
-from paimon_spark.spark.reads import METADATA_COLUMNS, ReadRequest, divide, read_frame
+from paimon_spark.spark.reads import METADATA_COLUMNS, ReadRequest, read_frame
 from paimon_spark.spark.stores import native_access
 from paimon_spark.spec.predicate import Predicate
 
@@ -28,11 +28,10 @@ _KEPT_PLANS = 256
 
 @dataclass(frozen=True, slots=True)
 class PlannedScan:
-    """A plan that the JVM may ask the frame of."""
+    """A plan that the JVM may ask the frame of, and how it is read."""
 
     plan: SelectPlan
-    columns: tuple[str, ...]
-    metadata: tuple[str, ...] = ()
+    reading: ReadRequest
 
 
 class _Plans:
@@ -70,7 +69,7 @@ def plan_scan(request: Request) -> dict[str, Any]:
         "scan": _plans.put(planned),
         "snapshot": plan.snapshot_id,
         "rows": rows,
-        "bytes": _bytes(plan, planned.columns),
+        "bytes": _bytes(plan, planned.reading.columns),
         "info": _info(planned),
     }
 
@@ -79,7 +78,7 @@ def _info(planned: PlannedScan) -> str:
     plan = planned.plan
     counts = plan.counts
     refusal = native_access(plan.table).refusal
-    division = divide(_reading(planned))
+    division = planned.reading.division
     raw = sum(s.raw for s in plan.splits) if refusal else len(division.native)
     live = f"{len(division.live)} native without dead rows, " if division.live else ""
     how = f"{raw} {refusal or 'native'}, {live}{len(plan.splits) - raw - len(division.live)} merge"
@@ -114,7 +113,16 @@ def _plan(request: Request) -> PlannedScan:
         levels=top if system is not None and system.top_level_only and table.is_primary_key_table else None,
         keep_kinds=kinds,
     )
-    return PlannedScan(plan, columns, metadata)
+    reading = ReadRequest(
+        plan.table,
+        columns,
+        plan.predicate,
+        plan.splits,
+        keep_kinds=plan.keep_kinds,
+        limit=plan.limit,
+        metadata=metadata,
+    )
+    return PlannedScan(plan, reading)
 
 
 def _table(request: Request) -> Table:
@@ -136,25 +144,11 @@ def scan_frame(request: Request) -> JvmAnswer:
         chosen = rows.select(request.args["columns"] or rows.schema.names[:1])
         frame = arrow_frame(session, chosen, StructType.fromJson(struct_of(chosen.schema)))
         return JvmAnswer(frame._jdf)
-    planned = _plans.get(request.args["scan"]) or _plan(request)
-    plan = planned.plan
-    frame = read_frame(session, _reading(planned))
-    if (plan.keep_kinds or planned.metadata) and request.args["columns"]:
+    reading = (_plans.get(request.args["scan"]) or _plan(request)).reading
+    frame = read_frame(session, reading)
+    if (reading.keep_kinds or reading.metadata) and request.args["columns"]:
         frame = frame.select(*[quoted(c) for c in request.args["columns"]])
     return JvmAnswer(frame._jdf)
-
-
-def _reading(planned: PlannedScan) -> ReadRequest:
-    plan = planned.plan
-    return ReadRequest(
-        plan.table,
-        planned.columns,
-        plan.predicate,
-        plan.splits,
-        keep_kinds=plan.keep_kinds,
-        limit=plan.limit,
-        metadata=planned.metadata,
-    )
 
 
 def count_rows(request: Request) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -46,7 +46,7 @@ MOST_ROWS = 500_000_000
 """How many rows must be in the files of splits with dead rows for a job of its own that finds them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReadRequest:
     """What to read: columns of the table in order, a filter that merging reads apply, and the splits."""
 
@@ -58,6 +58,11 @@ class ReadRequest:
     limit: int | None = None
     metadata: tuple[str, ...] = ()
     """Which of `METADATA_COLUMNS` come after the columns."""
+
+    @cached_property
+    def division(self) -> Division:
+        """Return how each split is read, decided once."""
+        return _divide(self)
 
     @property
     def carried(self) -> tuple[DataField, ...]:
@@ -81,7 +86,7 @@ def _width(field: DataField) -> int:
 
 def read_frame(session: SparkSession, request: ReadRequest) -> DataFrame:
     """Return the rows of `request` as a frame without any shuffle. Columns that were needed besides may come too."""
-    division = divide(request)
+    division = request.division
     frames = [_native(session, request, key, splits) for key, splits in _by_key(division.native).items()]
     if division.live:
         dead = _dead_rows(session, request.table, division.live)
@@ -144,7 +149,7 @@ class Division:
     workers: tuple[Split, ...]
 
 
-def divide(request: ReadRequest) -> Division:
+def _divide(request: ReadRequest) -> Division:
     """Decide how each split of a read is read."""
     if native_access(request.table).refusal:
         return Division((), (), request.splits)
