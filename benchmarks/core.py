@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import shutil
@@ -13,7 +12,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -25,7 +23,7 @@ import pyarrow.orc as po
 import pyarrow.parquet as pq
 
 from benchmarks.process_tree import MemoryPeak, resident
-from benchmarks.report import machine
+from benchmarks.report import save
 from paimon_spark import connect
 from paimon_spark.core.commit import FileStoreCommit
 from paimon_spark.core.key_hash import hash_rows
@@ -267,13 +265,8 @@ def main() -> int:
             sys.stdout.flush()
     finally:
         shutil.rmtree(warehouse, ignore_errors=True)
-    about = {
-        **machine(datetime.now(UTC)),
-        "rows": args.rows,
-        "figures": [asdict(f) | {"rate": f.rate} for f in figures],
-    }
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "core.json").write_text(json.dumps(about, indent=1) + "\n")
+    measured = [asdict(f) | {"rate": f.rate} for f in figures]
+    save(args.out, "core.json", {"rows": args.rows, "figures": measured})
     return 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -12,7 +11,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -21,7 +19,7 @@ import pyarrow as pa
 
 from benchmarks.core import many_files, sample
 from benchmarks.engines import ours
-from benchmarks.report import machine
+from benchmarks.report import save
 from benchmarks.session import EngineSession
 from benchmarks.workload import row_query
 from paimon_spark import connect
@@ -174,9 +172,7 @@ def main() -> int:
                 sys.stdout.flush()
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    args.out.mkdir(parents=True, exist_ok=True)
-    about = {**machine(datetime.now(UTC)), "peaks": [asdict(p) for p in found]}
-    (args.out / "memory.json").write_text(json.dumps(about, indent=1) + "\n")
+    save(args.out, "memory.json", {"peaks": [asdict(p) for p in found]})
     return 0
 
 

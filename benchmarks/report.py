@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -33,7 +33,13 @@ def machine(now: datetime) -> dict[str, Any]:
     }
 
 
-def as_json(results: Results, engines: Sequence[Engine], about: dict[str, Any]) -> str:
+def save(directory: Path, name: str, figures: Mapping[str, Any]) -> None:
+    """Write figures into a directory as JSON, after what they depend on now, unless they tell themselves."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / name).write_text(json.dumps({**machine(datetime.now(UTC)), **figures}, indent=1) + "\n")
+
+
+def as_figures(results: Results, engines: Sequence[Engine], about: dict[str, Any]) -> dict[str, Any]:
     """Return everything that was measured, without the answers of the queries."""
     costs = {
         engine: {
@@ -42,18 +48,15 @@ def as_json(results: Results, engines: Sequence[Engine], about: dict[str, Any]) 
         }
         for engine, by_step in results.costs.items()
     }
-    return json.dumps(
-        {
-            **about,
-            "engines": {e.name: e.label for e in engines},
-            "costs": costs,
-            "bytes_on_disk": results.disk,
-            "startup_seconds": results.startup,
-            "targets": [{**asdict(v), "outcome": v.word} for v in verdicts(results)],
-            "failures": results.failures,
-        },
-        indent=1,
-    )
+    return {
+        **about,
+        "engines": {e.name: e.label for e in engines},
+        "costs": costs,
+        "bytes_on_disk": results.disk,
+        "startup_seconds": results.startup,
+        "targets": [{**asdict(v), "outcome": v.word} for v in verdicts(results)],
+        "failures": results.failures,
+    }
 
 
 def as_text(results: Results, engines: Sequence[Engine], about: dict[str, Any]) -> str:
@@ -85,8 +88,7 @@ def as_text(results: Results, engines: Sequence[Engine], about: dict[str, Any]) 
 
 def write(results: Results, engines: Sequence[Engine], about: dict[str, Any], directory: Path) -> None:
     """Write both forms into a directory."""
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / "bench.json").write_text(as_json(results, engines, about) + "\n")
+    save(directory, "bench.json", as_figures(results, engines, about))
     (directory / "bench.txt").write_text(as_text(results, engines, about) + "\n")
 
 

@@ -7,7 +7,6 @@ own. Costs are CPU seconds, so that what else the machine does matters little.
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 import tempfile
@@ -15,13 +14,12 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
 from benchmarks.memory import high_water
-from benchmarks.report import machine
+from benchmarks.report import save
 from benchmarks.synthetic import FIRST_DAY, KEYS_OF_A_FILE, Shape, build, open_synthetic
 from paimon_spark.core.commit import FileStoreCommit
 from paimon_spark.core.manifests import clear_cache
@@ -194,9 +192,7 @@ def main() -> int:
             sys.stdout.flush()
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    args.out.mkdir(parents=True, exist_ok=True)
-    about = {**machine(datetime.now(UTC)), "tables": [asdict(row) for row in rows]}
-    (args.out / "scaling.json").write_text(json.dumps(about, indent=1) + "\n")
+    save(args.out, "scaling.json", {"tables": [asdict(row) for row in rows]})
     return 0
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks.engines import parquet
 from benchmarks.process_tree import MemoryPeak, cpu_seconds
+from benchmarks.report import save
 from benchmarks.rounds import Results, Rounds
 from benchmarks.session import Cost
 from benchmarks.targets import verdicts
@@ -73,6 +74,13 @@ def test_children_count_while_they_live_and_after() -> None:
     finally:
         process.kill()
         process.wait()
+
+
+def test_figures_are_written_beside_what_they_depend_on(tmp_path: Path) -> None:
+    save(tmp_path / "new", "some.json", {"rows": 3, "load_average": 0.5})
+    written = json.loads((tmp_path / "new" / "some.json").read_text())
+    assert (written["rows"], written["load_average"]) == (3, 0.5), "what was measured before stays"
+    assert {"cpus", "memory_mb", "python", "system", "time"} <= written.keys()
 
 
 def test_half_of_the_changes_are_new_rows() -> None:
