@@ -9,7 +9,7 @@ import scala.collection.mutable
 
 import org.roaringbitmap.buffer.ImmutableRoaringBitmap
 
-import org.apache.spark.SparkException
+import org.apache.spark.{SparkContext, SparkException}
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
@@ -65,7 +65,7 @@ final class DeadRows(splits: Seq[String]) extends Serializable {
     if (shipped == null) {
       val all: Bitmaps = splits.flatMap(s => found.getOrElse(s, throw new IllegalStateException(
         s"Nothing is known of the dead rows of split $s"))).toMap
-      shipped = org.apache.spark.SparkContext.getOrCreate().broadcast(all)
+      shipped = SparkContext.getOrCreate().broadcast(all)
     }
   }
 
