@@ -56,7 +56,7 @@ def _without_module(error: Exception) -> Exception:
     return EngineError(
         f"The Python of the workers has no module '{absent[1]}'.",
         hint="Install paimon-spark on every machine, or ship it: `paimon-spark env --archive FILE`, --py-files FILE; "
-        "what it needs must be in the environment that spark.pyspark.python names.",
+        "what it needs must be in the environment that spark.pyspark.python names; see docs/cluster.md.",
         kind=ErrorKind.ENVIRONMENT,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.end_to_end.cluster import bare_python
 from tests.end_to_end.programs import ROOT, Place
 
 SCRIPT = """
@@ -70,6 +71,18 @@ def test_a_failing_statement_ends_with_its_code_on_stderr(place: Place) -> None:
     assert done.returncode != 0
     assert "TABLE_OR_VIEW_NOT_FOUND" in done.stderr or "NOT_FOUND" in done.stderr
     assert done.stdout.count("row") == 1
+
+
+def test_a_python_without_the_package_is_told_with_the_way_out(place: Place, tmp_path: Path) -> None:
+    python = bare_python(tmp_path / "python")
+    done = Place(tmp_path, {"PYTHONPATH": ""}).stock(
+        "spark-sql", "--conf", f"spark.paimon.python={python}", "-e", "SHOW TABLES IN paimon.shop", check=False
+    )
+    told = next(line for line in done.stderr.splitlines() if "[ENVIRONMENT]" in line)
+    assert told.count("'paimon_spark'") == 1, "whatever how often the engine was started"
+    assert str(python) in told
+    assert "spark.paimon.pythonPath" in told
+    assert "paimon-spark env --archive" in told
 
 
 def test_what_one_program_wrote_the_next_one_reads(place: Place) -> None:

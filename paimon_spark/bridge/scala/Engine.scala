@@ -1,7 +1,7 @@
 package org.apache.spark.sql.paimonbridge
 
 import java.io.File
-import java.nio.file.Path
+import java.nio.file.{Files, Path}
 import java.util.{ArrayList => JArrayList, List => JList, UUID}
 import java.util.concurrent.{CompletableFuture, ExecutionException, TimeUnit, TimeoutException}
 import java.util.function.BiFunction
@@ -29,6 +29,7 @@ private class EngineProcess(sc: SparkContext) extends Logging {
   private val conf: SparkConf = sc.getConf
   val application: String = sc.applicationId
   val logFile: Path = EngineLog.open(conf)
+  private val told = Files.size(logFile)
   private val handover = new Handover(JavaSparkContext.fromSparkContext(sc), new Toolbox)
   private val gateway = new Gateway
   System.getProperties.put(token, handover)
@@ -66,13 +67,29 @@ private class EngineProcess(sc: SparkContext) extends Logging {
       try return handover.ready.get(200, TimeUnit.MILLISECONDS)
       catch {
         case _: TimeoutException if !process.isAlive && !handover.ready.isDone =>
-          throw Engine.failure(s"The Python engine ended with code ${process.exitValue()} before it was ready.",
-            logFile, EngineLog.lastWords(logFile))
+          throw failedStart()
         case _: TimeoutException =>
         case e: ExecutionException => throw e.getCause
       }
     }
     throw Engine.failure("The Python engine did not start within 120 s.", logFile, "")
+  }
+
+  /** The error of a process that ended before it was ready. */
+  private def failedStart(): PaimonException = {
+    val words = EngineLog.lastWords(logFile, told)
+    EngineProcess.Absent.findFirstMatchIn(words).map(_.group(1)) match {
+      case Some("paimon_spark") =>
+        Engine.failure(s"The Python of the engine, ${Engine.python(conf)}, has no module 'paimon_spark'.", logFile,
+          "Set spark.paimon.python to a Python that has it, or spark.paimon.pythonPath to a file that " +
+            "`paimon-spark env --archive FILE` has written; see docs/cluster.md.", "ENVIRONMENT")
+      case Some(module) =>
+        Engine.failure(s"The Python of the engine, ${Engine.python(conf)}, has no module '$module'.", logFile,
+          "Install it there, or set spark.paimon.python to a Python that has it; see docs/cluster.md.", "ENVIRONMENT")
+      case None =>
+        val ended = s"The Python engine ended with code ${process.exitValue()} before it was ready."
+        Engine.failure(ended, logFile, words)
+    }
   }
 
   def alive: Boolean = process.isAlive
@@ -88,6 +105,11 @@ private class EngineProcess(sc: SparkContext) extends Logging {
     if (!process.waitFor(3, TimeUnit.SECONDS)) process.destroyForcibly()
     try gateway.shutdown() catch { case NonFatal(_) => }
   }
+}
+
+private object EngineProcess {
+  /** What Python says of a module that it does not find. */
+  private val Absent = "No module named '?([A-Za-z0-9_]+)".r
 }
 
 /** The engine as the rest of the bridge sees it: calls that answer JSON, a JVM object, or throw. */
@@ -217,9 +239,9 @@ object Engine extends Logging {
       .orElse(sys.env.get("PYSPARK_PYTHON"))
       .getOrElse("python3")
 
-  def failure(message: String, log: Path, hint: String): PaimonException = {
+  def failure(message: String, log: Path, hint: String, code: String = "ENGINE_FAILED"): PaimonException = {
     val where = if (log == null) "" else s" Its log is $log."
-    new PaimonException(s"[ENGINE_FAILED] $message$where" + (if (hint.isEmpty) "" else " " + hint), "ENGINE_FAILED")
+    new PaimonException(s"[$code] $message$where" + (if (hint.isEmpty) "" else " " + hint), code)
   }
 }
 

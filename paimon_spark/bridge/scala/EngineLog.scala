@@ -1,5 +1,6 @@
 package org.apache.spark.sql.paimonbridge
 
+import java.nio.charset.StandardCharsets
 import java.nio.file.{FileAlreadyExistsException, Files, LinkOption, Path, Paths}
 import java.nio.file.attribute.{FileAttribute, PosixFilePermission, PosixFilePermissions}
 import java.util.{Set => JSet}
@@ -18,9 +19,12 @@ private object EngineLog {
     catch { case _: FileAlreadyExistsException => file }
   }
 
-  def lastWords(log: Path): String =
-    try Files.readString(log).linesIterator.toSeq.takeRight(5).mkString(" | ")
-    catch { case NonFatal(_) => "" }
+  /** The end of what was written since the log had `from` bytes: engines of the same JVM have written before. */
+  def lastWords(log: Path, from: Long): String =
+    try {
+      val text = Files.readAllBytes(log).drop(from.toInt)
+      new String(text, StandardCharsets.UTF_8).linesIterator.toSeq.takeRight(5).mkString(" | ")
+    } catch { case NonFatal(_) => "" }
 
   /** The usual place, or one of a new name where somebody else has taken the usual name. */
   private def ownDir(): Path = {
