@@ -24,9 +24,13 @@ from __future__ import annotations
 
 import difflib
 import errno
+import re
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import ClassVar
+
+_TWICE_ENDED = re.compile(r"(?<!\.)\.\.\s*$")
+"""The end of a sentence that quotes another one."""
 
 
 class ErrorKind(StrEnum):
@@ -74,9 +78,9 @@ class PaimonError(Exception):
 
     def __init__(self, message: str, *, hint: str = "", kind: ErrorKind | None = None) -> None:
         self.kind = kind or self.default_kind
-        self.message = message
+        self.message = _TWICE_ENDED.sub(".", message)
         self.hint = hint
-        super().__init__(f"[{self.kind}] {message}" + (f" {hint}" if hint else ""))
+        super().__init__(f"[{self.kind}] {self.message}" + (f" {hint}" if hint else ""))
 
     def __reduce__(self) -> tuple[object, ...]:
         """Keep keyword arguments when the error travels between processes."""

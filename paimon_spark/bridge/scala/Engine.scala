@@ -55,7 +55,7 @@ private class EngineProcess(sc: SparkContext) extends Logging {
     try builder.start()
     catch {
       case e: java.io.IOException =>
-        throw Engine.failure(s"The Python engine cannot start: ${e.getMessage}.", logFile,
+        throw Engine.failure(s"The Python engine cannot start: ${Engine.saidBy(e)}.", logFile,
           "Set spark.paimon.python to a Python that has paimon-spark and pyspark.")
     }
   }
@@ -217,7 +217,7 @@ object Engine extends Logging {
           if (died && tries > 1) return attempt(id, request, objects, tries - 1, method)
           val what = if (died) s"The Python engine ended with code ${target.process.exitValue()}" else
             "The connection to the Python engine broke"
-          throw failure(s"$what during $method: ${e.getMessage}.", target.logFile,
+          throw failure(s"$what during $method: ${saidBy(e)}.", target.logFile,
             if (died && tries == 1 && !method.startsWith("load")) "Look whether the statement took effect, then run it again." else "")
       }
     answer match {
@@ -243,6 +243,9 @@ object Engine extends Logging {
     val where = if (log == null) "" else s" Its log is $log."
     new PaimonException(s"[$code] $message$where" + (if (hint.isEmpty) "" else " " + hint), code)
   }
+
+  /** What a failure says, to stand inside a sentence. */
+  def saidBy(e: Throwable): String = Option(e.getMessage).getOrElse(e.getClass.getSimpleName).stripSuffix(".")
 }
 
 /** Which catalog a request is about: its name in Spark and its options. */
