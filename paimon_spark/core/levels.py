@@ -43,6 +43,11 @@ def _age(f: DataFileMeta) -> tuple[int, int, int, str]:
     return (-f.max_sequence_number, f.min_sequence_number, f.creation_time or 0, f.file_name)
 
 
+def oldest_first(runs: Iterable[SortedRun]) -> list[SortedRun]:
+    """Return runs by their latest sequence number: where none reaches into another, in the order of their versions."""
+    return sorted(runs, key=lambda run: max(f.max_sequence_number for f in run.files))
+
+
 def max_level(files: Iterable[DataFileMeta], num_levels: int) -> int:
     """Return the top level of a bucket; it grows with files that another writer put higher."""
     return max([num_levels - 1, *(f.level for f in files)])

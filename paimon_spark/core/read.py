@@ -16,7 +16,7 @@ from pyroaring import BitMap
 
 from paimon_spark.core.evolve import ColumnPlan, plan_columns
 from paimon_spark.core.filtering import to_expression
-from paimon_spark.core.levels import SortedRun, sections
+from paimon_spark.core.levels import SortedRun, oldest_first, sections
 from paimon_spark.core.merge.functions import drop_retracts
 from paimon_spark.core.merge.rules import SYSTEM_FIELDS, merge_order, needed_fields
 from paimon_spark.core.merge.sort_merge import merge_runs
@@ -160,7 +160,7 @@ def merged_rows(
     for section in parts:
         pushed = condition if len(section) == 1 else on_keys
         share = MERGE_BYTES // len(section)
-        runs = [files.run(r, read, pushed, places=places, chunk_bytes=share) for r in section]
+        runs = [files.run(r, read, pushed, places=places, chunk_bytes=share) for r in oldest_first(section)]
         yield from merge_runs(runs, order)
 
 

@@ -93,7 +93,14 @@ def merge_runs(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterato
     """Merge sorted runs into tables in key order, one row a key, retracts included.
 
     All chunks must have the same schema, with ``_SEQUENCE_NUMBER``, ``_VALUE_KIND`` and the columns of `order`.
+    It saves work to give the runs from the oldest to the newest.
     """
+    for part in merge_windows(runs, order):
+        yield order.function(part) if isinstance(part, Window) else part
+
+
+def merge_windows(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterator[Window | pa.Table]:
+    """Yield what there is to merge in key order: windows, and rows that stand alone and need no merging."""
     live = [c for c in (_Cursor(r, order.key) for r in runs) if c.load()]
     while live:
         if len(live) == 1:
@@ -103,7 +110,7 @@ def merge_runs(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterato
         live = [c for c in live if not c.used_up or c.load()]
 
 
-def _next_window(live: Sequence[_Cursor], order: MergeOrder) -> pa.Table:
+def _next_window(live: Sequence[_Cursor], order: MergeOrder) -> Window | pa.Table:
     first, second = sorted(live, key=lambda c: c.head)[:2]
     alone = first.count(second.head, inclusive=False)
     if alone and (alone >= _ALONE or alone == first.rows.num_rows - first.position):
@@ -117,7 +124,7 @@ def _next_window(live: Sequence[_Cursor], order: MergeOrder) -> pa.Table:
             slices.append(cursor.advance(n))
     rows = pa.concat_tables(slices).combine_chunks()
     columns: list[Column] = [_join(parts) for parts in zip(*keys, strict=True)]
-    return order.function(_window(rows, columns, order))
+    return _window(rows, columns, order)
 
 
 def _join(parts: Sequence[Column]) -> Column:
@@ -151,6 +158,8 @@ def _order_versions(rows: pa.Table, positions: I64, fresh: npt.NDArray[np.bool_]
     where = np.flatnonzero(shared)
     chosen = positions[where]
     numbers = values_of(one_chunk(rows.column(SEQUENCE_NUMBER)))[chosen]
+    if not order.sequence and bool(((numbers[1:] >= numbers[:-1]) | fresh[where][1:]).all()):
+        return positions  # a stable sort of runs from the oldest to the newest leaves them so
     keys: list[I64] = [numbers]
     if order.sequence:
         versions = rows.select([f.name for f in order.sequence]).take(pa.array(chosen))
