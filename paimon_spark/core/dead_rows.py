@@ -1,13 +1,15 @@
 """Which stored rows of a split a reader does not get: superseded, retracted, or marked in a deletion vector.
 
-Only keys, sequence numbers and kinds are decoded, whatever the width of the table. With the answer, every data column
-can come from a reader that knows nothing of merging, filtered by the positions of rows in their files.
+Only keys are decoded, and sequence numbers and kinds where metadata leaves them open, whatever the width of the
+table. With the answer, every data column can come from a reader that knows nothing of merging, filtered by the
+positions of rows in their files.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +17,15 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_spark.core.key_hash import values_of
-from paimon_spark.core.levels import SortedRun, sections
-from paimon_spark.core.merge.functions import drop_retracts
+from paimon_spark.core.levels import SortedRun, oldest_first, sections
+from paimon_spark.core.merge.functions import Window, drop_retracts, retracts
 from paimon_spark.core.merge.keys import one_chunk
-from paimon_spark.core.merge.rules import merge_order, needed_fields
-from paimon_spark.core.merge.sort_merge import merge_runs
+from paimon_spark.core.merge.rules import KIND_FIELD, SEQUENCE_FIELD, SYSTEM_FIELDS, merge_order, needed_fields
+from paimon_spark.core.merge.sort_merge import MergeOrder, merge_windows
 from paimon_spark.core.read import MERGE_BYTES, ROW_INDEX, BucketFiles, DeletedRows, deleted_rows
 from paimon_spark.core.splits import Split
 from paimon_spark.core.table import Table
+from paimon_spark.spec.kinds import VALUE_KIND, RowKind
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE
 from paimon_spark.spec.types import DataField
@@ -48,45 +51,89 @@ def dead_rows(table: Table, split: Split) -> Iterator[tuple[str, BitMap]]:
         if len(section) == 1 and all(f.delete_row_count == 0 for f in members):
             yield from _marked(files, members, deleted)
             continue
-        for file, live in zip(members, _live(files, section, members), strict=True):
-            if len(live) < file.row_count:
-                yield files.path(file), BitMap(range(file.row_count)) - live
+        for file, dead in zip(members, _dead(files, section, members, deleted), strict=True):
+            if dead:
+                yield files.path(file), dead
 
 
 def _marked(files: BucketFiles, unmerged: Sequence[DataFileMeta], deleted: DeletedRows) -> Iterator[tuple[str, BitMap]]:
     """Yield the deleted rows of files of which no row is superseded by another."""
     for file in unmerged:
-        marked = deleted(file)
-        if marked is not None:
-            yield files.path(file), marked.positions & BitMap(range(min(file.row_count, _MOST)))
+        positions = _marked_in(file, deleted)
+        if positions:
+            yield files.path(file), positions
 
 
-def _live(files: BucketFiles, section: Sequence[SortedRun], members: Sequence[DataFileMeta]) -> list[BitMap]:
-    """Return the positions of the rows of each file that survive the merge of a section."""
+def _marked_in(file: DataFileMeta, deleted: DeletedRows) -> BitMap:
+    marked = deleted(file)
+    return BitMap() if marked is None else marked.positions & BitMap(range(min(file.row_count, _MOST)))
+
+
+def _dead(
+    files: BucketFiles, section: Sequence[SortedRun], members: Sequence[DataFileMeta], deleted: DeletedRows
+) -> list[BitMap]:
+    """Return the positions of the rows of each file that are marked, or do not survive the merge of a section."""
     order = merge_order(files.table)
-    read = needed_fields(files.table, order, ())
+    runs = oldest_first(section)
+    versions = {r: n if _in_turn(runs) and not order.sequence else None for n, r in enumerate(runs)}
     firsts = np.concatenate([[0], np.cumsum([f.row_count for f in members])])
     first_of = {f.file_name: int(n) for f, n in zip(members, firsts, strict=False)}
     share = MERGE_BYTES // len(section)
-    runs = [_placed(files, run, read, first_of, share) for run in section]
-    live = [BitMap() for _ in members]
-    for rows in merge_runs(runs, order):
-        places = np.sort(values_of(one_chunk(drop_retracts(rows).column(_PLACE))))
+    dead = [_marked_in(f, deleted) for f in members]
+    for part in merge_windows([_placed(files, r, order, versions[r], first_of, share) for r in runs], order):
+        places = np.sort(_dropped(part, order))
         cuts = np.searchsorted(places, firsts)
         for i in np.flatnonzero(np.diff(cuts)):
-            _add(live[i], places[cuts[i] : cuts[i + 1]] - firsts[i])
-    return live
+            _add(dead[i], places[cuts[i] : cuts[i + 1]] - firsts[i])
+    return dead
+
+
+def _in_turn(runs: Sequence[SortedRun]) -> bool:
+    """Return whether every row of a run is newer than all rows of the runs before it."""
+    first = [min(f.min_sequence_number for f in r.files) for r in runs]
+    last = [max(f.max_sequence_number for f in r.files) for r in runs]
+    return all(before < after for before, after in zip(last, first[1:], strict=False))
 
 
 def _placed(
-    files: BucketFiles, run: SortedRun, read: Sequence[DataField], first_of: dict[str, int], share: int
+    files: BucketFiles,
+    run: SortedRun,
+    order: MergeOrder,
+    version: int | None,
+    first_of: Mapping[str, int],
+    share: int,
 ) -> Iterator[pa.Table]:
-    """Yield the rows of a run, each with its place among all rows of the section's files."""
+    """Yield keys, versions, kinds and places among all rows of the section's files, in key order.
+
+    What metadata tells is not read: `version`, unless it is None, stands for all sequence numbers of the run.
+    """
+    fields = (*SYSTEM_FIELDS, *(f for f in needed_fields(files.table, order, ()) if f not in SYSTEM_FIELDS))
     for file in run.files:
         first = first_of[file.file_name]
-        for rows in files.run(SortedRun(run.level, (file,)), read, TRUE, places=(ROW_INDEX,), chunk_bytes=share):
+        constants: dict[DataField, np.int64 | np.int8] = {}
+        if version is not None:
+            constants[SEQUENCE_FIELD] = np.int64(version)
+        if file.delete_row_count == 0:
+            constants[KIND_FIELD] = np.int8(RowKind.INSERT)
+        read = [f for f in fields if f not in constants]
+        for rows in files.run(SortedRun(run.level, (file,)), read, TRUE, places=(ROW_INDEX,), chunk_bytes=share // 2):
             places = values_of(one_chunk(rows.column(ROW_INDEX))) + first
-            yield rows.drop_columns([ROW_INDEX]).append_column(_PLACE, pa.array(places))
+            told = {f.name: pa.array(np.full(rows.num_rows, value)) for f, value in constants.items()}
+            columns = {f.name: told[f.name] if f.name in told else rows.column(f.name) for f in fields}
+            yield pa.table({**columns, _PLACE: places})
+
+
+def _dropped(part: Window | pa.Table, order: MergeOrder) -> I64:
+    """Return the places of rows that the merge of a window leaves out, and of those that only retract."""
+    rows = part.rows if isinstance(part, Window) else part
+    places = values_of(one_chunk(rows.column(_PLACE)))
+    if not isinstance(part, Window) or len(part.starts) == len(part.order):
+        return places[retracts(rows)]
+    numbered = pa.table({VALUE_KIND: rows.column(VALUE_KIND), _PLACE: np.arange(rows.num_rows)})
+    kept = drop_retracts(order.function(replace(part, rows=numbered))).column(_PLACE)
+    dropped = np.ones(rows.num_rows, dtype=np.bool_)
+    dropped[values_of(one_chunk(kept))] = False
+    return places[dropped]
 
 
 def _add(live: BitMap, positions: I64) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -15,7 +16,9 @@ from paimon_spark.core.read import BucketFiles, read_split
 from paimon_spark.core.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.core.vectors import VectorRef, VectorWriter
-from paimon_spark.engine.insert import write_arrow
+from paimon_spark.core.write import TableWriter
+from paimon_spark.engine.insert import complete_write, plan_write, write_arrow
+from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import plan_select
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.testing.history import History, random_step
@@ -88,6 +91,24 @@ def test_rules_of_merging(options: dict[str, str], monkeypatch: pytest.MonkeyPat
 def delete(table: Table, rows: pa.Table) -> None:
     kinds = pa.array([int(RowKind.DELETE)] * rows.num_rows, pa.int8())
     write_arrow(table, rows.append_column("_row_kind_", kinds))
+
+
+def test_versions_of_writers_that_did_not_see_each_other() -> None:
+    """Both began with the same sequence number, so that neither file is newer than the other as a whole."""
+    table = new_table({"k": "INT", "v": "STRING"}, primary_key=["k"], options={"bucket": "1", "write-only": "true"})
+    write_arrow(table, numbered(range(4), "begin"))
+    plans = [plan_write(table), plan_write(table)]
+    for plan, keys, text in zip(plans, (range(20), [30, 31, 32, 0]), ("many", "few"), strict=True):
+        with TableWriter(table, plan.info) as writer:
+            writer.write(numbered(keys, text).to_batches()[0])
+            complete_write(plan, writer.finish(), LocalRunner())
+    (split,) = plan_select(table).splits
+    assert {r["k"] for r in alive(table, split) if r["v"] == "few"} == {0, 30, 31, 32}
+    assert check(table) == 5
+
+
+def numbered(keys: Sequence[int], text: str) -> pa.Table:
+    return pa.table({"k": pa.array(keys, pa.int32()), "v": [text] * len(keys)})
 
 
 def test_nothing_is_said_of_files_that_lost_nothing() -> None:
