@@ -101,8 +101,8 @@ def queries(data: Data) -> list[Query]:
 
 def _aggregates() -> str:
     return (
-        "count(*), sum(id), sum(i), min(b), max(b), min(d), max(d), sum(amount), count(DISTINCT code), "
-        "sum(length(text)), max(text), max(at), min(day)"
+        "count(*), sum(id), sum(i), min(b), max(b), min(d), max(d), sum(amount), "
+        "sum(length(code)), sum(length(text)), max(at), min(day)"
     )
 
 
