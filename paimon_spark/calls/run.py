@@ -26,6 +26,11 @@ class CallResult:
     nullable: list[bool] = field(default_factory=list)
     touched: tuple[str, ...] = ()
 
+    @property
+    def is_plan(self) -> bool:
+        """Return whether this is what would be done, of an EXPLAIN CALL or a dry run, and not what was."""
+        return tuple(self.columns) == PLAN_COLUMNS
+
 
 def claims(text: str, registry: Registry | None = None) -> bool:
     """Return whether `text` is a CALL or EXPLAIN CALL that this package runs."""

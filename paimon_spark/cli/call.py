@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, tzinfo
 
 from paimon_spark.calls.context import CallContext, no_progress
 from paimon_spark.calls.progress import reporter
+from paimon_spark.calls.report import NOTHING_TO_DO
 from paimon_spark.calls.run import CallResult, run_call
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.cli.env import CatalogChoice
@@ -66,7 +67,12 @@ def _say(text: str) -> None:
 
 
 def lines(result: CallResult, form: str) -> list[str]:
-    """Return the rows as lines: aligned for people, or tab-separated with a header."""
+    """Return the rows as lines: aligned for people, or tab-separated with a header.
+
+    A plan without actions has no rows; people are told in words.
+    """
+    if form == "table" and not result.rows and result.is_plan:
+        return [NOTHING_TO_DO]
     names = [name for name, _ in result.columns]
     rows = [["NULL" if v is None else _text(v) for v in row] for row in result.rows]
     if form == "tsv":

@@ -87,6 +87,16 @@ def test_call_works_without_spark(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "compact" in capsys.readouterr().err
 
 
+def test_a_plan_without_actions_is_told_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "db.db" / "t")
+    new_table({"id": "INT"}, primary_key=["id"], options={"bucket": "1"}, file_io=LocalFileIO(), path=path)
+    run = ["call", "--warehouse", str(tmp_path), "--explain", "compact('db.t')"]
+    assert main(run) == 0
+    assert capsys.readouterr().out == "nothing to do\n"
+    assert main([*run, "--format", "tsv"]) == 0
+    assert capsys.readouterr().out == "action\tpath\tbytes\treason\tkept_by\n", "a program counts rows"
+
+
 @pytest.mark.parametrize("month", ["01", "07"])
 def test_times_in_a_call_are_those_of_this_machine(month: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "America/New_York")
