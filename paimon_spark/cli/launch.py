@@ -16,10 +16,10 @@ from pathlib import Path
 from paimon_spark.bridge.jars import spark_home, spark_version
 from paimon_spark.bridge.java import check_java
 from paimon_spark.bridge.session import DEFAULT_CATALOG
+from paimon_spark.cli.course import Course
 from paimon_spark.cli.env import CatalogChoice, conf_arguments, launch_conf
 from paimon_spark.cli.render import pass_on, pump, standard
 from paimon_spark.errors import UsageError
-from paimon_spark.sqlparse.script import Statement
 
 SQL_CLI = "org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver"
 THRIFT_SERVER = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
@@ -82,19 +82,19 @@ def run_sql(
     choice: CatalogChoice | None,
     arguments: Sequence[str],
     *,
-    statements: Sequence[Statement] = (),
+    course: Course | None = None,
     readable: bool = False,
     echo: bool = False,
 ) -> int:
     """Run the stock `spark-sql` with `arguments`; return its exit status.
 
-    Given the `statements` of a script its answers are passed on as lines with tabs or, with `readable`, printed as
+    Given the `course` of a script its answers are passed on as lines with tabs or, with `readable`, printed as
     aligned tables, and with `echo` below the statements they belong to. Without, its streams are inherited as they are.
     """
     environ = spark_environ() | {"SPARK_CONNECT_MODE": "0"}
     extra = {**PRINT_HEADER, **({PROGRESS: "true"} if sys.stderr.isatty() else {})}
     with spark_command(("--class", SQL_CLI), choice, extra, (NO_RESOURCE, *arguments)) as command:
-        if not statements:
+        if course is None:
             return wait_for(subprocess.Popen(_reordered(command), env=environ))
         process = subprocess.Popen(
             _reordered(command),
@@ -105,8 +105,8 @@ def run_sql(
         )
         with passing_signals(process):
             if not readable:
-                return pass_on(process, sys.stdout.buffer, sys.stderr)
-            renderer = standard(statements, echo=echo)
+                return pass_on(process, course, sys.stdout.buffer, sys.stderr)
+            renderer = standard(course, echo=echo)
             renderer.announce()
             return pump(process, renderer)
 

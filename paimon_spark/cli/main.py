@@ -15,8 +15,9 @@ from typing import TextIO
 from paimon_spark.bridge.s3_jars import fetch_s3_jars
 from paimon_spark.cli import env, launch
 from paimon_spark.cli.archive import write_archive
+from paimon_spark.cli.course import Course
 from paimon_spark.errors import PaimonError, UsageError
-from paimon_spark.sqlparse.script import Statement, split_script
+from paimon_spark.sqlparse.script import split_script
 from paimon_spark.version import __version__
 
 DEFAULT_CATALOG = "paimon"
@@ -107,21 +108,21 @@ def _add_sql(parser: argparse.ArgumentParser) -> None:
 
 def _sql(options: argparse.Namespace, rest: list[str]) -> int:
     arguments = [*rest, *(part for value in options.define for part in ("-d", value))]
-    statements: list[Statement] = []
+    course = None
     with ExitStack() as stack:
+        name = "" if options.file == "-" else options.file or ""
         if options.file == "-" or (not options.file and options.execute is None and _is_script(sys.stdin)):
             options.file = stack.enter_context(_stored(sys.stdin.read()))
-        if options.file:
-            statements = split_script(launch.read_text(options.file, "script"))
-            arguments += ["-f", options.file]
-        elif options.execute:
-            statements = split_script(options.execute)
-            arguments += ["-e", options.execute]
+        text = launch.read_text(options.file, "script") if options.file else options.execute
+        if options.file or text:
+            statements = split_script(text)
+            arguments += ["-f", options.file] if options.file else ["-e", text]
+            course = Course(statements, name, alone="-i" not in rest) if statements else None
         wanted = options.format or ("table" if sys.stdout.isatty() else "tsv")
         return launch.run_sql(
             _choice(options),
             [*launch.without_stacks(), *arguments],
-            statements=statements,
+            course=course,
             readable=wanted == "table" or options.echo,
             echo=options.echo,
         )

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, BinaryIO, Protocol, TextIO
 
-from paimon_spark.sqlparse.script import Statement
+from paimon_spark.cli.course import Course
 
 _END = re.compile(r"^Time taken: ([\d.]+) seconds(?:, Fetched (\d+) row\(s\))?\s*$")
 _MESSAGE = re.compile(r"^\d\d:\d\d:\d\d (WARN|ERROR|FATAL|INFO|DEBUG) ")
@@ -81,18 +81,16 @@ def record_lines(names: Sequence[str], values: Sequence[str]) -> list[str]:
 class Renderer:
     """Turns the lines of one run of ``spark-sql`` into readable text on `out`; messages go to `err`."""
 
-    def __init__(self, statements: Sequence[Statement], *, echo: bool, out: TextIO, err: TextIO) -> None:
-        self._statements = list(statements)
+    def __init__(self, course: Course, *, echo: bool, out: TextIO, err: TextIO) -> None:
+        self._course = course
         self._echo = echo
         self._out = out
         self._err = err
         self._pending: list[str] = []
-        self._done = 0
 
     def announce(self) -> None:
         """Print the comment and the text of the statement that runs next."""
-        if self._echo and self._done < len(self._statements):
-            statement = self._statements[self._done]
+        if self._echo and (statement := self._course.running) is not None:
             print(file=self._out)
             for line in statement.comment.splitlines():
                 print(self._styled(f"-- {line}", "2"), file=self._out)
@@ -113,11 +111,14 @@ class Renderer:
             self._err.write(text)
             self._err.flush()
 
-    def close(self) -> None:
+    def close(self, status: int) -> None:
         """Print what arrived without an end: it is the error that ended the run, here without its stack."""
         for line in self._pending:
+            self._course.on_message(line)
             if not _FRAME.match(line):
                 print(line, file=self._err, flush=True)
+        if (told := self._course.told(status)) is not None:
+            print(told, file=self._err, flush=True)
 
     def _finish(self, seconds: float, fetched: int) -> None:
         answer = answer_lines(self._pending, fetched)
@@ -127,7 +128,7 @@ class Renderer:
         if answer or self._echo:
             print(self._styled(f"({seconds:.1f} s{count})", "2"), file=self._out, flush=True)
         self._pending = []
-        self._done += 1
+        self._course.on_end()
         self.announce()
 
     def _styled(self, text: str, code: str) -> str:
@@ -177,8 +178,9 @@ class Answers:
 class Notes:
     """Passes messages on to `err`: no stacks, no greetings, and how long a statement took goes to `answers` alone."""
 
-    def __init__(self, answers: Answers, err: TextIO) -> None:
+    def __init__(self, answers: Answers, course: Course, err: TextIO) -> None:
         self._answers = answers
+        self._course = course
         self._err = err
 
     def on_line(self, line: bytes) -> None:
@@ -186,8 +188,15 @@ class Notes:
         text = _after_progress(line, self).decode("utf-8", "replace")
         if end := _END.match(text):
             self._answers.on_end(int(end[2] or 0))
+            self._course.on_end()
         elif not text.startswith(_NOISE) and not _FRAME.match(text):
+            self._course.on_message(text)
             print(text, file=self._err, flush=True)
+
+    def close(self, status: int) -> None:
+        """Tell which statement ended a run that failed."""
+        if (told := self._course.told(status)) is not None:
+            print(told, file=self._err, flush=True)
 
     def on_progress(self, text: str) -> None:
         """Take a progress bar, which redraws its line; it is for people only."""
@@ -224,14 +233,14 @@ class _Pipe:
         return [*lines, self._rest] if self._rest and not chunks[-1] else lines
 
 
-def pass_on(process: subprocess.Popen[bytes], out: BinaryIO, err: TextIO) -> int:
-    """Pass the two streams of `process` on to `out` and `err`; return the exit status.
+def pass_on(process: subprocess.Popen[bytes], course: Course, out: BinaryIO, err: TextIO) -> int:
+    """Pass the two streams of `process`, which runs the script of `course`, on to `out` and `err`; return its status.
 
     A statement writes its rows before its end is told, so the rows are looked for after the messages have arrived, and
     taken before them.
     """
     answers = Answers(out)
-    notes = Notes(answers, err)
+    notes = Notes(answers, course, err)
     rows, messages = _Pipe(process.stdout), _Pipe(process.stderr)
     with selectors.DefaultSelector() as selector:
         for pipe in (process.stdout, process.stderr):
@@ -244,7 +253,9 @@ def pass_on(process: subprocess.Popen[bytes], out: BinaryIO, err: TextIO) -> int
             for line in said:
                 notes.on_line(line)
     answers.close()
-    return process.wait()
+    status = process.wait()
+    notes.close(status)
+    return status
 
 
 class _ShowsProgress(Protocol):
@@ -262,8 +273,9 @@ def pump(process: subprocess.Popen[bytes], renderer: Renderer) -> int:
         buffer = _after_progress(buffer, renderer)
     if buffer:
         renderer.on_line(buffer.decode("utf-8", "replace"))
-    renderer.close()
-    return process.wait()
+    status = process.wait()
+    renderer.close(status)
+    return status
 
 
 def _after_progress(text: bytes, renderer: _ShowsProgress) -> bytes:
@@ -274,6 +286,6 @@ def _after_progress(text: bytes, renderer: _ShowsProgress) -> bytes:
     return rest
 
 
-def standard(statements: Sequence[Statement], *, echo: bool) -> Renderer:
+def standard(course: Course, *, echo: bool) -> Renderer:
     """Return a renderer that writes to this process's stdout and stderr."""
-    return Renderer(statements, echo=echo, out=sys.stdout, err=sys.stderr)
+    return Renderer(course, echo=echo, out=sys.stdout, err=sys.stderr)

@@ -12,6 +12,7 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from paimon_spark.cli.course import told_failure
 from paimon_spark.cli.render import table_lines
 from paimon_spark.sqlparse.script import split_script
 
@@ -37,7 +38,7 @@ def main(arguments: list[str]) -> int:
             try:
                 show(spark.sql(statement.text))
             except PySparkException as error:
-                sys.stderr.write(f"{arguments[0]}, line {statement.line}: {error}\n")
+                sys.stderr.write(f"{error}\n{told_failure(statement, arguments[0])}\n")
                 return 1
     finally:
         spark.stop()

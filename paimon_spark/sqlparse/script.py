@@ -10,6 +10,7 @@ from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.sqlparse.tokens import Piece, PieceKind, pieces, position
 
 _COMMENT_MARKS = re.compile(r"^\s*(--|/\*)\s?|\s*\*/\s*$")
+_HEADLINE = 100
 _OPENERS = ("IF", "WHILE", "REPEAT", "LOOP", "FOR")
 
 
@@ -20,6 +21,14 @@ class Statement:
     text: str
     comment: str = ""
     line: int = field(default=1, compare=False)
+
+    @property
+    def headline(self) -> str:
+        """Return the first line, cut where it is long."""
+        first, more, _ = self.text.partition("\n")
+        if len(first) > _HEADLINE or more:
+            return first[:_HEADLINE].rstrip() + " …"
+        return first
 
 
 def split_script(script: str) -> list[Statement]:

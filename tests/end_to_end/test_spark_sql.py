@@ -52,6 +52,7 @@ def test_standard_input_is_a_script_in_the_launchers_catalog(place: Place) -> No
         "UPDATE mine SET d = 'abc';\nSELECT 'not reached';\n",
     )
     assert done.stdout == "id\td\n1\t2\n"
+    assert done.stderr.endswith("Failed at line 6: UPDATE mine SET d = 'abc'\n")
     assert done.returncode != 0
     assert "[CAST_INVALID_INPUT]" in done.stderr
     assert "spark-sql" not in done.stderr
@@ -71,6 +72,7 @@ def test_a_failing_statement_ends_with_its_code_on_stderr(place: Place) -> None:
     assert done.returncode != 0
     assert "TABLE_OR_VIEW_NOT_FOUND" in done.stderr or "NOT_FOUND" in done.stderr
     assert done.stdout.count("row") == 1
+    assert "Failed at line 1: SELECT * FROM paimon.nowhere.at_all\n" in done.stderr
 
 
 def test_a_python_without_the_package_is_told_with_the_way_out(place: Place, tmp_path: Path) -> None:

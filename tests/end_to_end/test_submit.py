@@ -55,7 +55,8 @@ def test_a_failing_script_has_an_exit_status(place: Place) -> None:
     assert done.returncode != 0
     assert "one" in done.stdout
     assert "two" not in done.stdout
-    assert f"{script}, line 1: [DATABASE_NOT_FOUND]" in done.stdout
+    assert "[DATABASE_NOT_FOUND]" in done.stdout
+    assert f"Failed at line 1 of {script}: CALL paimon.sys.compact(table => 'no.such')\n" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
 
 

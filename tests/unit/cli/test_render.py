@@ -6,6 +6,7 @@ import io
 import subprocess
 import sys
 
+from paimon_spark.cli.course import Course
 from paimon_spark.cli.render import HELD, Answers, Renderer, answer_lines, pass_on, pump, table_lines
 from paimon_spark.sqlparse.script import split_script
 
@@ -65,7 +66,7 @@ def run(*, echo: bool) -> tuple[str, str, int]:
     out, err = io.StringIO(), io.StringIO()
     statements = split_script("-- Look.\nSELECT 1 AS a, 'x' AS b; CREATE TABLE t (a INT); SELECT boom")
     process = subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    renderer = Renderer(statements, echo=echo, out=out, err=err)
+    renderer = Renderer(Course(statements), echo=echo, out=out, err=err)
     renderer.announce()
     status = pump(process, renderer)
     return out.getvalue(), err.getvalue(), status
@@ -87,7 +88,7 @@ def test_a_run_is_rendered_in_order_and_its_status_kept() -> None:
         "",
         "SELECT boom;",
     ]
-    assert err == "12:00:00 WARN Something: worth knowing\nboom is unknown\n"
+    assert err == "12:00:00 WARN Something: worth knowing\nboom is unknown\nFailed at line 2: SELECT boom\n"
     assert status == 3
 
 
@@ -100,9 +101,11 @@ def test_without_echo_the_answers_alone_are_printed() -> None:
 def test_lines_with_tabs_are_passed_on_without_noise() -> None:
     out, err = io.BytesIO(), io.StringIO()
     process = subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert pass_on(process, out, err) == 3
+    course = Course(split_script("SELECT 1;\nCREATE TABLE t (a INT);\n-- now\nSELECT boom\nFROM t"), "some.sql")
+    assert pass_on(process, course, out, err) == 3
     assert out.getvalue() == b"a\tb\n1\tx\n"
-    assert err.getvalue() == "12:00:00 WARN Something: worth knowing\nboom is unknown\n"
+    said = "12:00:00 WARN Something: worth knowing\nboom is unknown\nFailed at line 4 of some.sql: SELECT boom …\n"
+    assert err.getvalue() == said
 
 
 def passed_on(*answers: tuple[list[bytes], int]) -> list[bytes]:
@@ -140,5 +143,5 @@ def test_a_last_line_without_its_end_is_passed_on() -> None:
     out, err = io.BytesIO(), io.StringIO()
     program = "import sys; sys.stdout.write('x'); sys.stderr.write('y')"
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert pass_on(process, out, err) == 0
+    assert pass_on(process, Course([]), out, err) == 0
     assert (out.getvalue(), err.getvalue()) == (b"x\n", "y\n")
