@@ -11,11 +11,11 @@ from typing import Any
 from paimon_spark.calls.binding import Arguments
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import Plan
-from paimon_spark.calls.report import DONE, FAILED, NOTHING_TO_DO, Report
+from paimon_spark.calls.report import DONE, FAILED, NOTHING_TO_DO, UPGRADED, Report
 from paimon_spark.calls.spec import Column, Form, Param, ParamType, procedure
 from paimon_spark.core.table import Table
 from paimon_spark.engine.actions import WARN, Action
-from paimon_spark.engine.compact import CompactionPlan, Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.compact import CompactionPlan, CompactionResult, Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.compact_many import TablePlan, TableResult, compact_combined, compact_divided
 from paimon_spark.engine.compact_view import compaction_actions, idle_places
 from paimon_spark.engine.sort_compact import Order, SortPlan, execute_sort, plan_sort, sort_actions
@@ -96,7 +96,8 @@ class Compact:
     A primary key table gets one sorted run a bucket (`full`), and superseded and deleted rows are gone from its newest
     files; an append table gets fewer, larger files. Buckets are committed group by group, so what a cancelled CALL
     had finished stays finished. Earlier snapshots keep reading the old files until they expire. A table that is
-    compact already gets no new snapshot; the status is then `nothing to do`.
+    compact already gets no new snapshot; the status is then `nothing to do`. A file that need not be merged moves to
+    another level as it is; where that is all that was done, the status is `upgraded`, and there are no bytes to count.
 
     With an `order_strategy`, all files of the chosen partitions are rewritten by one job that sorts their rows, in one
     OVERWRITE snapshot; queries that filter by the sorted columns then skip most files. `order` serves filters on the
@@ -139,7 +140,7 @@ class Compact:
         total = done.total
         return Report(
             own_rows=[(True,)],
-            status=DONE if done.snapshot_ids else NOTHING_TO_DO,
+            status=_status(done),
             snapshot_before=done.snapshot_before,
             snapshot_after=done.snapshot_after,
             files_in=total.files_in,
@@ -198,7 +199,7 @@ class _Database:
     columns=(
         Column("result", "string", "first row: how many tables succeeded and failed; then what came of each table"),
         Column("table", "string", "the table; null in the first row"),
-        Column("status", "string", "`done`, `nothing to do` or `failed`"),
+        Column("status", "string", "`done`, `upgraded`, `nothing to do` or `failed`"),
         Column("snapshot_before", "bigint", "latest snapshot of the table before the CALL"),
         Column("snapshot_after", "bigint", "latest snapshot of the table after the CALL"),
         Column("files_in", "bigint", "files taken: merged, or moved to another level"),
@@ -214,8 +215,9 @@ class CompactDatabase:
     """Compact every table whose database and name match, each with its own commits.
 
     What fails with one table, be it in planning, in a task or at the commit, is told in that table's row, and the
-    others go on. Tables that are not made of Paimon's files are left out. A table that another job writes to after it
-    was planned is planned again before its turn.
+    others go on. A table whose files only moved to another level, as they are, is `upgraded`. Tables that are not made
+    of Paimon's files are left out. A table that another job writes to after it was planned is planned again before its
+    turn.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Database]:
@@ -296,10 +298,16 @@ def _table_actions(work: TablePlan) -> tuple[Action, ...]:
     return compaction_actions(work.plan)
 
 
+def _status(done: CompactionResult) -> str:
+    if not done.snapshot_ids:
+        return NOTHING_TO_DO
+    return UPGRADED if done.total.is_upgrade else DONE
+
+
 def _table_row(done: TableResult) -> tuple[Any, ...]:
     if done.result is None:
         return (f"failed: {done.error}", done.name, FAILED, *[None] * 7)
-    total, status = done.result.total, DONE if done.result.snapshot_ids else NOTHING_TO_DO
+    total, status = done.result.total, _status(done.result)
     said = status if done.error is None else f"failed: {done.error}"
     return (
         *(said, done.name, status if done.error is None else FAILED),

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 DONE = "done"
+UPGRADED = "upgraded"
+"""Files were moved to another level, and none was rewritten."""
 NOTHING_TO_DO = "nothing to do"
 DRY_RUN = "dry run"
 FAILED = "failed"

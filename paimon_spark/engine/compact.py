@@ -82,6 +82,11 @@ class GroupResult:
     rows_out: int = 0
     files_upgraded: int = 0
 
+    @property
+    def is_upgrade(self) -> bool:
+        """Return whether files were moved to another level, and none was rewritten."""
+        return 0 < self.files_upgraded == self.files_in == self.files_out
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionResult:

@@ -79,7 +79,16 @@ def test_a_lone_file_moves_up_without_being_rewritten() -> None:
     assert action["action"] == "upgrade"
     assert "moves from level 0 to 5" in action["reason"]
     row = lake.one("compact('t')")
+    assert row["status"] == "upgraded", "which is why there are no bytes"
     assert (row["files_in"], row["files_out"], row["bytes_in"], row["bytes_out"]) == (1, 1, 0, 0)
+    assert lake.one("compact('t')")["status"] == "nothing to do"
+
+
+def test_a_compaction_that_also_merges_is_done(parts: Lake) -> None:
+    parts.insert(("d", 1, "alone"))
+    row = parts.one("compact('t')")
+    assert (row["status"], row["files_in"], row["files_out"]) == ("done", 7, 4)
+    assert row["bytes_out"] > 0
 
 
 @pytest.mark.parametrize(
