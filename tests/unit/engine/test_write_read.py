@@ -337,6 +337,9 @@ def test_ex_b4_other_bucket_count_is_refused_by_partition() -> None:
         put(wider, *((1, k) for k in range(8)))
     put(wider, *((2, k) for k in range(8)))
     assert len(rows_of(wider)) == 16
+    execute_compaction(plan_compaction(wider), LocalRunner())
+    assert {e.total_buckets for e in live(wider)} == {1, 2}, "each partition keeps its own"
+    assert len(rows_of(wider)) == 16
     put(wider, *((1, k) for k in range(8)), overwrite="dynamic")
     assert {e.total_buckets for e in live(wider)} == {2}
     put(wider, (1, 99))
