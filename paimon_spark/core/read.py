@@ -6,7 +6,7 @@ without comparing anything. Memory: a merge decodes about `MERGE_BYTES` at a tim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,6 +112,19 @@ def _batches(rows: pa.Table, schema: pa.Schema, batch_rows: int) -> list[pa.Reco
         return [empty_columns(rows.num_rows)]
     table = pa.Table.from_arrays([rows.column(n) for n in schema.names], schema=schema)
     return table.to_batches(max_chunksize=batch_rows)
+
+
+def first_rows(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """Yield `batches` until they have `limit` rows, the last one cut; all of them where there is no limit."""
+    if limit is None:
+        yield from batches
+        return
+    left = limit
+    for batch in batches:
+        yield batch.slice(0, left)
+        left -= min(left, batch.num_rows)
+        if left == 0:
+            return
 
 
 def _read_rows(

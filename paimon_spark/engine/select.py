@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from paimon_spark.core.read import ROW_KIND_FIELD, read_split
+from paimon_spark.core.read import ROW_KIND_FIELD, first_rows, read_split
 from paimon_spark.core.scan import ScanCounts, scan
 from paimon_spark.core.splits import Split, plan_splits
 from paimon_spark.core.stored import store_errors
@@ -105,17 +105,13 @@ def _enough(splits: list[Split], limit: int) -> list[Split]:
 
 
 def read_batches(plan: SelectPlan) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a plan in this process, up to its limit."""
-    left = plan.limit
-    for split in plan.splits:
-        for batch in read_split(plan.table, split, plan.columns, plan.predicate, keep_kinds=plan.keep_kinds):
-            if left is None:
-                yield batch
-                continue
-            yield batch.slice(0, left)
-            left -= min(left, batch.num_rows)
-            if left == 0:
-                return
+    """Return the rows of a plan, read in this process, up to its limit."""
+    batches = (
+        batch
+        for split in plan.splits
+        for batch in read_split(plan.table, split, plan.columns, plan.predicate, keep_kinds=plan.keep_kinds)
+    )
+    return first_rows(batches, plan.limit)
 
 
 def read_arrow(

@@ -97,7 +97,7 @@ def read_frame(session: SparkSession, request: ReadRequest) -> DataFrame:
         predicate = None if request.predicate == TRUE else to_json(request.predicate)
         names = [f.name for f in request.carried]
         places = tuple(p.name for p in request.places)
-        run = reader(request.table, names, predicate, places=places, kinds=request.keep_kinds)
+        run = reader(request.table, names, predicate, places=places, kinds=request.keep_kinds, limit=request.limit)
         frames.append(map_in_arrow(text_frame(session, lines), run, _row_type(request)))
     rows = reduce(DataFrame.unionAll, frames) if frames else session.createDataFrame([], _row_type(request))
     if PARTITION not in request.metadata:

@@ -14,7 +14,7 @@ from pyspark.accumulators import AccumulatorParam
 from paimon_spark.core.compact.curves import hilbert_keys, zorder_keys
 from paimon_spark.core.dead_rows import dead_rows
 from paimon_spark.core.messages import messages_to_json
-from paimon_spark.core.read import ROW_KIND, read_split
+from paimon_spark.core.read import ROW_KIND, first_rows, read_split
 from paimon_spark.core.splits import splits_from_json
 from paimon_spark.core.table import Table, table_of_task
 from paimon_spark.core.write import TableWriter, WritePlanInfo
@@ -43,10 +43,17 @@ class TextList(AccumulatorParam[list[str]]):
 
 @contextmanager
 def _task() -> Iterator[Lifeline]:
-    """Run as a task of a Spark worker: end with it, and leave little to do before the next one."""
+    """Run as a task of a Spark worker: end with it, and leave little to do before the next one.
+
+    Spark closes the connection of a task whose rows are enough, as those of a LIMIT; whoever is writing then is done.
+    """
     with bound_to_task() as line:
         ease_next_task()
-        yield line
+        try:
+            yield line
+        except GeneratorExit:
+            line.end_if_cut()
+            raise
 
 
 def _texts(batches: Batches) -> Iterator[str]:
@@ -86,19 +93,26 @@ def add_curve(order: str, columns: tuple[str, ...], text_bytes: int, name: str, 
 
 
 def read_rows(
-    table: str, columns: list[str], predicate: str | None, places: tuple[str, ...], batches: Batches, *, kinds: bool
+    table: str,
+    columns: list[str],
+    predicate: str | None,
+    places: tuple[str, ...],
+    batches: Batches,
+    *,
+    kinds: bool,
+    limit: int | None,
 ) -> Batches:
-    """Yield the rows of the splits that `batches` name.
+    """Yield the rows of the splits that `batches` name, or so many of them as are enough.
 
     With `kinds` the column ``rowkind`` comes first; the columns that `places` names come last.
     """
     source = table_of_task(table)
     condition: Predicate | None = from_json(predicate) if predicate is not None else None
     with _task():
-        for text in _texts(batches):
-            for split in splits_from_json(text):
-                for batch in read_split(source, split, columns, condition, keep_kinds=kinds, places=places):
-                    yield batch_for_spark(_kind_first(batch) if kinds else batch)
+        splits = (split for text in _texts(batches) for split in splits_from_json(text))
+        rows = (b for s in splits for b in read_split(source, s, columns, condition, keep_kinds=kinds, places=places))
+        for batch in first_rows(rows, limit):
+            yield batch_for_spark(_kind_first(batch) if kinds else batch)
 
 
 def find_dead_rows(table: str, batches: Batches) -> Batches:
@@ -155,10 +169,16 @@ def patcher(table: Table, plan: WritePlanInfo) -> Any:
 
 
 def reader(
-    table: Table, columns: list[str], predicate: str | None, *, places: tuple[str, ...] = (), kinds: bool = False
+    table: Table,
+    columns: list[str],
+    predicate: str | None,
+    *,
+    places: tuple[str, ...] = (),
+    kinds: bool = False,
+    limit: int | None = None,
 ) -> Any:
     """Return the function of a read job; see `read_rows`."""
-    return partial(read_rows, table.to_config(), columns, predicate, places, kinds=kinds)
+    return partial(read_rows, table.to_config(), columns, predicate, places, kinds=kinds, limit=limit)
 
 
 def finder(table: Table) -> Any:

@@ -248,3 +248,27 @@ def test_columns_left_out_get_their_default(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE n (id INT NOT NULL, v INT)")
     with pytest.raises(Exception, match="id"):
         spark.sql("INSERT INTO n (v) VALUES (1)")
+
+
+def test_a_limit_over_merged_files_is_exact(spark: SparkSession) -> None:
+    spark.sql(
+        "CREATE TABLE t (p INT, id INT, v STRING) PARTITIONED BY (p) "
+        "TBLPROPERTIES ('primary-key'='p,id', 'bucket'='2', 'write-only'='true')"
+    )
+    for text in ("old", "new"):
+        spark.sql(f"INSERT INTO t SELECT CAST(id % 3 AS INT), CAST(id AS INT), '{text}' FROM range(3000)")
+    for query, count in (
+        ("SELECT * FROM t LIMIT 7", 7),
+        ("SELECT * FROM t LIMIT 2999", 2999),
+        ("SELECT * FROM t LIMIT 5000", 3000),
+        ("SELECT * FROM t LIMIT 10 OFFSET 2995", 5),
+        ("SELECT * FROM t WHERE p = 1 LIMIT 998", 998),
+        ("SELECT * FROM t WHERE id >= 2990 LIMIT 50", 10),
+        ("SELECT * FROM t WHERE v = 'old' LIMIT 5", 0),
+        ("SELECT id, v FROM (SELECT * FROM t LIMIT 40) WHERE p < 3", 40),
+    ):
+        found = spark.sql(query).collect()
+        assert len({row.id for row in found}) == len(found) == count, query
+        assert all(row.v == "new" for row in found)
+    last = spark.sql("SELECT id FROM t ORDER BY id DESC LIMIT 3").collect()
+    assert [row.id for row in last] == [2999, 2998, 2997]
