@@ -11,7 +11,7 @@ MINORS := 4.0 4.1 4.2 4.3
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help check jar quickstart flights lint format unit fuzz replay test test-spark test-all bench bench-core bench-memory bench-scaling golden dist dist-all docs clean clean-all
+.PHONY: help check jar quickstart flights lint format unit fuzz replay test test-spark test-oldest test-all bench bench-core bench-memory bench-scaling golden dist dist-all docs clean clean-all
 
 help:  ## Show the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,8 +86,10 @@ format: $(VENV)/.test  ## Let ruff format and mend what it can
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
+UNIT := -q -n 2 -m "not spark and not e2e and not peer and not slow" tests/unit tests/property tests/tables tests/fuzz
+
 unit: $(VENV)/.test  ## The tests that need no Java
-	@$(BIN)/pytest -q -n 2 -m "not spark and not e2e and not peer and not slow" tests/unit tests/property tests/tables tests/fuzz
+	@$(BIN)/pytest $(UNIT)
 
 test: check $(VENV)/.test .venv-peers/.ready unit  ## All tests but the slow ones
 	@$(BIN)/pytest -q -m "(spark or e2e or peer) and not slow"
@@ -95,6 +97,15 @@ test: check $(VENV)/.test .venv-peers/.ready unit  ## All tests but the slow one
 test-spark: check  ## The Spark tests on another release: make test-spark SPARK=4.2
 	@$(MAKE) --no-print-directory VENV=.venv-$(SPARK) SPARK=$(SPARK) .venv-$(SPARK)/.test
 	@.venv-$(SPARK)/bin/pytest -q -m "(spark or e2e) and not slow"
+
+.venv-oldest/.test: pyproject.toml tests/oldest.txt | check
+	@echo "Installing the oldest releases of everything into .venv-oldest"
+	@$(PYTHON) -m venv .venv-oldest
+	@.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c tests/oldest.txt -e '.[test]'
+	@touch $@
+
+test-oldest: .venv-oldest/.test  ## The tests that need no Java, with the oldest releases of all dependencies
+	@.venv-oldest/bin/pytest $(UNIT)
 
 test-all: test dist  ## All tests, the slow ones and Paimon's own Java release included
 	@$(BIN)/pytest -q -m slow

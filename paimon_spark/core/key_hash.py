@@ -117,9 +117,10 @@ def _encode(column: pa.Array, t: AtomicType) -> _Part:
 
 
 def values_of(column: pa.Array) -> npt.NDArray[Any]:
-    """Return the values of a fixed-width array as numpy sees them; slots of nulls hold anything."""
+    """Return the values of a fixed-width array as numbers, temporal ones too; slots of nulls hold anything."""
     buffer = column.buffers()[1]
-    dtype = np.dtype(column.type.to_pandas_dtype())
+    kind = "f" if pa.types.is_floating(column.type) else "u" if pa.types.is_unsigned_integer(column.type) else "i"
+    dtype = np.dtype(f"{kind}{column.type.bit_width // 8}")
     if buffer is None:
         return np.zeros(len(column), dtype=dtype)
     return np.frombuffer(buffer, dtype=dtype, count=len(column), offset=column.offset * dtype.itemsize)

@@ -26,6 +26,8 @@ from paimon_spark.spec.types import (
 )
 
 PARQUET_FIELD_ID = b"PARQUET:field_id"
+ARROW_RELEASE = int(pa.__version__.partition(".")[0])
+"""The release of Arrow that runs here: some do not have all that is needed."""
 ORC_FIELD_ID = b"paimon.id"
 _NESTED_ID_BASE = 536870911
 _IDS_PER_FIELD = 1024

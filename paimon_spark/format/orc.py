@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 
-from paimon_spark.errors import PaimonError
-from paimon_spark.format.arrow_types import ORC_FIELD_ID, to_arrow_schema
+from paimon_spark.errors import PaimonError, UnsupportedError
+from paimon_spark.format.arrow_types import ARROW_RELEASE, ORC_FIELD_ID, to_arrow_schema
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileReader, FileWriter, WrittenFile, rows_within
 from paimon_spark.format.column_stats import StatsCollector
 from paimon_spark.format.conform import conform_batch, empty_columns
@@ -26,12 +26,14 @@ from paimon_spark.format.orc_timestamps import is_timestamp, read_timestamps
 from paimon_spark.format.write_options import memory
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.stats import StatsMode
-from paimon_spark.spec.types import DataField
+from paimon_spark.spec.types import DataField, children
 
 STRIPE_BYTES = 64 << 20
 _RATIO = 0.35
 _HEADER_BYTES = 3
 _OUT_OF_RANGE = "out of range for nanosecond"
+_ARROW_THAT_TELLS = 25
+"""The first release that says so of a timestamp; those before give another time instead."""
 _CODECS = {"none": "UNCOMPRESSED", "null": "UNCOMPRESSED", "gzip": "ZLIB", "deflate": "ZLIB", "zstandard": "ZSTD"}
 
 
@@ -154,6 +156,9 @@ class OrcReader:
         with self._errors():
             if not names:
                 return conform_batch(empty_columns(self.row_group_rows[index]), fields)
+            if ARROW_RELEASE < _ARROW_THAT_TELLS and any(_has_timestamps(f) for f in fields):
+                _refuse_nested_timestamps(fields)
+                return self._wide_stripe(index, fields)
             try:
                 return conform_batch(self._file.read_stripe(index, columns=names), fields, trim=True)
             except pa.ArrowInvalid as e:
@@ -175,6 +180,20 @@ class OrcReader:
 
     def _errors(self) -> Any:
         return data_file_errors(self._path, self._file_size, self._actual_size)
+
+
+def _has_timestamps(f: DataField) -> bool:
+    return is_timestamp(f) or any(_has_timestamps(replace(f, type=t)) for t in children(f.type))
+
+
+def _refuse_nested_timestamps(fields: Sequence[DataField]) -> None:
+    for f in fields:
+        if not is_timestamp(f) and _has_timestamps(f):
+            raise UnsupportedError(
+                f"pyarrow {pa.__version__} reads some timestamps inside other values wrong from ORC, and column "
+                f"'{f.name}' has timestamps inside its values.",
+                hint=f"Upgrade to pyarrow {_ARROW_THAT_TELLS} or later.",
+            )
 
 
 class OrcWriter:

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from paimon_spark.errors import PaimonError
-from paimon_spark.format.arrow_types import to_arrow_schema
+from paimon_spark.errors import PaimonError, UnsupportedError
+from paimon_spark.format.arrow_types import ARROW_RELEASE, to_arrow_schema
 from paimon_spark.format.base import (
     DEFAULT_BATCH_ROWS,
     LEAST_CHUNK_ROWS,
@@ -46,6 +46,7 @@ _SAMPLE_ROWS = 4096
 _FEW_TEXTS = 0.25
 _FEW_NUMBERS = 0.1
 _FIRST_RATIO = 0.35
+_ARROW_WITH_TIMES = 23
 _CODECS = {"none": "NONE", "null": "NONE", "uncompressed": "NONE", "zstandard": "ZSTD"}
 _LEVELS = {"ZSTD"}
 
@@ -360,8 +361,24 @@ class ParquetWriter:
             store_decimal_as_integer=True,
             store_schema=False,
             use_deprecated_int96_timestamps=s.int96,
-            write_time_adjusted_to_utc=True,
+            **_time_settings(self._schema),
         )
+
+
+def _time_settings(schema: pa.Schema) -> dict[str, bool]:
+    """Return what makes columns of the time of day say that they are of UTC, as those of Paimon do.
+
+    Raises:
+        UnsupportedError: there are such columns, and this pyarrow would write them otherwise.
+    """
+    if not any(pa.types.is_time(t) for f in schema for _, t in _leaves(f.name, f.type)):
+        return {}
+    if ARROW_RELEASE < _ARROW_WITH_TIMES:
+        raise UnsupportedError(
+            f"pyarrow {pa.__version__} cannot write columns of type TIME to Parquet as Paimon reads them.",
+            hint=f"Upgrade to pyarrow {_ARROW_WITH_TIMES} or later.",
+        )
+    return {"write_time_adjusted_to_utc": True}
 
 
 def dictionary_columns(table: pa.Table) -> list[str]:

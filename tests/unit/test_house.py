@@ -94,6 +94,14 @@ def test_entry_points_name_modules_that_exist() -> None:
         import_module(module)
 
 
+def test_the_oldest_releases_that_are_tested_are_those_that_are_asked_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = dict(re.match(r"([\w.-]+)>=([\d.]+)", text).groups() for text in project["dependencies"])  # type: ignore[union-attr,misc]
+    lines = (ROOT / "tests/oldest.txt").read_text(encoding="utf-8").splitlines()
+    tested = dict(line.split("==") for line in lines if not line.startswith("#"))
+    assert {n: (v + ".0.0").split(".")[:3] for n, v in asked.items()} == {n: v.split(".") for n, v in tested.items()}
+
+
 def test_shell_scripts_parse() -> None:
     for script in (ROOT / "docker/entrypoint.sh", ROOT / ".ci/run"):
         assert subprocess.run(["sh", "-n", script], check=False).returncode == 0

@@ -13,7 +13,8 @@ import pytest
 from pyarrow import orc
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.format.arrow_types import to_arrow_schema
+from paimon_spark.format import orc as orc_format
+from paimon_spark.format.arrow_types import ARROW_RELEASE, to_arrow_schema
 from paimon_spark.format.orc_encodings import integers
 from paimon_spark.format.orc_timestamps import read_timestamps
 from paimon_spark.format.registry import for_name, open_reader, read_batches
@@ -84,7 +85,9 @@ def test_several_stripes_are_row_groups() -> None:
     assert pa.Table.from_batches(chunks).column("a") == rows["a"]
 
 
-def test_timestamps_beyond_nanoseconds() -> None:
+@pytest.mark.parametrize("release", [24, ARROW_RELEASE])
+def test_timestamps_beyond_nanoseconds(release: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(orc_format, "ARROW_RELEASE", min(release, ARROW_RELEASE))
     fields = fields_of(k="INT", t="TIMESTAMP(6)", z="TIMESTAMP(3) WITH LOCAL TIME ZONE", s="STRING")
     table = pa.table(
         {
@@ -99,6 +102,15 @@ def test_timestamps_beyond_nanoseconds() -> None:
         assert pa.Table.from_batches([batch]).equals(table.cast(to_arrow_schema(fields)))
     with pytest.raises(UnsupportedError, match="compression"):
         list(read_batches(store_with(table, compression="snappy"), PATH, fields))
+
+
+def test_an_arrow_that_reads_nested_timestamps_wrong_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = [*fields_of(k="INT"), DataField(1, "a", ArrayType(parse_atomic("TIMESTAMP(3)")))]
+    store = store_with(pa.table({"k": pa.array([1], pa.int32()), "a": pa.array([[5]], pa.list_(pa.timestamp("ms")))}))
+    monkeypatch.setattr(orc_format, "ARROW_RELEASE", 24)
+    with pytest.raises(UnsupportedError, match="column 'a'"):
+        list(read_batches(store, PATH, fields))
+    assert [b.to_pylist() for b in read_batches(store, PATH, fields[:1])] == [[{"k": 1}]]
 
 
 def test_own_timestamp_decoding_agrees_with_the_library() -> None:

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from paimon_spark.errors import UnsupportedError
 from paimon_spark.format import parquet
-from paimon_spark.format.arrow_types import to_arrow_schema
+from paimon_spark.format.arrow_types import ARROW_RELEASE, to_arrow_schema
 from paimon_spark.format.registry import open_reader, read_batches
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.types import ArrayType, DataField, parse_atomic
@@ -91,6 +92,15 @@ def _parquet(rows: pa.Table) -> bytes:
     return sink.getvalue()
 
 
+def test_an_arrow_that_cannot_write_times_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet, "ARROW_RELEASE", 22)
+    fields = [*fields_of(k="INT"), DataField(1, "a", ArrayType(parse_atomic("TIME(3)")))]
+    with pytest.raises(UnsupportedError, match="Upgrade to pyarrow 23"):
+        write(InMemoryFileIO(), fields, to_arrow_schema(fields).empty_table())
+    assert write(InMemoryFileIO(), fields[:1], to_arrow_schema(fields[:1]).empty_table()).metadata.num_rows == 0
+
+
+@pytest.mark.skipif(ARROW_RELEASE < 23, reason="cannot write TIME to Parquet")
 def test_what_java_expects_of_the_file() -> None:
     fields = fields_of(
         d9="DECIMAL(9, 2)", d18="DECIMAL(18, 2)", d20="DECIMAL(20, 2)", t0="TIMESTAMP(0)", b="BINARY(4)", tm="TIME(0)"
