@@ -64,6 +64,11 @@ class ReadRequest:
         """Return how each split is read, decided once."""
         return _divide(self)
 
+    @cached_property
+    def sources(self) -> Sources:
+        """Return where Spark's own reader finds the columns, looked up once for each format and schema."""
+        return Sources(self)
+
     @property
     def carried(self) -> tuple[DataField, ...]:
         """Return the columns that are read: those needed, or one where none is, since rows must be counted."""
@@ -153,9 +158,8 @@ def _divide(request: ReadRequest) -> Division:
     """Decide how each split of a read is read."""
     if native_access(request.table).refusal:
         return Division((), (), request.splits)
-    sources = _Sources(request)
     tracked = any(f in TRACKING_FIELDS for f in request.places)
-    known = [s for s in request.splits if not (request.keep_kinds or tracked) and sources.know(s)]
+    known = [s for s in request.splits if not (request.keep_kinds or tracked) and request.sources.know(s)]
     native = [s for s in known if s.raw and not any(s.vectors)]
     others = [s for s in known if not s.raw or any(s.vectors)]
     live = others if _worth_finding(request, others) and all(map(_locatable, others)) else []
@@ -192,7 +196,7 @@ def _by_key(splits: Iterable[Split]) -> dict[NativeKey, list[PlacedFile]]:
     return groups
 
 
-class _Sources:
+class Sources:
     """For each format and schema: where each wanted column comes from, or None where Spark cannot read it so."""
 
     def __init__(self, request: ReadRequest) -> None:
@@ -204,6 +208,7 @@ class _Sources:
         return all(f.write_cols is None and self.of((_format_of(f), f.schema_id)) is not None for f in split.files)
 
     def of(self, key: NativeKey) -> list[DataField | None] | None:
+        """Return the columns of the files, in the order of those wanted."""
         if key not in self._known:
             self._known[key] = self._find(*key)
         return self._known[key]
@@ -259,7 +264,7 @@ def _native_spec(
 ) -> dict[str, Any]:
     table = request.table
     keys = table.schema.partition_keys
-    sources = _Sources(request).of((file_format, schema_id)) or []
+    sources = request.sources.of((file_format, schema_id)) or []
     wanted = list(zip(request.carried, sources, strict=True))
     data = [s for f, s in wanted if s is not None and f.name not in keys]
     partition = [f for f, _ in wanted if f.name in keys]
