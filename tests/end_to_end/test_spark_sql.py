@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tests.end_to_end.cluster import bare_python
@@ -70,7 +71,7 @@ def test_a_failing_statement_ends_with_its_code_on_stderr(place: Place) -> None:
         "sql", "--format", "table", "-e", "SELECT 1; SELECT * FROM paimon.nowhere.at_all; SELECT 2", check=False
     )
     assert done.returncode != 0
-    assert "TABLE_OR_VIEW_NOT_FOUND" in done.stderr or "NOT_FOUND" in done.stderr
+    assert "NOT_FOUND" in done.stderr
     assert done.stdout.count("row") == 1
     assert "Failed at line 1: SELECT * FROM paimon.nowhere.at_all\n" in done.stderr
 
@@ -102,7 +103,7 @@ def test_the_quick_start_runs_and_reads_well(place: Place) -> None:
     )
     out = done.stdout
     assert "WARN" not in done.stderr + out
-    assert "the      96\n" in out or "the" in out
+    assert re.search(r"^the +\d+$", out, re.MULTILINE)
     answers = [line for line in out.splitlines() if line.startswith(("the ", "paimon "))]
     assert answers
     totals = _totals(out)

@@ -25,7 +25,6 @@ spark.sql("CREATE DATABASE paimon.jobs")
 numbers = spark.range(100).select("id", (F.col("id") % 3).cast("int").alias("part"))
 numbers.writeTo("paimon.jobs.numbers").using("paimon").partitionedBy("part").create()
 numbers.where("part = 0").writeTo("paimon.jobs.numbers").overwritePartitions()
-spark.table("paimon.jobs.numbers").groupBy("part").count().orderBy("part").toPandas
 rows = spark.sql("SELECT part, count(*) AS n, sum(id) AS s FROM paimon.jobs.numbers GROUP BY part ORDER BY part").collect()
 print("ANSWER", [tuple(row) for row in rows])
 spark.stop()
