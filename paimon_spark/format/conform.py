@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,13 +32,7 @@ def conform_batch(batch: pa.RecordBatch, fields: Sequence[DataField], *, trim: b
     """
     if not fields:
         return empty_columns(batch.num_rows)
-    names = {n: i for i, n in enumerate(batch.schema.names)}
-    arrays = [
-        conform_array(batch.column(names[f.name]), f.type, trim=trim)
-        if f.name in names
-        else pa.nulls(batch.num_rows, to_arrow_type(f.type))
-        for f in fields
-    ]
+    arrays = _columns(batch, fields, partial(conform_array, trim=trim))
     return pa.RecordBatch.from_arrays(arrays, schema=to_arrow_schema(fields))
 
 
@@ -44,14 +40,20 @@ def conform_table(table: pa.Table, fields: Sequence[DataField], *, trim: bool = 
     """Do to a table what `conform_batch` does to a batch."""
     if not fields:
         return pa.Table.from_batches([empty_columns(table.num_rows)])
-    names = {n: i for i, n in enumerate(table.schema.names)}
-    arrays = [
-        _chunks(table.column(names[f.name]), f.type, trim=trim)
+    arrays = _columns(table, fields, partial(_chunks, trim=trim))
+    return pa.Table.from_arrays(arrays, schema=to_arrow_schema(fields))
+
+
+def _columns(
+    data: pa.RecordBatch | pa.Table, fields: Sequence[DataField], conform: Callable[[Any, DataType], Any]
+) -> list[Any]:
+    names = {n: i for i, n in enumerate(data.schema.names)}
+    return [
+        conform(data.column(names[f.name]), f.type)
         if f.name in names
-        else pa.nulls(table.num_rows, to_arrow_type(f.type))
+        else pa.nulls(data.num_rows, to_arrow_type(f.type))
         for f in fields
     ]
-    return pa.Table.from_arrays(arrays, schema=to_arrow_schema(fields))
 
 
 def empty_columns(rows: int) -> pa.RecordBatch:
