@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from paimon_spark.core.cancellation import uninterrupted
 from paimon_spark.core.orphans import Place, Rule, list_old
 from paimon_spark.core.table import Table
+from paimon_spark.errors import PaimonError
 
 _ANY_AGE = 1 << 62
+
+
+def clean_up_marked(table: Table) -> None:
+    """Do `delete_marked` after a failure, which it must not hide by its own: `remove_orphan_files` finds the rest."""
+    with suppress(OSError, PaimonError):
+        delete_marked(table)
 
 
 @uninterrupted()

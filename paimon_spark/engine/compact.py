@@ -19,7 +19,7 @@ from paimon_spark.core.rolling import wall_clock_millis
 from paimon_spark.core.scan import live_in_partitions, scan
 from paimon_spark.core.stored import store_errors
 from paimon_spark.core.table import Table
-from paimon_spark.core.unfinished import delete_marked
+from paimon_spark.core.unfinished import clean_up_marked
 from paimon_spark.core.vectors import FilePlace, VectorRef, vector_refs
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tasks import compact_payload
@@ -281,7 +281,7 @@ def execute_compaction(
                 checkpoint()
         except BaseException as e:
             FileStoreCommit(plan.table).abort(messages)
-            delete_marked(table)
+            clean_up_marked(table)
             if isinstance(e, CorruptTableError) and e.kind is ErrorKind.FILE_MISSING:
                 _check_live(plan.table, group)
             raise

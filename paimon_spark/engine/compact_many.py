@@ -10,7 +10,7 @@ from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.commit import FileStoreCommit
 from paimon_spark.core.messages import CommitMessage, messages_from_json
 from paimon_spark.core.table import Table
-from paimon_spark.core.unfinished import delete_marked
+from paimon_spark.core.unfinished import clean_up_marked
 from paimon_spark.engine.compact import (
     CompactGroup,
     CompactionPlan,
@@ -181,7 +181,7 @@ def _clean_up(groups: Sequence[_Group]) -> None:
     for group in groups:
         if group.result is None and (group.left or len(group.messages) < len(group.group.tasks)):
             FileStoreCommit(group.plan.table).abort(group.messages)
-            delete_marked(group.table)
+            clean_up_marked(group.table)
 
 
 def _result(work: TablePlan, groups: Sequence[_Group], failure: str | None, started: float) -> TableResult:

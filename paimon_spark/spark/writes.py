@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from paimon_spark.core.messages import CommitMessage, messages_from_json
 from paimon_spark.core.table import Table
-from paimon_spark.core.unfinished import delete_marked
+from paimon_spark.core.unfinished import clean_up_marked
 from paimon_spark.core.write import WritePlanInfo
 from paimon_spark.engine.insert import Overwrite, WritePlan, WriteResult, complete_write, follow_up, plan_write
 from paimon_spark.engine.replace import finish_replacement
@@ -126,8 +125,7 @@ def run_writers(
         with described(session, f"write {table.name}"), settled(session):
             rows = job.collect()
     except Exception as error:
-        with contextlib.suppress(OSError):
-            delete_marked(table)
+        clean_up_marked(table)
         raise clear_failure(error) from error
     return [m for row in rows for m in messages_from_json(row.messages)]
 

@@ -45,6 +45,24 @@ def test_tasks_travel_as_json_and_run_anywhere() -> None:
         run_task("dance", "{}")
 
 
+def test_what_stopped_a_compaction_is_told_where_its_files_cannot_be_deleted_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = filled()
+    plan = plan_compaction(table)
+
+    class Stopping(LocalRunner):
+        def run(self, kind: str, payloads: Sequence[str], *, description: str) -> Iterator[str]:
+            def broken(path: str) -> None:
+                raise PermissionError(13, "no listing", path)
+
+            monkeypatch.setattr(type(table.file_io), "list", lambda _, path: broken(path))
+            raise ArgumentError("The task failed.")
+
+    with pytest.raises(ArgumentError, match="The task failed"):
+        execute_compaction(plan, Stopping())
+
+
 @pytest.mark.parametrize("zone", ["Asia/Shanghai", "America/Lima", "UTC"])
 def test_the_optimization_interval_counts_from_the_last_full_compaction(
     zone: str, monkeypatch: pytest.MonkeyPatch
