@@ -1,7 +1,8 @@
 """The one door through which files of a table are deleted.
 
 What an operation wants to delete comes in as proposals; `SafeDeleter` reads everything that still protects files,
-turns the proposals into a plan (delete, or keep and by whom), and looks again right before it deletes. A file that is
+turns the proposals into a plan (delete, or keep and by whom), and looks again right before it deletes: at who refers to
+which manifests, and into those manifests that the first look has not read, for none ever changes. A file that is
 already gone is no error, so a run that died half-way can simply be repeated.
 """
 
@@ -12,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from paimon_spark.core.manifests import ManifestStore
-from paimon_spark.core.reachability import Reachability
+from paimon_spark.core.reachability import Reachability, ReadManifests
 from paimon_spark.core.refs import Holder, HolderKey, HolderKind, holders
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError, EngineError, ErrorKind, PaimonError, StoreError
@@ -65,6 +66,7 @@ class DeletionPlan:
     kept: tuple[Action, ...] = ()
     doomed: frozenset[HolderKey] = frozenset()
     future: tuple[Holder, ...] = ()
+    known: ReadManifests | None = field(default=None, compare=False, repr=False)
 
     @property
     def deletions(self) -> list[Action]:
@@ -114,7 +116,8 @@ class SafeDeleter:
         doomed, future = frozenset(doomed), tuple(future)
         data = self._actions(proposals.data, look=look)
         metadata = self._actions(proposals.metadata, look=look)
-        data, metadata = self._judge(data, metadata, doomed, future)
+        known = ReadManifests(a.name for a in data)
+        data, metadata = self._judge(data, metadata, doomed, future, known)
         return DeletionPlan(
             data=tuple(a for a in data if a.action == DELETE),
             metadata=tuple(a for a in metadata if a.action == DELETE),
@@ -122,6 +125,7 @@ class SafeDeleter:
             kept=tuple(a for a in (*data, *metadata) if a.action == KEEP),
             doomed=doomed,
             future=future,
+            known=known,
         )
 
     def unreachable(self, actions: Sequence[Action]) -> list[Action]:
@@ -166,7 +170,7 @@ class SafeDeleter:
 
     def delete_files(self, plan: DeletionPlan) -> Deleted:
         """Delete the data and metadata files of a plan, after looking again at what protects files now."""
-        data, metadata = self._judge(list(plan.data), list(plan.metadata), plan.doomed, plan.future)
+        data, metadata = self._judge(list(plan.data), list(plan.metadata), plan.doomed, plan.future, plan.known)
         return self.delete(data) + self.delete(metadata)
 
     def delete_references(self, plan: DeletionPlan) -> Deleted:
@@ -231,12 +235,17 @@ class SafeDeleter:
             return None
 
     def _judge(
-        self, data: list[Action], metadata: list[Action], doomed: frozenset[HolderKey], future: tuple[Holder, ...]
+        self,
+        data: list[Action],
+        metadata: list[Action],
+        doomed: frozenset[HolderKey],
+        future: tuple[Holder, ...],
+        known: ReadManifests | None,
     ) -> tuple[list[Action], list[Action]]:
         if not data and not metadata:
             return data, metadata
         remaining = [h for h in holders(self._table) if h.key not in doomed]
-        reach = Reachability(ManifestStore(self._table), [*remaining, *future])
+        reach = Reachability(ManifestStore(self._table), [*remaining, *future], known)
         held = reach.metadata_holders() if metadata else {}
         metadata = self._judged(metadata, held)
         held = reach.data_holders({a.name for a in data})

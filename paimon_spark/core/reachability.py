@@ -23,12 +23,32 @@ def file_names(entry: ManifestEntry) -> tuple[str, ...]:
     return (entry.file.file_name, *(_bare(extra) for extra in entry.file.extra_files))
 
 
-class Reachability:
-    """Answers who holds some files. Every manifest is read once, whatever number of holders share it."""
+class ReadManifests:
+    """What manifests say of some files, for another look later: a manifest never changes, only who refers to it.
 
-    def __init__(self, reader: ManifestStore, holders: Iterable[Holder]) -> None:
+    Args:
+        wanted: the bare names of the files; nothing is known of others.
+    """
+
+    def __init__(self, wanted: Iterable[str]) -> None:
+        self.wanted = frozenset(wanted)
+        self.entries: dict[str, list[ManifestEntry]] = {}
+        """By the name of the manifest, those of its entries that speak about a wanted file."""
+
+
+class Reachability:
+    """Answers who holds some files. Every manifest is read once, whatever number of holders share it.
+
+    Args:
+        reader: reads the manifests.
+        holders: who may hold files.
+        known: what an earlier look has read.
+    """
+
+    def __init__(self, reader: ManifestStore, holders: Iterable[Holder], known: ReadManifests | None = None) -> None:
         self._reader = reader
         self._holders = tuple(holders)
+        self._known = known
 
     def metadata_holders(self) -> dict[str, Holder]:
         """Return who holds each manifest list, manifest, index manifest, index file and statistics file."""
@@ -43,7 +63,10 @@ class Reachability:
         held: dict[str, Holder] = {}
         if not wanted:
             return held
-        view = _WantedView(self._reader, frozenset(wanted))
+        known = self._known
+        if known is None or not known.wanted.issuperset(wanted):
+            known = ReadManifests(wanted)
+        view = _WantedView(self._reader, frozenset(wanted), known)
         for holder in self._holders:
             for name in self._data(holder, view):
                 held.setdefault(name, holder)
@@ -93,10 +116,10 @@ class Reachability:
 class _WantedView:
     """The part of each manifest that speaks about the wanted files."""
 
-    def __init__(self, reader: ManifestStore, wanted: frozenset[str]) -> None:
+    def __init__(self, reader: ManifestStore, wanted: frozenset[str], known: ReadManifests) -> None:
         self._reader = reader
         self._wanted = wanted
-        self._read: dict[str, list[ManifestEntry]] = {}
+        self._known = known
 
     def live(self, metas: Iterable[ManifestFileMeta]) -> set[str]:
         """Return the wanted names that are live after all manifests together."""
@@ -120,11 +143,11 @@ class _WantedView:
         )
 
     def _entries(self, meta: ManifestFileMeta) -> list[ManifestEntry]:
-        found = self._read.get(meta.file_name)
+        known = self._known
+        found = known.entries.get(meta.file_name)
         if found is None:
             entries = self._reader.read(meta)
-            found = [e for e in entries if not self._wanted.isdisjoint(file_names(e))]
-            self._read[meta.file_name] = found
+            found = known.entries[meta.file_name] = [e for e in entries if not known.wanted.isdisjoint(file_names(e))]
         return found
 
     def _names(self, entries: Iterable[ManifestEntry]) -> set[str]:

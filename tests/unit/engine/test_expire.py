@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from paimon_spark.core.manifests import clear_cache
+from paimon_spark.core.manifests import ManifestStore, clear_cache
 from paimon_spark.core.refs import RefStore
 from paimon_spark.engine.actions import DELETE, KEEP, WRITE
 from paimon_spark.engine.expire import ExpireConfig, ExpirePlan, ExpireResult, execute_expire, plan_expire
 from paimon_spark.engine.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
 from paimon_spark.errors import ArgumentError, CorruptTableError
+from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.kinds import FileSource
 from paimon_spark.spec.refs import consumer_json
 from tests.unit.core import samples
@@ -221,3 +222,26 @@ def test_without_a_look_at_the_files_the_result_is_the_same() -> None:
     assert expire(a).files == expire(b, replace(ALL_BUT_ONE, exact=False)).files
     assert leaked(b.table) == set()
     assert plan_expire(b.table, ALL_BUT_ONE, LATER) == ExpirePlan(4, 4)
+
+
+def test_the_second_look_reads_only_manifests_that_the_first_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    h, (f0, f1, f2, g) = compacted()
+    clear_cache()
+    plan = plan_expire(h.table, ALL_BUT_ONE, LATER)
+    before = {m.file_name for m in ManifestStore(h.table).data_manifests(h.table.snapshots.get(4))}
+    h.add()
+    newest = ManifestStore(h.table).data_manifests(h.table.snapshots.get(5))
+    clear_cache()
+    opened = []
+    read = InMemoryFileIO.read
+
+    def watched(self: InMemoryFileIO, path: str) -> bytes:
+        opened.append(path.rpartition("/")[2])
+        return read(self, path)
+
+    monkeypatch.setattr(InMemoryFileIO, "read", watched)
+    execute_expire(h.table, plan)
+    manifests = {n for n in opened if n.startswith("manifest-") and not n.startswith("manifest-list-")}
+    assert manifests == {m.file_name for m in newest} - before != set()
+    assert [h.exists(x) for x in (f0, f1, f2, g)] == [False, False, True, True]
+    assert (lost(h.table), leaked(h.table)) == (set(), set())
