@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-import math
+import io
 import random
+import struct
+import sys
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 
+import fastavro
 import pyarrow as pa
 
 from paimon_spark import connect
 from paimon_spark.core.commit import FileStoreCommit
-from paimon_spark.core.manifests import ManifestStore
+from paimon_spark.core.manifests import ManifestStore, partition_stats
 from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.scan import live_entries
 from paimon_spark.core.table import Table
+from paimon_spark.format.avro_container import AvroContainer
 from paimon_spark.format.manifests import write_manifest
+from paimon_spark.format.packed_manifest import pack_file
 from paimon_spark.spec.kinds import FileKind
-from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry, SimpleStats
+from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry, ManifestFileMeta, SimpleStats
 from paimon_spark.spec.rows import encode_row
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.types import DataType
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 TABLE = "bench.files"
 FIRST_DAY = 10_957
@@ -34,6 +45,11 @@ _SAMPLE = 50_000
 _SNAPSHOTS = 3
 _FULLER = 1.06
 """How much larger than the target manifests are made, so that no commit takes them for too small."""
+_IN_A_BLOCK = 50
+_SYNC = 16
+_DAY = struct.Struct("<i")
+_FIRST_VALUE = 12
+"""Where the first value of a serialized row stands: behind their number and the bits of what is null."""
 _VARIANTS = 2
 _TOP_LEVEL = 5
 _OVERLAPPED = 8
@@ -62,6 +78,40 @@ class Shape:
         """Return it in words."""
         snapshots = f", {self.snapshots:,} snapshots" if self.snapshots > _SNAPSHOTS else ""
         return f"{self.files:,} files, {self.partitions:,} partitions x {self.buckets:,} buckets{snapshots}"
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One entry as it stands in a manifest, and what the list of manifests says of it."""
+
+    record: bytes
+    partition: bytes
+    bucket: int
+    level: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """What stands behind the name of a file, and where in it the day stands."""
+
+    data: bytes
+    days: tuple[int, ...]
+
+    @classmethod
+    def of(cls, file: DataFileMeta) -> _Rest:
+        packed = pack_file(file, statistics=True)
+        name = file.file_name.encode()
+        data = packed[packed.index(name) + len(name) :]
+        at = data.index(file.value_stats.min_values)
+        behind = data.index(file.value_stats.max_values, at + 1)
+        return cls(data, (at + _FIRST_VALUE, behind + _FIRST_VALUE))
+
+    def on(self, day: int) -> bytes:
+        out = bytearray(self.data)
+        for at in self.days:
+            _DAY.pack_into(out, at, day)
+        return bytes(out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +149,32 @@ class Synthetic:
             level=level,
         )
 
-    def entries(self) -> Iterator[ManifestEntry]:
+    def records(self) -> Iterator[Listed]:
         """Yield the files in the order of partitions and buckets; those of a day share some statistics."""
         draw = random.Random(0)
+        rests: dict[tuple[int, int, int], _Rest] = {}
         for day in range(self.shape.partitions):
-            partition, known = self.day(day), dict[tuple[int, int, int], DataFileMeta]()
+            partition, ends = self.day(day), dict[tuple[int, int, int], bytes]()
             for bucket in range(self.shape.buckets):
+                head = self._head(partition, bucket)
                 for first, last, level in self._spans(day * self.shape.buckets + bucket):
                     like = (first, last, draw.randrange(_VARIANTS))
-                    if like not in known:
-                        keys = (first * KEYS_OF_A_FILE, last * KEYS_OF_A_FILE - 1)
-                        known[like] = self.file(draw, keys, day, level)
-                    file = replace(known[like], file_name=_name(draw))
-                    yield ManifestEntry(FileKind.ADD, partition, bucket, self.shape.buckets, file)
+                    if like not in ends:
+                        if like not in rests:
+                            keys = (first * KEYS_OF_A_FILE, last * KEYS_OF_A_FILE - 1)
+                            rests[like] = _Rest.of(self.file(draw, keys, level=level))
+                        ends[like] = rests[like].on(FIRST_DAY + day)
+                    rows = (last - first) * KEYS_OF_A_FILE
+                    yield Listed(head + _name(draw).encode() + ends[like], partition, bucket, level, rows)
+            if len(rests) > _SAMPLE:
+                rests.clear()
+
+    def _head(self, partition: bytes, bucket: int) -> bytes:
+        """Return what stands before the name of a file."""
+        entry = replace(self.example, kind=FileKind.ADD, partition=partition, bucket=bucket)
+        data = write_manifest([replace(entry, total_buckets=self.shape.buckets)])
+        record = AvroContainer(data, max_block=len(data) * 100).unpack(0)
+        return record[: record.index(entry.file.file_name.encode())]
 
     def _spans(self, place: int) -> Iterator[tuple[int, int, int]]:
         """Yield the place of each file of a bucket in the order of keys, and its level."""
@@ -172,13 +235,15 @@ def _publish(synthetic: Synthetic) -> None:
     """Write the manifests piece by piece, and one snapshot that has them all."""
     table = synthetic.table
     store, before = ManifestStore(table), table.snapshots.get(1)
-    entries, metas, rows = synthetic.entries(), store.data_manifests(before), before.total_record_count or 0
-    width = len(write_manifest(list(islice(synthetic.entries(), _SAMPLE)))) / min(_SAMPLE, synthetic.shape.files)
-    step = math.ceil(table.options.manifest_target_file_size * _FULLER / width)
-    while chunk := list(islice(entries, step)):
-        metas += store.write(chunk, table.schema.id)
-        rows += sum(e.file.row_count for e in chunk)
-    base, base_size = store.write_list(metas)
+    metas: list[ManifestFileMeta] = []
+    rows = before.total_record_count or 0
+    records = synthetic.records()
+    wanted = int(table.options.manifest_target_file_size * _FULLER)
+    while listed := _manifest(table, records, wanted):
+        meta, count = listed
+        metas.append(meta)
+        rows += count
+    base, base_size = store.write_list([*metas, *store.data_manifests(before)])
     delta, delta_size = store.write_list([])
     snapshot: Snapshot = replace(
         before,
@@ -192,3 +257,39 @@ def _publish(synthetic: Synthetic) -> None:
     )
     if not table.snapshots.try_create(snapshot):
         raise RuntimeError("another commit came between")
+
+
+def _manifest(table: Table, records: Iterator[Listed], wanted: int) -> tuple[ManifestFileMeta, int] | None:
+    """Write one manifest of about the wanted size; return it and how many rows its files have."""
+    out = bytearray(write_manifest([]))
+    sync = bytes(out[-_SYNC:])
+    days, buckets, levels, rows = Counter[bytes](), set[int](), set[int](), 0
+    while len(out) < wanted and (block := list(islice(records, _IN_A_BLOCK))):
+        data = zstd.compress(b"".join(r.record for r in block), 1)
+        out += _number(len(block)) + _number(len(data)) + data + sync
+        days.update(r.partition for r in block)
+        buckets.update(r.bucket for r in block)
+        levels.update(r.level for r in block)
+        rows += sum(r.rows for r in block)
+    if not days:
+        return None
+    name = table.paths.new_manifest_name()
+    table.file_io.write(table.paths.manifest(name), bytes(out), overwrite=False)
+    return ManifestFileMeta(
+        file_name=name,
+        file_size=len(out),
+        num_added_files=days.total(),
+        num_deleted_files=0,
+        partition_stats=partition_stats(days, table.partition_types),
+        schema_id=table.schema.id,
+        min_bucket=min(buckets),
+        max_bucket=max(buckets),
+        min_level=min(levels),
+        max_level=max(levels),
+    ), rows
+
+
+def _number(value: int) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, "long", value)
+    return out.getvalue()

@@ -64,7 +64,7 @@ def plan_scan(request: Request) -> dict[str, Any]:
         return {"scan": "", "snapshot": token.get("snapshot"), "rows": None, "bytes": 1 << 16, "info": "system table"}
     planned = _plan(request)
     plan = planned.plan
-    rows = plan.row_count if plan.row_count is not None else sum(f.row_count for s in plan.splits for f in s.files)
+    rows = plan.row_count if plan.row_count is not None else sum(s.file_rows for s in plan.splits)
     return {
         "scan": _plans.put(planned),
         "snapshot": plan.snapshot_id,

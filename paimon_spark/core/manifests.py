@@ -6,6 +6,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from paimon_spark.core.cancellation import checkpoint
@@ -14,13 +15,14 @@ from paimon_spark.core.stored import delete_leftovers, read_needed
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.format.manifests import (
+    open_manifest,
     read_index_manifest,
-    read_manifest,
     read_manifest_list,
     write_index_manifest,
     write_manifest,
     write_manifest_list,
 )
+from paimon_spark.format.packed_manifest import Manifest, entry_bytes
 from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import (
     FileIdentity,
@@ -34,9 +36,14 @@ from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.types import DataType
 
 _T = TypeVar("_T")
-_CACHED_BYTES = 256 << 20
+_CACHED_BYTES = 64 << 20
+_LIVE_BYTES = 144 << 20
+_UNPACKED = 130
+"""Percent of its size in the store that a manifest of many entries takes in memory."""
 _RECORD_BYTES = 800
-"""About what a decoded record takes beside its keys and statistics."""
+"""About what the record of a manifest or of an index file takes."""
+_FEW = 1_000
+"""A manifest of more entries is not kept as it was written: read from the file it is smaller."""
 _FULL = 105
 """Percent of the target size that a manifest is cut at; pieces of one size in entries differ a little in bytes."""
 _RESTORE = "Restore the file from a backup, or roll the table back to a snapshot that does not need it."
@@ -86,24 +93,16 @@ class RecordCache(Generic[_T]):
             self._held = 0
 
 
-def entry_bytes(entry: ManifestEntry) -> int:
-    """Return about how many bytes an entry takes in memory."""
-    f = entry.file
-    keys, values = f.key_stats, f.value_stats
-    of_keys = len(f.min_key) + len(f.max_key) + len(keys.min_values) + len(keys.max_values)
-    return _RECORD_BYTES + of_keys + len(values.min_values) + len(values.max_values) + len(values.null_counts) * 8
-
-
-_ENTRIES: RecordCache[ManifestEntry] = RecordCache(_CACHED_BYTES, entry_bytes)
-_LISTS: RecordCache[ManifestFileMeta] = RecordCache(_CACHED_BYTES // 8)
-_INDEXES: RecordCache[IndexManifestEntry] = RecordCache(_CACHED_BYTES // 8)
-LIVE: RecordCache[ManifestEntry] = RecordCache(_CACHED_BYTES // 2, entry_bytes)
-"""The entries of whole snapshots that nothing cancels; as a rule they are the same objects as in `_ENTRIES`."""
+_MANIFESTS: RecordCache[Manifest] = RecordCache(_CACHED_BYTES, attrgetter("nbytes"))
+_LISTS: RecordCache[ManifestFileMeta] = RecordCache(_CACHED_BYTES // 2)
+_INDEXES: RecordCache[IndexManifestEntry] = RecordCache(_CACHED_BYTES // 2)
+LIVE: RecordCache[ManifestEntry] = RecordCache(_LIVE_BYTES, entry_bytes)
+"""The entries of whole snapshots of few files that nothing cancels."""
 
 
 def clear_cache() -> None:
     """Forget every decoded manifest of this process."""
-    for cache in (_ENTRIES, _LISTS, _INDEXES, LIVE):
+    for cache in (_MANIFESTS, _LISTS, _INDEXES, LIVE):
         cache.clear()
 
 
@@ -123,9 +122,19 @@ class ManifestStore:
         return cached(_LISTS, path, lambda: read_manifest_list(self._bytes(path), path, size))
 
     def read(self, meta: ManifestFileMeta) -> tuple[ManifestEntry, ...]:
-        """Return the entries of a manifest."""
+        """Return the entries of a manifest, for manifests of few entries; `open` gives those that are asked for."""
+        return tuple(self.open(meta).entries())
+
+    def open(self, meta: ManifestFileMeta, *, remember: bool = True) -> Manifest:
+        """Return a manifest; who reads more than the cache can hold does not `remember` any, or others would go."""
         path = self.table.paths.manifest(meta.file_name)
-        return cached(_ENTRIES, path, lambda: self._sound(read_manifest(self._bytes(path), path, meta.file_size), path))
+
+        def load() -> tuple[Manifest]:
+            return (self._sound(open_manifest(self._bytes(path), path, meta.file_size), path),)
+
+        if remember:
+            return cached(_MANIFESTS, path, load)[0]
+        return (_MANIFESTS.get(path) or load())[0]
 
     def read_index(self, name: str | None) -> tuple[IndexManifestEntry, ...]:
         """Return the entries of an index manifest; none for no name."""
@@ -203,7 +212,9 @@ class ManifestStore:
 
     def _write_one(self, entries: tuple[ManifestEntry, ...], data: bytes, schema_id: int) -> ManifestFileMeta:
         name = self.table.paths.new_manifest_name()
-        _ENTRIES.put(self._put(name, data), entries)
+        path = self._put(name, data)
+        if len(entries) <= _FEW:
+            _MANIFESTS.put(path, (Manifest(entries),))
         buckets, levels = [e.bucket for e in entries], [e.file.level for e in entries]
         rows = [(e.file.first_row_id, e.file.row_count) for e in entries]
         ranged = [(first, first + count - 1) for first, count in rows if first is not None]
@@ -223,10 +234,10 @@ class ManifestStore:
             max_row_id=max(last for _, last in ranged) if tracked else None,
         )
 
-    def _sound(self, entries: list[ManifestEntry], path: str) -> list[ManifestEntry]:
-        """Return the entries if their partitions are rows of the partition columns."""
+    def _sound(self, manifest: Manifest, path: str) -> Manifest:
+        """Return the manifest if its partitions are rows of the partition columns."""
         types = self._partition_types
-        for partition in {e.partition for e in entries}:
+        for partition in manifest.partitions:
             try:
                 arity, _ = row_arity(partition), decode_row(partition, types)
             except CorruptTableError as e:
@@ -238,7 +249,7 @@ class ManifestStore:
                     f"{path} names a partition of {arity} columns; table {self.table.name} has {len(types)}.",
                     hint=_RESTORE,
                 )
-        return entries
+        return manifest
 
     @property
     def _partition_types(self) -> list[DataType]:
@@ -253,6 +264,11 @@ class ManifestStore:
     def _bytes(self, path: str) -> bytes:
         checkpoint()
         return read_needed(self.table.file_io, path, "metadata file")
+
+
+def fit_cache(metas: Sequence[ManifestFileMeta]) -> bool:
+    """Return whether the cache can hold some manifests together."""
+    return sum(m.file_size for m in metas) * _UNPACKED <= _CACHED_BYTES * 100
 
 
 def cached(cache: RecordCache[_T], path: str, load: Callable[[], Iterable[_T]]) -> tuple[_T, ...]:

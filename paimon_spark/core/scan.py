@@ -6,13 +6,21 @@ value statistics (semantics R10-R15).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from paimon_spark.core.choosing import Chosen, Mask, Seen, choose_live, in_partitions
+from paimon_spark.core.file_pool import FilePool, Numbers
 from paimon_spark.core.manifests import LIVE, ManifestStore, cached, may_hold_partition
 from paimon_spark.core.table import Table
+from paimon_spark.format.packed_manifest import Places, Rows
 from paimon_spark.spec.kinds import BucketMode, FileKind, MergeEngine
 from paimon_spark.spec.manifest import (
+    DataFileMeta,
     FileIdentity,
     IndexManifestEntry,
     ManifestEntry,
@@ -35,6 +43,8 @@ from paimon_spark.spec.types import AtomicType, TypeRoot
 
 EntryTest = Callable[[ManifestEntry], bool]
 ALL: Predicate = AlwaysTrue()
+MANY_FILES = 110_000
+"""Of a scan that may find more files, only the chosen ones are kept, packed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +62,17 @@ class ScanCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class Bucket:
+    """The chosen files of one bucket; `keep` gives some of them as they are kept."""
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    files: list[DataFileMeta]
+    keep: Callable[[Sequence[DataFileMeta]], Sequence[DataFileMeta]] = tuple
+
+
+@dataclass(frozen=True, slots=True)
 class ScanResult:
     """The entries of a snapshot that may hold wanted rows; `predicate` is the whole filter they were chosen by."""
 
@@ -59,6 +80,45 @@ class ScanResult:
     entries: tuple[ManifestEntry, ...] = ()
     index_entries: tuple[IndexManifestEntry, ...] = ()
     counts: ScanCounts = field(default_factory=ScanCounts)
+
+    def buckets(self) -> Iterator[Bucket]:
+        """Yield the files bucket by bucket, in the order of the entries."""
+        found: dict[tuple[bytes, int], list[ManifestEntry]] = {}
+        for entry in self.entries:
+            found.setdefault((entry.partition, entry.bucket), []).append(entry)
+        for (partition, bucket), entries in found.items():
+            yield Bucket(partition, bucket, entries[0].total_buckets, [e.file for e in entries])
+
+
+@dataclass(frozen=True, slots=True)
+class PackedScan:
+    """What a scan found where it looked at very many files: they are packed, and objects one bucket at a time."""
+
+    snapshot: Snapshot
+    pool: FilePool
+    places: tuple[tuple[bytes, int, int], ...]
+    """Partition, bucket, and how many buckets there are."""
+    numbers: tuple[Numbers, ...]
+    """Of each place, its files in the pool."""
+    index_entries: tuple[IndexManifestEntry, ...]
+    counts: ScanCounts
+
+    def buckets(self) -> Iterator[Bucket]:
+        """Yield the files bucket by bucket, in the order of the entries."""
+        for place, numbers in zip(self.places, self.numbers, strict=True):
+            files = [self.pool.file(n) for n in numbers.tolist()]
+            yield Bucket(*place, files, _Keeper(self.pool, dict(zip(map(id, files), numbers.tolist(), strict=True))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Keeper:
+    """Finds the numbers of files that were unpacked for a while."""
+
+    pool: FilePool
+    numbers: dict[int, int]
+
+    def __call__(self, files: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
+        return self.pool.choose(self.numbers[id(f)] for f in files)
 
 
 def scan(
@@ -82,31 +142,188 @@ def scan(
     """
     if snapshot is None:
         return ScanResult(None)
+    return _entries(_search(table, snapshot, partition_predicate, predicate, buckets, levels))
+
+
+def scan_buckets(
+    table: Table,
+    snapshot: Snapshot | None,
+    *,
+    statistics: bool,
+    partition_predicate: Predicate = ALL,
+    predicate: Predicate = ALL,
+    buckets: Collection[int] | None = None,
+    levels: Collection[int] | None = None,
+) -> ScanResult | PackedScan:
+    """Return what `scan` does, for callers that look at one bucket at a time; very many files are packed.
+
+    Args:
+        table: as in `scan`, and so are those that are not named here.
+        snapshot: what to read.
+        statistics: whether the files must have their statistics; where they are few, they have them anyway.
+        partition_predicate: filter over partition columns.
+        predicate: filter over any columns.
+        buckets: only these buckets.
+        levels: only these levels.
+    """
+    if snapshot is None:
+        return ScanResult(None)
+    search = _search(table, snapshot, partition_predicate, predicate, buckets, levels)
+    return _packed(search, statistics=statistics) if search.is_large else _entries(search)
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """What is looked for in a snapshot, and where."""
+
+    table: Table
+    store: ManifestStore
+    snapshot: Snapshot
+    metas: Sequence[ManifestFileMeta]
+    near: Sequence[ManifestFileMeta]
+    """Those manifests that may have wanted entries."""
+    partition_predicate: Predicate
+    predicate: Predicate
+    buckets: Collection[int] | None
+    levels: Collection[int] | None
+    hashes: Collection[int] | None
+    chosen: dict[bytes, bool]
+    """Whether a partition is wanted, as far as that is known."""
+
+    @property
+    def is_large(self) -> bool:
+        return sum(m.num_added_files for m in self.near) > MANY_FILES
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether all entries are needed before the filter on buckets, so that they are worth remembering."""
+        return len(self.near) == len(self.metas) and isinstance(self.partition_predicate, AlwaysTrue)
+
+    def wants(self, places: Places) -> Mask:
+        """Return which entries are wanted, as far as their places tell."""
+        wanted: Mask = places.bucket >= 0
+        if not isinstance(self.partition_predicate, AlwaysTrue):
+            new = set(places.partitions).difference(self.chosen)
+            good = matching_partitions(self.table, new, self.partition_predicate)
+            self.chosen.update((p, p in good) for p in new)
+            wanted &= in_partitions(places, {p for p in places.partitions if self.chosen[p]})
+        if self.buckets is not None:
+            wanted &= np.isin(places.bucket, list(self.buckets))
+        if self.hashes is not None:
+            fits = places.total_buckets <= 0
+            for total in np.unique(places.total_buckets[~fits]).tolist():
+                allowed = [bucket_of(h, total) for h in self.hashes]
+                fits |= (places.total_buckets == total) & np.isin(places.bucket, allowed)
+            wanted &= fits
+        if self.levels is not None:
+            return wanted & np.isin(places.level, list(self.levels))
+        return wanted & (places.level > 0) if reads_above_level_0(self.table) else wanted
+
+
+def _search(
+    table: Table,
+    snapshot: Snapshot,
+    partition_predicate: Predicate,
+    predicate: Predicate,
+    buckets: Collection[int] | None,
+    levels: Collection[int] | None,
+) -> _Search:
     store = ManifestStore(table)
     metas = store.data_manifests(snapshot)
-    partition_filter = and_(partition_predicate, project(predicate, table.schema.partition_keys))
-    wanted = [m for m in metas if _manifest_may_match(table, m, partition_filter, buckets)]
-    live = _readable(store, snapshot, metas, wanted)
-    entries = _in_partitions(table, list(live), partition_filter)
-    partitions = {e.partition for e in entries}
-    entries = _in_buckets(table, entries, predicate, buckets)
-    entries = _in_levels(table, entries, levels)
-    entries = _by_statistics(table, entries, predicate)
+    of_partitions = and_(partition_predicate, project(predicate, table.schema.partition_keys))
+    near = [m for m in metas if _manifest_may_match(table, m, of_partitions, buckets)]
+    hashes = _fixed_hashes(table, predicate)
+    return _Search(table, store, snapshot, metas, near, of_partitions, predicate, buckets, levels, hashes, {})
+
+
+def _entries(search: _Search) -> ScanResult:
+    table, store = search.table, search.store
+    seen = Seen()
+    if search.is_whole and not search.is_large:
+
+        def load() -> Iterable[ManifestEntry]:
+            return live_entries(store, search.near, lambda e: e.bucket >= 0)
+
+        live = cached(LIVE, store.lists_key(search.snapshot), load)
+        seen = Seen(len(live), sum(e.file.row_count for e in live), {e.partition for e in live})
+        entries = _in_levels(table, _in_buckets(list(live), search.buckets, search.hashes), search.levels)
+    else:
+        found = choose_live(store, search.near, search.wants, seen)
+        entries = [e for c in found for e in c.manifest.entries(c.rows)]
+    entries = _by_statistics(table, entries, search.predicate)
     kept = {(e.partition, e.bucket) for e in entries}
-    index_entries = store.read_index(snapshot.index_manifest)
-    counts = ScanCounts(
-        manifests=len(metas),
-        manifests_read=len(wanted),
-        files_seen=len(live),
-        files=len(entries),
-        partitions_seen=len({e.partition for e in live}),
-        partitions=len(partitions & {p for p, _ in kept}),
-        rows_seen=sum(e.file.row_count for e in live),
-        rows=sum(e.file.row_count for e in entries),
+    counts = _counts(search, seen, len(entries), sum(e.file.row_count for e in entries), kept)
+    return ScanResult(search.snapshot, tuple(entries), _index_entries(search, kept), counts)
+
+
+def _counts(search: _Search, seen: Seen, files: int, rows: int, kept: Collection[tuple[bytes, int]]) -> ScanCounts:
+    return ScanCounts(
+        manifests=len(search.metas),
+        manifests_read=len(search.near),
+        files_seen=seen.files,
+        files=files,
+        partitions_seen=len(seen.partitions),
+        partitions=len({p for p, _ in kept}),
+        rows_seen=seen.rows,
+        rows=rows,
     )
-    return ScanResult(
-        snapshot, tuple(entries), tuple(i for i in index_entries if (i.partition, i.bucket) in kept), counts
+
+
+def _index_entries(search: _Search, kept: Collection[tuple[bytes, int]]) -> tuple[IndexManifestEntry, ...]:
+    entries = search.store.read_index(search.snapshot.index_manifest)
+    return tuple(i for i in entries if (i.partition, i.bucket) in kept)
+
+
+def _packed(search: _Search, *, statistics: bool) -> PackedScan:
+    seen, pool = Seen(), FilePool(statistics=statistics)
+    tests = _Statistics(search.table)
+    places: dict[tuple[bytes, int], tuple[int, int]] = {}
+    columns: list[tuple[Numbers, Numbers, Mask]] = []
+    for found in choose_live(search.store, search.near, search.wants, seen):
+        rows, matching = tests.choose(found, search.predicate)
+        if len(rows):
+            p = found.places
+            pool.add(found.manifest.packed_files(rows, statistics=statistics), p.size[rows], p.rows[rows])
+            columns.append((_place_numbers(p, rows, places), p.level[rows], matching))
+    numbers = _grouped([c[0] for c in columns], len(places))
+    if numbers and not isinstance(search.predicate, AlwaysTrue):
+        levels, matching = (np.concatenate([c[i] for c in columns]) for i in (1, 2))
+        numbers = [n[_by_values(search.table, levels[n], matching[n])] for n in numbers]
+    of_place = [(key, total, n) for (key, (_, total)), n in zip(places.items(), numbers, strict=True) if len(n)]
+    kept = {key for key, _, _ in of_place}
+    files = sum(len(n) for _, _, n in of_place)
+    rows_kept = sum(pool.total_rows(n) for _, _, n in of_place)
+    return PackedScan(
+        search.snapshot,
+        pool,
+        tuple((*key, total) for key, total, _ in of_place),
+        tuple(n for _, _, n in of_place),
+        _index_entries(search, kept),
+        _counts(search, seen, files, rows_kept, kept),
     )
+
+
+def _place_numbers(places: Places, rows: Rows, known: dict[tuple[bytes, int], tuple[int, int]]) -> Numbers:
+    """Return for each row the number of its partition and bucket, counted in the order of their first files."""
+    least = int(places.bucket[rows].min())
+    buckets = places.bucket[rows].astype(np.int64) - least
+    pairs = places.partition[rows].astype(np.int64) * (int(buckets.max()) + 1) + buckets
+    _, firsts, inverse = np.unique(pairs, return_index=True, return_inverse=True)
+    numbers = np.empty(len(firsts), np.int32)
+    for at in np.argsort(firsts).tolist():
+        row = int(rows[firsts[at]])
+        key = (places.partitions[int(places.partition[row])], int(places.bucket[row]))
+        numbers[at], _ = known.setdefault(key, (len(known), int(places.total_buckets[row])))
+    return numbers[inverse]
+
+
+def _grouped(parts: Sequence[Numbers], count: int) -> list[Numbers]:
+    """Return for each place which files are in it."""
+    if not parts:
+        return []
+    of_place = np.concatenate(parts)
+    order = np.argsort(of_place, kind="stable").astype(np.uint32)
+    return np.split(order, np.searchsorted(of_place[order], np.arange(1, count)))
 
 
 def live_entries(
@@ -116,23 +333,12 @@ def live_entries(
     removed: set[FileIdentity] = set()
     for meta in metas:
         if meta.num_deleted_files > 0:
-            removed.update(e.identity for e in store.read(meta) if e.kind is FileKind.DELETE and keep(e))
+            removed.update(e.identity for e in store.open(meta).entries() if e.kind is FileKind.DELETE and keep(e))
     for meta in metas:
         if meta.num_added_files > 0:
-            for entry in store.read(meta):
+            for entry in store.open(meta).entries():
                 if entry.kind is FileKind.ADD and keep(entry) and not (removed and entry.identity in removed):
                     yield entry
-
-
-def _readable(
-    store: ManifestStore, snapshot: Snapshot, metas: Sequence[ManifestFileMeta], wanted: Sequence[ManifestFileMeta]
-) -> tuple[ManifestEntry, ...]:
-    """Return the live entries of the wanted manifests whose rows readers see; those of all manifests are remembered."""
-
-    def load() -> Iterable[ManifestEntry]:
-        return live_entries(store, wanted, lambda e: e.bucket >= 0)
-
-    return cached(LIVE, store.lists_key(snapshot), load) if len(wanted) == len(metas) else tuple(load())
 
 
 def live_in_partitions(
@@ -146,7 +352,8 @@ def live_in_partitions(
         return list(live_entries(store, metas))
     types = store.table.partition_types
     near = [m for m in metas if may_hold_partition(m, partitions, types)]
-    return list(live_entries(store, near, lambda e: e.partition in partitions))
+    found = choose_live(store, near, lambda places: in_partitions(places, partitions))
+    return [e for c in found for e in c.manifest.entries(c.rows)]
 
 
 def matching_partitions(table: Table, partitions: Iterable[bytes], predicate: Predicate) -> set[bytes]:
@@ -178,19 +385,11 @@ def _manifest_may_match(
     return may_match(predicate, view, meta.num_added_files + meta.num_deleted_files)
 
 
-def _in_partitions(table: Table, entries: list[ManifestEntry], predicate: Predicate) -> list[ManifestEntry]:
-    if isinstance(predicate, AlwaysTrue):
-        return entries
-    chosen = matching_partitions(table, (e.partition for e in entries), predicate)
-    return [e for e in entries if e.partition in chosen]
-
-
 def _in_buckets(
-    table: Table, entries: list[ManifestEntry], predicate: Predicate, buckets: Collection[int] | None
+    entries: list[ManifestEntry], buckets: Collection[int] | None, hashes: Collection[int] | None
 ) -> list[ManifestEntry]:
     if buckets is not None:
         entries = [e for e in entries if e.bucket in buckets]
-    hashes = _fixed_hashes(table, predicate)
     if hashes is None:
         return entries
     chosen: dict[int, set[int]] = {}
@@ -242,6 +441,21 @@ class _Statistics:
         self._table = table
         self._schemas: dict[int, TableSchema] = {table.schema.id: table.schema}
 
+    def choose(self, found: Chosen, predicate: Predicate) -> tuple[Rows, Mask]:
+        """Return which of some entries to keep by what no other entry matters for, and which may hold wanted rows."""
+        if isinstance(predicate, AlwaysTrue):
+            return found.rows, np.ones(len(found.rows), bool)
+        keyed = self._table.is_primary_key_table
+        keys = project(predicate, self._table.schema.trimmed_primary_keys) if keyed else ALL
+        kept, matching = [], []
+        for row, entry in zip(found.rows.tolist(), found.manifest.entries(found.rows), strict=True):
+            if isinstance(keys, AlwaysTrue) or self.may_match_keys(entry, keys):
+                matches = self.may_match_values(entry, predicate)
+                if matches or keyed:
+                    kept.append(row)
+                    matching.append(matches)
+        return np.array(kept, np.int64), np.array(matching, bool)
+
     def may_match_keys(self, entry: ManifestEntry, predicate: Predicate) -> bool:
         view = key_stats_view(entry.file, self._schema_of(entry), self._table.schema)
         return may_match(predicate, view, entry.file.row_count)
@@ -269,17 +483,25 @@ def _by_statistics(table: Table, entries: list[ManifestEntry], predicate: Predic
     groups: dict[tuple[bytes, int], list[ManifestEntry]] = {}
     for entry in entries:
         groups.setdefault((entry.partition, entry.bucket), []).append(entry)
-    return [e for group in groups.values() for e in _by_values(table, group, predicate, statistics)]
+    out: list[ManifestEntry] = []
+    for group in groups.values():
+        levels = np.array([e.file.level for e in group])
+        matching = np.array([statistics.may_match_values(e, predicate) for e in group], bool)
+        out += [e for e, stays in zip(group, _by_values(table, levels, matching).tolist(), strict=True) if stays]
+    return out
 
 
-def _by_values(
-    table: Table, group: list[ManifestEntry], predicate: Predicate, statistics: _Statistics
-) -> list[ManifestEntry]:
-    """Prune the files of one bucket by value statistics without uncovering older versions of a key (R13)."""
-    levels = {e.file.level for e in group}
-    alone = len(group) == 1 or (len(levels) == 1 and 0 not in levels)
-    if alone or reads_above_level_0(table):
-        return [e for e in group if statistics.may_match_values(e, predicate)]
+def _by_values(table: Table, levels: npt.NDArray[Any], matching: Mask) -> Mask:
+    """Return which files of one bucket stay by value statistics, which must not uncover older versions of a key (R13).
+
+    Args:
+        table: the table.
+        levels: the level of each file.
+        matching: which files may hold wanted rows.
+    """
+    alone = len(levels) == 1 or (len(levels) > 0 and levels[0] != 0 and bool((levels == levels[0]).all()))
+    if alone or not table.is_primary_key_table or reads_above_level_0(table):
+        return matching
     if table.options.merge_engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION):
-        return group
-    return group if any(statistics.may_match_values(e, predicate) for e in group) else []
+        return np.ones(len(levels), bool)
+    return np.full(len(levels), bool(matching.any()))

@@ -5,16 +5,17 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, TypeVar
 
+from paimon_spark.core.file_pool import PackedFiles
 from paimon_spark.core.levels import sections
 from paimon_spark.core.messages import file_from_plain, file_to_plain, travelled
-from paimon_spark.core.scan import ScanResult, reads_above_level_0
+from paimon_spark.core.scan import Bucket, PackedScan, ScanResult, reads_above_level_0
 from paimon_spark.core.table import Table
 from paimon_spark.core.vectors import FilePlace, VectorRef, vector_refs
-from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry
+from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.types import DataType
 
 _T = TypeVar("_T")
@@ -27,7 +28,8 @@ class Split:
     partition: bytes
     bucket: int
     total_buckets: int
-    files: tuple[DataFileMeta, ...]
+    files: Sequence[DataFileMeta]
+    """A tuple, or where the scan found very many files a sequence that unpacks them when it is read."""
     raw: bool
     snapshot_id: int
     row_count: int | None = None
@@ -38,40 +40,45 @@ class Split:
     @property
     def size(self) -> int:
         """Return the bytes of all files."""
-        return sum(f.file_size for f in self.files)
+        return self.files.size if isinstance(self.files, PackedFiles) else sum(f.file_size for f in self.files)
+
+    @property
+    def file_rows(self) -> int:
+        """Return the rows in all files, whether reading gives them or not."""
+        return self.files.row_count if isinstance(self.files, PackedFiles) else sum(f.row_count for f in self.files)
 
     def vector_of(self, index: int) -> VectorRef | None:
         """Return the deletion vector of the file at `index`."""
         return self.vectors[index] if self.vectors else None
 
 
-def plan_splits(table: Table, result: ScanResult, *, always_merge: bool = False) -> list[Split]:
+def plan_splits(table: Table, result: ScanResult | PackedScan, *, always_merge: bool = False) -> list[Split]:
     """Return the splits of a scan, bucket by bucket in the order of the scan's entries.
 
     Args:
         table: the scanned table.
-        result: what `scan` returned.
+        result: what `scan` or `scan_buckets` returned.
         always_merge: no split is raw, for readers that want to see rows of deletion.
     """
     if result.snapshot is None:
         return []
-    buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
-    for entry in result.entries:
-        buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
     vectors = vector_refs(table, result.index_entries)
     out: list[Split] = []
-    for (partition, bucket), entries in buckets.items():
-        files = [e.file for e in entries]
-        for group, raw in _groups(table, files):
+    for found in result.buckets():
+        for group, raw in _groups(table, found.files):
+            is_raw = raw and not (always_merge and table.is_primary_key_table)
+            refs = _vectors_of(found, group, vectors)
             split = Split(
-                partition=partition,
-                bucket=bucket,
-                total_buckets=entries[0].total_buckets,
-                files=tuple(group),
-                raw=raw and not (always_merge and table.is_primary_key_table),
+                partition=found.partition,
+                bucket=found.bucket,
+                total_buckets=found.total_buckets,
+                files=found.keep(group),
+                raw=is_raw,
                 snapshot_id=result.snapshot.id,
+                row_count=_row_count(group, refs) if is_raw else None,
+                vectors=refs,
             )
-            out.append(_counted(_with_vectors(split, vectors)))
+            out.append(split)
     return out
 
 
@@ -114,19 +121,21 @@ def _packed(items: Iterable[_T], sizes: Iterable[int], target: int, cost: int) -
     return bins
 
 
-def _with_vectors(split: Split, vectors: dict[FilePlace, VectorRef]) -> Split:
+def _vectors_of(
+    found: Bucket, files: Sequence[DataFileMeta], vectors: dict[FilePlace, VectorRef]
+) -> tuple[VectorRef | None, ...]:
     if not vectors:
-        return split
-    found = tuple(vectors.get((split.partition, split.bucket, f.file_name)) for f in split.files)
-    return replace(split, vectors=found) if any(v is not None for v in found) else split
+        return ()
+    refs = tuple(vectors.get((found.partition, found.bucket, f.file_name)) for f in files)
+    return refs if any(v is not None for v in refs) else ()
 
 
-def _counted(split: Split) -> Split:
-    """Return the split with its row count, where the metadata tells it (R9)."""
-    deleted = [v.cardinality for v in split.vectors if v is not None]
-    if not split.raw or any(d is None for d in deleted):
-        return split
-    return replace(split, row_count=sum(f.row_count for f in split.files) - sum(d or 0 for d in deleted))
+def _row_count(files: Sequence[DataFileMeta], vectors: Iterable[VectorRef | None]) -> int | None:
+    """Return the row count of a split that is read as it is, where the metadata tells it (R9)."""
+    deleted = [v.cardinality for v in vectors if v is not None]
+    if any(d is None for d in deleted):
+        return None
+    return sum(f.row_count for f in files) - sum(d or 0 for d in deleted)
 
 
 def splits_to_json(splits: Iterable[Split]) -> str:

@@ -16,7 +16,7 @@ from paimon_spark.core.levels import highest_level, max_level, sorted_runs
 from paimon_spark.core.manifests import ManifestStore
 from paimon_spark.core.messages import CommitMessage, messages_from_json
 from paimon_spark.core.rolling import wall_clock_millis
-from paimon_spark.core.scan import live_in_partitions, scan
+from paimon_spark.core.scan import Bucket, live_in_partitions, scan_buckets
 from paimon_spark.core.stored import store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.core.unfinished import clean_up_marked
@@ -26,7 +26,7 @@ from paimon_spark.engine.tasks import compact_payload
 from paimon_spark.errors import ConflictError, CorruptTableError, ErrorKind
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import BucketMode
-from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry
+from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate
 
 _GROUP_TASKS = 32
@@ -142,15 +142,16 @@ def plan_compaction(
     """
     check_writable(table.effective_schema)
     snapshot = table.snapshots.latest()
-    found = scan(table, snapshot, partition_predicate=partitions or TRUE)
-    buckets: dict[Place, list[ManifestEntry]] = {}
-    for entry in found.entries:
-        if places is None or (entry.partition, entry.bucket) in places:
-            buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
+    found = scan_buckets(table, snapshot, statistics=True, partition_predicate=partitions or TRUE)
     refs = vector_refs(table, found.index_entries)
-    tasks = [task for entries in buckets.values() for task in _bucket_tasks(table, entries, strategy, refs)]
+    tasks: list[CompactTask] = []
+    looked_at = 0
+    for bucket in found.buckets():
+        if places is None or (bucket.partition, bucket.bucket) in places:
+            looked_at += 1
+            tasks += _bucket_tasks(table, bucket, strategy, refs)
     groups = tuple(CompactGroup(tuple(g)) for g in _grouped(tasks))
-    return CompactionPlan(table, strategy, snapshot.id if snapshot else None, groups, len(buckets))
+    return CompactionPlan(table, strategy, snapshot.id if snapshot else None, groups, looked_at)
 
 
 def _grouped(tasks: Iterable[CompactTask]) -> Iterator[list[CompactTask]]:
@@ -169,17 +170,16 @@ def _grouped(tasks: Iterable[CompactTask]) -> Iterator[list[CompactTask]]:
 
 
 def _bucket_tasks(
-    table: Table, entries: Sequence[ManifestEntry], strategy: Strategy, refs: Mapping[FilePlace, VectorRef]
+    table: Table, found: Bucket, strategy: Strategy, refs: Mapping[FilePlace, VectorRef]
 ) -> Iterator[CompactTask]:
-    first = entries[0]
-    files = [e.file for e in entries]
+    files = found.files
     if table.is_primary_key_table:
         highest = highest_level(files)
         for unit in _keyed_units(table, files, strategy):
             yield CompactTask(
-                partition=first.partition,
-                bucket=first.bucket,
-                total_buckets=first.total_buckets,
+                partition=found.partition,
+                bucket=found.bucket,
+                total_buckets=found.total_buckets,
                 files=unit.files,
                 output_level=unit.output_level,
                 drop_deletes=unit.output_level != 0 and unit.output_level >= highest,
@@ -187,14 +187,14 @@ def _bucket_tasks(
                 reason=unit.reason,
             )
         return
-    places = {f.file_name: (first.partition, first.bucket, f.file_name) for f in files}
+    places = {f.file_name: (found.partition, found.bucket, f.file_name) for f in files}
     vectors = {name: refs[place] for name, place in places.items() if place in refs}
     for group in _append_groups(table, files, strategy, vectors):
         marked = tuple((f.file_name, vectors[f.file_name]) for f in group if f.file_name in vectors)
         yield CompactTask(
-            partition=first.partition,
-            bucket=first.bucket,
-            total_buckets=first.total_buckets,
+            partition=found.partition,
+            bucket=found.bucket,
+            total_buckets=found.total_buckets,
             files=group,
             reason="deleted rows" if marked else "small files",
             vectors=marked,

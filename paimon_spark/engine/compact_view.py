@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from paimon_spark.core.compact.rewrite import CompactTask, preview
 from paimon_spark.core.rolling import wall_clock_millis
-from paimon_spark.core.scan import scan
+from paimon_spark.core.scan import scan_buckets
 from paimon_spark.core.table import Table
 from paimon_spark.engine.actions import Action
 from paimon_spark.engine.compact import CompactionPlan, Place
@@ -27,10 +27,11 @@ def idle_places(table: Table, partitions: Predicate | None, idle_ms: int, clock_
     limit = wall_clock_millis(clock_millis) - idle_ms
     newest: dict[bytes, int] = {}
     places: set[Place] = set()
-    for entry in scan(table, table.snapshots.latest(), partition_predicate=partitions or TRUE).entries:
-        created = entry.file.creation_time or 0
-        newest[entry.partition] = max(newest.get(entry.partition, 0), created)
-        places.add((entry.partition, entry.bucket))
+    latest = table.snapshots.latest()
+    for found in scan_buckets(table, latest, statistics=False, partition_predicate=partitions or TRUE).buckets():
+        created = max(f.creation_time or 0 for f in found.files)
+        newest[found.partition] = max(newest.get(found.partition, 0), created)
+        places.add((found.partition, found.bucket))
     return {place for place in places if newest[place[0]] <= limit}
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from paimon_spark.core.read import ROW_KIND_FIELD, first_rows, read_split
-from paimon_spark.core.scan import ScanCounts, scan
+from paimon_spark.core.scan import ScanCounts, scan_buckets
 from paimon_spark.core.splits import Split, plan_splits
 from paimon_spark.core.stored import store_errors
 from paimon_spark.core.table import Table
@@ -70,8 +70,8 @@ def plan_select(
     condition = predicate or TRUE
     for column in columns_of(condition):
         schema.field(column)
-    only = table.options.scan_bucket
-    found = scan(table, snapshot, predicate=condition, levels=levels, buckets=None if only is None else (only,))
+    only = None if table.options.scan_bucket is None else (table.options.scan_bucket,)
+    found = scan_buckets(table, snapshot, statistics=False, predicate=condition, levels=levels, buckets=only)
     splits = plan_splits(table, found, always_merge=keep_kinds)
     whole = columns_of(condition) <= set(schema.partition_keys) and not keep_kinds
     if whole and limit is not None:

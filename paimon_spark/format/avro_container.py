@@ -103,6 +103,10 @@ class AvroContainer:
                 raise ValueError(f"a block of {len(data)} bytes claims to hold {block.count} records")
             yield block.count, data
 
+    def unpack(self, index: int) -> bytes:
+        """Return the bytes of one block without compression; errors as in `unpacked`."""
+        return self._unpacked(self.blocks[index])
+
     def _pieces(self, schema: Any) -> Iterator[bytes]:
         meta = {"avro.schema": json.dumps(schema).encode(), "avro.codec": b"null"}
         entries = b"".join(_varint(len(k)) + k.encode() + _varint(len(v)) + v for k, v in meta.items())

@@ -23,6 +23,7 @@ from fastavro.schema import SchemaParseException, UnknownType
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.format.avro_container import AvroContainer, check_schema
+from paimon_spark.format.file_records import file_record, stats_record
 from paimon_spark.format.manifest_schemas import (
     ENTRY_FIELDS,
     FILE_FIELDS,
@@ -35,6 +36,7 @@ from paimon_spark.format.manifest_schemas import (
     record,
     top_record,
 )
+from paimon_spark.format.packed_manifest import Manifest, packed
 from paimon_spark.format.quick_entries import is_usual, quick_entries
 from paimon_spark.spec.identifier import is_one_name, shown
 from paimon_spark.spec.kinds import FileKind, FileSource
@@ -93,6 +95,7 @@ _LIST_INTS = ("_MIN_BUCKET", "_MAX_BUCKET", "_MIN_LEVEL", "_MAX_LEVEL")
 _INDEX_COUNTS = ("_FILE_SIZE", "_ROW_COUNT")
 _INDEX_NEEDED = (*_INDEX_COUNTS, "_PARTITION", "_BUCKET", "_INDEX_TYPE")
 _T = TypeVar("_T")
+_Q = TypeVar("_Q")
 _Record = dict[str, Any]
 
 
@@ -120,12 +123,24 @@ def read_manifest(data: bytes, where: str = "a manifest", size: int | None = Non
         CorruptTableError: the bytes are no manifest.
         UnsupportedError: the manifest has a version that is not known.
     """
+    return list(open_manifest(data, where, size).entries())
+
+
+def open_manifest(data: bytes, where: str = "a manifest", size: int | None = None) -> Manifest:
+    """Return a manifest, whose entries are objects where they are few; arguments and errors as in `read_manifest`."""
     known = {"": ENTRY_FIELDS, "_FILE": FILE_FIELDS}
-    return _read(data, where, size, MANIFEST_VERSION, known, _entry, _quick)
 
+    def quick(file: AvroContainer) -> Manifest | None:
+        if not is_usual(file.schema):
+            return None
+        found = packed(file, where)
+        if found is not None:
+            return found
+        entries = quick_entries(file.unpacked())
+        return None if entries is None else Manifest(entries)
 
-def _quick(file: AvroContainer) -> list[ManifestEntry] | None:
-    return quick_entries(file.unpacked()) if is_usual(file.schema) else None
+    found = _read(data, where, size, MANIFEST_VERSION, known, _entry, quick)
+    return found if isinstance(found, Manifest) else Manifest(found)
 
 
 def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
@@ -168,8 +183,8 @@ def _read(
     version: int,
     known: dict[str, _Record],
     make: Callable[[_Record, tuple[ForeignColumn, ...]], _T],
-    quick: Callable[[AvroContainer], list[_T] | None] | None = None,
-) -> list[_T]:
+    quick: Callable[[AvroContainer], _Q | None] = lambda _: None,
+) -> list[_T] | _Q:
     if size is not None and len(data) < size:
         raise CorruptTableError(f"{where} is truncated: it has {len(data)} bytes of {size}.", hint=_RESTORE)
     most = _FEW_RECORDS + len(data) // _RECORD_BYTES
@@ -177,7 +192,7 @@ def _read(
         file = AvroContainer(data, max_block=_MAX_BLOCK, max_total=_MAX_TOTAL + _MAX_RATIO * len(data))
         if file.row_count > most:
             raise ValueError(f"its {len(data)} bytes claim to hold {file.row_count} records")
-        if quick is not None and (found := quick(file)) is not None:
+        if (found := quick(file)) is not None:
             return found
         unknown = _unknown_columns(file, known)
         out = []
@@ -301,14 +316,6 @@ def _stats(raw: _Record | None) -> SimpleStats:
     return SimpleStats(raw["_MIN_VALUES"], raw["_MAX_VALUES"], tuple(raw.get("_NULL_COUNTS") or ()))
 
 
-def _stats_record(stats: SimpleStats) -> _Record:
-    return {
-        "_MIN_VALUES": stats.min_values,
-        "_MAX_VALUES": stats.max_values,
-        "_NULL_COUNTS": list(stats.null_counts),
-    }
-
-
 def _names(values: list[str | None] | None) -> tuple[str, ...] | None:
     if values is not None and None in values:
         raise ValueError("the name of a column is null")
@@ -382,35 +389,13 @@ def _entry(raw: _Record, foreign: tuple[ForeignColumn, ...]) -> ManifestEntry:
 
 
 def _entry_record(e: ManifestEntry) -> _Record:
-    f = e.file
     return {
         "_VERSION": MANIFEST_VERSION,
         "_KIND": int(e.kind),
         "_PARTITION": e.partition,
         "_BUCKET": e.bucket,
         "_TOTAL_BUCKETS": e.total_buckets,
-        "_FILE": {
-            "_FILE_NAME": f.file_name,
-            "_FILE_SIZE": f.file_size,
-            "_ROW_COUNT": f.row_count,
-            "_MIN_KEY": f.min_key,
-            "_MAX_KEY": f.max_key,
-            "_KEY_STATS": _stats_record(f.key_stats),
-            "_VALUE_STATS": _stats_record(f.value_stats),
-            "_MIN_SEQUENCE_NUMBER": f.min_sequence_number,
-            "_MAX_SEQUENCE_NUMBER": f.max_sequence_number,
-            "_SCHEMA_ID": f.schema_id,
-            "_LEVEL": f.level,
-            "_EXTRA_FILES": list(f.extra_files),
-            "_CREATION_TIME": f.creation_time,
-            "_DELETE_ROW_COUNT": f.delete_row_count,
-            "_EMBEDDED_FILE_INDEX": f.embedded_index,
-            "_FILE_SOURCE": None if f.file_source is None else int(f.file_source),
-            "_VALUE_STATS_COLS": None if f.value_stats_cols is None else list(f.value_stats_cols),
-            "_EXTERNAL_PATH": f.external_path,
-            "_FIRST_ROW_ID": f.first_row_id,
-            "_WRITE_COLS": None if f.write_cols is None else list(f.write_cols),
-        },
+        "_FILE": file_record(e.file),
     }
 
 
@@ -453,7 +438,7 @@ def _list_record(m: ManifestFileMeta) -> _Record:
         "_FILE_SIZE": m.file_size,
         "_NUM_ADDED_FILES": m.num_added_files,
         "_NUM_DELETED_FILES": m.num_deleted_files,
-        "_PARTITION_STATS": _stats_record(m.partition_stats),
+        "_PARTITION_STATS": stats_record(m.partition_stats),
         "_SCHEMA_ID": m.schema_id,
         "_MIN_BUCKET": m.min_bucket,
         "_MAX_BUCKET": m.max_bucket,

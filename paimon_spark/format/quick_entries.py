@@ -16,10 +16,10 @@ from paimon_spark.spec.manifest import EMPTY_ROW, EMPTY_STATS, DataFileMeta, Man
 from paimon_spark.spec.paths import POSTPONE_BUCKET
 
 _KINDS = {int(k): k for k in FileKind}
-_SOURCES = {int(s): s for s in FileSource}
+SOURCES = {int(s): s for s in FileSource}
 _LEVELS = range(LARGEST_INT + 1)
 _MAX_SHIFT = 70
-_TIMES = range(-62_135_596_800_000, 253_402_300_800_000)
+TIMES = range(-62_135_596_800_000, 253_402_300_800_000)
 """Milliseconds of the years that dates have."""
 _HEAD = bytes([MANIFEST_VERSION << 1])
 _NO_KEYS = (bytes([len(EMPTY_ROW) << 1]) + EMPTY_ROW) * 4 + b"\2\0"
@@ -27,17 +27,17 @@ _NO_KEYS = (bytes([len(EMPTY_ROW) << 1]) + EMPTY_ROW) * 4 + b"\2\0"
 _Texts = tuple[str, ...]
 _Rest = tuple[int | None, bytes | None, FileSource | None, _Texts | None, str | None, int | None, _Texts | None]
 """What a file has behind its creation time."""
-_REST = 9
-_RESTS: dict[bytes, _Rest] = {
+REST_BYTES = 9
+REST: dict[bytes, _Rest] = {
     bytes([2, n << 1, 0, 2, source << 1, 0, 0, 0, 0]): (n, None, source, None, None, None, None)
     for n in range(64)
     for source in FileSource
 }
 """The same as bytes, for files that have nothing there but the number of deletes and their source."""
-_Counts = dict[bytes, tuple[int | None, ...]]
+Counts = dict[bytes, tuple[int | None, ...]]
 
 
-class _UnusualError(ValueError):
+class UnusualError(ValueError):
     """What stands here is for the general reader."""
 
 
@@ -53,63 +53,63 @@ def quick_entries(blocks: Iterable[tuple[int, bytes]]) -> list[ManifestEntry] | 
         blocks: the blocks of a file whose schema `is_usual`: the number of records in each, and their bytes.
     """
     out: list[ManifestEntry] = []
-    counts: _Counts = {}
+    counts: Counts = {}
     try:
         for count, data in blocks:
             at = 0
             for _ in range(count):
-                entry, at = _entry(data, at, counts)
+                entry, at = entry_at(data, at, counts)
                 out.append(entry)
             if at != len(data):
                 return None
-    except (LookupError, _UnusualError, UnicodeDecodeError):
+    except (LookupError, UnusualError, UnicodeDecodeError):
         return None
     return out
 
 
-def _entry(data: bytes, at: int, counts: _Counts) -> tuple[ManifestEntry, int]:
+def entry_at(data: bytes, at: int, counts: Counts) -> tuple[ManifestEntry, int]:
+    """Return the entry that begins at a place, and where it ends; `counts` remembers null counts.
+
+    Raises:
+        UnusualError, LookupError, UnicodeDecodeError: it is for the general reader.
+    """
     if data[at] != _HEAD[0]:
-        raise _UnusualError
+        raise UnusualError
     kind = _KINDS[data[at + 1] >> 1] if not data[at + 1] & 0x81 else None
     if kind is None:
-        raise _UnusualError
+        raise UnusualError
     partition, at = _bytes(data, at + 2)
     bucket, at = _long(data, at)
     total, at = _long(data, at)
     if not POSTPONE_BUCKET <= bucket <= LARGEST_INT or not -LARGEST_INT <= total <= LARGEST_INT:
-        raise _UnusualError
-    file, at = _file(data, at, counts)
+        raise UnusualError
+    file, at = file_at(data, at, counts)
     return ManifestEntry(kind, partition, bucket, total, file), at
 
 
-def _file(data: bytes, at: int, counts: _Counts) -> tuple[DataFileMeta, int]:
+def file_at(data: bytes, at: int, counts: Counts | None) -> tuple[DataFileMeta, int]:
+    """Return the file that begins at a place, and where it ends; no `counts` if its statistics were left out."""
     raw, at = _bytes(data, at)
     name = raw.decode()
     size, at = _long(data, at)
     rows, at = _long(data, at)
-    if data.startswith(_NO_KEYS, at):
-        min_key, max_key, key_stats, at = EMPTY_ROW, EMPTY_ROW, EMPTY_STATS, at + len(_NO_KEYS)
-    else:
-        min_key, at = _bytes(data, at)
-        max_key, at = _bytes(data, at)
-        key_stats, at = _stats(data, at, counts)
-    value_stats, at = _stats(data, at, counts)
+    min_key, max_key, key_stats, value_stats, at = _keys(data, at, counts)
     first, at = _long(data, at)
     last, at = _long(data, at)
     schema_id, at = _long(data, at)
     level, at = _long(data, at)
-    extra, at = _texts(data, at)
+    extra, at = texts_of(data, at)
     created, at = _optional_long(data, at)
-    rest = _RESTS.get(data[at : at + _REST])
+    rest = REST.get(data[at : at + REST_BYTES])
     if rest is not None:
-        at += _REST
+        at += REST_BYTES
     else:
-        rest, at = _rest(data, at)
+        rest, at = rest_of(data, at)
     deleted, index, source, stats_cols, external, first_row, write_cols = rest
     if size < 0 or rows < 0 or schema_id < 0 or level not in _LEVELS or (deleted or 0) < 0 or (first_row or 0) < 0:
-        raise _UnusualError
-    if not is_one_name(name) or not all(map(is_one_name, extra)) or not (created is None or created in _TIMES):
-        raise _UnusualError
+        raise UnusualError
+    if not is_one_name(name) or not all(map(is_one_name, extra)) or not (created is None or created in TIMES):
+        raise UnusualError
     return DataFileMeta(
         file_name=name,
         file_size=size,
@@ -134,7 +134,25 @@ def _file(data: bytes, at: int, counts: _Counts) -> tuple[DataFileMeta, int]:
     ), at
 
 
-def _rest(data: bytes, at: int) -> tuple[_Rest, int]:
+def _keys(data: bytes, at: int, counts: Counts | None) -> tuple[bytes, bytes, SimpleStats, SimpleStats, int]:
+    """Read the first and last key and the statistics, if there are any."""
+    if counts is None:
+        min_key, at = _bytes(data, at)
+        max_key, at = _bytes(data, at)
+        return min_key, max_key, EMPTY_STATS, EMPTY_STATS, at
+    if data.startswith(_NO_KEYS, at):
+        min_key = max_key = EMPTY_ROW
+        key_stats, at = EMPTY_STATS, at + len(_NO_KEYS)
+    else:
+        min_key, at = _bytes(data, at)
+        max_key, at = _bytes(data, at)
+        key_stats, at = _stats(data, at, counts)
+    value_stats, at = _stats(data, at, counts)
+    return min_key, max_key, key_stats, value_stats, at
+
+
+def rest_of(data: bytes, at: int) -> tuple[_Rest, int]:
+    """Return what a file has behind its creation time, and where it ends."""
     deleted, at = _optional_long(data, at)
     index, at = _optional_bytes(data, at)
     source, at = _optional_long(data, at)
@@ -142,7 +160,7 @@ def _rest(data: bytes, at: int) -> tuple[_Rest, int]:
     external, at = _optional_bytes(data, at)
     first_row, at = _optional_long(data, at)
     write_cols, at = _optional_texts(data, at)
-    made_by = None if source is None else _SOURCES[source]
+    made_by = None if source is None else SOURCES[source]
     external_path = None if external is None else external.decode()
     return (deleted, index, made_by, stats_cols, external_path, first_row, write_cols), at
 
@@ -158,7 +176,7 @@ def _long(data: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         shift += 7
     if shift > _MAX_SHIFT or value >> 64:
-        raise _UnusualError
+        raise UnusualError
     return (value >> 1) ^ -(value & 1), at + 1
 
 
@@ -170,7 +188,7 @@ def _bytes(data: bytes, at: int) -> tuple[bytes, int]:
         size, at = size >> 1, at + 1
     end = at + size
     if size < 0 or end > len(data):
-        raise _UnusualError
+        raise UnusualError
     return data[at:end], end
 
 
@@ -178,7 +196,7 @@ def _is_there(data: bytes, at: int) -> bool:
     """Return whether the union that begins here holds its second type, which is not null."""
     branch = data[at]
     if branch not in (0, 2):
-        raise _UnusualError
+        raise UnusualError
     return branch == 2
 
 
@@ -191,37 +209,38 @@ def _optional_bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def _optional_texts(data: bytes, at: int) -> tuple[tuple[str, ...] | None, int]:
-    return _texts(data, at + 1) if _is_there(data, at) else (None, at + 1)
+    return texts_of(data, at + 1) if _is_there(data, at) else (None, at + 1)
 
 
-def _texts(data: bytes, at: int) -> tuple[tuple[str, ...], int]:
+def texts_of(data: bytes, at: int) -> tuple[tuple[str, ...], int]:
+    """Return the texts of a list that begins at a place, and where it ends."""
     if data[at] == 0:
         return (), at + 1
     out = []
     while (count := data[at]) != 0:
         count, at = _long(data, at)
         if count < 0:
-            raise _UnusualError
+            raise UnusualError
         for _ in range(count):
             text, at = _bytes(data, at)
             out.append(text.decode())
     return tuple(out), at + 1
 
 
-def _stats(data: bytes, at: int, counts: _Counts) -> tuple[SimpleStats, int]:
+def _stats(data: bytes, at: int, counts: Counts) -> tuple[SimpleStats, int]:
     low, at = _bytes(data, at)
     high, at = _bytes(data, at)
     if not _is_there(data, at):
         nulls: tuple[int | None, ...] = ()
         at += 1
     else:
-        nulls, at = _null_counts(data, at + 1, counts)
+        nulls, at = null_counts_at(data, at + 1, counts)
     if not nulls and low == EMPTY_ROW and high == EMPTY_ROW:
         return EMPTY_STATS, at
     return SimpleStats(low, high, nulls), at
 
 
-def _null_counts(data: bytes, at: int, known: _Counts) -> tuple[tuple[int | None, ...], int]:
+def null_counts_at(data: bytes, at: int, known: Counts) -> tuple[tuple[int | None, ...], int]:
     """Read null counts; most are small numbers, and many files have the same ones.
 
     With n counts below 64 that are all known, they take a byte for n, two for each, and one for the end. The same
@@ -238,7 +257,7 @@ def _null_counts(data: bytes, at: int, known: _Counts) -> tuple[tuple[int | None
     while data[at] != 0:
         count, at = _long(data, at)
         if count < 0:
-            raise _UnusualError
+            raise UnusualError
         for _ in range(count):
             number, at = _optional_long(data, at)
             out.append(number)

@@ -173,7 +173,7 @@ def _worth_finding(request: ReadRequest, splits: Sequence[Split]) -> bool:
     A query with a limit is better off with the rows of its first split, and a look at single keys with row groups that
     statistics leave over.
     """
-    rows = sum(f.row_count for s in splits for f in s.files)
+    rows = sum(s.file_rows for s in splits)
     if VECTOR in request.metadata or request.limit is not None or not FEWEST_ROWS <= rows <= MOST_ROWS:
         return False
     keys = [f.name for f in request.table.key_fields] if request.table.is_primary_key_table else []

@@ -1,0 +1,104 @@
+"""Live entries of manifests, chosen by where they are before any of them becomes an object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from paimon_spark.core.manifests import ManifestStore, fit_cache
+from paimon_spark.format.packed_manifest import Manifest, Places, Rows
+from paimon_spark.spec.kinds import FileKind
+from paimon_spark.spec.manifest import FileIdentity, ManifestFileMeta
+
+Mask = npt.NDArray[np.bool_]
+PlaceTest = Callable[[Places], Mask]
+
+
+@dataclass(slots=True)
+class Seen:
+    """What there is to choose from."""
+
+    files: int = 0
+    rows: int = 0
+    partitions: set[bytes] = field(default_factory=set)
+
+    def add(self, places: Places, live: Mask) -> None:
+        """Count the live entries of a manifest."""
+        self.files += int(live.sum())
+        self.rows += int(places.rows[live].sum(dtype=np.int64))
+        self.partitions.update(places.partitions[i] for i in np.unique(places.partition[live]).tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Some live entries of one manifest."""
+
+    manifest: Manifest
+    places: Places
+    rows: Rows
+
+
+def choose_live(
+    store: ManifestStore, metas: Sequence[ManifestFileMeta], wanted: PlaceTest, seen: Seen | None = None
+) -> Iterator[Chosen]:
+    """Yield, manifest by manifest, the wanted ADD entries that no DELETE among the manifests cancels.
+
+    Args:
+        store: reads the manifests.
+        metas: the manifests, in order.
+        wanted: which entries, by their places.
+        seen: counts all live entries for which readers may ask, wanted or not; without it only wanted ones are netted.
+    """
+    remember = fit_cache(metas)
+    removed = _Removed(store, metas, None if seen is not None else wanted)
+    for meta in metas:
+        if meta.num_added_files == 0:
+            continue
+        manifest = store.open(meta, remember=remember)
+        places = manifest.places()
+        chosen = wanted(places)
+        live = (places.kind == FileKind.ADD) & (chosen if seen is None else places.bucket >= 0)
+        live[removed.among(manifest, places, live)] = False
+        if seen is not None:
+            seen.add(places, live)
+            live &= chosen
+        rows = np.flatnonzero(live)
+        if len(rows):
+            yield Chosen(manifest, places, rows)
+
+
+class _Removed:
+    """The files that some manifests take away."""
+
+    def __init__(self, store: ManifestStore, metas: Sequence[ManifestFileMeta], wanted: PlaceTest | None) -> None:
+        self._identities: set[FileIdentity] = set()
+        for meta in metas:
+            if meta.num_deleted_files > 0:
+                manifest = store.open(meta)
+                places = manifest.places()
+                taken = places.kind == FileKind.DELETE
+                rows = np.flatnonzero(taken if wanted is None else taken & wanted(places))
+                self._identities.update(e.identity for e in manifest.entries(rows))
+        self._partitions = {i[0] for i in self._identities}
+        self._buckets = {i[1] for i in self._identities}
+        self._names = {i[3] for i in self._identities}
+
+    def among(self, manifest: Manifest, places: Places, live: Mask) -> Rows:
+        """Return which of the live entries of a manifest are taken away."""
+        if not self._identities:
+            return np.empty(0, np.int64)
+        near = live & in_partitions(places, self._partitions) & np.isin(places.bucket, list(self._buckets))
+        named = [row for row, name in manifest.names(np.flatnonzero(near)) if name in self._names]
+        rows = np.array(named, np.int64)
+        gone = [e.identity in self._identities for e in manifest.entries(rows)]
+        return rows[np.array(gone, bool)]
+
+
+def in_partitions(places: Places, partitions: Collection[bytes]) -> Mask:
+    """Return which entries are in some partitions."""
+    among = np.array([p in partitions for p in places.partitions], bool)
+    found: Mask = among[places.partition] if len(among) else np.zeros(len(places.kind), bool)
+    return found

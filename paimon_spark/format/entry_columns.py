@@ -1,0 +1,297 @@
+"""The columns of manifest entries that choose among them, read for many entries at once.
+
+Where an entry ends is known when it has been read, but where a block begins is known before: so this reads the first
+entry of every block, then the second of every block, and so on. It says where the parts of each entry stand, and leaves
+them there. Like the quick reader, it reads what is usual, and checks all that the quick reader checks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from paimon_spark.format.manifest_schemas import LARGEST_INT, MANIFEST_VERSION
+from paimon_spark.format.quick_entries import (
+    REST,
+    REST_BYTES,
+    SOURCES,
+    TIMES,
+    UnusualError,
+    null_counts_at,
+    rest_of,
+    texts_of,
+)
+from paimon_spark.spec.identifier import is_one_name
+from paimon_spark.spec.kinds import FileKind
+from paimon_spark.spec.paths import POSTPONE_BUCKET
+
+_Array = npt.NDArray[np.int64]
+_PAD = bytes(256)
+_MAX_BYTES = 9
+"""Longer numbers, which nothing usual has, are left to the reader of single entries."""
+_KIND_BYTES = [k << 1 for k in FileKind]
+_UNSAFE = re.compile(rb"[\x00-\x09\x0b-\x1f\x7f-\xff/\\]")
+"""What no usual name has; the line feeds are between the names."""
+
+
+@dataclass(slots=True)
+class EntryColumns:
+    """Of each entry: what it says of its place and size, and where in its block its parts begin and end."""
+
+    kind: npt.NDArray[Any]
+    partition: npt.NDArray[Any]
+    """An index to the distinct partitions."""
+    bucket: npt.NDArray[Any]
+    total_buckets: npt.NDArray[Any]
+    level: npt.NDArray[Any]
+    size: npt.NDArray[Any]
+    rows: npt.NDArray[Any]
+    start: npt.NDArray[Any]
+    file: npt.NDArray[Any]
+    """Where the file begins behind `start`; so are the following."""
+    keys_end: npt.NDArray[Any]
+    numbers: npt.NDArray[Any]
+    """Where the sequence numbers begin, which follow the statistics."""
+    end: npt.NDArray[Any]
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of all columns."""
+        return sum(getattr(self, f.name).nbytes for f in fields(self))
+
+
+def joined(parts: Sequence[EntryColumns]) -> EntryColumns:
+    """Return the entries of all parts, each column in the smallest type that holds it."""
+    columns = (np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(EntryColumns))
+    return EntryColumns(*map(_small, columns))
+
+
+def _small(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if not len(column):
+        return column
+    low, high = np.min_scalar_type(column.min()), np.min_scalar_type(column.max())
+    return column.astype(np.promote_types(low, high))
+
+
+def read_columns(blocks: Sequence[tuple[int, bytes]], partitions: dict[bytes, int]) -> EntryColumns | None:
+    """Return the columns of the entries of some blocks, or None if not every entry is sound and usual.
+
+    Args:
+        blocks: the number of entries of each block, and its bytes.
+        partitions: the index of every partition so far; new ones are added.
+    """
+    try:
+        return _Reader(blocks, partitions).read()
+    except (UnusualError, LookupError, UnicodeDecodeError):
+        return None
+
+
+class _Reader:
+    """Reads entry after entry of all blocks at once; `_at` is where it stands in each of those with entries left."""
+
+    def __init__(self, blocks: Sequence[tuple[int, bytes]], partitions: dict[bytes, int]) -> None:
+        self._partitions = partitions
+        self._counts = np.array([count for count, _ in blocks], np.int64)
+        lengths = np.array([len(data) for _, data in blocks], np.int64)
+        self._raw = b"".join([*(data for _, data in blocks), _PAD])
+        self._bytes = np.frombuffer(self._raw, np.uint8)
+        self._size = len(self._raw) - len(_PAD)
+        self._begins = np.concatenate(([0], np.cumsum(lengths)[:-1]))
+        self._ends = self._begins + lengths
+        self._firsts = np.concatenate(([0], np.cumsum(self._counts)[:-1]))
+        self._at = self._begins
+
+    def read(self) -> EntryColumns:
+        total = int(self._counts.sum())
+        table = np.empty((len(fields(EntryColumns)), total), np.int64)
+        order = np.argsort(-self._counts, kind="stable")
+        descending, at = self._counts[order], self._begins[order]
+        begins, ends, firsts = self._begins[order], self._ends[order], self._firsts[order]
+        for step in range(int(descending[0]) if len(order) else 0):
+            lanes = int(np.searchsorted(-descending, -step, side="left"))
+            self._at = at[:lanes]
+            columns = self._entries(begins[:lanes])
+            if (self._at > ends[:lanes]).any():
+                raise UnusualError
+            at[:lanes] = self._at
+            table[:, firsts[:lanes] + step] = columns
+        if (at != ends).any():
+            raise UnusualError
+        return EntryColumns(*table)
+
+    def _entries(self, begins: _Array) -> npt.NDArray[Any]:
+        start = self._at
+        kind = self._bytes[start + 1].astype(np.int64)
+        if (self._bytes[start] != MANIFEST_VERSION << 1).any() or not np.isin(kind, _KIND_BYTES).all():
+            raise UnusualError
+        self._at = start + 2
+        partition = self._partition_ids()
+        bucket = self._within(self._longs(), POSTPONE_BUCKET, LARGEST_INT)
+        total = self._within(self._longs(), -LARGEST_INT, LARGEST_INT)
+        file = self._at
+        self._names()
+        size = self._within(self._longs(), 0)
+        rows = self._within(self._longs(), 0)
+        self._skip_bytes()
+        self._skip_bytes()
+        keys_end = self._at
+        self._skip_stats()
+        self._skip_stats()
+        numbers = self._at
+        self._longs()
+        self._longs()
+        self._within(self._longs(), 0)
+        level = self._within(self._longs(), 0, LARGEST_INT)
+        self._skip_rest()
+        places = (file - start, keys_end - start, numbers - start, self._at - start)
+        return np.stack([kind >> 1, partition, bucket, total, level, size, rows, start - begins, *places])
+
+    def _longs(self) -> _Array:
+        """Read a number in every lane."""
+        value, self._at = self._longs_at(self._at)
+        return value
+
+    def _longs_at(self, at: _Array) -> tuple[_Array, _Array]:
+        byte = self._bytes[at].astype(np.int64)
+        at = at + 1
+        value = byte & 0x7F
+        more = np.flatnonzero(byte > 0x7F)
+        shift = 7
+        while len(more):
+            if shift >= 7 * _MAX_BYTES:
+                raise UnusualError
+            byte = self._bytes[at[more]].astype(np.int64)
+            at[more] += 1
+            value[more] |= (byte & 0x7F) << shift
+            more = more[byte > 0x7F]
+            shift += 7
+        return (value >> 1) ^ -(value & 1), at
+
+    def _within(self, value: _Array, low: int, high: int | None = None) -> _Array:
+        if (value < low).any() or (high is not None and (value > high).any()):
+            raise UnusualError
+        return value
+
+    def _span(self) -> tuple[_Array, _Array]:
+        """Return where the bytes begin and end that stand in every lane with their length before them."""
+        size = self._longs()
+        begin, self._at = self._at, self._at + size
+        if (size < 0).any() or (self._at > self._size).any():
+            raise UnusualError
+        return begin, self._at
+
+    def _skip_bytes(self) -> None:
+        self._span()
+
+    def _slices(self) -> Iterator[bytes]:
+        begin, end = self._span()
+        return (self._raw[b:e] for b, e in zip(begin.tolist(), end.tolist(), strict=True))
+
+    def _names(self) -> None:
+        names = list(self._slices())
+        text = b"\n".join(names)
+        if _UNSAFE.search(text) or text.count(b"\n") != len(names) - 1 or not {b"", b".", b".."}.isdisjoint(names):
+            raise UnusualError
+
+    def _partition_ids(self) -> _Array:
+        known = self._partitions
+        return np.array([known.setdefault(p, len(known)) for p in self._slices()], np.int64)
+
+    def _branches(self, at: _Array) -> npt.NDArray[np.bool_]:
+        """Return for every lane whether the union that begins here holds its second type, which is not null."""
+        branch = self._bytes[at]
+        there = branch == 2
+        if not (there | (branch == 0)).all():
+            raise UnusualError
+        return there
+
+    def _skip_stats(self) -> None:
+        self._skip_bytes()
+        self._skip_bytes()
+        there = self._branches(self._at)
+        self._at = self._at + 1
+        lanes = np.flatnonzero(there)
+        if len(lanes):
+            after = self._after_counts(self._at[lanes])
+            self._at[lanes] = after
+
+    def _after_counts(self, at: _Array) -> _Array:
+        """Return where null counts end: as a rule a block of n of them, each null or a number, and a block of none."""
+        first = self._bytes[at].astype(np.int64)
+        count = first >> 1
+        usual = (first & 0x81 == 0) & (count > 0)
+        after = np.where(usual, self._after_numbers(at, np.where(usual, count, 0)), at)
+        usual &= self._bytes[after] == 0
+        after += 1
+        for lane in np.flatnonzero(~usual).tolist():
+            after[lane] = null_counts_at(self._raw, int(at[lane]), {})[1]
+        return after
+
+    def _after_numbers(self, at: _Array, count: _Array) -> _Array:
+        """Return where `count` optional numbers end, which begin one byte behind `at`."""
+        most = int(count.max())
+        begins = np.minimum(at[:, None] + 1 + 2 * np.arange(most), self._size)
+        small = (self._bytes[begins] == 2) & (self._bytes[begins + 1] < 0x80)
+        after = at + 1 + 2 * count
+        others = np.flatnonzero(~(small | (np.arange(most) >= count[:, None])).all(axis=1))
+        if len(others):
+            after[others] = self._after_any_numbers(at[others] + 1, count[others])
+        return np.minimum(after, self._size)
+
+    def _after_any_numbers(self, at: _Array, count: _Array) -> _Array:
+        for number in range(int(count.max())):
+            lanes = np.flatnonzero(count > number)
+            there = lanes[self._branches(at[lanes])]
+            at[lanes] += 1
+            _, at[there] = self._longs_at(at[there])
+            if (at > self._size).any():
+                raise UnusualError
+        return at
+
+    def _skip_rest(self) -> None:
+        """Go past what follows the level: no further files, a time, and the few columns that most files lack."""
+        lanes = np.flatnonzero(self._bytes[self._at] != 0)
+        after = self._at + 1
+        for lane in lanes.tolist():
+            extra, after[lane] = texts_of(self._raw, int(self._at[lane]))
+            if not all(map(is_one_name, extra)):
+                raise UnusualError
+        if (after > self._size).any():
+            raise UnusualError
+        there = np.flatnonzero(self._branches(after))
+        after = after + 1
+        if len(there):
+            times, after[there] = self._longs_at(after[there])
+            self._within(times, TIMES.start, TIMES.stop - 1)
+        if (after > self._size).any():
+            raise UnusualError
+        self._at = after
+        self._skip_last()
+
+    def _skip_last(self) -> None:
+        found = self._bytes[self._at[:, None] + np.arange(REST_BYTES)]
+        odd = np.flatnonzero(~_usual_rest(found))
+        after = self._at + REST_BYTES
+        for lane in odd.tolist():
+            rest, after[lane] = rest_of(self._raw, int(self._at[lane]))
+            if (rest[0] or 0) < 0 or (rest[5] or 0) < 0:
+                raise UnusualError
+        self._at = after
+
+
+_TEMPLATE = np.frombuffer(next(iter(REST)), np.uint8)
+_VARIES = (1, 4)
+_FIXED = [i for i in range(REST_BYTES) if i not in _VARIES]
+_SOURCE_BYTES = np.array([s << 1 for s in SOURCES], np.uint8)
+
+
+def _usual_rest(found: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Return which rows of bytes are those of a file with nothing but a small number of deletes and its source."""
+    deletes, source = (found[:, i] for i in _VARIES)
+    fixed: npt.NDArray[np.bool_] = (found[:, _FIXED] == _TEMPLATE[_FIXED]).all(axis=1)
+    return fixed & (deletes < 0x80) & (deletes & 1 == 0) & np.isin(source, _SOURCE_BYTES)

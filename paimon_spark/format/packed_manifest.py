@@ -1,0 +1,220 @@
+"""A manifest in memory: its entries as objects where they are few, and packed as in the file where they are many.
+
+Of a packed one only what chooses among entries is unpacked, some 20 bytes of each; an entry becomes an object when it
+is asked for, and nothing keeps it.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import fastavro
+import numpy as np
+import numpy.typing as npt
+
+from paimon_spark.errors import CorruptTableError
+from paimon_spark.format.avro_container import AvroContainer
+from paimon_spark.format.entry_columns import EntryColumns, joined, read_columns
+from paimon_spark.format.file_records import file_record
+from paimon_spark.format.manifest_schemas import FILE_FIELDS, record
+from paimon_spark.format.quick_entries import Counts, entry_at, file_at
+from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry
+
+Rows = npt.NDArray[np.int64]
+"""Places of entries in a manifest, in their order."""
+FEWEST_BLOCKS = 16
+"""A file of fewer blocks is not worth reading block by block at once."""
+_BLOCKS_AT_ONCE = 512
+_BYTES_AT_ONCE = 8 << 20
+_ENTRY_BYTES = 900
+"""About what an entry takes as objects beside its keys and statistics."""
+_OBJECT_BYTES = 256
+
+
+class Manifest:
+    """The entries of one manifest as objects."""
+
+    def __init__(self, entries: Iterable[ManifestEntry], where: str = "a manifest") -> None:
+        self._entries = tuple(entries)
+        self.where = where
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def nbytes(self) -> int:
+        """Return about how many bytes this takes in memory."""
+        return _OBJECT_BYTES + sum(map(entry_bytes, self._entries))
+
+    @property
+    def partitions(self) -> Sequence[bytes]:
+        """Return the distinct partitions."""
+        return tuple(dict.fromkeys(e.partition for e in self._entries))
+
+    def entries(self, rows: Rows | None = None) -> Iterator[ManifestEntry]:
+        """Yield the entries, all or those at some places."""
+        return iter(self._entries) if rows is None else map(self._entries.__getitem__, rows.tolist())
+
+    def places(self) -> Places:
+        """Return what the entries say of their places."""
+        numbers = {p: n for n, p in enumerate(self.partitions)}
+        columns = (
+            [e.kind for e in self._entries],
+            [numbers[e.partition] for e in self._entries],
+            [e.bucket for e in self._entries],
+            [e.total_buckets for e in self._entries],
+            [e.file.level for e in self._entries],
+            [e.file.file_size for e in self._entries],
+            [e.file.row_count for e in self._entries],
+        )
+        return Places(tuple(numbers), *(np.array(c, np.int64) for c in columns))
+
+    def packed_files(self, rows: Rows, *, statistics: bool) -> Iterator[bytes]:
+        """Yield the files at some places as `unpack_file` reads them."""
+        return (pack_file(e.file, statistics=statistics) for e in self.entries(rows))
+
+    def names(self, rows: Rows) -> Iterator[tuple[int, str]]:
+        """Yield some places, and the names of the files there."""
+        return ((row, self._entries[row].file.file_name) for row in rows.tolist())
+
+
+class Places:
+    """Of each entry of a manifest what chooses among them, as columns; `partition` is an index to `partitions`."""
+
+    __slots__ = ("bucket", "kind", "level", "partition", "partitions", "rows", "size", "total_buckets")
+
+    def __init__(self, partitions: Sequence[bytes], *columns: npt.NDArray[Any]) -> None:
+        self.partitions = partitions
+        self.kind, self.partition, self.bucket, self.total_buckets, self.level, self.size, self.rows = columns
+
+
+class PackedManifest(Manifest):
+    """The entries of one manifest as they stand in its file."""
+
+    def __init__(self, file: AvroContainer, columns: EntryColumns, partitions: Sequence[bytes], where: str) -> None:
+        self._file = file
+        self._columns = columns
+        self._partitions = partitions
+        self._firsts = np.concatenate(([0], np.cumsum([b.count for b in file.blocks])))
+        self.where = where
+
+    def __len__(self) -> int:
+        return len(self._columns.kind)
+
+    @property
+    def nbytes(self) -> int:
+        """Return about how many bytes this takes in memory."""
+        blocks = sum(len(b.data) + _OBJECT_BYTES for b in self._file.blocks)
+        return blocks + self._columns.nbytes + sum(map(len, self._partitions)) + self._firsts.nbytes
+
+    @property
+    def partitions(self) -> Sequence[bytes]:
+        """Return the distinct partitions."""
+        return self._partitions
+
+    def entries(self, rows: Rows | None = None) -> Iterator[ManifestEntry]:
+        """Yield the entries, all or those at some places.
+
+        Raises:
+            CorruptTableError: one is not as it was when the manifest was read.
+        """
+        counts: Counts = {}
+        try:
+            for data, of_block in self._by_block(rows):
+                for at in self._columns.start[of_block].tolist():
+                    yield entry_at(data, at, counts)[0]
+        except (LookupError, ValueError) as e:
+            raise CorruptTableError(
+                f"{self.where} cannot be read: its entries are not sound.", hint="Restore the file from a backup."
+            ) from e
+
+    def places(self) -> Places:
+        """Return what the entries say of their places."""
+        c = self._columns
+        return Places(self._partitions, c.kind, c.partition, c.bucket, c.total_buckets, c.level, c.size, c.rows)
+
+    def names(self, rows: Rows) -> Iterator[tuple[int, str]]:
+        """Yield some places, and the names of the files there."""
+        for data, of_block in self._by_block(rows):
+            begins = self._columns.start[of_block].astype(np.int64) + self._columns.file[of_block]
+            for row, at in zip(of_block.tolist(), begins.tolist(), strict=True):
+                size = data[at] >> 1
+                if data[at] & 0x80:
+                    yield row, file_at(data, at, {})[0].file_name
+                else:
+                    yield row, data[at + 1 : at + 1 + size].decode()
+
+    def packed_files(self, rows: Rows, *, statistics: bool) -> Iterator[bytes]:
+        """Yield the files at some places as `unpack_file` reads them."""
+        c = self._columns
+        for data, of_block in self._by_block(rows):
+            start = c.start[of_block].astype(np.int64)
+            places = (start + offset[of_block] for offset in (c.file, c.keys_end, c.numbers, c.end))
+            file, keys_end, numbers, end = (p.tolist() for p in places)
+            if statistics:
+                yield from (data[a:b] for a, b in zip(file, end, strict=True))
+            else:
+                yield from (data[a:b] + data[x:y] for a, b, x, y in zip(file, keys_end, numbers, end, strict=True))
+
+    def _by_block(self, rows: Rows | None) -> Iterator[tuple[bytes, Rows]]:
+        """Yield the blocks that hold some entries, unpacked one at a time, and the places of these entries."""
+        chosen = np.arange(len(self)) if rows is None else rows
+        cuts = np.searchsorted(chosen, self._firsts)
+        for block in np.flatnonzero(cuts[1:] > cuts[:-1]).tolist():
+            yield self._file.unpack(block), chosen[cuts[block] : cuts[block + 1]]
+
+
+def packed(file: AvroContainer, where: str) -> PackedManifest | None:
+    """Return the manifest of a usual file, or None if it has few blocks, or not every entry is sound and usual."""
+    if len(file.blocks) < FEWEST_BLOCKS:
+        return None
+    partitions: dict[bytes, int] = {}
+    parts = []
+    for blocks in _portions(file.unpacked()):
+        columns = read_columns(blocks, partitions)
+        if columns is None:
+            return None
+        parts.append(joined([columns]))
+    return PackedManifest(file, joined(parts), tuple(partitions), where)
+
+
+def _portions(blocks: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
+    portion: list[tuple[int, bytes]] = []
+    size = 0
+    for block in blocks:
+        portion.append(block)
+        size += len(block[1])
+        if len(portion) == _BLOCKS_AT_ONCE or size >= _BYTES_AT_ONCE:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion
+
+
+def entry_bytes(entry: ManifestEntry) -> int:
+    """Return about how many bytes an entry takes in memory."""
+    f = entry.file
+    keys, values = f.key_stats, f.value_stats
+    of_keys = len(f.min_key) + len(f.max_key) + len(keys.min_values) + len(keys.max_values)
+    return _ENTRY_BYTES + of_keys + len(values.min_values) + len(values.max_values) + len(values.null_counts) * 8
+
+
+_STATISTICS = ("_KEY_STATS", "_VALUE_STATS")
+_WHOLE = fastavro.parse_schema(record("record__FILE", FILE_FIELDS))
+_WITHOUT = fastavro.parse_schema(
+    record("record__FILE", {name: kind for name, kind in FILE_FIELDS.items() if name not in _STATISTICS})
+)
+
+
+def pack_file(file: DataFileMeta, *, statistics: bool) -> bytes:
+    """Return a file as it stands in a manifest, with or without its statistics."""
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, _WHOLE if statistics else _WITHOUT, file_record(file))
+    return out.getvalue()
+
+
+def unpack_file(data: bytes, at: int = 0, *, statistics: bool) -> DataFileMeta:
+    """Return the packed file that begins at a place."""
+    return file_at(data, at, {} if statistics else None)[0]

@@ -1,0 +1,127 @@
+"""Plans of very many files are the plans of few, packed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.scaling import _day, one_key
+from benchmarks.synthetic import FIRST_DAY, Shape, build, open_synthetic
+from paimon_spark.core import manifests, scan
+from paimon_spark.core.commit import FileStoreCommit
+from paimon_spark.core.file_pool import PackedFiles
+from paimon_spark.core.manifests import clear_cache
+from paimon_spark.core.splits import Split, splits_from_json, splits_to_json
+from paimon_spark.core.table import Table
+from paimon_spark.engine.compact import Strategy, plan_compaction
+from paimon_spark.engine.select import SelectPlan, plan_select
+from paimon_spark.format import packed_manifest
+from paimon_spark.spec.manifest import EMPTY_STATS, DataFileMeta
+from paimon_spark.spec.predicate import Comparison, Predicate, and_
+from tests.unit.core import samples
+
+SHAPE = Shape(files=1_500, partitions=5, buckets=6, snapshots=4)
+FILTERS: dict[str, Predicate | None] = {
+    "none": None,
+    "partition": _day(3),
+    "partitions": Comparison(">", "day", FIRST_DAY + 2),
+    "no partition": _day(77),
+    "key": one_key(2),
+    "part of a key": Comparison("<", "id", 2_500),
+    "value": Comparison(">", "note", "note 9"),
+    "no value": Comparison(">", "note", "z"),
+    "both": and_(_day(1), Comparison("<", "amount", 1_000)),
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a table with some DELETE entries, of a file in the same manifest and of one in another."""
+    root = tmp_path_factory.mktemp("packed")
+    build(root, SHAPE)
+    synthetic = open_synthetic(root, SHAPE)
+    gone = next(s for s in plan_select(synthetic.table, predicate=_day(4)).splits if s.bucket == 0 and len(s.files) > 1)
+    for number, file in enumerate(gone.files):
+        FileStoreCommit(synthetic.table).commit([synthetic.one_more(1_000 + number, file)])
+    return root
+
+
+def packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "MANY_FILES", 0)
+    monkeypatch.setattr(packed_manifest, "FEWEST_BLOCKS", 1)
+    clear_cache()
+
+
+def lean(file: DataFileMeta) -> DataFileMeta:
+    return replace(file, key_stats=EMPTY_STATS, value_stats=EMPTY_STATS)
+
+
+def plain(split: Split) -> Split:
+    return replace(split, files=tuple(map(lean, split.files)))
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_a_packed_plan_is_the_same(name: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = open_synthetic(place, SHAPE).table
+
+    def planned() -> SelectPlan:
+        return plan_select(table, predicate=FILTERS[name])
+
+    _same(planned, monkeypatch)
+
+
+def _same(planned: Callable[[], SelectPlan], monkeypatch: pytest.MonkeyPatch) -> None:
+    clear_cache()
+    usual = planned()
+    packed(monkeypatch)
+    found = planned()
+    assert found.counts == usual.counts
+    assert found.row_count == usual.row_count
+    assert all(isinstance(s.files, PackedFiles) for s in found.splits)
+    assert [plain(s) for s in found.splits] == [plain(s) for s in usual.splits]
+    assert [(s.size, s.file_rows) for s in found.splits] == [(s.size, s.file_rows) for s in usual.splits]
+    assert splits_from_json(splits_to_json(found.splits)) == [plain(s) for s in usual.splits]
+
+
+def append_table() -> Table:
+    table = samples.table(partitions=["p"])
+    for p in "abc":
+        files = [samples.file(v=i, rows=i + 1) for i in range(7)]
+        FileStoreCommit(table).commit([samples.message(*files, partition_value=p)])
+    return table
+
+
+@pytest.mark.parametrize("predicate", [None, Comparison("=", "p", "b"), Comparison(">", "v", 3)])
+def test_a_packed_plan_of_an_append_table_is_the_same(
+    predicate: Predicate | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = append_table()
+    _same(lambda: plan_select(table, predicate=predicate), monkeypatch)
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+def test_a_choice_among_packed_files_is_the_same(
+    strategy: Strategy, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = open_synthetic(place, SHAPE).table
+    clear_cache()
+    usual = plan_compaction(table, strategy=strategy)
+    packed(monkeypatch)
+    assert plan_compaction(table, strategy=strategy) == usual
+    assert usual.tasks
+
+
+def test_more_than_the_cache_holds_leaves_what_is_in_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = open_synthetic(place, SHAPE).table
+    packed(monkeypatch)
+    plan_select(table, predicate=_day(1))
+    held = set(manifests._MANIFESTS._items)
+    assert held
+    clear_cache()
+    monkeypatch.setattr(manifests, "_CACHED_BYTES", 1)
+    expected = plan_select(table, predicate=_day(1))
+    assert not manifests._MANIFESTS._items
+    assert len(expected.splits) > 0
