@@ -89,7 +89,7 @@ and `write-buffer-spill.max-disk-size`, which counts for each task. When the dis
 are streamed into their files, which are cut into smaller row groups when memory is short.
 
 What counts is the rows that wait. A process needs some memory besides: for the batch that it takes in
-(`spark.sql.execution.arrow.maxRecordsPerBatch` rows), for sorting, and for pages of the open file.
+(`spark.sql.execution.arrow.maxRecordsPerBatch` rows and 8 MB at most), for sorting, and for pages of the open file.
 """
 
 TITLES = {

@@ -103,8 +103,22 @@ def arrow_frame(session: SparkSession, table: pa.Table, schema: StructType) -> D
 
 def shaped(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
     """Return `frame` with its bucket column, shuffled once by partition and bucket."""
-    session = frame.sparkSession
-    return frame_of(toolbox().shaped(frame._jdf, json.dumps(spec)), session)
+    return frame_of(toolbox().shaped(frame._jdf, json.dumps(spec)), frame.sparkSession)
+
+
+def shaped_and_packed(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
+    """Return the rows of `shaped` as `packed` does; they are shuffled in batches, not one by one."""
+    return frame_of(toolbox().shapedAndPacked(frame._jdf, json.dumps(spec)), frame.sparkSession)
+
+
+def packed(frame: DataFrame) -> DataFrame:
+    """Return a frame of one binary column, whose rows are Arrow streams of the rows of `frame`."""
+    return frame_of(toolbox().packed(frame._jdf), frame.sparkSession)
+
+
+def one_by_one(frame: DataFrame) -> DataFrame:
+    """Return `frame`, whose Python function is to get each row of its input in a batch of its own."""
+    return frame_of(toolbox().oneByOne(frame._jdf), frame.sparkSession)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from paimon_spark.core.read import FILE_PATH, ROW_INDEX
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import WritePlan, WriteResult
 from paimon_spark.engine.row_level import Operation, finish_changes, marks_rows, plan_changes
+from paimon_spark.spark.frames import packed
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.worker import patcher
 from paimon_spark.spark.writes import run_writers, write_frame, write_tasks
@@ -29,7 +30,7 @@ def change_rows(session: SparkSession, table: Table, frame: DataFrame, operation
         return write_frame(session, table, frame, operation=operation)
     tasks = write_tasks(session, table)
     plan = plan_changes(table, operation, parallelism=tasks)
-    messages = run_writers(session, plan, _by_file(plan, frame, tasks), patcher)
+    messages = run_writers(session, plan, packed(_by_file(plan, frame, tasks)), patcher)
     return finish_changes(plan, messages, SparkRunner(session))
 
 

@@ -11,6 +11,7 @@ from pyspark.sql.types import BinaryType, StructType
 from paimon_spark.core.messages import CommitMessage
 from paimon_spark.engine.sort_compact import Order, SortPlan
 from paimon_spark.spark.arrow_map import map_in_arrow
+from paimon_spark.spark.frames import packed
 from paimon_spark.spark.reads import ReadRequest, read_frame
 from paimon_spark.spark.worker import add_curve, rewriter
 from paimon_spark.spark.writes import run_writers
@@ -34,7 +35,7 @@ def rewrite_sorted(session: SparkSession, plan: SortPlan) -> list[CommitMessage]
     frame, order = _keyed(rows, plan)
     keys = [*(_column(name) for name in table.schema.partition_keys), *order]
     placed = frame.repartitionByRange(plan.ranges, *keys).sortWithinPartitions(*keys)
-    return run_writers(session, plan.write, placed.select(*(_column(name) for name in names)), rewriter)
+    return run_writers(session, plan.write, packed(placed.select(*(_column(name) for name in names))), rewriter)
 
 
 def _keyed(rows: DataFrame, plan: SortPlan) -> tuple[DataFrame, list[Column]]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from paimon_spark.spark.upkeep import ease_next_task
 from paimon_spark.spec.predicate import Predicate, from_json
 
 Batches = Iterator[pa.RecordBatch]
+_SMALL_BATCH = 1 << 20
 
 
 class TextList(AccumulatorParam[list[str]]):
@@ -61,13 +63,34 @@ def _texts(batches: Batches) -> Iterator[str]:
         yield from batch.column(0).to_pylist()
 
 
+def unpacked(batches: Batches) -> Batches:
+    """Yield the rows that come packed as Arrow streams, those of small batches together."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for packed in chain.from_iterable(batch.column(0) for batch in batches):
+        stream = packed.as_buffer()
+        waiting.extend(pa.ipc.open_stream(stream))
+        size += stream.size
+        if size >= _SMALL_BATCH:
+            yield _joined(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+
+
 def write_rows(table: str, plan: str, batches: Batches, *, fill_defaults: bool = True) -> Batches:
     """Write the rows of one task and yield its commit messages as one text."""
     target, info = table_of_task(table), WritePlanInfo.from_json(plan)
     local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
     open_writer = partial(TableWriter, target, info, fill_defaults=fill_defaults, spill_dirs=local)
     with _task() as task, open_writer() as writer:
-        for batch in batches:
+        for batch in unpacked(batches):
             writer.write(batch)
         task.check()
         messages = messages_to_json(writer.finish())
@@ -77,7 +100,7 @@ def write_rows(table: str, plan: str, batches: Batches, *, fill_defaults: bool =
 def patch_rows(table: str, plan: str, batches: Batches) -> Batches:
     """Change the rows of one task in their files and yield its commit messages as one text."""
     with _task() as task, row_changer(table_of_task(table), WritePlanInfo.from_json(plan)) as files:
-        for batch in batches:
+        for batch in unpacked(batches):
             files.change(batch)
         task.check()
         messages = messages_to_json(files.finish())

@@ -17,7 +17,7 @@ from paimon_spark.engine.replace import finish_replacement
 from paimon_spark.errors import OptionError
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.failures import clear_failure
-from paimon_spark.spark.frames import shaped
+from paimon_spark.spark.frames import one_by_one, packed, shaped, shaped_and_packed
 from paimon_spark.spark.memory import writer_share
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.settling import described, settled
@@ -48,8 +48,12 @@ def write_frame(
         PaimonError: the write failed; the table is as it was and the new files are deleted.
     """
     plan = _plan(session, table, frame, overwrite=overwrite, partitions=partitions, operation=operation)
-    placed = shaped(frame, bucket_shape(session, plan))
-    messages = run_writers(session, plan, placed if order is None else placed.sortWithinPartitions(order), writer)
+    shape = bucket_shape(session, plan)
+    if order is None:
+        rows = shaped_and_packed(frame, shape)
+    else:
+        rows = packed(shaped(frame, shape).sortWithinPartitions(order))
+    messages = run_writers(session, plan, rows, writer)
     return complete_write(plan, messages, SparkRunner(session))
 
 
@@ -60,7 +64,7 @@ def replace_with_frame(session: SparkSession, table: Table, frame: DataFrame, *,
         PaimonError: the query or the write failed; schema and rows are as they were.
     """
     plan = _plan(session, table, frame, overwrite="static", operation=operation)
-    messages = run_writers(session, plan, shaped(frame, bucket_shape(session, plan)), writer)
+    messages = run_writers(session, plan, shaped_and_packed(frame, bucket_shape(session, plan)), writer)
     return follow_up(plan, finish_replacement(plan, messages), SparkRunner(session))
 
 
@@ -113,14 +117,14 @@ def run_writers(
     Args:
         session: where to run.
         plan: the statement.
-        frame: rows as the writers take them.
+        frame: rows as the writers take them, packed.
         function: makes the function of the tasks: `worker.writer` or `worker.patcher`.
 
     Raises:
         PaimonError: a task failed; the files of the others are deleted.
     """
     table = plan.table.marked()
-    job = map_in_arrow(frame, function(table, plan.info), "messages string")
+    job = one_by_one(map_in_arrow(frame, function(table, plan.info), "messages string"))
     try:
         with described(session, f"write {table.name}"), settled(session):
             rows = job.collect()

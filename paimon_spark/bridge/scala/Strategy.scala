@@ -17,8 +17,8 @@ import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, SparkStrategy,
 import org.apache.spark.sql.execution.datasources.{FileSourceStrategy, LogicalRelation}
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation, LeafV2CommandExec}
 
-/** Replaces our scans by the engine's plan, has dead rows found before they are needed, and runs INSERTs through the
-  * engine. */
+/** Replaces our scans by the engine's plan, has dead rows found before they are needed, packs rows for writers, and runs
+  * INSERTs through the engine. */
 case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case PhysicalOperation(project, filters, ScanOf(relation, scan)) =>
@@ -27,6 +27,9 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
     case p @ PhysicalOperation(_, filters, _: LogicalRelation) if filters.exists(_.exists(_.isInstanceOf[LiveRow])) =>
       FileSourceStrategy(p).map(_.transformAllExpressions { case test: LiveRow => test.dead.planned(test) })
     case PaimonRead(info, child) => PaimonScanExec(info, planLater(child)) :: Nil
+    case PackRows(columns, task, tasks, output, child) =>
+      PackRowsExec(columns, task, tasks, output, planLater(child)) :: Nil
+    case OneByOne(child) => OneByOneExec(planLater(child)) :: Nil
     case a: AppendData => insert(a, a.write, a.analyzedQuery)
     case o: OverwriteByExpression => insert(o, o.write, o.analyzedQuery)
     case o: OverwritePartitionsDynamic => insert(o, o.write, None)

@@ -63,24 +63,47 @@ class Toolbox {
 
   /** Add the bucket (or key hash) column and shuffle once by (partition, bucket), or evenly where there is none. A
     * handful of rows is one task, unless so many were asked for. */
-  def shaped(frame: Dataset[Row], spec: String): Dataset[Row] = {
-    val json = Json.parse(spec)
+  def shaped(frame: Dataset[Row], spec: String): Dataset[Row] = shape(frame, Json.parse(spec), pack = false)
+
+  /** `shaped`, its rows in Arrow batches as `packed` makes them; if it pays, before they are shuffled by bucket. */
+  def shapedAndPacked(frame: Dataset[Row], spec: String): Dataset[Row] = shape(frame, Json.parse(spec), pack = true)
+
+  /** The rows of each task in Arrow batches: a frame of the one column `rows`. */
+  def packed(frame: Dataset[Row]): Dataset[Row] =
+    Dataset.ofRows(sessionOf(frame), pack(frame.queryExecution.analyzed))
+
+  /** The same frame, run so that the Python function in it gets one row in a batch. */
+  def oneByOne(frame: Dataset[Row]): Dataset[Row] =
+    Dataset.ofRows(sessionOf(frame), OneByOne(frame.queryExecution.analyzed))
+
+  private def sessionOf(frame: Dataset[Row]): SparkSession = frame.sparkSession.asInstanceOf[SparkSession]
+
+  private def pack(plan: LogicalPlan): LogicalPlan = PackRows(plan, plan.output, None, 0)
+
+  private def shape(frame: Dataset[Row], json: JsonNode, pack: Boolean): Dataset[Row] = {
     val plan = frame.queryExecution.analyzed
-    val session = frame.sparkSession.asInstanceOf[SparkSession]
     val few = frame.queryExecution.optimizedPlan.maxRows.exists(_ <= Toolbox.FewRows)
     val hashed = Json.optional(json, "hash").fold(plan)(withHash(plan, json, _))
+    val packedLater: LogicalPlan => LogicalPlan = placed => if (pack) this.pack(placed) else placed
     val placed = Json.optional(json, "tasks").map(_.asInt()) match {
-      case _ if few && !json.get("exact").asBoolean() => Repartition(1, shuffle = false, hashed)
-      case Some(tasks) if !json.hasNonNull("hash") => Repartition(tasks, shuffle = true, hashed)
+      case _ if few && !json.get("exact").asBoolean() => packedLater(Repartition(1, shuffle = false, hashed))
+      case Some(tasks) if !json.hasNonNull("hash") => packedLater(Repartition(tasks, shuffle = true, hashed))
       case Some(tasks) =>
         val byName = Json.strings(json.get("columns")).zip(plan.output).toMap
         val parts = Json.strings(json.get("partition")).map(byName)
         val spread: Expression = if (parts.isEmpty) Literal(0) else new Murmur3Hash(parts)
         val task = TaskOf(spread, hashed.output.last, json.get("classes").asInt(), tasks)
-        RepartitionByExpression(Seq(task), hashed, tasks)
-      case None => hashed
+        if (pack && PackLimits.allow(tasks, hashed.output.size)) shufflePacked(hashed, task, tasks)
+        else packedLater(RepartitionByExpression(Seq(task), hashed, tasks))
+      case None => packedLater(hashed)
     }
-    Dataset.ofRows(session, placed)
+    Dataset.ofRows(sessionOf(frame), placed)
+  }
+
+  private def shufflePacked(plan: LogicalPlan, task: Expression, tasks: Int): LogicalPlan = {
+    val numbered = Project(plan.output :+ Alias(task, "task")(), plan)
+    val packed = PackRows(numbered, plan.output, Some(numbered.output.last), tasks)
+    Project(packed.output.tail, RepartitionByExpression(packed.output.take(1), packed, tasks))
   }
 
   private def withHash(plan: LogicalPlan, json: JsonNode, hash: JsonNode): LogicalPlan = {

@@ -1,0 +1,205 @@
+package org.apache.spark.sql.paimonbridge
+
+import java.io.ByteArrayOutputStream
+import java.nio.channels.Channels
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.arrow.vector.ipc.ArrowStreamWriter
+
+import org.apache.spark.{Partition, TaskContext}
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.arrow.ArrowWriter
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.hash.Murmur3_x86_32
+
+/** The rows of `columns` as Arrow batches, each an Arrow stream in the binary column `rows`. With `task`, whose values
+  * are those of `TaskOf`, no batch has rows of two tasks, and the column comes along. */
+case class PackRows(columns: Seq[Attribute], task: Option[Attribute], tasks: Int, output: Seq[Attribute],
+    child: LogicalPlan) extends UnaryNode {
+  override lazy val references: AttributeSet = AttributeSet(columns ++ task)
+  override def producedAttributes: AttributeSet = AttributeSet(output)
+  override protected def withNewChildInternal(newChild: LogicalPlan): LogicalPlan = copy(child = newChild)
+}
+
+object PackRows {
+  def apply(plan: LogicalPlan, columns: Seq[Attribute], task: Option[Attribute], tasks: Int): PackRows = {
+    val number = task.map(t => AttributeReference("task", IntegerType, nullable = false)())
+    val rows = AttributeReference("rows", BinaryType, nullable = false)()
+    PackRows(columns, task, tasks, number.toSeq :+ rows, plan)
+  }
+}
+
+/** Runs `PackRows`. */
+case class PackRowsExec(columns: Seq[Attribute], task: Option[Attribute], tasks: Int, output: Seq[Attribute],
+    child: SparkPlan) extends UnaryExecNode {
+  override lazy val references: AttributeSet = AttributeSet(columns ++ task)
+  override def producedAttributes: AttributeSet = AttributeSet(output)
+  override def nodeName: String = "PaimonPackRows"
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val (wanted, given) = (columns ++ task, child.output)
+    val schema = StructType(columns.map(a => StructField(a.name, a.dataType, a.nullable, a.metadata)))
+    val limits = PackLimits.of(conf, if (task.isEmpty) 1 else tasks)
+    val (zone, large, number) = (conf.sessionLocalTimeZone, conf.arrowUseLargeVarTypes, if (task.isEmpty) 0 else tasks)
+    val inOrder = wanted.map(_.exprId) == given.map(_.exprId)
+    child.execute().mapPartitionsInternal { rows =>
+      val project = UnsafeProjection.create(wanted, given)
+      val unsafe = rows.map {
+        case row: UnsafeRow if inOrder => row
+        case row => project(row)
+      }
+      new RowPacker(unsafe, schema, number, limits, () => OpenBatch.writer(schema, zone, large))
+    }
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): SparkPlan = copy(child = newChild)
+}
+
+/** How large a batch may become: rows, and bytes as Spark's own rows have them. One row may be larger alone. */
+case class PackLimits(rows: Int, bytes: Long)
+
+object PackLimits {
+  private val Batch = 8L << 20
+  /** What the batches that a task fills at the same time may have together. */
+  private val Together = 64L << 20
+  private val Worthwhile = 64L << 10
+  /** What a column may cost in a batch beside its values, and what its values should have at least for that. */
+  private val Column = 2L << 10
+
+  def of(conf: SQLConf, batches: Int): PackLimits = {
+    val rows = if (conf.arrowMaxRecordsPerBatch > 0) conf.arrowMaxRecordsPerBatch else Int.MaxValue
+    PackLimits(rows, math.min(math.min(Batch, Together / batches), conf.arrowMaxBytesPerBatch.toLong))
+  }
+
+  /** Whether so many batches of so many columns, filled at the same time, are still large enough to be worth it. */
+  def allow(batches: Int, columns: Int): Boolean = Together / batches >= math.max(Worthwhile, Column * columns)
+}
+
+/** Packs rows into a batch for every task; `tasks` is 0 where there is one kind of rows only. */
+final class RowPacker(rows: Iterator[UnsafeRow], schema: StructType, tasks: Int, limits: PackLimits,
+    open: () => ArrowWriter) extends Iterator[InternalRow] {
+  private val ordinal = schema.length
+  private val batches = new Array[OpenBatch](math.max(tasks, 1))
+  private var unfinished: Iterator[OpenBatch] = Iterator.empty
+  private var ready: InternalRow = _
+  private val result =
+    if (tasks > 0) UnsafeProjection.create(Array[DataType](IntegerType, BinaryType))
+    else UnsafeProjection.create(Array[DataType](BinaryType))
+
+  TaskContext.get().addTaskCompletionListener[Unit](_ => batches.foreach(b => if (b != null) b.close()))
+
+  override def hasNext: Boolean = ready != null || fill()
+
+  override def next(): InternalRow = {
+    if (!hasNext) throw new NoSuchElementException
+    val row = ready
+    ready = null
+    row
+  }
+
+  private def fill(): Boolean = {
+    while (ready == null && rows.hasNext) {
+      val row = rows.next()
+      val batch = batchOf(row)
+      val size = row.getSizeInBytes
+      if (!batch.takes(size)) ready = packed(batch)
+      batch.add(row, size)
+      if (!rows.hasNext) unfinished = batches.iterator.filter(b => b != null && b.holdsRows)
+    }
+    if (ready == null && unfinished.hasNext) ready = packed(unfinished.next())
+    ready != null
+  }
+
+  private def batchOf(row: UnsafeRow): OpenBatch = {
+    val task = if (tasks > 0) row.getInt(ordinal) else 0
+    val i = if (tasks > 0) Math.floorMod(Murmur3_x86_32.hashInt(task, 42), tasks) else 0
+    if (batches(i) == null) batches(i) = new OpenBatch(task, open(), limits)
+    batches(i)
+  }
+
+  private def packed(batch: OpenBatch): InternalRow = {
+    val bytes = batch.packed()
+    result(if (tasks > 0) InternalRow(batch.task, bytes) else InternalRow(bytes))
+  }
+}
+
+/** A batch that is being filled with rows of one task. */
+final class OpenBatch(val task: Int, writer: ArrowWriter, limits: PackLimits) {
+  private var rows = 0
+  private var bytes = 0L
+
+  def holdsRows: Boolean = rows > 0
+
+  def takes(size: Int): Boolean = rows == 0 || (rows < limits.rows && bytes + size <= limits.bytes)
+
+  def add(row: InternalRow, size: Int): Unit = {
+    writer.write(row)
+    rows += 1
+    bytes += size
+  }
+
+  /** The batch as an Arrow stream; the next row begins another one. */
+  def packed(): Array[Byte] = {
+    writer.finish()
+    val out = new ByteArrayOutputStream(math.min(bytes, limits.bytes).toInt + 4096)
+    val stream = new ArrowStreamWriter(writer.root, null, Channels.newChannel(out))
+    stream.start()
+    stream.writeBatch()
+    stream.end()
+    writer.reset()
+    if (bytes > limits.bytes) OpenBatch.empty(writer)
+    rows = 0
+    bytes = 0
+    out.toByteArray
+  }
+
+  def close(): Unit = writer.root.close()
+}
+
+object OpenBatch {
+  private val FirstRows = 64
+
+  def writer(schema: StructType, zone: String, large: Boolean): ArrowWriter = {
+    val made = ArrowWriter.create(schema, zone, true, large)
+    empty(made)
+    made
+  }
+
+  /** Let go of the memory, for what is next may be small. */
+  def empty(writer: ArrowWriter): Unit = writer.root.getFieldVectors.forEach { vector =>
+    vector.clear()
+    vector.setInitialCapacity(FirstRows)
+    vector.allocateNew()
+  }
+}
+
+/** Hands rows to the Python function of `child` one at a time: each is a batch already. */
+case class OneByOne(child: LogicalPlan) extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
+  override protected def withNewChildInternal(newChild: LogicalPlan): LogicalPlan = copy(child = newChild)
+}
+
+/** Runs `OneByOne`. Spark's runner of Python functions learns from the settings of its task how many rows it may put
+  * into a batch, when it is made. */
+case class OneByOneExec(child: SparkPlan) extends UnaryExecNode {
+  override def output: Seq[Attribute] = child.output
+  override protected def doExecute(): RDD[InternalRow] = new OneByOneRDD(child.execute())
+  override protected def withNewChildInternal(newChild: SparkPlan): SparkPlan = copy(child = newChild)
+}
+
+private class OneByOneRDD(source: RDD[InternalRow]) extends RDD[InternalRow](source) {
+  override protected def getPartitions: Array[Partition] = source.partitions
+
+  override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
+    val conf = new SQLConf
+    context.getLocalProperties.asScala.foreach { case (k, v) => if (k.startsWith("spark.sql.")) conf.setConfString(k, v) }
+    conf.setConfString(Extensions.ArrowBatch, "1")
+    SQLConf.withExistingConf(conf)(source.iterator(split, context))
+  }
+}
