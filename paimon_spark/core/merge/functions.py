@@ -69,4 +69,16 @@ def take(rows: pa.Table, positions: I64) -> pa.Table:
         return rows.slice(0, 0)
     if int(positions[-1]) - int(positions[0]) == n - 1 and (n == 1 or bool((np.diff(positions) == 1).all())):
         return rows.slice(int(positions[0]), n)
-    return rows.take(pa.array(positions))
+    where = pa.array(positions)
+    return pa.Table.from_arrays([_gather(c, where) for c in rows.columns], schema=rows.schema)
+
+
+def _gather(column: pa.ChunkedArray, where: pa.Array) -> pa.ChunkedArray | pa.Array:
+    """Return the values at `where`; only this column is copied together, and only until then."""
+    if column.num_chunks == 1:
+        return column.chunk(0).take(where)
+    try:
+        whole = pa.concat_arrays(column.chunks)
+    except pa.ArrowInvalid:  # more bytes than the offsets of one array can tell
+        return column.take(where)
+    return whole.take(where)

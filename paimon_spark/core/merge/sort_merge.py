@@ -26,6 +26,7 @@ from paimon_spark.core.merge.keys import (
     rows_below,
     sequence_codes,
     sort_codes,
+    sorted_positions,
 )
 from paimon_spark.spec.kinds import SEQUENCE_NUMBER
 from paimon_spark.spec.types import DataField
@@ -96,7 +97,7 @@ def merge_runs(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterato
     It saves work to give the runs from the oldest to the newest.
     """
     for part in merge_windows(runs, order):
-        yield order.function(part) if isinstance(part, Window) else part
+        yield order.function(part).combine_chunks() if isinstance(part, Window) else part
 
 
 def merge_windows(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterator[Window | pa.Table]:
@@ -122,9 +123,8 @@ def _next_window(live: Sequence[_Cursor], order: MergeOrder) -> Window | pa.Tabl
         if n:
             keys.append([c[cursor.position : cursor.position + n] for c in cursor.columns])
             slices.append(cursor.advance(n))
-    rows = pa.concat_tables(slices).combine_chunks()
     columns: list[Column] = [_join(parts) for parts in zip(*keys, strict=True)]
-    return _window(rows, columns, order)
+    return _window(pa.concat_tables(slices), columns, order)
 
 
 def _join(parts: Sequence[Column]) -> Column:
@@ -134,13 +134,12 @@ def _join(parts: Sequence[Column]) -> Column:
 
 def merge_rows(rows: pa.Table, order: MergeOrder) -> pa.Table:
     """Sort and merge rows that are in no order (a write buffer); return one row a key, in key order."""
-    rows = rows.combine_chunks()
     return order.function(_window(rows, comparable_columns(rows, order.key), order))
 
 
 def _window(rows: pa.Table, columns: Sequence[Column], order: MergeOrder) -> Window:
     codes = sort_codes(columns)
-    positions = np.argsort(codes, kind="stable").astype(np.int64, copy=False)
+    positions = sorted_positions(codes)
     ordered = codes[positions]
     fresh = np.empty(len(positions), dtype=np.bool_)
     fresh[:1] = True

@@ -8,10 +8,13 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
 from paimon_spark.core.merge.functions import deduplicate_ignoring_deletes, drop_retracts
+from paimon_spark.core.merge.keys import sorted_positions
 from paimon_spark.core.merge.sort_merge import MergeOrder, merge_rows, merge_runs
 from paimon_spark.spec.types import DataField, parse_atomic
 
@@ -156,3 +159,26 @@ def test_a_run_that_is_alone_passes_untouched() -> None:
     assert out[0].num_rows == 9000
     assert out[0]["k"].chunk(0).buffers()[1].address == big["k"].chunk(0).buffers()[1].address
     assert pa.concat_tables(out)["_SEQUENCE_NUMBER"].to_pylist()[9000] == 20000
+
+
+_DRAW = np.random.default_rng(5)
+_ENDS = np.array([np.iinfo(np.int64).min, -1, 0, 1, np.iinfo(np.int64).max])
+CODES = {
+    "few values": _DRAW.integers(-3, 3, 5000),
+    "16 bits": _DRAW.integers(0, 1 << 16, 5000),
+    "17 bits below zero": _DRAW.integers(-(1 << 17), 0, 5000),
+    "40 bits": _DRAW.integers(0, 1 << 40, 5000),
+    "all bits": _DRAW.choice(np.concatenate([_ENDS, _DRAW.integers(*_ENDS[[0, -1]], 3000)]), 5000),
+    "sorted": np.sort(_DRAW.integers(0, 2000, 5000)),
+    "five runs": np.concatenate([np.sort(_DRAW.integers(0, 2000, 1000)) for _ in range(5)]),
+    "a thousand runs": np.concatenate([np.sort(_DRAW.integers(0, 2000, 5)) for _ in range(1000)]),
+    "backwards": np.arange(5000)[::-1].copy(),
+    "short": _DRAW.integers(0, 9, 50),
+    "none": np.zeros(0, np.int64),
+}
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_numbers_are_ordered_and_equal_ones_stay_in_order(name: str) -> None:
+    codes: npt.NDArray[np.int64] = CODES[name].astype(np.int64)
+    assert sorted_positions(codes).tolist() == np.argsort(codes, kind="stable").tolist()
