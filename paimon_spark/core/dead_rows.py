@@ -20,9 +20,10 @@ from paimon_spark.core.key_hash import values_of
 from paimon_spark.core.levels import SortedRun, oldest_first, sections
 from paimon_spark.core.merge.functions import Window, drop_retracts, retracts
 from paimon_spark.core.merge.keys import one_chunk
+from paimon_spark.core.merge.passes import MERGE_BYTES
 from paimon_spark.core.merge.rules import KIND_FIELD, SEQUENCE_FIELD, SYSTEM_FIELDS, merge_order, needed_fields
 from paimon_spark.core.merge.sort_merge import MergeOrder, merge_windows
-from paimon_spark.core.read import MERGE_BYTES, ROW_INDEX, BucketFiles, DeletedRows, deleted_rows
+from paimon_spark.core.read import ROW_INDEX, BucketFiles, DeletedRows, deleted_rows
 from paimon_spark.core.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.spec.kinds import VALUE_KIND, RowKind
@@ -116,7 +117,7 @@ def _placed(
         if file.delete_row_count == 0:
             constants[KIND_FIELD] = np.int8(RowKind.INSERT)
         read = [f for f in fields if f not in constants]
-        for rows in files.run(SortedRun(run.level, (file,)), read, TRUE, places=(ROW_INDEX,), chunk_bytes=share // 2):
+        for rows in files.run(SortedRun(run.level, (file,)), read, TRUE, (ROW_INDEX,), share // 2):
             places = values_of(one_chunk(rows.column(ROW_INDEX))) + first
             told = {f.name: pa.array(np.full(rows.num_rows, value)) for f, value in constants.items()}
             columns = {f.name: told[f.name] if f.name in told else rows.column(f.name) for f in fields}

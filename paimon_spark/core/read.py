@@ -1,13 +1,15 @@
 """Reading: files of one bucket into rows of the table as it is today (semantics, section 8).
 
 A raw split is read file by file. Any other split is merged section by section; a section of a single run is read
-without comparing anything. Memory: a merge decodes about `MERGE_BYTES` at a time, whatever the size of row groups.
+without comparing anything. Memory: a merge decodes a few megabytes at a time, whatever the size of row groups, and
+has only so many runs open (`merge.passes`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +20,8 @@ from paimon_spark.core.evolve import ColumnPlan, plan_columns
 from paimon_spark.core.filtering import to_expression
 from paimon_spark.core.levels import SortedRun, oldest_first, sections
 from paimon_spark.core.merge.functions import drop_retracts
+from paimon_spark.core.merge.passes import Source, merge_sources, runs_at_once
 from paimon_spark.core.merge.rules import SYSTEM_FIELDS, merge_order, needed_fields
-from paimon_spark.core.merge.sort_merge import merge_runs
 from paimon_spark.core.splits import Split
 from paimon_spark.core.stored import store_errors
 from paimon_spark.core.table import Table
@@ -36,7 +38,6 @@ from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate, columns_of, project
 from paimon_spark.spec.types import MAX_LENGTH, AtomicType, DataField, TypeRoot
 
-MERGE_BYTES = 16 << 20
 _CHUNK_BYTES = 16 << 20
 _NOWHERE = np.zeros(0, dtype=np.int64)
 ROW_KIND = "_row_kind_"
@@ -172,9 +173,8 @@ def merged_rows(
     on_keys = project(condition, [f.name for f in order.key])
     for section in parts:
         pushed = condition if len(section) == 1 else on_keys
-        share = MERGE_BYTES // len(section)
-        runs = [files.run(r, read, pushed, places=places, chunk_bytes=share) for r in oldest_first(section)]
-        yield from merge_runs(runs, order)
+        sources = [Source(r.size, partial(files.run, r, read, pushed, places)) for r in oldest_first(section)]
+        yield from merge_sources(files.table, sources, order, runs_at_once(files.table, section, len(read)))
 
 
 class BucketFiles:
@@ -197,9 +197,8 @@ class BucketFiles:
         run: SortedRun,
         fields: Sequence[DataField],
         condition: Predicate,
-        *,
-        places: Sequence[str] = (),
-        chunk_bytes: int = _CHUNK_BYTES,
+        places: Sequence[str],
+        chunk_bytes: int,
     ) -> Iterator[pa.Table]:
         """Yield the rows of a sorted run in chunks of about `chunk_bytes`, holding no more of its file than it must."""
         for file in run.files:

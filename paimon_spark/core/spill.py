@@ -75,6 +75,11 @@ class Run:
     size: int
 
 
+def local_directories() -> list[str]:
+    """Return where the cluster wants temporary files of this process; nothing where it does not say."""
+    return [d for d in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if d]
+
+
 class SpillSpace:
     """The runs of one task. Nothing is made on disk before the first run."""
 

@@ -33,7 +33,7 @@ from paimon_spark.format.column_stats import StatsCollector
 from paimon_spark.format.conform import conform_batch, conform_table
 from paimon_spark.format.failures import data_file_errors
 from paimon_spark.format.write_options import compression_level, flag, memory
-from paimon_spark.fs.base import FileIO
+from paimon_spark.fs.base import PIECE_BYTES, FileIO
 from paimon_spark.spec.kinds import KEY_PREFIX, SEQUENCE_NUMBER
 from paimon_spark.spec.stats import StatsMode
 from paimon_spark.spec.types import AtomicType, DataField, DataType, TypeRoot, children
@@ -41,6 +41,7 @@ from paimon_spark.spec.types import AtomicType, DataField, DataType, TypeRoot, c
 GROUP_ROWS = 500_000
 GROUP_BYTES = 64 << 20
 PAGE_BYTES = 1 << 20
+_LEAST_PIECE = 16 << 10
 _SAMPLE_PIECES = 4
 _SAMPLE_ROWS = 4096
 _FEW_TEXTS = 0.25
@@ -158,7 +159,7 @@ class ParquetReader:
 
     def chunks(self, row_group: int, chunk_bytes: int, *, streamed: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a row group in batches that take about `chunk_bytes` in memory."""
-        file = self._streamed_file() if streamed else self._file
+        file = self._streamed_file(chunk_bytes) if streamed else self._file
         width, told = self._expected_width(row_group)
         rows = rows_within(chunk_bytes, max(self._row_bytes, width)) if told or self._row_bytes else LEAST_CHUNK_ROWS
         for batch in self._batches(file, rows, [row_group]):
@@ -199,13 +200,18 @@ class ParquetReader:
                     yield conform_table(_rows_only(min(left, batch_rows)), self._fields).to_batches()[0]
                     left -= batch_rows
 
-    def _streamed_file(self) -> pq.ParquetFile:
-        """Return the file opened such that it reads column chunks piece by piece instead of whole ones ahead."""
+    def _streamed_file(self, chunk_bytes: int) -> pq.ParquetFile:
+        """Return the file opened such that it reads column chunks piece by piece instead of whole ones ahead.
+
+        On a disk the buffers of all columns take no more than a chunk; a request to a store costs more than its memory.
+        """
+        share = max(_LEAST_PIECE, chunk_bytes // max(1, len(self._fields)))
+        piece = self._piece_bytes
         return pq.ParquetFile(
             self._source,
             metadata=self._metadata,
             coerce_int96_timestamp_unit=self._unit,
-            buffer_size=self._piece_bytes,
+            buffer_size=piece if piece > PIECE_BYTES else min(piece, share),
             pre_buffer=False,
         )
 

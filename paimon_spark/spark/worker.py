@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -16,6 +15,7 @@ from paimon_spark.core.compact.curves import hilbert_keys, zorder_keys
 from paimon_spark.core.dead_rows import dead_rows
 from paimon_spark.core.messages import messages_to_json
 from paimon_spark.core.read import ROW_KIND, first_rows, read_split
+from paimon_spark.core.spill import local_directories
 from paimon_spark.core.splits import splits_from_json
 from paimon_spark.core.table import Table, table_of_task
 from paimon_spark.core.write import TableWriter, WritePlanInfo
@@ -87,8 +87,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 def write_rows(table: str, plan: str, batches: Batches, *, fill_defaults: bool = True) -> Batches:
     """Write the rows of one task and yield its commit messages as one text."""
     target, info = table_of_task(table), WritePlanInfo.from_json(plan)
-    local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
-    open_writer = partial(TableWriter, target, info, fill_defaults=fill_defaults, spill_dirs=local)
+    open_writer = partial(TableWriter, target, info, fill_defaults=fill_defaults, spill_dirs=local_directories())
     with _task() as task, open_writer() as writer:
         for batch in unpacked(batches):
             writer.write(batch)

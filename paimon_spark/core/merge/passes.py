@@ -1,0 +1,99 @@
+"""Merging more sorted runs than may be open at once.
+
+An open run costs memory whatever the size of its chunks: pages, buffers, dictionaries of every column. Where there are
+too many, neighbours are first merged into runs on the local disk, which cost a chunk each; the smallest ones, so that
+large runs are read once. Only neighbours: where versions of a key are equal in everything, the order of runs decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from paimon_spark.core.levels import SortedRun
+from paimon_spark.core.merge.rules import SYSTEM_FIELDS
+from paimon_spark.core.merge.sort_merge import MergeOrder, merge_runs
+from paimon_spark.core.spill import Run, SpillRules, SpillSpace, local_directories
+from paimon_spark.core.table import Table
+from paimon_spark.fs.base import PIECE_BYTES
+from paimon_spark.spec.manifest import DataFileMeta
+
+MERGE_BYTES = 16 << 20
+"""Bytes of rows that all runs of a merge decode at a time."""
+_OPEN_BYTES = 64 << 20
+"""Bytes that the open runs of a merge may cost besides."""
+_FEWEST_OPEN = 4
+_SPILL_BUFFER = 64 << 20
+_UNPACKED = 3
+_PAGE_ROWS = 20_000
+_STRIPE_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A sorted run: the bytes to read, and how to read its rows in chunks of about so many bytes."""
+
+    size: int
+    read: Callable[[int], Iterator[pa.Table]]
+    spilled: Run | None = None
+
+
+def merge_sources(table: Table, sources: Sequence[Source], order: MergeOrder, at_once: int) -> Iterator[pa.Table]:
+    """Merge sorted runs, of which never more than `at_once` are open, into tables as `merge_runs` does.
+
+    All are open at once after all where the table does not allow rows on the local disk, or no more of them.
+    """
+    rules = SpillRules.of(table.options, _SPILL_BUFFER) if len(sources) > at_once else None
+    if rules is None:
+        yield from _merged(sources, order)
+        return
+    space = SpillSpace(rules, local_directories())
+    try:
+        yield from _merged(_fewer(sources, order, min(at_once, rules.fan_in), space), order)
+    finally:
+        space.close()
+
+
+def _merged(sources: Sequence[Source], order: MergeOrder) -> Iterator[pa.Table]:
+    share = MERGE_BYTES // max(1, len(sources))
+    return merge_runs([s.read(share) for s in sources], order)
+
+
+def _fewer(sources: Sequence[Source], order: MergeOrder, at_once: int, space: SpillSpace) -> list[Source]:
+    """Merge the smallest neighbours into runs on the local disk until no more than `at_once` are left."""
+    left = list(sources)
+    while len(left) > at_once:
+        count = min(at_once, len(left) - at_once + 1)
+        sizes = [sum(s.size for s in left[i : i + count]) for i in range(len(left) - count + 1)]
+        start = sizes.index(min(sizes))
+        few = left[start : start + count]
+        run = space.write(_merged(few, order))
+        if run is None:
+            break
+        space.drop(s.spilled for s in few if s.spilled is not None)
+        left[start : start + count] = [Source(min(sizes), partial(_read_spilled, space, run), run)]
+    return left
+
+
+def _read_spilled(space: SpillSpace, run: Run, _: int) -> Iterator[pa.Table]:
+    return space.read(run)
+
+
+def runs_at_once(table: Table, section: Sequence[SortedRun], columns: int) -> int:
+    """Return how many runs of a section may be open at once to read so many of the table's columns."""
+    stored = len(table.schema.fields) + len(table.key_fields) + len(SYSTEM_FIELDS)
+    part = min(1.0, columns / stored)
+    piece = table.file_io.piece_bytes
+    buffers = columns * piece if piece > PIECE_BYTES else 0
+    cost = sum(buffers + part * max(_held_bytes(f) for f in run.files) for run in section)
+    return len(section) if cost <= _OPEN_BYTES else max(_FEWEST_OPEN, int(len(section) * _OPEN_BYTES / cost))
+
+
+def _held_bytes(file: DataFileMeta) -> float:
+    """Return about how many bytes a reader of all columns holds: a page of each, or a whole stripe."""
+    if file.file_name.endswith(".parquet"):
+        return _UNPACKED * file.file_size * min(1.0, _PAGE_ROWS / max(1, file.row_count))
+    return float(_UNPACKED * min(file.file_size, _STRIPE_BYTES))
