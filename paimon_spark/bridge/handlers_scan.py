@@ -24,6 +24,8 @@ from paimon_spark.spark.stores import native_access
 from paimon_spark.spec.predicate import Predicate
 
 _KEPT_PLANS = 256
+_KEPT_FILES = 1_000_000
+"""In all plans together; the newest one is kept whatever it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +41,17 @@ class _Plans:
 
     def __init__(self) -> None:
         self._plans: OrderedDict[str, PlannedScan] = OrderedDict()
+        self._files = 0
         self._lock = threading.Lock()
 
     def put(self, plan: PlannedScan) -> str:
         key = str(uuid.uuid4())
         with self._lock:
             self._plans[key] = plan
-            while len(self._plans) > _KEPT_PLANS:
-                self._plans.popitem(last=False)
+            self._files += plan.plan.counts.files
+            while len(self._plans) > _KEPT_PLANS or (len(self._plans) > 1 and self._files > _KEPT_FILES):
+                _, oldest = self._plans.popitem(last=False)
+                self._files -= oldest.plan.counts.files
         return key
 
     def get(self, key: str) -> PlannedScan | None:
