@@ -81,7 +81,7 @@ class _Removed:
                 places = manifest.places()
                 taken = places.kind == FileKind.DELETE
                 rows = np.flatnonzero(taken if wanted is None else taken & wanted(places))
-                self._identities.update(e.identity for e in manifest.entries(rows))
+                self._identities.update(e.identity for e in store.entries(manifest, rows))
         self._partitions = {i[0] for i in self._identities}
         self._buckets = {i[1] for i in self._identities}
         self._names = {i[3] for i in self._identities}

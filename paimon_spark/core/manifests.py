@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
 from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.levels import comparable
 from paimon_spark.core.stored import delete_leftovers, read_needed
@@ -22,7 +24,7 @@ from paimon_spark.format.manifests import (
     write_manifest,
     write_manifest_list,
 )
-from paimon_spark.format.packed_manifest import Manifest, entry_bytes
+from paimon_spark.format.packed_manifest import Manifest, PackedManifest, Rows, entry_bytes
 from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import (
     FileIdentity,
@@ -93,16 +95,65 @@ class RecordCache(Generic[_T]):
             self._held = 0
 
 
+class _Unpacked:
+    """Entries of packed manifests that were asked for, by the path of their manifest; the least recently used go first.
+
+    Args:
+        limit: about the most bytes that all of them may take.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held = 0
+        self._weights: dict[str, int] = {}
+        self._entries: OrderedDict[str, dict[int, ManifestEntry]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, manifest: Manifest, rows: Rows) -> list[ManifestEntry]:
+        """Return the entries at some places of a manifest."""
+        with self._lock:
+            known = self._entries.get(manifest.where, {})
+            if known:
+                self._entries.move_to_end(manifest.where)
+            missing = [row for row in rows.tolist() if row not in known]
+        if not missing:
+            return [known[row] for row in rows.tolist()]
+        new = dict(zip(missing, manifest.entries(np.array(missing, np.int64)), strict=True))
+        self._keep(manifest.where, new)
+        both = {**known, **new}
+        return [both[row] for row in rows.tolist()]
+
+    def _keep(self, path: str, new: Mapping[int, ManifestEntry]) -> None:
+        weight = sum(map(entry_bytes, new.values()))
+        if weight > self._limit:
+            return
+        with self._lock:
+            self._entries[path] = {**self._entries.pop(path, {}), **new}
+            self._weights[path] = self._weights.get(path, 0) + weight
+            self._held += weight
+            while self._held > self._limit:
+                oldest, _ = self._entries.popitem(last=False)
+                self._held -= self._weights.pop(oldest)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._entries.clear()
+            self._weights.clear()
+            self._held = 0
+
+
 _MANIFESTS: RecordCache[Manifest] = RecordCache(_CACHED_BYTES, attrgetter("nbytes"))
 _LISTS: RecordCache[ManifestFileMeta] = RecordCache(_CACHED_BYTES // 2)
 _INDEXES: RecordCache[IndexManifestEntry] = RecordCache(_CACHED_BYTES // 2)
 LIVE: RecordCache[ManifestEntry] = RecordCache(_LIVE_BYTES, entry_bytes)
 """The entries of whole snapshots of few files that nothing cancels."""
+_UNPACKED_ENTRIES = _Unpacked(_CACHED_BYTES)
 
 
 def clear_cache() -> None:
     """Forget every decoded manifest of this process."""
-    for cache in (_MANIFESTS, _LISTS, _INDEXES, LIVE):
+    for cache in (_MANIFESTS, _LISTS, _INDEXES, LIVE, _UNPACKED_ENTRIES):
         cache.clear()
 
 
@@ -135,6 +186,12 @@ class ManifestStore:
         if remember:
             return cached(_MANIFESTS, path, load)[0]
         return (_MANIFESTS.get(path) or load())[0]
+
+    def entries(self, manifest: Manifest, rows: Rows) -> list[ManifestEntry]:
+        """Return entries of a manifest that `open` gave; those of a packed one are remembered for the next time."""
+        if isinstance(manifest, PackedManifest):
+            return _UNPACKED_ENTRIES.of(manifest, rows)
+        return list(manifest.entries(rows))
 
     def read_index(self, name: str | None) -> tuple[IndexManifestEntry, ...]:
         """Return the entries of an index manifest; none for no name."""

@@ -195,9 +195,14 @@ class _Search:
         return sum(m.num_added_files for m in self.near) > MANY_FILES
 
     @property
-    def is_whole(self) -> bool:
-        """Return whether all entries are needed before the filter on buckets, so that they are worth remembering."""
-        return len(self.near) == len(self.metas) and isinstance(self.partition_predicate, AlwaysTrue)
+    def live(self) -> tuple[ManifestEntry, ...] | None:
+        """Return all live entries of the snapshot if they are remembered, or needed here and worth remembering."""
+        if self.is_large or len(self.near) < len(self.metas):
+            return None
+        key = self.store.lists_key(self.snapshot)
+        if not isinstance(self.partition_predicate, AlwaysTrue):
+            return LIVE.get(key)
+        return cached(LIVE, key, lambda: live_entries(self.store, self.near, lambda e: e.bucket >= 0))
 
     def wants(self, places: Places) -> Mask:
         """Return which entries are wanted, as far as their places tell."""
@@ -238,18 +243,14 @@ def _search(
 
 def _entries(search: _Search) -> ScanResult:
     table, store = search.table, search.store
-    seen = Seen()
-    if search.is_whole and not search.is_large:
-
-        def load() -> Iterable[ManifestEntry]:
-            return live_entries(store, search.near, lambda e: e.bucket >= 0)
-
-        live = cached(LIVE, store.lists_key(search.snapshot), load)
+    live, seen = search.live, Seen()
+    if live is not None:
         seen = Seen(len(live), sum(e.file.row_count for e in live), {e.partition for e in live})
-        entries = _in_levels(table, _in_buckets(list(live), search.buckets, search.hashes), search.levels)
+        entries = _in_partitions(table, live, seen.partitions, search.partition_predicate)
+        entries = _in_levels(table, _in_buckets(entries, search.buckets, search.hashes), search.levels)
     else:
         found = choose_live(store, search.near, search.wants, seen)
-        entries = [e for c in found for e in c.manifest.entries(c.rows)]
+        entries = [e for c in found for e in store.entries(c.manifest, c.rows)]
     entries = _by_statistics(table, entries, search.predicate)
     kept = {(e.partition, e.bucket) for e in entries}
     counts = _counts(search, seen, len(entries), sum(e.file.row_count for e in entries), kept)
@@ -353,7 +354,7 @@ def live_in_partitions(
     types = store.table.partition_types
     near = [m for m in metas if may_hold_partition(m, partitions, types)]
     found = choose_live(store, near, lambda places: in_partitions(places, partitions))
-    return [e for c in found for e in c.manifest.entries(c.rows)]
+    return [e for c in found for e in store.entries(c.manifest, c.rows)]
 
 
 def matching_partitions(table: Table, partitions: Iterable[bytes], predicate: Predicate) -> set[bytes]:
@@ -383,6 +384,15 @@ def _manifest_may_match(
         for name, low, high, null in zip(table.schema.partition_keys, lows, highs, nulls, strict=True)
     }
     return may_match(predicate, view, meta.num_added_files + meta.num_deleted_files)
+
+
+def _in_partitions(
+    table: Table, entries: Sequence[ManifestEntry], partitions: Collection[bytes], predicate: Predicate
+) -> list[ManifestEntry]:
+    if isinstance(predicate, AlwaysTrue):
+        return list(entries)
+    wanted = matching_partitions(table, partitions, predicate)
+    return [e for e in entries if e.partition in wanted]
 
 
 def _in_buckets(

@@ -125,3 +125,35 @@ def test_more_than_the_cache_holds_leaves_what_is_in_it(place: Path, monkeypatch
     expected = plan_select(table, predicate=_day(1))
     assert not manifests._MANIFESTS._items
     assert len(expected.splits) > 0
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_warm_plans_are_what_cold_ones_are(name: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = open_synthetic(place, SHAPE).table
+    monkeypatch.setattr(packed_manifest, "FEWEST_BLOCKS", 1)
+    clear_cache()
+    cold = plan_select(table, predicate=FILTERS[name])
+    assert plan_select(table, predicate=FILTERS[name]) == cold
+    plan_select(table)  # whose entries all plans are made of from here on
+    assert plan_select(table, predicate=FILTERS[name]) == cold
+
+
+@pytest.mark.parametrize(("limit", "forgotten"), [(1 << 24, False), (1 << 19, True), (1, True)])
+def test_entries_are_unpacked_once_as_far_as_the_limit_goes(
+    limit: int, forgotten: bool, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = open_synthetic(place, SHAPE).table
+    monkeypatch.setattr(packed_manifest, "FEWEST_BLOCKS", 1)
+    remembered = manifests._Unpacked(limit)
+    monkeypatch.setattr(manifests, "_UNPACKED_ENTRIES", remembered)
+    clear_cache()
+    first = _entry_of(table, 0)
+    assert (_entry_of(table, 0) is first) == (limit > 1)
+    for day in range(1, SHAPE.partitions):
+        plan_select(table, predicate=_day(day))
+    assert (_entry_of(table, 0) is not first) == forgotten
+    assert remembered._held <= limit
+
+
+def _entry_of(table: Table, day: int) -> DataFileMeta:
+    return plan_select(table, predicate=_day(day)).splits[0].files[0]
