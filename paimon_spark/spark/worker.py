@@ -72,16 +72,18 @@ def unpacked(batches: Batches) -> Batches:
         waiting.extend(pa.ipc.open_stream(stream))
         size += stream.size
         if size >= _SMALL_BATCH:
-            yield _joined(waiting)
+            yield from _joined(waiting)
             waiting, size = [], 0
     if waiting:
-        yield _joined(waiting)
+        yield from _joined(waiting)
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """Return the rows as one batch, or as several where a column has more bytes than one array can tell."""
     if len(batches) == 1:
-        return batches[0]
-    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+        return batches
+    joined: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return joined
 
 
 def write_rows(table: str, plan: str, batches: Batches, *, fill_defaults: bool = True) -> Batches:
