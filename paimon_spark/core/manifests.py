@@ -416,17 +416,30 @@ def _merge_full(
 
 
 def _merge_minor(store: ManifestStore, metas: Sequence[ManifestFileMeta], schema_id: int) -> list[ManifestFileMeta]:
-    options = store.table.options
+    """Merge neighbours below the target size once they reach it together, or are many; none that reaches it alone.
+
+    A large one would be written again only for the sake of a small one before it, and with the next commit the next.
+    """
+    target = store.table.options.manifest_target_file_size
     out: list[ManifestFileMeta] = []
     group: list[ManifestFileMeta] = []
     size = 0
     for meta in metas:
+        if meta.file_size >= target:
+            out += [*_merge_many(store, group, schema_id), meta]
+            group, size = [], 0
+            continue
         group.append(meta)
         size += meta.file_size
-        if size >= options.manifest_target_file_size:
+        if size >= target:
             out += _merge_group(store, group, schema_id)
             group, size = [], 0
-    return out + (_merge_group(store, group, schema_id) if len(group) >= options.manifest_merge_min_count else group)
+    return out + _merge_many(store, group, schema_id)
+
+
+def _merge_many(store: ManifestStore, group: Sequence[ManifestFileMeta], schema_id: int) -> list[ManifestFileMeta]:
+    many = len(group) >= store.table.options.manifest_merge_min_count
+    return _merge_group(store, group, schema_id) if many else list(group)
 
 
 def _merge_group(store: ManifestStore, group: Sequence[ManifestFileMeta], schema_id: int) -> list[ManifestFileMeta]:

@@ -111,6 +111,22 @@ class TestMerging:
         _, delta = written(table, [add(samples.file())])
         assert merge_manifests(store, [*metas, *delta], 0)[: len(metas) - 1] == metas[:-1]
 
+    def test_a_small_manifest_does_not_have_large_ones_after_it_written_again(self) -> None:
+        table = samples.table({"manifest.target-file-size": "5 kb", "manifest.full-compaction-threshold-size": "1 gb"})
+        store, large = written(table, [add(samples.file()) for _ in range(3000)])
+        _, small = written(table, [add(samples.file())])
+        metas = [*small, *large[:-1], *small, *large[:-1]]
+        assert merge_manifests(store, metas, 0) == metas
+
+    def test_many_small_manifests_before_a_large_one_become_one(self) -> None:
+        table = samples.table({"manifest.target-file-size": "5 kb", "manifest.merge-min-count": "3"})
+        store, large = written(table, [add(samples.file()) for _ in range(3000)])
+        _, small = written(table, *([add(samples.file())] for _ in range(3)))
+        assert large[0].file_size >= 5 << 10
+        merged = merge_manifests(store, [*small, large[0]], 0)
+        assert merged[1:] == large[:1]
+        assert self.rows(store, merged[:1]) == self.rows(store, small)
+
     def test_full_merge_drops_deletes_and_keeps_what_it_need_not_touch(self) -> None:
         options = {"manifest.target-file-size": "1 kb", "manifest.full-compaction-threshold-size": "1 kb"}
         table = samples.table(options, partitions=["p"])
