@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from paimon_spark.errors import EngineError, ErrorKind, OptionError
+from paimon_spark.errors import EngineError, ErrorKind, OptionError, PaimonError
 from paimon_spark.spec.options import CoreOptions
 
 _SMALLEST_CHUNK = 64 << 10
@@ -124,11 +124,13 @@ class SpillSpace:
         return True
 
     def read(self, run: Run) -> Iterator[pa.Table]:
-        """Yield the rows of a run, one chunk at a time.
+        """Yield the rows of a run, one chunk at a time; a run of no rows is an empty file.
 
         Raises:
             EngineError: the run cannot be read back.
         """
+        if run.size == 0:
+            return
         with self._disk_errors(), pa.OSFile(str(run.path), "rb") as source:
             for batch in pa.ipc.open_stream(source):
                 yield pa.Table.from_batches([batch])
@@ -158,6 +160,8 @@ class SpillSpace:
     def _disk_errors(self) -> Iterator[None]:
         try:
             yield
+        except PaimonError:
+            raise  # where the rows come from
         except (OSError, pa.ArrowInvalid) as e:
             raise EngineError(
                 f"Rows cannot be kept on the local disk of the worker: {e}.",

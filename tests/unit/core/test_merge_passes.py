@@ -18,6 +18,7 @@ from paimon_spark.core.scan import scan
 from paimon_spark.core.splits import plan_splits
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
+from paimon_spark.errors import StoreError
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.testing.tables import new_table
 
@@ -83,6 +84,28 @@ def test_passes_give_the_rows_of_one_pass(at_once: int, tmp_path: Path, local: P
     found = pa.concat_tables(merge_sources(table, sources, order, at_once)).combine_chunks()
     assert found.equals(expected)
     assert counts == [0, at_once]
+    assert list(local.iterdir()) == []
+
+
+def test_runs_may_have_no_rows_left(tmp_path: Path, local: Path) -> None:
+    table = keyed(tmp_path)
+    runs = drawn_runs(5)
+    filtered = [Source(1, lambda _: iter(())) for _ in range(4)]
+    sources = [*filtered, *(Source(r.nbytes, partial(in_chunks, r, [0, 0])) for r in runs), *filtered]
+    expected = pa.concat_tables(merge_runs([iter([r]) for r in runs], merge_order(table)))
+    assert pa.concat_tables(merge_sources(table, sources, merge_order(table), 2)).equals(expected)
+    assert list(merge_sources(table, filtered, merge_order(table), 2)) == []
+
+
+def test_a_store_that_fails_is_not_called_the_local_disk(tmp_path: Path, local: Path) -> None:
+    def failing(_: int) -> Iterator[pa.Table]:
+        raise StoreError("The store did not answer.")
+        yield pa.table({})
+
+    table = keyed(tmp_path)
+    sources = [Source(r.nbytes, partial(in_chunks, r, [0, 0])) for r in drawn_runs(3)]
+    with pytest.raises(StoreError, match="did not answer"):
+        list(merge_sources(table, [Source(0, failing), *sources], merge_order(table), 2))
     assert list(local.iterdir()) == []
 
 
