@@ -125,6 +125,19 @@ def test_a_python_function_gets_one_batch_at_a_time(session: SparkSession, monke
     assert session.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") == "10"
 
 
+def test_a_function_of_the_query_gets_its_rows_together(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session.sparkContext, "pythonExec", sys.executable)
+
+    def sizes(given: Iterator[Any]) -> Iterator[Any]:
+        for batch in given:
+            counts = pa.array([batch.num_rows] * batch.num_rows, pa.int32())
+            yield pa.RecordBatch.from_arrays([batch.column(0), counts], ["id", "n"])
+
+    session.sql("CREATE TABLE t (id BIGINT, n INT)")
+    session.range(0, 1000, 1, 2).mapInArrow(sizes, "id bigint, n int").writeTo("t").append()
+    assert {row.n for row in session.table("t").select("n").collect()} == {500}
+
+
 @pytest.mark.parametrize("buckets", [1, 5])
 def test_values_of_all_types_arrive(session: SparkSession, buckets: int) -> None:
     session.conf.set("spark.sql.session.timeZone", "America/New_York")

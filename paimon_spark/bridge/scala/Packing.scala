@@ -48,7 +48,7 @@ case class PackRowsExec(columns: Seq[Attribute], task: Option[Attribute], tasks:
     val limits = PackLimits.of(conf, if (task.isEmpty) 1 else tasks)
     val (zone, large, number) = (conf.sessionLocalTimeZone, conf.arrowUseLargeVarTypes, if (task.isEmpty) 0 else tasks)
     val inOrder = wanted.map(_.exprId) == given.map(_.exprId)
-    child.execute().mapPartitionsInternal { rows =>
+    new ConfiguredRDD(child.execute()).mapPartitionsInternal { rows =>
       val project = UnsafeProjection.create(wanted, given)
       val unsafe = rows.map {
         case row: UnsafeRow if inOrder => row
@@ -189,17 +189,21 @@ case class OneByOne(child: LogicalPlan) extends UnaryNode {
   * into a batch, when it is made. */
 case class OneByOneExec(child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
-  override protected def doExecute(): RDD[InternalRow] = new OneByOneRDD(child.execute())
+  override protected def doExecute(): RDD[InternalRow] =
+    new ConfiguredRDD(child.execute(), Map(Extensions.ArrowBatch -> "1"))
   override protected def withNewChildInternal(newChild: SparkPlan): SparkPlan = copy(child = newChild)
 }
 
-private class OneByOneRDD(source: RDD[InternalRow]) extends RDD[InternalRow](source) {
+/** The rows of `source`, which is begun with the settings of the query and `changes`. Without any, what is changed for
+  * the rest of the task does not reach the Python functions of the query that gives the rows. */
+private class ConfiguredRDD(source: RDD[InternalRow], changes: Map[String, String] = Map.empty)
+    extends RDD[InternalRow](source) {
   override protected def getPartitions: Array[Partition] = source.partitions
 
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
     val conf = new SQLConf
     context.getLocalProperties.asScala.foreach { case (k, v) => if (k.startsWith("spark.sql.")) conf.setConfString(k, v) }
-    conf.setConfString(Extensions.ArrowBatch, "1")
+    changes.foreach { case (k, v) => conf.setConfString(k, v) }
     SQLConf.withExistingConf(conf)(source.iterator(split, context))
   }
 }
