@@ -76,7 +76,8 @@ def _dead(
     """Return the positions of the rows of each file that are marked, or do not survive the merge of a section."""
     order = merge_order(files.table)
     runs = oldest_first(section)
-    versions = {r: n if _in_turn(runs) and not order.sequence else None for n, r in enumerate(runs)}
+    told = not order.sequence and _in_turn(runs)
+    versions = {r: n if told else None for n, r in enumerate(runs)}
     firsts = np.concatenate([[0], np.cumsum([f.row_count for f in members])])
     first_of = {f.file_name: int(n) for f, n in zip(members, firsts, strict=False)}
     share = MERGE_BYTES // len(section)
