@@ -51,41 +51,37 @@ _FULL = 105
 _RESTORE = "Restore the file from a backup, or roll the table back to a snapshot that does not need it."
 
 
-class RecordCache(Generic[_T]):
-    """Decoded records by the path they are from, least recently used out first. Files are immutable, names unique.
+class _Bounded(Generic[_T]):
+    """Items by the path they are from, the least recently used out first. Files are immutable, names unique.
 
     Args:
-        limit: the most bytes that all records may take.
-        weigh: about how many bytes a record takes.
+        limit: about the most bytes that all items may take.
     """
 
-    def __init__(self, limit: int, weigh: Callable[[_T], int] = lambda _: _RECORD_BYTES) -> None:
+    def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._weigh = weigh
         self._weights: dict[str, int] = {}
         self._held = 0
-        self._items: OrderedDict[str, tuple[_T, ...]] = OrderedDict()
+        self._items: OrderedDict[str, _T] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, path: str) -> tuple[_T, ...] | None:
-        """Return the records from a path if they are here."""
+    def get(self, path: str) -> _T | None:
+        """Return the item from a path if it is here."""
         with self._lock:
             found = self._items.get(path)
             if found is not None:
                 self._items.move_to_end(path)
             return found
 
-    def put(self, path: str, records: tuple[_T, ...]) -> None:
-        """Keep the records from a path, unless they alone take too much."""
-        weight = _RECORD_BYTES + sum(map(self._weigh, records))
-        with self._lock:
-            if path in self._items or weight > self._limit:
-                return
-            self._items[path], self._weights[path] = records, weight
-            self._held += weight
-            while self._held > self._limit:
-                oldest, _ = self._items.popitem(last=False)
-                self._held -= self._weights.pop(oldest)
+    def _hold(self, path: str, item: _T, weight: int) -> None:
+        """Keep an item, under the lock; it takes `weight` more bytes than what was there before."""
+        self._items[path] = item
+        self._items.move_to_end(path)
+        self._weights[path] = self._weights.get(path, 0) + weight
+        self._held += weight
+        while self._held > self._limit:
+            oldest, _ = self._items.popitem(last=False)
+            self._held -= self._weights.pop(oldest)
 
     def clear(self) -> None:
         """Forget everything."""
@@ -95,52 +91,44 @@ class RecordCache(Generic[_T]):
             self._held = 0
 
 
-class _Unpacked:
-    """Entries of packed manifests that were asked for, by the path of their manifest; the least recently used go first.
+class RecordCache(_Bounded[tuple[_T, ...]]):
+    """Decoded records of whole files.
 
     Args:
-        limit: about the most bytes that all of them may take.
+        limit: about the most bytes that all records may take.
+        weigh: about how many bytes a record takes.
     """
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._held = 0
-        self._weights: dict[str, int] = {}
-        self._entries: OrderedDict[str, dict[int, ManifestEntry]] = OrderedDict()
-        self._lock = threading.Lock()
+    def __init__(self, limit: int, weigh: Callable[[_T], int] = lambda _: _RECORD_BYTES) -> None:
+        super().__init__(limit)
+        self._weigh = weigh
+
+    def put(self, path: str, records: tuple[_T, ...]) -> None:
+        """Keep the records from a path, unless they alone take too much."""
+        weight = _RECORD_BYTES + sum(map(self._weigh, records))
+        with self._lock:
+            if path not in self._items and weight <= self._limit:
+                self._hold(path, records, weight)
+
+
+class _Unpacked(_Bounded[Mapping[int, ManifestEntry]]):
+    """Entries of packed manifests that were asked for, by their places."""
 
     def of(self, manifest: Manifest, rows: Rows) -> list[ManifestEntry]:
         """Return the entries at some places of a manifest."""
-        with self._lock:
-            known = self._entries.get(manifest.where, {})
-            if known:
-                self._entries.move_to_end(manifest.where)
-            missing = [row for row in rows.tolist() if row not in known]
-        if not missing:
-            return [known[row] for row in rows.tolist()]
-        new = dict(zip(missing, manifest.entries(np.array(missing, np.int64)), strict=True))
-        self._keep(manifest.where, new)
-        both = {**known, **new}
-        return [both[row] for row in rows.tolist()]
+        known = self.get(manifest.where) or {}
+        missing = [row for row in rows.tolist() if row not in known]
+        if missing:
+            new = dict(zip(missing, manifest.entries(np.array(missing, np.int64)), strict=True))
+            self._keep(manifest.where, new)
+            known = {**known, **new}
+        return [known[row] for row in rows.tolist()]
 
     def _keep(self, path: str, new: Mapping[int, ManifestEntry]) -> None:
         weight = sum(map(entry_bytes, new.values()))
-        if weight > self._limit:
-            return
-        with self._lock:
-            self._entries[path] = {**self._entries.pop(path, {}), **new}
-            self._weights[path] = self._weights.get(path, 0) + weight
-            self._held += weight
-            while self._held > self._limit:
-                oldest, _ = self._entries.popitem(last=False)
-                self._held -= self._weights.pop(oldest)
-
-    def clear(self) -> None:
-        """Forget everything."""
-        with self._lock:
-            self._entries.clear()
-            self._weights.clear()
-            self._held = 0
+        if weight <= self._limit:
+            with self._lock:
+                self._hold(path, {**self._items.get(path, {}), **new}, weight)
 
 
 _MANIFESTS: RecordCache[Manifest] = RecordCache(_CACHED_BYTES, attrgetter("nbytes"))
