@@ -12,6 +12,7 @@ import pytest
 from paimon_spark.core.read import read_split
 from paimon_spark.core.scan import scan
 from paimon_spark.core.splits import plan_splits
+from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.testing.tables import new_table
@@ -20,6 +21,16 @@ RUNS, ROWS = 6, 150_000
 LIMIT = 96 << 20
 MANY_RUNS, MANY_ROWS, MANY_COLUMNS = 40, 12_000, 20
 MANY_LIMIT = 72 << 20
+
+
+def read_all(table: Table) -> tuple[int, int]:
+    """Read the only split; return how many rows it has, and the most that Arrow held meanwhile."""
+    (split,) = plan_splits(table, scan(table, table.snapshots.latest()))
+    before, most, rows = pa.total_allocated_bytes(), 0, 0
+    for batch in read_split(table, split):
+        most = max(most, pa.total_allocated_bytes() - before)
+        rows += batch.num_rows
+    return rows, most
 
 
 def test_a_merge_holds_a_part_of_each_run(tmp_path: Path) -> None:
@@ -34,11 +45,7 @@ def test_a_merge_holds_a_part_of_each_run(tmp_path: Path) -> None:
         keys = np.random.default_rng(run).permutation(ROWS * 4)[:ROWS]
         values = pc.utf8_lpad(pa.array(keys).cast(pa.string()), 240)
         write_arrow(table, pa.table({"k": pa.array(keys), "v": values}))
-    (split,) = plan_splits(table, scan(table, table.snapshots.latest()))
-    before, most, rows = pa.total_allocated_bytes(), 0, 0
-    for batch in read_split(table, split):
-        most = max(most, pa.total_allocated_bytes() - before)
-        rows += batch.num_rows
+    rows, most = read_all(table)
     assert rows > ROWS * 3
     assert most < LIMIT, f"{most >> 20} MB"
 
@@ -57,10 +64,6 @@ def test_the_number_of_runs_does_not_count(tmp_path: Path, monkeypatch: pytest.M
         keys = {"k": random.permutation(MANY_ROWS * 4)[:MANY_ROWS]}
         values = {f"v{i}": random.integers(0, 1 << 62, MANY_ROWS) for i in range(MANY_COLUMNS)}
         write_arrow(table, pa.table(keys | values))
-    (split,) = plan_splits(table, scan(table, table.snapshots.latest()))
-    before, most, rows = pa.total_allocated_bytes(), 0, 0
-    for batch in read_split(table, split):
-        most = max(most, pa.total_allocated_bytes() - before)
-        rows += batch.num_rows
+    rows, most = read_all(table)
     assert rows > MANY_ROWS * 3
     assert most < MANY_LIMIT, f"{most >> 20} MB"
