@@ -194,8 +194,7 @@ class _Search:
     def is_large(self) -> bool:
         return sum(m.num_added_files for m in self.near) > MANY_FILES
 
-    @property
-    def live(self) -> tuple[ManifestEntry, ...] | None:
+    def remembered(self) -> tuple[ManifestEntry, ...] | None:
         """Return all live entries of the snapshot if they are remembered, or needed here and worth remembering."""
         if self.is_large or len(self.near) < len(self.metas):
             return None
@@ -243,7 +242,7 @@ def _search(
 
 def _entries(search: _Search) -> ScanResult:
     table, store = search.table, search.store
-    live, seen = search.live, Seen()
+    live, seen = search.remembered(), Seen()
     if live is not None:
         seen = Seen(len(live), sum(e.file.row_count for e in live), {e.partition for e in live})
         entries = _in_partitions(table, live, seen.partitions, search.partition_predicate)
