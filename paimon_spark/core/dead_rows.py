@@ -21,7 +21,7 @@ from paimon_spark.core.levels import SortedRun, oldest_first, sections
 from paimon_spark.core.merge.functions import Window, drop_retracts, retracts
 from paimon_spark.core.merge.keys import one_chunk
 from paimon_spark.core.merge.passes import MERGE_BYTES
-from paimon_spark.core.merge.rules import KIND_FIELD, SEQUENCE_FIELD, SYSTEM_FIELDS, merge_order, needed_fields
+from paimon_spark.core.merge.rules import KIND_FIELD, SEQUENCE_FIELD, merge_order, needed_fields
 from paimon_spark.core.merge.sort_merge import MergeOrder, merge_windows
 from paimon_spark.core.read import ROW_INDEX, BucketFiles, DeletedRows, deleted_rows
 from paimon_spark.core.splits import Split
@@ -109,7 +109,7 @@ def _placed(
 
     What metadata tells is not read: `version`, unless it is None, stands for all sequence numbers of the run.
     """
-    fields = (*SYSTEM_FIELDS, *(f for f in needed_fields(files.table, order, ()) if f not in SYSTEM_FIELDS))
+    fields = needed_fields(files.table, order, ())
     for file in run.files:
         first = first_of[file.file_name]
         constants: dict[DataField, np.int64 | np.int8] = {}
@@ -138,11 +138,11 @@ def _dropped(part: Window | pa.Table, order: MergeOrder) -> I64:
     return places[dropped]
 
 
-def _add(live: BitMap, positions: I64) -> None:
+def _add(dead: BitMap, positions: I64) -> None:
     first, last = int(positions[0]), int(positions[-1])
     if last - first == len(positions) - 1:
-        live.add_range(first, last + 1)
+        dead.add_range(first, last + 1)
         return
     numbers = array("I")
     numbers.frombytes(positions.astype(np.uint32).tobytes())
-    live.update(BitMap(numbers))
+    dead.update(BitMap(numbers))
