@@ -6,7 +6,6 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -24,7 +23,7 @@ from paimon_spark.format.manifests import (
     write_manifest,
     write_manifest_list,
 )
-from paimon_spark.format.packed_manifest import Manifest, PackedManifest, Rows, entry_bytes
+from paimon_spark.format.packed_manifest import Manifest, PackedManifest, Rows, entries_bytes
 from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import (
     FileIdentity,
@@ -96,16 +95,18 @@ class RecordCache(_Bounded[tuple[_T, ...]]):
 
     Args:
         limit: about the most bytes that all records may take.
-        weigh: about how many bytes a record takes.
+        weigh: about how many bytes some records take.
     """
 
-    def __init__(self, limit: int, weigh: Callable[[_T], int] = lambda _: _RECORD_BYTES) -> None:
+    def __init__(
+        self, limit: int, weigh: Callable[[tuple[_T, ...]], int] = lambda records: len(records) * _RECORD_BYTES
+    ) -> None:
         super().__init__(limit)
         self._weigh = weigh
 
     def put(self, path: str, records: tuple[_T, ...]) -> None:
         """Keep the records from a path, unless they alone take too much."""
-        weight = _RECORD_BYTES + sum(map(self._weigh, records))
+        weight = _RECORD_BYTES + self._weigh(records)
         with self._lock:
             if path not in self._items and weight <= self._limit:
                 self._hold(path, records, weight)
@@ -125,16 +126,16 @@ class _Unpacked(_Bounded[Mapping[int, ManifestEntry]]):
         return [known[row] for row in rows.tolist()]
 
     def _keep(self, path: str, new: Mapping[int, ManifestEntry]) -> None:
-        weight = sum(map(entry_bytes, new.values()))
+        weight = entries_bytes(tuple(new.values()))
         if weight <= self._limit:
             with self._lock:
                 self._hold(path, {**self._items.get(path, {}), **new}, weight)
 
 
-_MANIFESTS: RecordCache[Manifest] = RecordCache(_CACHED_BYTES, attrgetter("nbytes"))
+_MANIFESTS: RecordCache[Manifest] = RecordCache(_CACHED_BYTES, lambda found: sum(m.nbytes for m in found))
 _LISTS: RecordCache[ManifestFileMeta] = RecordCache(_CACHED_BYTES // 2)
 _INDEXES: RecordCache[IndexManifestEntry] = RecordCache(_CACHED_BYTES // 2)
-LIVE: RecordCache[ManifestEntry] = RecordCache(_LIVE_BYTES, entry_bytes)
+LIVE: RecordCache[ManifestEntry] = RecordCache(_LIVE_BYTES, entries_bytes)
 """The entries of whole snapshots of few files that nothing cancels."""
 _UNPACKED_ENTRIES = _Unpacked(_CACHED_BYTES)
 

@@ -35,6 +35,8 @@ REST: dict[bytes, _Rest] = {
 }
 """The same as bytes, for files that have nothing there but the number of deletes and their source."""
 Counts = dict[bytes, tuple[int | None, ...]]
+_Place = tuple[FileKind, bytes, int, int]
+_NOWHERE: _Place = (FileKind.ADD, b"", 0, 0)
 
 
 class UnusualError(ValueError):
@@ -54,12 +56,18 @@ def quick_entries(blocks: Iterable[tuple[int, bytes]]) -> list[ManifestEntry] | 
     """
     out: list[ManifestEntry] = []
     counts: Counts = {}
+    head, place = b"", _NOWHERE
     try:
         for count, data in blocks:
             at = 0
             for _ in range(count):
-                entry, at = entry_at(data, at, counts)
-                out.append(entry)
+                if head and data.startswith(head, at):
+                    begin = at + len(head)
+                else:
+                    place, begin = _place_at(data, at)
+                    head = data[at:begin]
+                file, at = file_at(data, begin, counts)
+                out.append(ManifestEntry(*place, file))
             if at != len(data):
                 return None
     except (LookupError, UnusualError, UnicodeDecodeError):
@@ -73,6 +81,13 @@ def entry_at(data: bytes, at: int, counts: Counts) -> tuple[ManifestEntry, int]:
     Raises:
         UnusualError, LookupError, UnicodeDecodeError: it is for the general reader.
     """
+    place, at = _place_at(data, at)
+    file, at = file_at(data, at, counts)
+    return ManifestEntry(*place, file), at
+
+
+def _place_at(data: bytes, at: int) -> tuple[_Place, int]:
+    """Read what an entry says before its file; neighbours often say the same."""
     if data[at] != _HEAD[0]:
         raise UnusualError
     kind = _KINDS[data[at + 1] >> 1] if not data[at + 1] & 0x81 else None
@@ -83,8 +98,7 @@ def entry_at(data: bytes, at: int, counts: Counts) -> tuple[ManifestEntry, int]:
     total, at = _long(data, at)
     if not POSTPONE_BUCKET <= bucket <= LARGEST_INT or not -LARGEST_INT <= total <= LARGEST_INT:
         raise UnusualError
-    file, at = file_at(data, at, counts)
-    return ManifestEntry(kind, partition, bucket, total, file), at
+    return (kind, partition, bucket, total), at
 
 
 def file_at(data: bytes, at: int, counts: Counts | None) -> tuple[DataFileMeta, int]:

@@ -168,7 +168,7 @@ def test_missing_and_truncated_manifests_are_named() -> None:
 
 def test_the_cache_counts_bytes_of_wide_statistics() -> None:
     weights = {b"a": 10, b"b": 400, b"c": 90}
-    cache: RecordCache[bytes] = RecordCache(1400, weights.__getitem__)
+    cache: RecordCache[bytes] = RecordCache(1400, lambda records: sum(map(weights.__getitem__, records)))
     cache.put("big", (b"b", b"b"))
     assert cache.get("big") is None
     cache.put("one", (b"b",))
