@@ -1,4 +1,7 @@
-"""`python -m benchmarks.core`: the parts of the table core without Spark, each beside its floor (`make bench-core`)."""
+"""`python -m benchmarks.core`: the parts of the table core without Spark, each beside its floor (`make bench-core`).
+
+Python collects garbage as it does in the engine.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,7 @@ import pyarrow.parquet as pq
 from benchmarks.process_tree import MemoryPeak, resident
 from benchmarks.report import save
 from paimon_spark import connect
+from paimon_spark.bridge.launcher import relax_garbage_collection
 from paimon_spark.core.commit import FileStoreCommit
 from paimon_spark.core.key_hash import hash_rows
 from paimon_spark.core.manifests import ManifestStore, clear_cache
@@ -256,6 +260,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     args = parser.parse_args()
     pa.set_cpu_count(1)
+    relax_garbage_collection()
     warehouse = Path(tempfile.mkdtemp(prefix="bench-core-"))
     figures: list[Figure] = []
     try:

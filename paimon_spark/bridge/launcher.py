@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -23,6 +24,8 @@ from paimon_spark.spark.worker_python import worker_python
 
 HANDOVER = "PAIMON_SPARK_HANDOVER"
 MEMORY_POOL = "ARROW_DEFAULT_MEMORY_POOL"
+_COLLECT_AFTER = (10_000, 10, 10)
+"""New objects before the youngest are searched for cycles; searches of each age before one of the next."""
 
 
 def serve(handlers: dict[str, Handler]) -> None:
@@ -35,6 +38,7 @@ def serve(handlers: dict[str, Handler]) -> None:
     if token is None:
         raise EngineError("The engine is started by Spark, not by hand.", hint="Use spark-sql or `paimon-spark sql`.")
     watch_stdin()
+    relax_garbage_collection()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
     logging.getLogger("py4j").setLevel(logging.WARNING)
     environ = dict(os.environ)
@@ -66,6 +70,15 @@ def ignore_interrupts() -> None:
 def watch_stdin() -> None:
     """End this process when the pipe from the JVM closes, however the JVM died."""
     threading.Thread(target=_wait_for_end, name="paimon-stdin", daemon=True).start()
+
+
+def relax_garbage_collection() -> None:
+    """Have Python search for cycles of objects less often, and not among what is imported.
+
+    A plan makes objects by the hundred thousand, none of them in a cycle; searching them took a fifth of its time.
+    """
+    gc.freeze()
+    gc.set_threshold(*_COLLECT_AFTER)
 
 
 def _wait_for_end() -> None:
