@@ -101,6 +101,18 @@ def test_rows_are_packed_first_unless_batches_were_too_small(
         assert all(len(table["bucket"].unique()) == 1 for _, table in found)
 
 
+def test_rows_are_not_sorted_before_a_shuffle_unless_it_chooses_among_them(session: SparkSession) -> None:
+    rows = session.range(0, 50_000, 1, 3).withColumn("text", f.hex("id"))
+    rows.createOrReplaceTempView("unsorted")
+    ordered = session.sql("SELECT * FROM (SELECT id, upper(text) AS text FROM unsorted ORDER BY text) AS s")
+    for frame, sorts in ((ordered, 0), (rows.orderBy("text").limit(20_000), 1)):
+        shape = by_bucket(frame, 2, 2)
+        plan = shape._jdf.queryExecution().optimizedPlan().toString()
+        assert plan.count("Sort [") == sorts
+        found = pa.concat_tables([table for _, table in batches(shape)])
+        assert sorted(found["id"].to_pylist()) == sorted(row.id for row in frame.collect())
+
+
 def test_a_smaller_limit_of_sparks_counts(session: SparkSession) -> None:
     session.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(MB))
     frame = session.range(0, 3000, 1, 1).select("id", f.repeat(f.lit("x"), 1000).alias("text"))
