@@ -48,6 +48,7 @@ from paimon_spark.spec.types import DataField
 
 _RUNS = 5
 _CHUNK = 65_536
+_NARROW = ["id", "i", "b", "d"]
 _ENCODERS: dict[str, Callable[[pa.Table, Path], None]] = {
     "parquet": lambda rows, path: pq.write_table(rows, path, compression="zstd"),
     "orc": lambda rows, path: po.write_table(rows, path, compression="zstd"),
@@ -150,21 +151,20 @@ def _chunks(run: pa.Table) -> Iterator[pa.Table]:
     return (run.slice(start, _CHUNK) for start in range(0, run.num_rows, _CHUNK))
 
 
-def writing(rows: pa.Table, warehouse: Path) -> Iterator[Figure]:
+def writing(rows: pa.Table, kind: str, warehouse: Path) -> Iterator[Figure]:
     """Measure sorting and writing rows of a bucket, and the encoding alone."""
-    ordered = rows.sort_by("id")
-    for kind in ("parquet", "orc"):
-        table = table_of(rows, warehouse, f"write_{kind}", **{"file.format": kind})
+    ordered, shape = rows.sort_by("id"), f"{kind}, {rows.num_columns} columns"
+    table = table_of(rows, warehouse, f"write_{kind}_{rows.num_columns}", **{"file.format": kind})
 
-        def write(table: Table = table) -> None:
-            plan = plan_write(table).info
-            with TableWriter(table, plan) as writer:
-                for batch in rows.to_batches(max_chunksize=_CHUNK):
-                    writer.write(batch)
-                writer.finish()
+    def write() -> None:
+        plan = plan_write(table).info
+        with TableWriter(table, plan) as writer:
+            for batch in rows.to_batches(max_chunksize=_CHUNK):
+                writer.write(batch)
+            writer.finish()
 
-        floor = cost(partial(_ENCODERS[kind], ordered, warehouse / f"floor.{kind}"))
-        yield Figure(f"sort and write {kind}", rows.num_rows, "rows", cost(write), f"pyarrow's {kind} encoder", floor)
+    floor = cost(partial(_ENCODERS[kind], ordered, warehouse / f"floor.{kind}"))
+    yield Figure(f"sort and write {shape}", rows.num_rows, "rows", cost(write), f"pyarrow's {kind} encoder", floor)
 
 
 def reading(rows: pa.Table, warehouse: Path) -> Iterator[Figure]:
@@ -280,7 +280,9 @@ def _all(rows: int, files: int, warehouse: Path) -> Iterator[Figure]:
     table = table_of(data, warehouse, "merged")
     yield from hashing(data, table)
     yield from merging(data, table)
-    yield from writing(data, warehouse)
+    for kind in ("parquet", "orc"):
+        yield from writing(data, kind, warehouse)
+    yield from writing(data.select(_NARROW), "parquet", warehouse)
     yield from reading(data, warehouse)
     listed, entries = many_files(warehouse, files)
     yield from manifests(entries)
