@@ -21,7 +21,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.fs.base import PIECE_BYTES
 from paimon_spark.spec.manifest import DataFileMeta
 
-MERGE_BYTES = 16 << 20
+MERGE_BYTES = 10 << 20
 """Bytes of rows that all runs of a merge decode at a time."""
 _OPEN_BYTES = 64 << 20
 """Bytes that the open runs of a merge may cost besides."""
