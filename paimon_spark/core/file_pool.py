@@ -1,20 +1,33 @@
-"""Very many data files as bytes: each becomes an object when it is looked at, and nothing keeps it."""
+"""Very many data files as bytes: each becomes an object when it is looked at, and nothing keeps it.
+
+A pool holds what a scan finds, with a few numbers of each file. What is chosen from it is copied, files that are read
+together next to each other: so a plan has nothing of a single file in memory.
+"""
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from paimon_spark.format.packed_manifest import unpack_file
+from paimon_spark.core.byte_store import ByteStore
+from paimon_spark.format.entry_columns import smallest
+from paimon_spark.format.file_order import first_sequences, name_words
+from paimon_spark.format.packed_manifest import unpack_file, unpack_files
 from paimon_spark.spec.manifest import DataFileMeta
 
 Numbers = npt.NDArray[Any]
+Record = tuple[bytes, int, int]
+"""A packed file, how many bytes it has and how many rows."""
+_Piece = tuple[bytes, Numbers, Numbers]
+_AT_ONCE = 4_096
+_GAP = 512
+"""So many bytes between two files are read with them rather than left out."""
+_PARTS = 64
 
 
 class FilePool:
@@ -26,68 +39,148 @@ class FilePool:
 
     def __init__(self, *, statistics: bool) -> None:
         self.statistics = statistics
-        self._chunks: list[bytes] = []
-        self._firsts: list[int] = []
-        self._begins = array("I")
-        self._sizes = array("Q")
-        self._rows = array("Q")
-        self._chosen = array("I")
+        self._found = ByteStore()
+        self._chosen = ByteStore()
+        self._lengths, self._sizes, self._rows = _Column(), _Column(), _Column()
+        self._ends_then: Numbers | None = None
 
     def __len__(self) -> int:
-        return len(self._begins)
+        return len(self._lengths)
 
     def add(self, packed: Iterable[bytes], sizes: Numbers, rows: Numbers) -> None:
         """Take some packed files in; how large each is, and how many rows it has, can be told without unpacking it."""
-        pieces = list(packed)
-        self._firsts.append(len(self._begins))
-        self._begins.extend(accumulate(map(len, pieces[:-1]), initial=0) if pieces else ())
-        self._chunks.append(b"".join(pieces))
-        self._sizes.extend(sizes.tolist())
-        self._rows.extend(rows.tolist())
+        files = iter(packed)
+        while pieces := list(islice(files, _AT_ONCE)):
+            self._found.append(b"".join(pieces))
+            self._lengths.extend(np.fromiter(map(len, pieces), np.int64, len(pieces)))
+        self._sizes.extend(sizes)
+        self._rows.extend(rows)
 
-    def file(self, number: int) -> DataFileMeta:
-        """Return a file."""
-        chunk = self._chunks[bisect_right(self._firsts, number) - 1]
-        return unpack_file(chunk, self._begins[number], statistics=self.statistics)
+    def records(self, numbers: Numbers) -> Iterator[Record]:
+        """Yield some files."""
+        at = 0
+        for data, begins, ends in self._pieces(numbers):
+            some = numbers[at : at + len(begins)]
+            files = map(data.__getitem__, map(slice, begins.tolist(), ends.tolist()))
+            yield from zip(files, self._sizes.values[some].tolist(), self._rows.values[some].tolist(), strict=True)
+            at += len(begins)
+
+    def unpack(self, record: Record) -> DataFileMeta:
+        """Return a file as an object."""
+        return unpack_file(record[0], statistics=self.statistics)
 
     def total_rows(self, numbers: Numbers) -> int:
         """Return how many rows some files have."""
-        return int(np.frombuffer(self._rows, np.uint64)[numbers].sum())
+        return int(self._rows.values[numbers].sum(dtype=np.uint64))
 
-    def choose(self, numbers: Iterable[int]) -> PackedFiles:
-        """Return some files as a sequence that unpacks them when it is read."""
-        begin = len(self._chosen)
-        self._chosen.extend(numbers)
-        return PackedFiles(self, begin, len(self._chosen) - begin)
+    def choose(self, records: Sequence[Record]) -> PackedFiles:
+        """Return some files, one at least, as a sequence that unpacks them when it is read."""
+        files, sizes, rows = zip(*records, strict=True)
+        data = b"".join(files)
+        begin = self._chosen.append(data)
+        return PackedFiles(self._chosen, begin, len(data), len(records), self.statistics, sum(sizes), sum(rows))
 
-    def chosen(self, begin: int, count: int) -> Iterator[DataFileMeta]:
-        """Yield files that were chosen together."""
-        return map(self.file, self._chosen[begin : begin + count])
+    def in_order(self, numbers: Numbers) -> Numbers:
+        """Return files in the order of their first sequence numbers, those with the same one in that of their names.
 
-    def chosen_size(self, begin: int, count: int) -> int:
-        """Return the bytes of files that were chosen together."""
-        return sum(map(self._sizes.__getitem__, self._chosen[begin : begin + count]))
+        Args:
+            numbers: which files of a pool without statistics, in ascending order.
+        """
+        sequences = np.concatenate([first_sequences(data, begins) for data, begins, _ in self._pieces(numbers)])
+        order = np.argsort(sequences, kind="stable")
+        ordered, sequences = numbers[order], sequences[order]
+        del order
+        like_last = np.concatenate(([False], sequences[1:] == sequences[:-1]))
+        del sequences
+        word = 0
+        while len(tied := np.flatnonzero(like_last | np.append(like_last[1:], False))):
+            words = self._name_words(ordered[tied], word)
+            runs = np.cumsum(~like_last[tied], dtype=np.int32)
+            order = np.lexsort((words, runs))
+            ordered[tied], words = ordered[tied][order], words[order]
+            like_last[tied[1:]] &= words[1:] == words[:-1]
+            like_last[tied[words == 0]] = False
+            word += 1
+        return ordered
 
-    def chosen_rows(self, begin: int, count: int) -> int:
-        """Return the rows of files that were chosen together."""
-        return sum(map(self._rows.__getitem__, self._chosen[begin : begin + count]))
+    def _name_words(self, numbers: Numbers, word: int) -> Numbers:
+        """Return a word of the name of each file; they are read in the order in which they are stored."""
+        order = np.argsort(numbers, kind="stable")
+        words, at = np.empty(len(numbers), np.uint64), 0
+        for data, begins, _ in self._pieces(numbers, order):
+            words[order[at : at + len(begins)]] = name_words(data, begins, word)
+            at += len(begins)
+        return words
+
+    def _pieces(self, numbers: Numbers, order: Numbers | None = None) -> Iterator[_Piece]:
+        """Yield some files, many at once: bytes that have them, and where each begins and ends there."""
+        ends, lengths = self._ends, self._lengths.values
+        for first in range(0, len(numbers), _AT_ONCE):
+            part = slice(first, first + _AT_ONCE)
+            some = numbers[part] if order is None else numbers[order[part]]
+            yield self._piece(ends[some] - lengths[some], ends[some])
+
+    def _piece(self, begins: Numbers, ends: Numbers) -> _Piece:
+        apart = np.flatnonzero((begins[1:] < ends[:-1]) | (begins[1:] > ends[:-1] + _GAP))
+        firsts, lasts = np.concatenate(([0], apart + 1)), np.append(apart, len(ends) - 1)
+        lows, sizes = begins[firsts], ends[lasts] - begins[firsts]
+        data = b"".join(map(self._found.read, lows.tolist(), sizes.tolist()))
+        moved = np.repeat(np.cumsum(sizes) - sizes - lows, lasts - firsts + 1)
+        return data, begins + moved, ends + moved
+
+    @property
+    def _ends(self) -> Numbers:
+        if self._ends_then is None or len(self._ends_then) < len(self):
+            self._ends_then = np.cumsum(self._lengths.values, dtype=np.int64)
+        return self._ends_then
 
 
-class PackedFiles(Sequence[DataFileMeta]):
-    """Some files of a pool, in order; each look at one makes it anew."""
+class _Column:
+    """A number of each file, in small types."""
 
-    __slots__ = ("_begin", "_count", "_pool")
-
-    def __init__(self, pool: FilePool, begin: int, count: int) -> None:
-        self._pool = pool
-        self._begin = begin
-        self._count = count
+    def __init__(self) -> None:
+        self._whole: list[Numbers] = []
+        self._parts: list[Numbers] = []
+        self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
+    def extend(self, numbers: Numbers) -> None:
+        """Take numbers of more files in."""
+        self._parts.append(smallest(numbers))
+        self._count += len(numbers)
+        if len(self._parts) == _PARTS:
+            self._whole.append(np.concatenate(self._parts))
+            self._parts = []
+
+    @property
+    def values(self) -> Numbers:
+        """Return all numbers."""
+        if len(self._whole) != 1 or self._parts:
+            self._whole, self._parts = [np.concatenate([np.empty(0, np.uint8), *self._whole, *self._parts])], []
+        return self._whole[0]
+
+
+@dataclass(slots=True, eq=False)
+class PackedFiles(Sequence[DataFileMeta]):
+    """Some files next to each other, in order; each look at one makes it anew."""
+
+    store: ByteStore
+    begin: int
+    length: int
+    number: int
+    statistics: bool
+    size: int
+    """The bytes of all files."""
+    row_count: int
+    """The rows of all files."""
+
+    def __len__(self) -> int:
+        return self.number
+
     def __iter__(self) -> Iterator[DataFileMeta]:
-        return self._pool.chosen(self._begin, self._count)
+        return unpack_files(self.store.read(self.begin, self.length), statistics=self.statistics)
 
     @overload
     def __getitem__(self, index: int) -> DataFileMeta: ...
@@ -96,18 +189,7 @@ class PackedFiles(Sequence[DataFileMeta]):
     def __getitem__(self, index: int | slice) -> DataFileMeta | Sequence[DataFileMeta]:
         if isinstance(index, slice):
             return tuple(self)[index]
-        place = range(self._begin, self._begin + self._count)[index]
-        return next(self._pool.chosen(place, 1))
-
-    @property
-    def size(self) -> int:
-        """Return the bytes of all files."""
-        return self._pool.chosen_size(self._begin, self._count)
-
-    @property
-    def row_count(self) -> int:
-        """Return the rows of all files."""
-        return self._pool.chosen_rows(self._begin, self._count)
+        return next(islice(self, range(self.number)[index], None))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PackedFiles | tuple) and tuple(self) == tuple(other)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.core.choosing import Chosen, Mask, Seen, choose_live, in_partitions
-from paimon_spark.core.file_pool import FilePool, Numbers
+from paimon_spark.core.file_pool import FilePool, Numbers, Record
 from paimon_spark.core.manifests import LIVE, ManifestStore, cached, may_hold_partition
 from paimon_spark.core.table import Table
 from paimon_spark.format.packed_manifest import Places, Rows
@@ -63,13 +64,44 @@ class ScanCounts:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """The chosen files of one bucket; `keep` gives some of them as they are kept."""
+    """The chosen files of one bucket."""
 
     partition: bytes
     bucket: int
     total_buckets: int
     files: list[DataFileMeta]
-    keep: Callable[[Sequence[DataFileMeta]], Sequence[DataFileMeta]] = tuple
+
+    def keep(self, files: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
+        """Return some of the files as they are kept."""
+        return tuple(files)
+
+
+@dataclass(frozen=True)
+class PackedBucket:
+    """The chosen files of one bucket, objects only if they are asked for."""
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    pool: FilePool
+    numbers: Numbers
+
+    @cached_property
+    def files(self) -> list[DataFileMeta]:
+        """Return the files, the same objects every time."""
+        return list(map(self.pool.unpack, self._records))
+
+    def keep(self, files: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
+        """Return some of the files, packed."""
+        return self.pool.choose([self._record_of[id(f)] for f in files])
+
+    @cached_property
+    def _records(self) -> list[Record]:
+        return list(self.pool.records(self.numbers))
+
+    @cached_property
+    def _record_of(self) -> dict[int, Record]:
+        return dict(zip(map(id, self.files), self._records, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +135,10 @@ class PackedScan:
     index_entries: tuple[IndexManifestEntry, ...]
     counts: ScanCounts
 
-    def buckets(self) -> Iterator[Bucket]:
+    def buckets(self) -> Iterator[PackedBucket]:
         """Yield the files bucket by bucket, in the order of the entries."""
         for place, numbers in zip(self.places, self.numbers, strict=True):
-            files = [self.pool.file(n) for n in numbers.tolist()]
-            yield Bucket(*place, files, _Keeper(self.pool, dict(zip(map(id, files), numbers.tolist(), strict=True))))
-
-
-@dataclass(frozen=True, slots=True)
-class _Keeper:
-    """Finds the numbers of files that were unpacked for a while."""
-
-    pool: FilePool
-    numbers: dict[int, int]
-
-    def __call__(self, files: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
-        return self.pool.choose(self.numbers[id(f)] for f in files)
+            yield PackedBucket(*place, self.pool, numbers)
 
 
 def scan(
@@ -318,9 +338,11 @@ def _place_numbers(places: Places, rows: Rows, known: dict[tuple[bytes, int], tu
 
 
 def _grouped(parts: Sequence[Numbers], count: int) -> list[Numbers]:
-    """Return for each place which files are in it."""
+    """Return for each place which files are in it, in ascending order."""
     if not parts:
         return []
+    if count == 1:
+        return [np.arange(sum(map(len, parts)), dtype=np.uint32)]
     of_place = np.concatenate(parts)
     order = np.argsort(of_place, kind="stable").astype(np.uint32)
     return np.split(order, np.searchsorted(of_place[order], np.arange(1, count)))

@@ -80,6 +80,12 @@ def local_directories() -> list[str]:
     return [d for d in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if d]
 
 
+def one_directory(parents: Sequence[str]) -> str | None:
+    """Return which of some directories this process uses, if any is there; None is the system's own choice."""
+    there = [p for p in parents if Path(p).is_dir()]
+    return there[os.getpid() % len(there)] if there else None
+
+
 class SpillSpace:
     """The runs of one task. Nothing is made on disk before the first run."""
 
@@ -149,10 +155,7 @@ class SpillSpace:
 
     def _next_path(self) -> Path:
         if self._directory is None:
-            parents = [p for p in self._parents if Path(p).is_dir()]
-            self._directory = Path(
-                tempfile.mkdtemp(prefix="paimon-spill-", dir=parents[os.getpid() % len(parents)] if parents else None)
-            )
+            self._directory = Path(tempfile.mkdtemp(prefix="paimon-spill-", dir=one_directory(self._parents)))
         self._made += 1
         return self._directory / f"run-{self._made}.arrow"
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, TypeVar
 
 from paimon_spark.core.file_pool import PackedFiles
 from paimon_spark.core.levels import sections
 from paimon_spark.core.messages import file_from_plain, file_to_plain, travelled
-from paimon_spark.core.scan import Bucket, PackedScan, ScanResult, reads_above_level_0
+from paimon_spark.core.scan import Bucket, PackedBucket, PackedScan, ScanResult, reads_above_level_0
 from paimon_spark.core.table import Table
 from paimon_spark.core.vectors import FilePlace, VectorRef, vector_refs
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.types import DataType
 
 _T = TypeVar("_T")
+_SIZE = attrgetter("file_size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,7 @@ class Split:
     @property
     def file_rows(self) -> int:
         """Return the rows in all files, whether reading gives them or not."""
-        return self.files.row_count if isinstance(self.files, PackedFiles) else sum(f.row_count for f in self.files)
+        return _rows_in(self.files)
 
     def vector_of(self, index: int) -> VectorRef | None:
         """Return the deletion vector of the file at `index`."""
@@ -65,64 +66,75 @@ def plan_splits(table: Table, result: ScanResult | PackedScan, *, always_merge: 
     vectors = vector_refs(table, result.index_entries)
     out: list[Split] = []
     for found in result.buckets():
-        for group, raw in _groups(table, found.files):
+        for files, raw in _groups(table, found):
             is_raw = raw and not (always_merge and table.is_primary_key_table)
-            refs = _vectors_of(found, group, vectors)
+            refs = _vectors_of(found, files, vectors)
             split = Split(
                 partition=found.partition,
                 bucket=found.bucket,
                 total_buckets=found.total_buckets,
-                files=found.keep(group),
+                files=files,
                 raw=is_raw,
                 snapshot_id=result.snapshot.id,
-                row_count=_row_count(group, refs) if is_raw else None,
+                row_count=_row_count(files, refs) if is_raw else None,
                 vectors=refs,
             )
             out.append(split)
     return out
 
 
-def _groups(table: Table, files: Sequence[DataFileMeta]) -> list[tuple[list[DataFileMeta], bool]]:
-    target, cost = table.options.source_split_target_size, table.options.source_split_open_file_cost
+def _groups(table: Table, found: Bucket | PackedBucket) -> Iterator[tuple[Sequence[DataFileMeta], bool]]:
+    """Yield the files that are read together as they are kept, and whether they need no merge."""
     if not table.is_primary_key_table:
-        ordered = sorted(sorted(files, key=attrgetter("file_name")), key=attrgetter("min_sequence_number"))
-        return [(group, True) for group in _packed(ordered, _sizes(ordered), target, cost)]
+        yield from ((group, True) for group in _append_groups(table, found))
+        return
+    for group, raw in _keyed_groups(table, found.files):
+        yield found.keep(group), raw
+
+
+def _append_groups(table: Table, found: Bucket | PackedBucket) -> Iterator[Sequence[DataFileMeta]]:
+    target, cost = table.options.source_split_target_size, table.options.source_split_open_file_cost
+    if isinstance(found, PackedBucket):
+        records = found.pool.records(found.pool.in_order(found.numbers))
+        return map(found.pool.choose, _packed(records, itemgetter(1), target, cost))
+    ordered = sorted(sorted(found.files, key=attrgetter("file_name")), key=attrgetter("min_sequence_number"))
+    return map(found.keep, _packed(ordered, _SIZE, target, cost))
+
+
+def _keyed_groups(table: Table, files: Sequence[DataFileMeta]) -> Iterator[tuple[list[DataFileMeta], bool]]:
+    target, cost = table.options.source_split_target_size, table.options.source_split_open_file_cost
     settled = all(f.level != 0 and not f.delete_row_count for f in files)
     if settled and (reads_above_level_0(table) or len({f.level for f in files}) == 1):
         ordered = _in_key_order(files, table.key_types)
-        return [(group, True) for group in _packed(ordered, _sizes(ordered), target, cost)]
+        yield from ((group, True) for group in _packed(ordered, _SIZE, target, cost))
+        return
     items = [[f for run in section for f in run.files] for section in sections(files, table.key_types)]
-    groups = [
-        [f for item in packed for f in item] for packed in _packed(items, map(sum, map(_sizes, items)), target, cost)
-    ]
-    return [(group, len(group) == 1 and group[0].delete_row_count == 0) for group in groups]
+    for packed in _packed(items, lambda item: sum(map(_SIZE, item)), target, cost):
+        group = [f for item in packed for f in item]
+        yield group, len(group) == 1 and group[0].delete_row_count == 0
 
 
 def _in_key_order(files: Sequence[DataFileMeta], key_types: Sequence[DataType]) -> list[DataFileMeta]:
     return [f for section in sections(files, key_types) for run in section for f in run.files]
 
 
-def _sizes(files: Iterable[DataFileMeta]) -> Iterator[int]:
-    return (f.file_size for f in files)
-
-
-def _packed(items: Iterable[_T], sizes: Iterable[int], target: int, cost: int) -> list[list[_T]]:
+def _packed(items: Iterable[_T], size_of: Callable[[_T], int], target: int, cost: int) -> Iterator[list[_T]]:
     """Pack items in order into bins: a bin is closed when the next item would take it past the target (R4)."""
-    bins: list[list[_T]] = []
+    current: list[_T] = []
     weight = 0
-    for item, size in zip(items, sizes, strict=True):
-        own = max(size, cost)
-        if bins and weight + own <= target:
-            bins[-1].append(item)
-            weight += own
-        else:
-            bins.append([item])
-            weight = own
-    return bins
+    for item in items:
+        own = max(size_of(item), cost)
+        if current and weight + own > target:
+            yield current
+            current, weight = [], 0
+        current.append(item)
+        weight += own
+    if current:
+        yield current
 
 
 def _vectors_of(
-    found: Bucket, files: Sequence[DataFileMeta], vectors: dict[FilePlace, VectorRef]
+    found: Bucket | PackedBucket, files: Sequence[DataFileMeta], vectors: dict[FilePlace, VectorRef]
 ) -> tuple[VectorRef | None, ...]:
     if not vectors:
         return ()
@@ -133,9 +145,13 @@ def _vectors_of(
 def _row_count(files: Sequence[DataFileMeta], vectors: Iterable[VectorRef | None]) -> int | None:
     """Return the row count of a split that is read as it is, where the metadata tells it (R9)."""
     deleted = [v.cardinality for v in vectors if v is not None]
-    if any(d is None for d in deleted):
-        return None
-    return sum(f.row_count for f in files) - sum(d or 0 for d in deleted)
+    if not deleted:
+        return _rows_in(files)
+    return None if None in deleted else _rows_in(files) - sum(d or 0 for d in deleted)
+
+
+def _rows_in(files: Sequence[DataFileMeta]) -> int:
+    return files.row_count if isinstance(files, PackedFiles) else sum(f.row_count for f in files)
 
 
 def splits_to_json(splits: Iterable[Split]) -> str:

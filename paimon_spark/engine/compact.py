@@ -16,7 +16,7 @@ from paimon_spark.core.levels import highest_level, max_level, sorted_runs
 from paimon_spark.core.manifests import ManifestStore
 from paimon_spark.core.messages import CommitMessage, messages_from_json
 from paimon_spark.core.rolling import wall_clock_millis
-from paimon_spark.core.scan import Bucket, live_in_partitions, scan_buckets
+from paimon_spark.core.scan import Bucket, PackedBucket, live_in_partitions, scan_buckets
 from paimon_spark.core.stored import store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.core.unfinished import clean_up_marked
@@ -170,7 +170,7 @@ def _grouped(tasks: Iterable[CompactTask]) -> Iterator[list[CompactTask]]:
 
 
 def _bucket_tasks(
-    table: Table, found: Bucket, strategy: Strategy, refs: Mapping[FilePlace, VectorRef]
+    table: Table, found: Bucket | PackedBucket, strategy: Strategy, refs: Mapping[FilePlace, VectorRef]
 ) -> Iterator[CompactTask]:
     files = found.files
     if table.is_primary_key_table:

@@ -68,10 +68,11 @@ class EntryColumns:
 def joined(parts: Sequence[EntryColumns]) -> EntryColumns:
     """Return the entries of all parts, each column in the smallest type that holds it."""
     columns = (np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(EntryColumns))
-    return EntryColumns(*map(_small, columns))
+    return EntryColumns(*map(smallest, columns))
 
 
-def _small(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def smallest(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a column in the smallest type that holds it."""
     if not len(column):
         return column
     low, high = np.min_scalar_type(column.min()), np.min_scalar_type(column.max())
@@ -89,6 +90,29 @@ def read_columns(blocks: Sequence[tuple[int, bytes]], partitions: dict[bytes, in
         return _Reader(blocks, partitions).read()
     except (UnusualError, LookupError, UnicodeDecodeError):
         return None
+
+
+def longs_at(data: npt.NDArray[np.uint8], at: _Array) -> tuple[_Array, _Array]:
+    """Return the numbers that begin at some places of bytes, and where they end.
+
+    Raises:
+        UnusualError: one takes more than nine bytes.
+        LookupError: one goes beyond the bytes.
+    """
+    byte = data[at].astype(np.int64)
+    at = at + 1
+    value = byte & 0x7F
+    more = np.flatnonzero(byte > 0x7F)
+    shift = 7
+    while len(more):
+        if shift >= 7 * _MAX_BYTES:
+            raise UnusualError
+        byte = data[at[more]].astype(np.int64)
+        at[more] += 1
+        value[more] |= (byte & 0x7F) << shift
+        more = more[byte > 0x7F]
+        shift += 7
+    return (value >> 1) ^ -(value & 1), at
 
 
 class _Reader:
@@ -153,24 +177,8 @@ class _Reader:
 
     def _longs(self) -> _Array:
         """Read a number in every lane."""
-        value, self._at = self._longs_at(self._at)
+        value, self._at = longs_at(self._bytes, self._at)
         return value
-
-    def _longs_at(self, at: _Array) -> tuple[_Array, _Array]:
-        byte = self._bytes[at].astype(np.int64)
-        at = at + 1
-        value = byte & 0x7F
-        more = np.flatnonzero(byte > 0x7F)
-        shift = 7
-        while len(more):
-            if shift >= 7 * _MAX_BYTES:
-                raise UnusualError
-            byte = self._bytes[at[more]].astype(np.int64)
-            at[more] += 1
-            value[more] |= (byte & 0x7F) << shift
-            more = more[byte > 0x7F]
-            shift += 7
-        return (value >> 1) ^ -(value & 1), at
 
     def _within(self, value: _Array, low: int, high: int | None = None) -> _Array:
         if (value < low).any() or (high is not None and (value > high).any()):
@@ -248,7 +256,7 @@ class _Reader:
             lanes = np.flatnonzero(count > number)
             there = lanes[self._branches(at[lanes])]
             at[lanes] += 1
-            _, at[there] = self._longs_at(at[there])
+            _, at[there] = longs_at(self._bytes, at[there])
             if (at > self._size).any():
                 raise UnusualError
         return at
@@ -266,7 +274,7 @@ class _Reader:
         there = np.flatnonzero(self._branches(after))
         after = after + 1
         if len(there):
-            times, after[there] = self._longs_at(after[there])
+            times, after[there] = longs_at(self._bytes, after[there])
             self._within(times, TIMES.start, TIMES.stop - 1)
         if (after > self._size).any():
             raise UnusualError

@@ -28,7 +28,7 @@ FEWEST_BLOCKS = 16
 """A file of fewer blocks is not worth reading block by block at once."""
 _BLOCKS_AT_ONCE = 512
 _BYTES_AT_ONCE = 8 << 20
-_ENTRY_BYTES = 900
+ENTRY_BYTES = 900
 """About what an entry takes as objects beside its keys and statistics."""
 _SAMPLED = 8
 _OBJECT_BYTES = 256
@@ -204,7 +204,7 @@ def _entry_bytes(entry: ManifestEntry) -> int:
     f = entry.file
     keys, values = f.key_stats, f.value_stats
     of_keys = len(f.min_key) + len(f.max_key) + len(keys.min_values) + len(keys.max_values)
-    return _ENTRY_BYTES + of_keys + len(values.min_values) + len(values.max_values) + len(values.null_counts) * 8
+    return ENTRY_BYTES + of_keys + len(values.min_values) + len(values.max_values) + len(values.null_counts) * 8
 
 
 _STATISTICS = ("_KEY_STATS", "_VALUE_STATS")
@@ -224,3 +224,11 @@ def pack_file(file: DataFileMeta, *, statistics: bool) -> bytes:
 def unpack_file(data: bytes, at: int = 0, *, statistics: bool) -> DataFileMeta:
     """Return the packed file that begins at a place."""
     return file_at(data, at, {} if statistics else None)[0]
+
+
+def unpack_files(data: bytes, *, statistics: bool) -> Iterator[DataFileMeta]:
+    """Yield packed files that stand one behind the other."""
+    at = 0
+    while at < len(data):
+        file, at = file_at(data, at, {} if statistics else None)
+        yield file

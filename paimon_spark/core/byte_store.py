@@ -1,0 +1,83 @@
+"""Bytes that are written once and read anywhere: all but the last of them are on the local disk, not in memory."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import weakref
+
+from paimon_spark.core.spill import local_directories, one_directory
+from paimon_spark.errors import EngineError, ErrorKind
+
+_HELD = 1 << 20
+
+
+class ByteStore:
+    """Bytes in the order in which they come; their file has no name, and goes with this object.
+
+    Any thread may read once nothing is appended any more; until then only the one that appends.
+
+    Args:
+        held: about the most bytes that stay in memory; fewer need no file at all.
+    """
+
+    def __init__(self, held: int = _HELD) -> None:
+        self._held = held
+        self._last = bytearray()
+        self._on_disk = 0
+        self._file: int | None = None
+
+    def __len__(self) -> int:
+        return self._on_disk + len(self._last)
+
+    def append(self, data: bytes) -> int:
+        """Take some bytes in; return where they begin.
+
+        Raises:
+            EngineError: the local disk refused them.
+        """
+        begin = len(self)
+        self._last += data
+        if len(self._last) > self._held:
+            try:
+                self._write_out()
+            except OSError as e:
+                raise _refusal(e) from e
+        return begin
+
+    def read(self, begin: int, size: int) -> bytes:
+        """Return some of the bytes.
+
+        Raises:
+            EngineError: they cannot be read back.
+        """
+        there = min(size, self._on_disk - begin)
+        if self._file is None or there <= 0:
+            at = begin - self._on_disk
+            return bytes(self._last[at : at + size])
+        try:
+            found = os.pread(self._file, there, begin)
+        except OSError as e:
+            raise _refusal(e) from e
+        if len(found) < there:
+            raise _refusal(OSError(f"only {len(found)} of {there} bytes came back"))
+        return found if there == size else found + bytes(self._last[: size - there])
+
+    def _write_out(self) -> None:
+        if self._file is None:
+            with tempfile.TemporaryFile(prefix="paimon-plan-", dir=one_directory(local_directories())) as made:
+                self._file = os.dup(made.fileno())
+            weakref.finalize(self, os.close, self._file)
+        left = memoryview(bytes(self._last))
+        while left:
+            left = left[os.write(self._file, left) :]
+        self._on_disk += len(self._last)
+        self._last = bytearray()
+
+
+def _refusal(cause: OSError) -> EngineError:
+    return EngineError(
+        f"A plan of very many files cannot be kept on the local disk: {cause.strerror or cause}.",
+        hint="Make room in the directory for temporary files, or name another one: TMPDIR, SPARK_LOCAL_DIRS.",
+        kind=ErrorKind.ENVIRONMENT,
+    )

@@ -1,0 +1,44 @@
+"""What packed files are put in order by, read for many of them at once: first sequence number, and name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from paimon_spark.format.entry_columns import longs_at
+from paimon_spark.format.packed_manifest import unpack_file
+from paimon_spark.format.quick_entries import UnusualError
+
+WORD = 8
+"""Bytes of a name that are compared at a time."""
+_PAD = bytes(WORD)
+_Places = npt.NDArray[np.int64]
+
+
+def first_sequences(data: bytes, begins: _Places) -> npt.NDArray[np.int64]:
+    """Return the first sequence number of the files that begin at some places, packed without their statistics."""
+    raw = np.frombuffer(data, np.uint8)
+    try:
+        size, at = longs_at(raw, begins)
+        for _ in range(2):
+            _, at = longs_at(raw, at + size)
+            size = np.zeros_like(at)
+        for _ in range(2):
+            size, at = longs_at(raw, at)
+            at += size
+        return longs_at(raw, at)[0]
+    except (UnusualError, LookupError):
+        files = (unpack_file(data, at, statistics=False) for at in begins.tolist())
+        return np.array([f.min_sequence_number for f in files], np.int64)
+
+
+def name_words(data: bytes, begins: _Places, number: int) -> npt.NDArray[Any]:
+    """Return a word of each name as a number, so that words are ordered as their bytes are; 0 is behind the end."""
+    raw = np.frombuffer(data + _PAD, np.uint8)
+    size, at = longs_at(raw, begins)
+    left = size - number * WORD
+    places = np.where(left > 0, at + number * WORD, len(data))[:, None] + np.arange(WORD)
+    letters = np.where(np.arange(WORD) < left[:, None], raw[np.minimum(places, len(raw) - 1)], 0).astype(np.uint8)
+    return letters.view(">u8").ravel().astype(np.uint64)

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import errno
+import os
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paimon_spark.core.byte_store import ByteStore
+from paimon_spark.errors import EngineError, ErrorKind
+
+
+def on_disk() -> int:
+    return sum("paimon-plan-" in _target(fd) or "(deleted)" in _target(fd) for fd in Path("/proc/self/fd").iterdir())
+
+
+def _target(fd: Path) -> str:
+    try:
+        return str(fd.readlink())
+    except FileNotFoundError:
+        return ""
+
+
+@given(st.lists(st.binary(max_size=40)), st.integers(0, 100), st.data())
+def test_bytes_come_back_from_wherever_they_are(pieces: list[bytes], held: int, data: st.DataObject) -> None:
+    store = ByteStore(held)
+    begins = [store.append(piece) for piece in pieces]
+    whole = b"".join(pieces)
+    assert len(store) == len(whole)
+    assert [store.read(b, len(p)) for b, p in zip(begins, pieces, strict=True)] == pieces
+    begin = data.draw(st.integers(0, len(whole)))
+    size = data.draw(st.integers(0, len(whole) - begin))
+    assert store.read(begin, size) == whole[begin : begin + size]
+
+
+def test_what_is_held_needs_no_file_and_the_file_goes_with_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    before = on_disk()
+    store = ByteStore(100)
+    store.append(bytes(100))
+    assert on_disk() == before
+    store.append(b"x")
+    assert on_disk() == before + 1
+    assert list(tmp_path.iterdir()) == []
+    del store
+    assert on_disk() == before
+
+
+def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = partial(open, "/dev/full", "wb", buffering=0)
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: full())
+    with pytest.raises(EngineError, match=os.strerror(errno.ENOSPC)) as caught:
+        ByteStore(10).append(bytes(11))
+    assert caught.value.kind is ErrorKind.ENVIRONMENT
+    assert "TMPDIR" in (caught.value.hint or "")
+
+
+def test_a_directory_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with pytest.raises(EngineError, match="local disk"):
+        ByteStore(10).append(bytes(11))
+
+
+def test_bytes_that_are_lost_are_told() -> None:
+    store = ByteStore(10)
+    store.append(bytes(11))
+    assert store._file is not None
+    os.truncate(store._file, 5)
+    with pytest.raises(EngineError, match="only 5 of 11 bytes"):
+        store.read(0, 11)
