@@ -53,7 +53,7 @@ def choose_live(
         seen: counts all live entries for which readers may ask, wanted or not; without it only wanted ones are netted.
     """
     remember = fit_cache(metas)
-    removed = _Removed(store, metas, None if seen is not None else wanted)
+    removed = _Removed(store, metas, None if seen is not None else wanted, remember=remember)
     for meta in metas:
         if meta.num_added_files == 0:
             continue
@@ -73,11 +73,13 @@ def choose_live(
 class _Removed:
     """The files that some manifests take away."""
 
-    def __init__(self, store: ManifestStore, metas: Sequence[ManifestFileMeta], wanted: PlaceTest | None) -> None:
+    def __init__(
+        self, store: ManifestStore, metas: Sequence[ManifestFileMeta], wanted: PlaceTest | None, *, remember: bool
+    ) -> None:
         self._identities: set[FileIdentity] = set()
         for meta in metas:
             if meta.num_deleted_files > 0:
-                manifest = store.open(meta)
+                manifest = store.open(meta, remember=remember)
                 places = manifest.places()
                 taken = places.kind == FileKind.DELETE
                 rows = np.flatnonzero(taken if wanted is None else taken & wanted(places))

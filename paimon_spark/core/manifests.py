@@ -23,7 +23,7 @@ from paimon_spark.format.manifests import (
     write_manifest,
     write_manifest_list,
 )
-from paimon_spark.format.packed_manifest import Manifest, PackedManifest, Rows, entries_bytes
+from paimon_spark.format.packed_manifest import ENTRY_BYTES, Manifest, PackedManifest, Rows, entries_bytes
 from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import (
     FileIdentity,
@@ -313,8 +313,9 @@ class ManifestStore:
 
 
 def fit_cache(metas: Sequence[ManifestFileMeta]) -> bool:
-    """Return whether the cache can hold some manifests together."""
-    return sum(m.file_size for m in metas) * _UNPACKED <= _CACHED_BYTES * 100
+    """Return whether the cache can hold some manifests together: those of few entries as objects."""
+    counts = ((m.num_added_files + m.num_deleted_files, m.file_size) for m in metas)
+    return sum(n * ENTRY_BYTES if n <= _FEW else size * _UNPACKED // 100 for n, size in counts) <= _CACHED_BYTES
 
 
 def cached(cache: RecordCache[_T], path: str, load: Callable[[], Iterable[_T]]) -> tuple[_T, ...]:

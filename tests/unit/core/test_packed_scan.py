@@ -127,6 +127,19 @@ def test_more_than_the_cache_holds_leaves_what_is_in_it(place: Path, monkeypatch
     assert len(expected.splits) > 0
 
 
+def test_small_manifests_that_the_cache_cannot_hold_are_not_put_into_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = samples.table({"manifest.target-file-size": "4 kb"})
+    FileStoreCommit(table).commit([samples.message(*(samples.file() for _ in range(2_000)))])
+    packed(monkeypatch)
+    plan = plan_select(table)
+    assert plan.counts.manifests_read > 1
+    assert len(manifests._MANIFESTS._items) == plan.counts.manifests_read
+    clear_cache()
+    monkeypatch.setattr(manifests, "_CACHED_BYTES", 1_000_000)
+    assert plan_select(table) == plan
+    assert not manifests._MANIFESTS._items
+
+
 @pytest.mark.parametrize("name", FILTERS)
 def test_warm_plans_are_what_cold_ones_are(name: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = open_synthetic(place, SHAPE).table
