@@ -176,6 +176,10 @@ class PackedFiles(Sequence[DataFileMeta]):
     row_count: int
     """The rows of all files."""
 
+    def digest(self) -> int:
+        """Return a number that other files have not."""
+        return hash(self.store.read(self.begin, self.length))
+
     def __len__(self) -> int:
         return self.number
 

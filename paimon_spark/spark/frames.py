@@ -6,8 +6,9 @@ import json
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -62,37 +63,42 @@ def frame_of(java_frame: Any, session: SparkSession) -> DataFrame:
 
 
 def native_frame(
-    session: SparkSession, spec: dict[str, Any], access: Mapping[str, str], dead: Any | None = None
+    session: SparkSession,
+    spec: dict[str, Any],
+    groups: Iterable[dict[str, Any]],
+    access: Mapping[str, str],
+    dead: Any | None = None,
 ) -> DataFrame:
-    """Return a native scan over the files of `spec`.
+    """Return a native scan.
 
     Args:
         session: the session of the statement.
-        spec: files and columns.
+        spec: columns, and how files are read.
+        groups: the files, which may be more than fit into memory.
         access: what Hadoop must know to reach the files.
         dead: what `dead_rows_of` returned, if rows have to be left out.
     """
-    with _text(json.dumps(spec)) as text:
+    with _lines(map(json.dumps, chain([spec], groups))) as text:
         frame = toolbox().nativeFrame(session._jsparkSession, text, json.dumps(dict(access)), dead)
         return frame_of(frame, session)
 
 
-def dead_rows_of(splits: Mapping[str, str], find: Callable[[Sequence[str]], DataFrame]) -> Any:
+def dead_rows_of(splits: Sequence[str], find: Callable[[Sequence[str]], DataFrame]) -> Any:
     """Return the JVM's knowledge of the dead rows of splits, which lasts longer than a statement.
 
     Args:
-        splits: each split as a text, by a key that names its files and how they merge.
-        find: given lines of a key, a blank and a split, return the frame that finds what is not known yet.
+        splits: a key of each split that names its files and how they merge.
+        find: given the keys of what is not known yet, return the frame that finds it.
     """
-    with _text(json.dumps(list(splits))) as keys:
+    with _lines(splits) as keys:
         dead = toolbox().deadRows(keys)
     missing = json.loads(dead.missing())
-    return dead.findBy(find([f"{key} {splits[key]}" for key in missing])._jdf) if missing else dead
+    return dead.findBy(find(missing)._jdf) if missing else dead
 
 
-def text_frame(session: SparkSession, lines: Sequence[str]) -> DataFrame:
+def text_frame(session: SparkSession, lines: Iterable[str]) -> DataFrame:
     """Return a frame of one string column `split` with one task a line."""
-    with _text(json.dumps(list(lines))) as text:
+    with _lines(lines) as text:
         return frame_of(toolbox().textFrame(session._jsparkSession, text), session)
 
 
@@ -122,15 +128,21 @@ def one_by_one(frame: DataFrame) -> DataFrame:
 
 
 @contextmanager
-def _text(text: str) -> Iterator[str]:
-    """Yield `text`, or `@file` that holds it for as long as the caller needs."""
-    if len(text) <= INLINE_LIMIT:
-        yield text
+def _lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yield texts without line feeds as lines, or `@file` that holds them for as long as the caller needs."""
+    rest, first, size = iter(lines), list[str](), 0
+    for line in rest:
+        first.append(line)
+        size += len(line)
+        if size > INLINE_LIMIT:
+            break
+    else:
+        yield "\n".join(first)
         return
     handle, path = tempfile.mkstemp(prefix="paimon-spark-", suffix=".json")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as out:
-            out.write(text)
+            out.writelines(f"{line}\n" for line in chain(first, rest))
         yield "@" + path
     finally:
         os.unlink(path)  # noqa: PTH108 - the descriptor's own path

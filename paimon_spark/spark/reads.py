@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any
@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
+from paimon_spark.core.file_pool import PackedFiles
 from paimon_spark.core.merge.rules import merge_order
 from paimon_spark.core.read import BUCKET, FILE_PATH, PLACE_FIELDS, ROW_INDEX, VECTOR
 from paimon_spark.core.splits import Split, splits_to_json
@@ -41,6 +42,7 @@ PARTITION = "__paimon_partition"
 METADATA_COLUMNS = (*(f.name for f in PLACE_FIELDS), PARTITION)
 """Names of the columns that tell where a row is; `SELECT *` does not show them."""
 _TIMES = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+_TOGETHER = 1_000
 FEWEST_ROWS = 100_000
 MOST_ROWS = 500_000_000
 """How many rows must be in the files of splits with dead rows for a job of its own that finds them."""
@@ -92,13 +94,12 @@ def _width(field: DataField) -> int:
 def read_frame(session: SparkSession, request: ReadRequest) -> DataFrame:
     """Return the rows of `request` as a frame without any shuffle. Columns that were needed besides may come too."""
     division = request.division
-    frames = [_native(session, request, key, splits) for key, splits in _by_key(division.native).items()]
+    frames = [_native(session, request, files) for files in _by_key(request, division.native)]
     if division.live:
         dead = _dead_rows(session, request.table, division.live)
-        files = _by_key(division.live)
-        frames += [_native(session, request, key, splits, dead) for key, splits in files.items()]
+        frames += [_native(session, request, files, dead) for files in _by_key(request, division.live)]
     if division.workers:
-        lines = [splits_to_json([s]) for s in division.workers]
+        lines = (splits_to_json([s]) for s in division.workers)
         predicate = None if request.predicate == TRUE else to_json(request.predicate)
         names = [f.name for f in request.carried]
         places = tuple(p.name for p in request.places)
@@ -110,17 +111,20 @@ def read_frame(session: SparkSession, request: ReadRequest) -> DataFrame:
     return rows.withColumn(PARTITION, f.struct(*[f.col(quoted(k)) for k in request.table.schema.partition_keys]))
 
 
-def _native(
-    session: SparkSession, request: ReadRequest, key: NativeKey, files: list[PlacedFile], dead: Any | None = None
-) -> DataFrame:
-    spec = _native_spec(request, *key, files, filtered=dead is not None)
-    return native_frame(session, spec, native_access(request.table).conf, dead)
+def _native(session: SparkSession, request: ReadRequest, files: NativeFiles, dead: Any | None = None) -> DataFrame:
+    spec, groups = _native_spec(request, files, filtered=dead is not None)
+    return native_frame(session, spec, groups, native_access(request.table).conf, dead)
 
 
 def _dead_rows(session: SparkSession, table: Table, splits: Sequence[Split]) -> Any:
     """Return what is known of the dead rows of `splits`, and how the rest is found."""
-    texts = {_identity(table, s): splits_to_json([s]) for s in splits}
-    return dead_rows_of(texts, lambda lines: map_in_arrow(text_frame(session, lines), finder(table), FOUND))
+    by_name = {_identity(table, s): s for s in splits}
+
+    def find(missing: Sequence[str]) -> DataFrame:
+        lines = (f"{name} {splits_to_json([by_name[name]])}" for name in missing)
+        return map_in_arrow(text_frame(session, lines), finder(table), FOUND)
+
+    return dead_rows_of(list(by_name), find)
 
 
 def _identity(table: Table, split: Split) -> str:
@@ -143,6 +147,26 @@ def _row_type(request: ReadRequest) -> StructType:
 NativeKey = tuple[str, int]
 """(file format, schema id)."""
 PlacedFile = tuple[Split, DataFileMeta]
+
+
+@dataclass(frozen=True, slots=True)
+class NativeFiles:
+    """The files of some splits that have one format and one schema; each look at them reads the splits again."""
+
+    key: NativeKey
+    splits: Sequence[Split]
+
+    def __iter__(self) -> Iterator[PlacedFile]:
+        return ((split, file) for split in self.splits for file in split.files if _key_of(file) == self.key)
+
+    def digest(self) -> int:
+        """Return a number that other files have not."""
+        return hash((self.key, tuple(map(_split_digest, self.splits))))
+
+
+def _split_digest(split: Split) -> int:
+    files = split.files.digest() if isinstance(split.files, PackedFiles) else tuple(f.file_name for f in split.files)
+    return hash((split.partition, split.bucket, files))
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +212,16 @@ def _format_of(file: DataFileMeta) -> str:
     return file.file_name.rpartition(".")[2].lower()
 
 
-def _by_key(splits: Iterable[Split]) -> dict[NativeKey, list[PlacedFile]]:
-    groups: dict[NativeKey, list[PlacedFile]] = {}
+def _key_of(file: DataFileMeta) -> NativeKey:
+    return _format_of(file), file.schema_id
+
+
+def _by_key(request: ReadRequest, splits: Iterable[Split]) -> list[NativeFiles]:
+    groups: dict[NativeKey, list[Split]] = {}
     for split in splits:
-        for file in split.files:
-            groups.setdefault((_format_of(file), file.schema_id), []).append((split, file))
-    return groups
+        for key in request.sources.keys(split):
+            groups.setdefault(key, []).append(split)
+    return [NativeFiles(key, found) for key, found in groups.items()]
 
 
 class Sources:
@@ -202,10 +230,24 @@ class Sources:
     def __init__(self, request: ReadRequest) -> None:
         self._request = request
         self._known: dict[NativeKey, list[DataField | None] | None] = {}
+        self._keys: dict[int, tuple[NativeKey, ...]] = {}
+        self._same: dict[tuple[NativeKey, ...], tuple[NativeKey, ...]] = {}
 
     def know(self, split: Split) -> bool:
         """Return whether Spark can read all files of `split` as they are wanted."""
-        return all(f.write_cols is None and self.of((_format_of(f), f.schema_id)) is not None for f in split.files)
+        found: dict[NativeKey, None] = {}
+        for file in split.files:
+            key = _key_of(file)
+            if file.write_cols is not None or (key not in found and self.of(key) is None):
+                return False
+            found[key] = None
+        keys = tuple(found)
+        self._keys[id(split)] = self._same.setdefault(keys, keys)
+        return True
+
+    def keys(self, split: Split) -> tuple[NativeKey, ...]:
+        """Return the formats and schemas of the files of a split of the request that Spark can read."""
+        return self._keys[id(split)]
 
     def of(self, key: NativeKey) -> list[DataField | None] | None:
         """Return the columns of the files, in the order of those wanted."""
@@ -260,20 +302,21 @@ def _readable(t: DataType, file_format: str) -> bool:
 
 
 def _native_spec(
-    request: ReadRequest, file_format: str, schema_id: int, files: Sequence[PlacedFile], *, filtered: bool
-) -> dict[str, Any]:
+    request: ReadRequest, files: NativeFiles, *, filtered: bool
+) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+    """Return what Spark is told of a scan, and its files in groups, which are made as they are asked for."""
     table = request.table
     keys = table.schema.partition_keys
-    sources = request.sources.of((file_format, schema_id)) or []
+    sources = request.sources.of(files.key) or []
     wanted = list(zip(request.carried, sources, strict=True))
     data = [s for f, s in wanted if s is not None and f.name not in keys]
     partition = [f for f, _ in wanted if f.name in keys]
     placed = {p.name for p in request.places} | ({FILE_PATH, ROW_INDEX} if filtered else set())
     fixed = [p for p in PLACE_FIELDS if p.name in placed and p.name not in (ROW_INDEX, VECTOR)]
-    return {
-        "format": file_format,
+    spec = {
+        "format": files.key[0],
         "root": table.path,
-        "identity": f"{table.path}|{files[0][0].snapshot_id}|{_digest(files)}",
+        "identity": f"{table.path}|{files.splits[0].snapshot_id}|{files.digest()}",
         "options": NATIVE_OPTIONS,
         "row_index": ROW_INDEX if ROW_INDEX in placed else None,
         "file_path": FILE_PATH,
@@ -283,29 +326,28 @@ def _native_spec(
             {"name": f.name, "from": None if s is None else s.name, "type": plain_struct([f])["fields"][0]["type"]}
             for f, s in [*wanted, *((p, None if p.name == VECTOR else p) for p in request.places)]
         ],
-        "groups": _groups(table, [f.name for f in partition], [p.name for p in fixed], files),
     }
-
-
-def _digest(files: Sequence[PlacedFile]) -> int:
-    return hash(tuple((s.partition, s.bucket, f.file_name) for s, f in files))
+    return spec, _groups(table, [f.name for f in partition], [p.name for p in fixed], files)
 
 
 def _groups(
-    table: Table, columns: Sequence[str], fixed: Sequence[str], files: Sequence[PlacedFile]
-) -> list[dict[str, Any]]:
-    """Return the files, those together for which the partition columns and the `fixed` ones have the same values."""
-    groups: dict[tuple[bytes, tuple[str, ...]], list[list[Any]]] = {}
+    table: Table, columns: Sequence[str], fixed: Sequence[str], files: Iterable[PlacedFile]
+) -> Iterator[dict[str, Any]]:
+    """Yield the files, neighbours together for which partition columns and the `fixed` ones have the same values."""
+    last: tuple[bytes, tuple[str, ...]] | None = None
+    members: list[list[Any]] = []
     paths = table.paths
     for split, file in files:
         path = paths.data_file(split.partition, split.bucket, file)
         of_file = {FILE_PATH: path, BUCKET: str(split.bucket)}
         key = (split.partition, tuple(of_file[name] for name in fixed))
-        groups.setdefault(key, []).append([path, file.file_size, file.creation_time or 0])
-    return [
-        {"values": [*_values(table, columns, partition), *others], "files": members}
-        for (partition, others), members in groups.items()
-    ]
+        if last is not None and (key != last or len(members) == _TOGETHER):
+            yield {"values": [*_values(table, columns, last[0]), *last[1]], "files": members}
+            members = []
+        last = key
+        members.append([path, file.file_size, file.creation_time or 0])
+    if last is not None:
+        yield {"values": [*_values(table, columns, last[0]), *last[1]], "files": members}
 
 
 def _values(table: Table, columns: Sequence[str], partition: bytes) -> list[str | None]:

@@ -92,8 +92,6 @@ object DeadRows {
   private val known = new JLinkedHashMap[String, Bitmaps](16, 0.75f, true)
   private var held = 0L
 
-  def apply(splits: String): DeadRows = new DeadRows(Json.strings(Json.parse(Toolbox.content(splits))))
-
   private def cached(split: String): Option[Bitmaps] = known.synchronized(Option(known.get(split)))
 
   private def weight(bitmaps: Bitmaps): Long = 200L + bitmaps.map { case (k, v) => 100L + 2 * k.length + v.length }.sum

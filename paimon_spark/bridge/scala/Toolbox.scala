@@ -2,15 +2,16 @@ package org.apache.spark.sql.paimonbridge
 
 import java.nio.file.{Files, Paths}
 
+import scala.collection.mutable
+import scala.util.Using
+
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.optimizer.EliminateSorts
-import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project, Repartition, RepartitionByExpression}
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat
@@ -23,14 +24,16 @@ class Toolbox {
   /** Why Spark's own scans cannot read a bucket with these settings, or an empty text. */
   def nativeRefusal(place: String, settings: String): String = Stores.refusal(place, settings)
 
-  /** What is known of the dead rows of splits, which are named by keys: a JSON list, or `@file` that holds it. */
-  def deadRows(splits: String): DeadRows = DeadRows(splits)
+  /** What is known of the dead rows of splits, which are named by keys: a line of each, or `@file` that holds them. */
+  def deadRows(splits: String): DeadRows = new DeadRows(Toolbox.lines(splits)(_.toIndexedSeq))
 
-  /** A native vectorised scan over exactly the files of `spec` (JSON, or `@file` that holds it).
+  /** A native vectorised scan: a line of JSON says how, and each further one names files (or `@file` that holds them).
     * `access` is JSON too: what Hadoop must know to reach them. `dead` names rows to leave out, or is null. */
   def nativeFrame(session: SparkSession, spec: String, access: String, dead: DeadRows): Dataset[Row] = {
-    val json = Json.parse(Toolbox.content(spec))
-    val index = PaimonFileIndex(json)
+    val (json, index) = Toolbox.lines(spec) { lines =>
+      val json = Json.parse(lines.next())
+      (json, PaimonFileIndex(json, lines.map(Json.parse)))
+    }
     val rowIndex = Json.optional(json, "row_index").map(_.asText())
     val dataSchema = rowIndex.foldLeft(Toolbox.schema(json.get("data_schema"))) { (columns, _) =>
       columns.add(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME, LongType)
@@ -55,9 +58,9 @@ class Toolbox {
     Dataset.ofRows(session, Project(columns, live))
   }
 
-  /** A frame of one string column `split`, one task a row; `lines` is JSON, or `@file` that holds it. */
+  /** A frame of one string column `split`, one task a row: the lines, or `@file` that holds them. */
   def textFrame(session: SparkSession, lines: String): Dataset[Row] = {
-    val rows = Json.items(Json.parse(Toolbox.content(lines))).map(_.asText())
+    val rows = Toolbox.lines(lines)(_.toIndexedSeq)
     val rdd = session.sparkContext.parallelize(rows, math.max(rows.size, 1))
       .map(text => InternalRow(UTF8String.fromString(text)): InternalRow)
     session.internalCreateDataFrame(rdd, StructType(Seq(StructField("split", StringType))))
@@ -103,18 +106,10 @@ class Toolbox {
   }
 
   private def shufflePacked(plan: LogicalPlan, task: Expression, tasks: Int): LogicalPlan = {
-    val unsorted = withoutUselessSorts(plan, task)
-    val numbered = Project(plan.output :+ Alias(task, "task")(), unsorted)
+    val numbered = Project(plan.output :+ Alias(task, "task")(), plan)
     val packed = PackRows(numbered, plan.output, Some(numbered.output.last), tasks)
     Project(packed.output.tail, RepartitionByExpression(packed.output.take(1), packed, tasks))
   }
-
-  /** The plan without what sorts rows that are shuffled next: what Spark leaves out where they are sorted again. */
-  private def withoutUselessSorts(plan: LogicalPlan, task: Expression): LogicalPlan =
-    EliminateSorts(Sort(Seq(SortOrder(task, Ascending)), global = true, EliminateSubqueryAliases(plan))) match {
-      case sorted: Sort => sorted.child
-      case _ => plan
-    }
 
   private def withHash(plan: LogicalPlan, json: JsonNode, hash: JsonNode): LogicalPlan = {
     val byName = Json.strings(json.get("columns")).zip(plan.output).toMap
@@ -132,8 +127,12 @@ object Toolbox {
   /** So few rows are not worth a shuffle, nor several files. */
   val FewRows = 10000L
 
-  def content(text: String): String =
-    if (text.startsWith("@")) Files.readString(Paths.get(text.substring(1))) else text
+  /** What `use` makes of the lines of a text, or of the file that it names, which are read as they are used. */
+  def lines[T](text: String)(use: Iterator[String] => T): T =
+    if (!text.startsWith("@")) use(text.linesIterator)
+    else Using.resource(Files.newBufferedReader(Paths.get(text.substring(1)))) { reader =>
+      use(Iterator.continually(reader.readLine()).takeWhile(_ != null))
+    }
 
   def mayHoldNaN(dataType: DataType): Boolean = dataType.existsRecursively {
     case FloatType | DoubleType => true
@@ -184,15 +183,16 @@ class PaimonFileIndex(val identity: String, override val partitionSchema: Struct
 }
 
 object PaimonFileIndex {
-  def apply(json: JsonNode): PaimonFileIndex = {
+  def apply(json: JsonNode, files: Iterator[JsonNode]): PaimonFileIndex = {
     val schema = Toolbox.schema(json.get("partition_schema"))
-    val groups = Json.items(json.get("groups")).map { g =>
-      val files = Json.items(g.get("files")).map { f =>
+    val groups = mutable.LinkedHashMap[JsonNode, mutable.ArrayBuffer[FileStatusWithMetadata]]()
+    files.foreach { g =>
+      groups.getOrElseUpdate(g.get("values"), mutable.ArrayBuffer()) ++= Json.items(g.get("files")).map { f =>
         val status = new FileStatus(f.get(1).asLong(), false, 1, 128L << 20, f.get(2).asLong(), new Path(f.get(0).asText()))
         FileStatusWithMetadata(status, Map.empty)
       }
-      (Values.row(Json.items(g.get("values")), schema), files)
     }
-    new PaimonFileIndex(json.get("identity").asText(), schema, groups, new Path(json.get("root").asText()))
+    val rows = groups.toSeq.map { case (values, found) => (Values.row(Json.items(values), schema), found.toIndexedSeq) }
+    new PaimonFileIndex(json.get("identity").asText(), schema, rows, new Path(json.get("root").asText()))
   }
 }

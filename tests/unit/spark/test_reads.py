@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
+from paimon_spark.core import scan
+from paimon_spark.core.file_pool import PackedFiles
 from paimon_spark.core.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.select import plan_select
-from paimon_spark.spark.reads import ReadRequest, _native_spec
+from paimon_spark.spark import reads
+from paimon_spark.spark.frames import _lines
+from paimon_spark.spark.reads import NativeFiles, ReadRequest, _native_spec
 from paimon_spark.spec.predicate import TRUE
 from paimon_spark.testing.tables import new_table
 
 
 def identity(table: Table, split: Split) -> str:
     request = ReadRequest(table, ("k",), TRUE, (split,))
-    files = [(split, file) for file in split.files]
-    return str(_native_spec(request, "parquet", table.schema.id, files, filtered=False)["identity"])
+    spec, groups = _native_spec(request, NativeFiles(("parquet", table.schema.id), (split,)), filtered=False)
+    assert [len(g["files"]) for g in groups] == [len(split.files)]
+    return str(spec["identity"])
 
 
 def test_scans_of_files_with_one_name_in_two_partitions_are_not_one() -> None:
@@ -29,3 +37,33 @@ def test_scans_of_files_with_one_name_in_two_partitions_are_not_one() -> None:
     namesake = replace(other, files=one.files)
     assert identity(table, one) == identity(table, one)
     assert identity(table, one) != identity(table, namesake)
+
+
+def test_files_are_told_one_group_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reads, "_TOGETHER", 2)
+    monkeypatch.setattr(scan, "MANY_FILES", 0)
+    table = new_table({"k": "INT", "p": "INT"}, partition=["p"])
+    for _ in range(3):
+        write_arrow(table, pa.table({"k": pa.array([1, 2], pa.int32()), "p": pa.array([1, 2], pa.int32())}))
+    splits = plan_select(table).splits
+    assert all(isinstance(s.files, PackedFiles) for s in splits)
+    request = ReadRequest(table, ("k", "p"), TRUE, splits)
+    (files,) = reads._by_key(request, request.division.native)
+    spec, groups = _native_spec(request, files, filtered=False)
+    assert isinstance(groups, Iterator)
+    told = list(groups)
+    assert [(g["values"], len(g["files"])) for g in told] == [(["1"], 2), (["1"], 1), (["2"], 2), (["2"], 1)]
+    paths = [path for g in told for path, _, _ in g["files"]]
+    assert paths == [table.paths.data_file(s.partition, s.bucket, f) for s in splits for f in s.files]
+    other = ReadRequest(table, ("k", "p"), TRUE, splits[:1])
+    (fewer,) = reads._by_key(other, other.division.native)
+    assert _native_spec(other, fewer, filtered=False)[0]["identity"] != spec["identity"]
+
+
+@pytest.mark.parametrize(("count", "filed"), [(0, False), (3, False), (1_000, True)])
+def test_many_lines_travel_in_a_file(count: int, filed: bool) -> None:
+    lines = [f"{n} {'x' * 40}" for n in range(count)]
+    with _lines(iter(lines)) as text:
+        assert text.startswith("@") == filed
+        assert (Path(text[1:]).read_text() if filed else text).splitlines() == lines
+    assert not (filed and Path(text[1:]).exists())
