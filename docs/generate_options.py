@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from paimon_spark.spec.catalogue import Option, known_options
+from paimon_spark.spec.compressions import COMPRESSIONS
 from paimon_spark.spec.support import ONLY_VALUES, PATTERN_KEYS, Scope, honoured, statuses
 
 HEAD = """# Options
@@ -54,6 +55,17 @@ An option marked *read* may be given to a table that is read, *write* to one tha
 One marked *table* belongs to the stored table: it is changed by `ALTER TABLE … SET TBLPROPERTIES` where it can be
 changed at all, and a statement may only repeat its value. Misspelled names, values of a wrong type and options that the
 statement would not obey are errors that name the option.
+
+## Compression
+
+`file.compression` and `file.compression.per.level` take the names in this table, and refuse what files of the
+format are not written with. Files that others wrote with another codec are read as far as Arrow can.
+
+| files | codecs |
+| --- | --- |
+CODECS
+
+`file.compression.zstd-level` and `spill-compression.zstd-level` go from 1 (the default) to 22.
 
 ## Number of writers
 
@@ -118,7 +130,8 @@ WHERE = {
 
 def render() -> str:
     """Return the page."""
-    parts = [HEAD]
+    codecs = "\n".join(f"| {name} | {', '.join(names)} |" for name, names in COMPRESSIONS.items())
+    parts = [HEAD.replace("CODECS", codecs)]
     for group, title in TITLES.items():
         rows = [_row(o) for o in known_options().values() if o.group == group]
         head = ["| option | what is done | default | meaning |", "| --- | --- | --- | --- |"]

@@ -21,7 +21,7 @@ from paimon_spark.spark.conf import session_options
 from paimon_spark.spark.types import struct_to_spark
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.kinds import BucketMode
-from paimon_spark.spec.options import STORE_PREFIXES
+from paimon_spark.spec.option_checks import STORE_PREFIXES
 from paimon_spark.spec.support import Scope, check_given
 
 _HIDDEN_OPTIONS = frozenset({"owner"})

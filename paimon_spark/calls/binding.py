@@ -8,7 +8,7 @@ from typing import Any
 
 from paimon_spark.calls.spec import DRY_RUN, NAMESPACE, Form, Param, ParamType, Procedure
 from paimon_spark.errors import ArgumentError, ErrorKind, did_you_mean
-from paimon_spark.spec.options import validate_options
+from paimon_spark.spec.option_checks import validate_options
 from paimon_spark.spec.support import Scope, check_given
 from paimon_spark.sqlparse.call import Literal
 from paimon_spark.sqlparse.options_text import parse_options

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import os
 import shlex
 import sys
 import tempfile
@@ -32,10 +33,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     run: Callable[[argparse.Namespace, list[str]], int] = options.run
     try:
-        return run(options, rest)
+        status = run(options, rest)
+        sys.stdout.flush()
+        return status
     except PaimonError as error:
         sys.stderr.write(f"{error}\n")
         return 1
+    except BrokenPipeError:
+        return _unread()
+
+
+def _unread() -> int:
+    """Say no more: who reads the output, `head` for one, has enough of it."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    return 0
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -16,14 +16,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from paimon_spark.errors import EngineError, ErrorKind, OptionError, PaimonError
+from paimon_spark.errors import EngineError, ErrorKind, PaimonError
 from paimon_spark.spec.options import CoreOptions
 
 _SMALLEST_CHUNK = 64 << 10
 _LARGEST_CHUNK = 1 << 20
 _CHUNKS_OF_A_BUFFER = 64
 _FEWEST_RUNS = 2
-_CODECS = ("zstd", "lz4", "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +51,10 @@ class SpillRules:
         chunk = min(max(buffer // _CHUNKS_OF_A_BUFFER, _SMALLEST_CHUNK), _LARGEST_CHUNK)
         handles = options.number("local-sort.max-num-file-handles")
         fan_in = max(_FEWEST_RUNS, min(handles, buffer // 2 // chunk))
-        codec = _codec(options)
+        named = options.spill_compression
+        codec = None if named == "none" else named
         level = options.number("spill-compression.zstd-level") if codec == "zstd" else None
         return cls(chunk, fan_in, options.memory("write-buffer-spill.max-disk-size"), codec, level)
-
-
-def _codec(options: CoreOptions) -> str | None:
-    """Return the codec of rows on the local disk in Arrow's words; None for none."""
-    codec = options.word("spill-compression").lower()
-    if codec not in _CODECS:
-        raise OptionError(
-            f"The option 'spill-compression' cannot be '{codec}'.", hint=f"It must be one of {', '.join(_CODECS)}."
-        )
-    return None if codec == "none" else codec
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from paimon_spark.fs.resolve import file_io_from_config
 from paimon_spark.spec.catalogue import find_option
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.kinds import BucketMode
-from paimon_spark.spec.options import CoreOptions, validate_options
+from paimon_spark.spec.option_checks import validate_options
+from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.paths import MAIN_BRANCH, TablePaths, new_mark
 from paimon_spark.spec.rows import decode_row
 from paimon_spark.spec.schema import TableSchema, parse_schema

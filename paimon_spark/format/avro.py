@@ -17,7 +17,6 @@ import fastavro
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.avro_container import AvroContainer
 from paimon_spark.format.avro_values import avro_schema, column, records
@@ -26,13 +25,12 @@ from paimon_spark.format.column_stats import StatsCollector
 from paimon_spark.format.conform import empty_columns
 from paimon_spark.format.failures import damaged, data_file_errors
 from paimon_spark.format.manifests import MALFORMED
-from paimon_spark.format.write_options import compression_level
+from paimon_spark.format.write_options import codec_of, compression_level
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.stats import StatsMode
 from paimon_spark.spec.types import DataField
 
-_CODECS = {"zstd": "zstandard", "none": "null", "gzip": "deflate"}
-_WRITABLE = ("null", "deflate", "bzip2", "zstandard")
+_CODECS = {"zstd": "zstandard", "none": "null", "gzip": "deflate", "bzip2": "bzip2"}
 _RATIO = 0.3
 _UNPACKED = 1 / _RATIO
 _MAX_BLOCK = 512 << 20
@@ -66,11 +64,7 @@ class AvroFormat:
         options: Mapping[str, str] | None = None,
     ) -> FileWriter:
         """Open a new data file."""
-        codec = _CODECS.get(compression.lower(), compression.lower())
-        if codec not in _WRITABLE:
-            raise UnsupportedError(
-                f"Avro files are not written with the compression '{compression}'.", hint="Use zstd, gzip or none."
-            )
+        codec = codec_of(self.name, compression, _CODECS)
         stats = StatsCollector(fields, stats_modes)
         return AvroWriter(file_io, path, fields, stats, codec, compression_level(options or {}))
 

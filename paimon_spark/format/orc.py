@@ -23,7 +23,7 @@ from paimon_spark.format.column_stats import StatsCollector
 from paimon_spark.format.conform import conform_batch, empty_columns
 from paimon_spark.format.failures import data_file_errors
 from paimon_spark.format.orc_timestamps import is_timestamp, read_timestamps
-from paimon_spark.format.write_options import memory
+from paimon_spark.format.write_options import codec_of, memory
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.stats import StatsMode
 from paimon_spark.spec.types import DataField, children
@@ -34,7 +34,7 @@ _HEADER_BYTES = 3
 _OUT_OF_RANGE = "out of range for nanosecond"
 _ARROW_THAT_TELLS = 25
 """The first release that says so of a timestamp; those before give another time instead."""
-_CODECS = {"none": "UNCOMPRESSED", "null": "UNCOMPRESSED", "gzip": "ZLIB", "deflate": "ZLIB", "zstandard": "ZSTD"}
+_CODECS = {"none": "UNCOMPRESSED", "gzip": "ZLIB"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class OrcFormat:
         """Open a new data file."""
         given = options or {}
         stripe = memory(given.get("orc.stripe.size", given.get("file.block-size")), STRIPE_BYTES)
-        codec = _CODECS.get(compression.lower(), compression.upper())
+        codec = codec_of(self.name, compression, _CODECS)
         return OrcWriter(file_io, path, fields, StatsCollector(fields, stats_modes), codec, stripe)
 
 

@@ -32,7 +32,7 @@ from paimon_spark.format.base import (
 from paimon_spark.format.column_stats import StatsCollector
 from paimon_spark.format.conform import conform_batch, conform_table
 from paimon_spark.format.failures import data_file_errors
-from paimon_spark.format.write_options import compression_level, flag, memory
+from paimon_spark.format.write_options import codec_of, compression_level, flag, memory
 from paimon_spark.fs.base import PIECE_BYTES, FileIO
 from paimon_spark.spec.kinds import KEY_PREFIX, SEQUENCE_NUMBER
 from paimon_spark.spec.stats import StatsMode
@@ -48,7 +48,6 @@ _FEW_TEXTS = 0.25
 _FEW_NUMBERS = 0.1
 _FIRST_RATIO = 0.35
 _ARROW_WITH_TIMES = 23
-_CODECS = {"none": "NONE", "null": "NONE", "uncompressed": "NONE", "zstandard": "ZSTD"}
 _LEVELS = {"ZSTD"}
 
 
@@ -249,7 +248,7 @@ class _Settings:
 
     @staticmethod
     def of(fields: Sequence[DataField], compression: str, options: Mapping[str, str]) -> _Settings:
-        codec = _CODECS.get(compression.lower(), compression.upper())
+        codec = codec_of("parquet", compression, {})
         delta = flag(options.get("parquet.delta-encoding", "false"))
         return _Settings(
             codec=codec,

@@ -148,10 +148,10 @@ def check_value(key: str, value: str, option: Option) -> None:
         and option.name in _PLACES
         and not all(map(is_one_name, text.split("/") if option.name == _DIRECTORY else [text]))
     ):
-        raise _bad(key, value, "a name that stays inside the table: without '..' and without a slash at its ends")
+        raise bad_value(key, value, "a name that stays inside the table: without '..' and without a slash at its ends")
     if option.values:
         if text.lower() not in {v.lower() for v in option.values}:
-            raise _bad(key, value, f"one of {', '.join(option.values)}")
+            raise bad_value(key, value, f"one of {', '.join(option.values)}")
         return
     check = _CHECKS.get(option.type)
     if check is None:
@@ -161,10 +161,11 @@ def check_value(key: str, value: str, option: Option) -> None:
     except OptionError as e:
         raise OptionError(f"The option '{key}' cannot be {value!r}.", hint=e.hint) from None
     except ValueError as e:
-        raise _bad(key, value, str(e)) from None
+        raise bad_value(key, value, str(e)) from None
 
 
-def _bad(key: str, value: str, wanted: str) -> OptionError:
+def bad_value(key: str, value: str, wanted: str) -> OptionError:
+    """Return the error for a value that an option cannot have."""
     return OptionError(f"The option '{key}' cannot be {value!r}.", hint=f"It must be {wanted}.")
 
 

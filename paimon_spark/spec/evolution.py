@@ -25,7 +25,8 @@ from paimon_spark.spec.column_changes import (
 )
 from paimon_spark.spec.features import check_creatable
 from paimon_spark.spec.literals import parse_value
-from paimon_spark.spec.options import CoreOptions, check_together, validate_options
+from paimon_spark.spec.option_checks import check_together, validate_options
+from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.schema import CURRENT_VERSION, TableSchema
 from paimon_spark.spec.schema_rules import check_schema
 from paimon_spark.spec.types import DataField, not_null, reassign_ids

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from paimon_spark.errors import UnsupportedError
+from paimon_spark.spec.compressions import COMPRESSIONS, compression_of
 from paimon_spark.spec.kinds import ChangelogProducer, MergeEngine
 from paimon_spark.spec.options import POSTPONE_BUCKET, UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import AtomicType, DataType, TypeRoot, children
 
-DATA_FORMATS = ("parquet", "orc", "avro")
+DATA_FORMATS = tuple(COMPRESSIONS)
 _ELSEWHERE = "Use Apache Paimon for this table"
 
 
@@ -218,6 +219,17 @@ def _formats(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]
             yield Unsupported(f"'{key}' = '{name}'", hint, Use.WRITE)
 
 
+def _compressions(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
+    common, own = options.file_compression, options.pairs("file.compression.per.level")
+    formats = options.pairs("file.format.per.level")
+    for level in (None, *sorted(own.keys() | formats.keys())):
+        name, data_format = own.get(level or "", common), formats.get(level or "", options.file_format).lower()
+        if data_format in COMPRESSIONS and compression_of(data_format, name) is None:
+            key = f"file.compression.per.level' at level '{level}" if level in own else "file.compression"
+            hint = f"For {data_format} files choose one of {', '.join(COMPRESSIONS[data_format])}."
+            yield Unsupported(f"'{key}' = '{name}'", hint, Use.WRITE)
+
+
 def _columns(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
     for f in schema.fields:
         for root in (TypeRoot.BLOB, TypeRoot.VARIANT):
@@ -238,5 +250,6 @@ _CHECKS: tuple[Callable[[TableSchema, CoreOptions], Iterator[Unsupported]], ...]
     _flags,
     _settings,
     _formats,
+    _compressions,
     _columns,
 )

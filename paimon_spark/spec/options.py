@@ -8,21 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from paimon_spark.errors import OptionError
-from paimon_spark.spec.catalogue import check_key, check_value, find_option, known_options
+from paimon_spark.spec.catalogue import check_value, find_option, known_options
 from paimon_spark.spec.kinds import ChangelogProducer, MergeEngine
 from paimon_spark.spec.stats import StatsMode
 from paimon_spark.spec.units import MAX_LONG, parse_duration_ms, parse_memory
 
-__all__ = ["CoreOptions", "parse_duration_ms", "parse_memory", "validate_options"]
+__all__ = ["CoreOptions", "parse_duration_ms", "parse_memory"]
 
 _MAX_INT = (1 << 31) - 1
 _TARGET_PRIMARY_KEY = 128 << 20
 _TARGET_APPEND = 256 << 20
-STORE_PREFIXES = ("s3.", "s3a.", "fs.s3a.", "hadoop.fs.s3a.")
-"""What options begin with that say how a store is reached. They are never stored with a table."""
+SPILL_COMPRESSIONS = ("zstd", "lz4", "none")
 UNAWARE_OR_DYNAMIC_BUCKET = -1
 POSTPONE_BUCKET = -2
 
@@ -206,6 +204,17 @@ class CoreOptions:
     def file_compression_of(self, level: int) -> str:
         """Return the codec of new data files at a level."""
         return self.pairs("file.compression.per.level").get(str(level), self.file_compression).lower()
+
+    @property
+    def spill_compression(self) -> str:
+        """Return the codec of rows on the local disk, one of `SPILL_COMPRESSIONS`."""
+        codec = self.word("spill-compression").lower()
+        if codec not in SPILL_COMPRESSIONS:
+            raise OptionError(
+                f"The option 'spill-compression' cannot be '{codec}'.",
+                hint=f"It must be one of {', '.join(SPILL_COMPRESSIONS)}.",
+            )
+        return codec
 
     @property
     def file_suffix_include_compression(self) -> bool:
@@ -512,80 +521,3 @@ class CoreOptions:
     def consumer_expiration_time_ms(self) -> int | None:
         """Return how long a consumer that does not move is kept."""
         return self.duration_ms_or_none("consumer.expiration-time")
-
-
-def validate_options(options: Mapping[str, Any], *, for_create: bool = False) -> None:
-    """Refuse misspelled names and values that no option allows.
-
-    A key that is not Paimon's is let through: it is stored with the table and means nothing here.
-
-    Raises:
-        OptionError: names the option, the value and what to write instead.
-    """
-    for key, value in options.items():
-        _check_no_access(key)
-        option = check_key(key)
-        if option is not None:
-            check_value(key, str(value), option)
-            _check_special(option.name, key, str(value))
-    if for_create:
-        check_together(CoreOptions({k: str(v) for k, v in options.items()}))
-
-
-def _check_no_access(key: str) -> None:
-    if key.strip().lower().startswith(STORE_PREFIXES):
-        raise OptionError(
-            f"The option '{key}' belongs to the catalog: whoever reads a table reads its options.",
-            hint=f"Set it as spark.sql.catalog.<name>.{key.strip()}.",
-        )
-
-
-def _check_special(name: str, key: str, value: str) -> None:
-    if name == "bucket" and (int(value) == 0 or int(value) < POSTPONE_BUCKET):
-        raise OptionError(
-            f"The option 'bucket' cannot be {value!r}.",
-            hint="It is a positive number, -1 (dynamic buckets, or none for an append table) or -2 (postpone).",
-        )
-    if name.endswith("stats-mode"):
-        _check_stats_mode(key, value)
-    elif name == "metadata.stats-mode.per.level":
-        for mode in CoreOptions({key: value}).pairs(name).values():
-            _check_stats_mode(key, mode)
-    elif name in _AT_LEAST_ONE and CoreOptions({name: value}).number(name) < 1:
-        raise OptionError(f"The option '{key}' cannot be {value!r}.", hint="It must be at least 1.")
-    elif name.endswith("default-name") and not value.strip():
-        raise OptionError(f"The option '{key}' cannot be blank.", hint="Leave it out for the default name.")
-
-
-def _check_stats_mode(key: str, value: str) -> None:
-    try:
-        StatsMode.parse(value)
-    except OptionError as e:
-        raise OptionError(f"The option '{key}' cannot be {value!r}: it is no statistics mode.", hint=e.hint) from None
-
-
-_AT_LEAST_ONE = (
-    "snapshot.num-retained.min",
-    "changelog.num-retained.min",
-    "snapshot.expire.limit",
-    "num-sorted-run.compaction-trigger",
-    "num-levels",
-    "dynamic-bucket.target-row-num",
-    "target-file-row-num",
-    "read.batch-size",
-)
-
-
-def check_together(options: CoreOptions) -> None:
-    """Refuse options that are right one by one and contradict each other.
-
-    Raises:
-        OptionError: names both.
-    """
-    pairs = (("snapshot.num-retained.min", "snapshot.num-retained.max"),)
-    for low, high in pairs:
-        if options.number(low) > options.number(high):
-            raise OptionError(
-                f"The option '{low}' = {options.get(low)} is larger than '{high}' = {options.get(high)}.",
-                hint="Lower the one or raise the other.",
-            )

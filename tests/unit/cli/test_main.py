@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from datetime import datetime
 from pathlib import Path
@@ -34,6 +36,15 @@ from paimon_spark.version import __version__
 def test_the_short_forms_of_a_call(given: str, meant: str) -> None:
     assert statement_of(given, explain=False) == meant
     assert statement_of(given, explain=True).upper().startswith("EXPLAIN CALL ")
+
+
+def test_output_that_nobody_reads_to_its_end_is_no_error(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "paimon_spark.cli.main", "call", "help()", "--warehouse", str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    _, errors = process.communicate()
+    assert (process.returncode, errors) == (0, b"")
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ from paimon_spark.format import registry
 from paimon_spark.format.arrow_types import ARROW_RELEASE, to_arrow_schema
 from paimon_spark.format.base import WrittenFile
 from paimon_spark.fs.memory import InMemoryFileIO
+from paimon_spark.spec.compressions import COMPRESSIONS
 from paimon_spark.spec.stats import ColumnStats, StatsMode
 from paimon_spark.spec.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, parse_atomic
 
@@ -57,6 +58,7 @@ FIELDS = fields_of(
     ms=MultisetType(parse_atomic("STRING NOT NULL")),
     ro=ROW,
 )
+COMPRESSED = [(name, codec) for name, codecs in COMPRESSIONS.items() for codec in (*codecs, "ZSTD", "uncompressed")]
 STAMP = dt.datetime(2020, 2, 3, 4, 5, 6, 789000)
 VALUES: dict[str, Any] = {
     "k": 1,
@@ -200,3 +202,24 @@ def test_formats_are_found_by_suffix() -> None:
     for name, shown in (("x.csv.gz", "csv"), ("x.lance", "lance"), ("noext", "''")):
         with pytest.raises(UnsupportedError, match=shown):
             registry.for_file(name)
+
+
+@pytest.mark.parametrize(("name", "codec"), COMPRESSED)
+def test_every_codec_that_is_offered_is_written(name: str, codec: str) -> None:
+    store, path, fields = InMemoryFileIO(), f"/t/data-0.{name}", fields_of(k="INT NOT NULL", s="STRING")
+    rows = pa.table({"k": range(1000), "s": [f"{i} {'the same text ' * 20}" for i in range(1000)]}).cast(
+        to_arrow_schema(fields)
+    )
+    writer = registry.for_name(name).open_writer(store, path, fields, compression=codec)
+    writer.write(rows)
+    size = writer.close().size
+    assert pa.Table.from_batches(registry.read_batches(store, path, fields)).equals(rows)
+    plain = registry.for_name(name).open_writer(store, f"/t/plain.{name}", fields, compression="none")
+    plain.write(rows)
+    assert (size < plain.close().size) is (codec not in ("none", "uncompressed"))
+
+
+@pytest.mark.parametrize("name", COMPRESSIONS)
+def test_an_unknown_codec_is_refused(name: str) -> None:
+    with pytest.raises(UnsupportedError, match=r"compression 'snapy'.*Use one of zstd"):
+        registry.for_name(name).open_writer(InMemoryFileIO(), "/t/f", FIELDS, compression="snapy")

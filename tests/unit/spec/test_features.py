@@ -60,6 +60,8 @@ def test_not_read(key: str, value: str) -> None:
     [
         ("changelog-producer", "lookup"),
         ("file.format", "csv"),
+        ("file.compression", "snapy"),
+        ("file.compression", "lzo"),
         ("upsert-key", "k"),
         ("metadata.iceberg.storage", "table-location"),
         ("write.sequence-number-init-mode", "snapshot"),
@@ -85,6 +87,19 @@ def test_written_but_not_promised(key: str, value: str) -> None:
     check_writable(_schema({key: value}))
     with pytest.raises(UnsupportedError, match="cannot be created"):
         check_creatable(_schema({key: value}))
+
+
+def test_the_codec_of_each_level_must_be_one_of_its_format() -> None:
+    good = {
+        "file.format.per.level": "0:avro",
+        "file.compression.per.level": "0:bzip2,5:none",
+        "file.compression": "LZ4",
+    }
+    check_writable(_schema(good))
+    with pytest.raises(UnsupportedError, match=r"'file.compression' = 'lz4'.* avro files choose one of zstd"):
+        check_writable(_schema(good | {"file.compression.per.level": "5:none"}))
+    with pytest.raises(UnsupportedError, match=r"at level '5' = 'bzip2'.* parquet files choose"):
+        check_writable(_schema(good | {"file.compression.per.level": "0:none,5:bzip2"}))
 
 
 def test_an_old_feature_is_not_held_against_a_change() -> None:

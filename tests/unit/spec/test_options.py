@@ -7,7 +7,8 @@ import pytest
 from paimon_spark.errors import OptionError
 from paimon_spark.spec.catalogue import check_value, field_of, find_option, known_options
 from paimon_spark.spec.kinds import ChangelogProducer, MergeEngine
-from paimon_spark.spec.options import CoreOptions, parse_duration_ms, parse_memory, validate_options
+from paimon_spark.spec.option_checks import validate_options
+from paimon_spark.spec.options import CoreOptions, parse_duration_ms, parse_memory
 from paimon_spark.spec.stats import StatsMode
 from paimon_spark.spec.units import format_memory
 
@@ -131,6 +132,13 @@ def test_a_bad_stored_value_names_the_option() -> None:
         ("snapshot.num-retained.min", "0", "at least 1"),
         ("file.format.per.level", "avro", "pairs"),
         ("compaction.small-file-ratio", "x", "a number"),
+        ("bucket", "infinite", "positive number"),
+        ("file.compression.zstd-level", "99", "from 1 to 22"),
+        ("spill-compression.zstd-level", "infinite", "from 1 to 22"),
+        ("spill-compression", "foo", "one of zstd, lz4, none"),
+        ("parquet.block.size", "x", "256 mb"),
+        ("parquet.delta-encoding", "perhaps", "true or false"),
+        ("target-file-size", "0", "at least a byte"),
     ],
 )
 def test_refused(key: str, value: str, says: str) -> None:
@@ -149,6 +157,8 @@ def test_accepted() -> None:
             "fields.a,b.sequence-group": "c",
             "file-index.bloom-filter.columns": "a",
             "parquet.block.size": "1",
+            "parquet.any.other": "x",
+            "file.compression.zstd-level": "22",
             "snapshot.num-retained.max": "infinite",
             "scan.parallelism": "4",
             "BUCKETS_OF_MINE": "1",

@@ -1,0 +1,114 @@
+"""What is refused when options are given: misspelled names, values of no use, options that contradict each other.
+
+Tables that were made elsewhere may have such options and are read nevertheless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from paimon_spark.errors import OptionError
+from paimon_spark.spec.catalogue import Option, bad_value, check_key, check_value
+from paimon_spark.spec.options import POSTPONE_BUCKET, CoreOptions
+from paimon_spark.spec.stats import StatsMode
+from paimon_spark.spec.units import parse_memory
+
+STORE_PREFIXES = ("s3.", "s3a.", "fs.s3a.", "hadoop.fs.s3a.")
+"""What options begin with that say how a store is reached. They are never stored with a table."""
+
+
+def validate_options(options: Mapping[str, Any], *, for_create: bool = False) -> None:
+    """Refuse misspelled names and values that no option allows.
+
+    A key that is not Paimon's is let through: it is stored with the table and means nothing here.
+
+    Raises:
+        OptionError: names the option, the value and what to write instead.
+    """
+    for key, value in options.items():
+        _check_no_access(key)
+        option = check_key(key)
+        if option is not None:
+            check_value(key, str(value), option)
+            _check_special(option.name, key, str(value))
+    if for_create:
+        check_together(CoreOptions({k: str(v) for k, v in options.items()}))
+
+
+def _check_no_access(key: str) -> None:
+    if key.strip().lower().startswith(STORE_PREFIXES):
+        raise OptionError(
+            f"The option '{key}' belongs to the catalog: whoever reads a table reads its options.",
+            hint=f"Set it as spark.sql.catalog.<name>.{key.strip()}.",
+        )
+
+
+def _check_special(name: str, key: str, value: str) -> None:
+    number = CoreOptions({name: value}).number
+    if name == "bucket" and (number(name) == 0 or number(name) not in _BUCKETS):
+        raise OptionError(
+            f"The option 'bucket' cannot be {value!r}.",
+            hint="It is a positive number, -1 (dynamic buckets, or none for an append table) or -2 (postpone).",
+        )
+    if name.endswith("stats-mode"):
+        _check_stats_mode(key, value)
+    elif name == "metadata.stats-mode.per.level":
+        for mode in CoreOptions({key: value}).pairs(name).values():
+            _check_stats_mode(key, mode)
+    elif name in _AT_LEAST_ONE and number(name) < 1:
+        raise bad_value(key, value, "at least 1")
+    elif name in _ZSTD_LEVELS and not 1 <= number(name) <= _HIGHEST_ZSTD:
+        raise bad_value(key, value, f"from 1 to {_HIGHEST_ZSTD}")
+    elif name == "target-file-size" and parse_memory(value) == 0:
+        raise bad_value(key, value, "at least a byte")
+    elif name == "spill-compression":
+        _ = CoreOptions({name: value}).spill_compression
+    elif key in _SETTINGS_OF_FORMATS:
+        check_value(key, value, Option(key, _SETTINGS_OF_FORMATS[key], "format"))
+    elif name.endswith("default-name") and not value.strip():
+        raise OptionError(f"The option '{key}' cannot be blank.", hint="Leave it out for the default name.")
+
+
+def _check_stats_mode(key: str, value: str) -> None:
+    try:
+        StatsMode.parse(value)
+    except OptionError as e:
+        raise OptionError(f"The option '{key}' cannot be {value!r}: it is no statistics mode.", hint=e.hint) from None
+
+
+_BUCKETS = range(POSTPONE_BUCKET, (1 << 31) - 1)
+_ZSTD_LEVELS = ("file.compression.zstd-level", "spill-compression.zstd-level")
+_HIGHEST_ZSTD = 22
+_SETTINGS_OF_FORMATS = {
+    "parquet.block.size": "MemorySize",
+    "parquet.page.size": "MemorySize",
+    "parquet.delta-encoding": "Boolean",
+    "orc.stripe.size": "MemorySize",
+}
+"""Those that are used of the many that only begin with the name of a format; their types."""
+_AT_LEAST_ONE = (
+    "snapshot.num-retained.min",
+    "changelog.num-retained.min",
+    "snapshot.expire.limit",
+    "num-sorted-run.compaction-trigger",
+    "num-levels",
+    "dynamic-bucket.target-row-num",
+    "target-file-row-num",
+    "read.batch-size",
+)
+
+
+def check_together(options: CoreOptions) -> None:
+    """Refuse options that are right one by one and contradict each other.
+
+    Raises:
+        OptionError: names both.
+    """
+    pairs = (("snapshot.num-retained.min", "snapshot.num-retained.max"),)
+    for low, high in pairs:
+        if options.number(low) > options.number(high):
+            raise OptionError(
+                f"The option '{low}' = {options.get(low)} is larger than '{high}' = {options.get(high)}.",
+                hint="Lower the one or raise the other.",
+            )
