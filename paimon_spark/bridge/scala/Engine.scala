@@ -15,6 +15,7 @@ import org.apache.spark.api.java.JavaSparkContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.util.ShutdownHookManager
 
 /** What the engine process finds when it connects, and where it reports that it is ready. */
 class Handover(val context: JavaSparkContext, val toolbox: Toolbox) {
@@ -213,10 +214,13 @@ object Engine extends Logging {
       try Cancel.during(() => cancel(target, id)) { target.endpoint().apply(request, objects) }
       catch {
         case e: Throwable if isTransport(e) =>
+          val ending = ShutdownHookManager.inShutdown()
           val died = !target.alive || target.process.waitFor(2, TimeUnit.SECONDS)
-          if (died && tries > 1) return attempt(id, request, objects, tries - 1, method)
-          val what = if (died) s"The Python engine ended with code ${target.process.exitValue()}" else
-            "The connection to the Python engine broke"
+          if (died && tries > 1 && !ending) return attempt(id, request, objects, tries - 1, method)
+          val what =
+            if (ending) "The program was told to end"
+            else if (died) s"The Python engine ended with code ${target.process.exitValue()}"
+            else "The connection to the Python engine broke"
           throw failure(s"$what during $method: ${saidBy(e)}.", target.logFile,
             if (died && tries == 1 && !method.startsWith("load")) "Look whether the statement took effect, then run it again." else "")
       }
