@@ -10,8 +10,10 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, Project, Repartition, RepartitionByExpression}
+import org.apache.spark.sql.catalyst.optimizer.EliminateSorts
+import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat
@@ -106,10 +108,18 @@ class Toolbox {
   }
 
   private def shufflePacked(plan: LogicalPlan, task: Expression, tasks: Int): LogicalPlan = {
-    val numbered = Project(plan.output :+ Alias(task, "task")(), plan)
+    val unsorted = withoutUselessSorts(plan, task)
+    val numbered = Project(plan.output :+ Alias(task, "task")(), unsorted)
     val packed = PackRows(numbered, plan.output, Some(numbered.output.last), tasks)
     Project(packed.output.tail, RepartitionByExpression(packed.output.take(1), packed, tasks))
   }
+
+  /** The plan without what sorts rows that are shuffled next: what Spark leaves out where they are sorted again. */
+  private def withoutUselessSorts(plan: LogicalPlan, task: Expression): LogicalPlan =
+    EliminateSorts(Sort(Seq(SortOrder(task, Ascending)), global = true, EliminateSubqueryAliases(plan))) match {
+      case sorted: Sort => sorted.child
+      case _ => plan
+    }
 
   private def withHash(plan: LogicalPlan, json: JsonNode, hash: JsonNode): LogicalPlan = {
     val byName = Json.strings(json.get("columns")).zip(plan.output).toMap
