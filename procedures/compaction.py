@@ -91,13 +91,14 @@ _STRATEGY = Param(
     example="CALL sys.compact('default.T', 'p=0', 'zorder', 'a,b', 'sink.parallelism=4');",
 )
 class Compact:
-    """Merge the files of each bucket, as a job with one task a bucket.
+    """Merge the files of each bucket, as a job with one task a bucket, or for several small ones together.
 
     A primary key table gets one sorted run a bucket (`full`), and superseded and deleted rows are gone from its newest
     files; an append table gets fewer, larger files. Buckets are committed group by group, so what a cancelled CALL
-    had finished stays finished. Earlier snapshots keep reading the old files until they expire. A table that is
-    compact already gets no new snapshot; the status is then `nothing to do`. A file that need not be merged moves to
-    another level as it is; where that is all that was done, the status is `upgraded`, and there are no bytes to count.
+    had finished stays finished: whole partitions with 32 buckets, or with more where these have up to 256 MB and 4096
+    files in all. Earlier snapshots keep reading the old files until they expire. A table that is compact already gets
+    no new snapshot; the status is then `nothing to do`. A file that need not be merged moves to another level as it is;
+    where that is all that was done, the status is `upgraded`, and there are no bytes to count.
 
     With an `order_strategy`, all files of the chosen partitions are rewritten by one job that sorts their rows, in one
     OVERWRITE snapshot; queries that filter by the sorted columns then skip most files. `order` serves filters on the

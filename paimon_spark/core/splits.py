@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
-from typing import Any, TypeVar
+from typing import Any
 
 from paimon_spark.core.file_pool import PackedFiles
 from paimon_spark.core.levels import sections
 from paimon_spark.core.messages import file_from_plain, file_to_plain, travelled
+from paimon_spark.core.packing import packed
 from paimon_spark.core.scan import Bucket, PackedBucket, PackedScan, ScanResult, reads_above_level_0
 from paimon_spark.core.table import Table
 from paimon_spark.core.vectors import FilePlace, VectorRef, vector_refs
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.types import DataType
 
-_T = TypeVar("_T")
 _SIZE = attrgetter("file_size")
 
 
@@ -96,9 +96,9 @@ def _append_groups(table: Table, found: Bucket | PackedBucket) -> Iterator[Seque
     target, cost = table.options.source_split_target_size, table.options.source_split_open_file_cost
     if isinstance(found, PackedBucket):
         records = found.pool.records(found.pool.in_order(found.numbers))
-        return map(found.pool.choose, _packed(records, itemgetter(1), target, cost))
+        return map(found.pool.choose, packed(records, itemgetter(1), target, cost))
     ordered = sorted(sorted(found.files, key=attrgetter("file_name")), key=attrgetter("min_sequence_number"))
-    return map(found.keep, _packed(ordered, _SIZE, target, cost))
+    return map(found.keep, packed(ordered, _SIZE, target, cost))
 
 
 def _keyed_groups(table: Table, files: Sequence[DataFileMeta]) -> Iterator[tuple[list[DataFileMeta], bool]]:
@@ -106,31 +106,16 @@ def _keyed_groups(table: Table, files: Sequence[DataFileMeta]) -> Iterator[tuple
     settled = all(f.level != 0 and not f.delete_row_count for f in files)
     if settled and (reads_above_level_0(table) or len({f.level for f in files}) == 1):
         ordered = _in_key_order(files, table.key_types)
-        yield from ((group, True) for group in _packed(ordered, _SIZE, target, cost))
+        yield from ((group, True) for group in packed(ordered, _SIZE, target, cost))
         return
     items = [[f for run in section for f in run.files] for section in sections(files, table.key_types)]
-    for packed in _packed(items, lambda item: sum(map(_SIZE, item)), target, cost):
-        group = [f for item in packed for f in item]
+    for together in packed(items, lambda item: sum(map(_SIZE, item)), target, cost):
+        group = [f for item in together for f in item]
         yield group, len(group) == 1 and group[0].delete_row_count == 0
 
 
 def _in_key_order(files: Sequence[DataFileMeta], key_types: Sequence[DataType]) -> list[DataFileMeta]:
     return [f for section in sections(files, key_types) for run in section for f in run.files]
-
-
-def _packed(items: Iterable[_T], size_of: Callable[[_T], int], target: int, cost: int) -> Iterator[list[_T]]:
-    """Pack items in order into bins: a bin is closed when the next item would take it past the target (R4)."""
-    current: list[_T] = []
-    weight = 0
-    for item in items:
-        own = max(size_of(item), cost)
-        if current and weight + own > target:
-            yield current
-            current, weight = [], 0
-        current.append(item)
-        weight += own
-    if current:
-        yield current
 
 
 def _vectors_of(

@@ -1,4 +1,4 @@
-"""Compaction as an operation: plan what to rewrite, run one task a bucket, commit group by group."""
+"""Compaction as an operation: plan what to rewrite, run tasks of one bucket or several, commit group by group."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.unfinished import clean_up_marked
 from paimon_spark.core.vectors import FilePlace, VectorRef, vector_refs
 from paimon_spark.engine.runner import TaskRunner
-from paimon_spark.engine.tasks import compact_payload
+from paimon_spark.engine.tasks import compact_payload, compact_work
 from paimon_spark.errors import ConflictError, CorruptTableError, ErrorKind
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate
 
-_GROUP_TASKS = 32
+_GROUP_BUCKETS = 32
+_GROUP_BYTES = 256 << 20
+_GROUP_FILES = 4096
+"""A group has so many buckets, or more of them where they are small; a failure costs no more than a group."""
 Place = tuple[bytes, int]
 
 
@@ -42,7 +45,7 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CompactGroup:
-    """Tasks that are committed together."""
+    """Buckets to compact that are committed together."""
 
     tasks: tuple[CompactTask, ...]
 
@@ -121,7 +124,7 @@ class CompactionResult:
 
 
 Progress = Callable[[int, int], None]
-"""Called with (finished tasks, all tasks)."""
+"""Called with (compacted buckets, all buckets)."""
 
 
 @store_errors()
@@ -160,11 +163,17 @@ def _grouped(tasks: Iterable[CompactTask]) -> Iterator[list[CompactTask]]:
     for task in tasks:
         by_partition.setdefault(task.partition, []).append(task)
     current: list[CompactTask] = []
+    size = files = 0
     for partition in sorted(by_partition):
-        if current and len(current) + len(by_partition[partition]) > _GROUP_TASKS:
+        more = by_partition[partition]
+        size += sum(t.bytes_in for t in more)
+        files += sum(len(t.files) for t in more)
+        large = size > _GROUP_BYTES or files > _GROUP_FILES
+        if current and large and len(current) + len(more) > _GROUP_BUCKETS:
             yield current
             current = []
-        current = current + by_partition[partition]
+            size, files = sum(t.bytes_in for t in more), sum(len(t.files) for t in more)
+        current += more
     if current:
         yield current
 
@@ -270,12 +279,13 @@ def execute_compaction(
     for number, group in enumerate(plan.groups, 1):
         messages: list[CommitMessage] = []
         table = plan.table.marked()
-        payloads = [compact_payload(table, t) for t in group.tasks]
+        payloads = [compact_payload(table, tasks) for tasks in runner.shared(group.tasks, compact_work)]
         description = f"compact {plan.table.name}: group {number} of {len(plan.groups)}, {len(payloads)} tasks"
         try:
             for result in runner.run("compact", payloads, description=description):
-                messages.extend(messages_from_json(result))
-                finished += 1
+                compacted = messages_from_json(result)
+                messages += compacted
+                finished += len(compacted)
                 if progress is not None:
                     progress(finished, total)
                 checkpoint()

@@ -21,7 +21,7 @@ from paimon_spark.engine.compact import (
     execute_compaction,
 )
 from paimon_spark.engine.runner import TaskRunner
-from paimon_spark.engine.tasks import GuardedAnswer, compact_payload, guarded_payload
+from paimon_spark.engine.tasks import GuardedAnswer, compact_work, guarded_payload
 from paimon_spark.errors import PaimonError, StatementCancelledError
 
 Planner = Callable[[], CompactionPlan]
@@ -100,7 +100,7 @@ def _one(work: TablePlan, runner: TaskRunner, progress: Progress) -> TableResult
 
 @dataclass(slots=True)
 class _Group:
-    """One group of one table on its way: `table` is marked for it, `left` counts its tasks."""
+    """One group of one table on its way: `table` is marked for it, `left` counts its units of work."""
 
     owner: int
     plan: CompactionPlan
@@ -140,20 +140,18 @@ def _current(work: TablePlan) -> TablePlan:
 
 def _run(groups: Sequence[_Group], runner: TaskRunner, progress: Progress) -> str | None:
     """Run all tasks and commit; return why the job as a whole failed, if it did."""
-    owners: list[_Group] = []
-    payloads: list[str] = []
-    for group in groups:
-        for task in group.group.tasks:
-            payloads.append(guarded_payload(len(owners), compact_payload(group.table, task)))
-            owners.append(group)
+    units = [(number, group.table, task) for number, group in enumerate(groups) for task in group.group.tasks]
+    payloads = [guarded_payload(together) for together in runner.shared(units, lambda unit: compact_work(unit[2]))]
     tables = len({g.owner for g in groups})
+    done = 0
     try:
         description = f"compact {tables} tables: {len(payloads)} tasks"
-        for done, result in enumerate(runner.run("compact_guarded", payloads, description=description), 1):
-            answer = GuardedAnswer.of(result)
-            _take(owners[answer.number], answer)
-            progress(done, len(payloads))
-            checkpoint()
+        for result in runner.run("compact_guarded", payloads, description=description):
+            for answer in GuardedAnswer.all_of(result):
+                _take(groups[answer.number], answer)
+                done += answer.units
+                progress(done, len(units))
+                checkpoint()
     except StatementCancelledError:
         raise
     except Exception as e:  # noqa: BLE001 - what the runner's engine raises: groups that were done stay
@@ -162,7 +160,7 @@ def _run(groups: Sequence[_Group], runner: TaskRunner, progress: Progress) -> st
 
 
 def _take(group: _Group, answer: GuardedAnswer) -> None:
-    group.left -= 1
+    group.left -= answer.units
     group.error = group.error or answer.error
     if answer.error is None:
         group.messages += messages_from_json(answer.answer)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.engine.tasks import run_task
 
+_T = TypeVar("_T")
+
 
 class TaskRunner(Protocol):
     """Runs tasks of one kind; payloads and results are JSON texts."""
+
+    def shared(self, units: Sequence[_T], work: Callable[[_T], int]) -> Iterable[list[_T]]:
+        """Return units of work in order, those together that had better share a task, by how much `work` each is."""
+        ...
 
     def run(self, kind: str, payloads: Sequence[str], *, description: str) -> Iterator[str]:
         """Yield the results in the order in which tasks end; the first error ends the run."""
@@ -23,6 +29,11 @@ class LocalRunner:
 
     def __init__(self, threads: int = 1) -> None:
         self._threads = threads
+
+    def shared(self, units: Sequence[_T], work: Callable[[_T], int]) -> Iterable[list[_T]]:
+        """Return each unit alone: a task costs nothing here."""
+        del work
+        return [[unit] for unit in units]
 
     def run(self, kind: str, payloads: Sequence[str], *, description: str) -> Iterator[str]:
         """Yield the results in the order in which tasks end."""

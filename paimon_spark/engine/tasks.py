@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
 
+from paimon_spark.core.commit import FileStoreCommit
 from paimon_spark.core.compact.rewrite import CompactTask, compact_bucket
-from paimon_spark.core.messages import messages_to_json
+from paimon_spark.core.messages import CommitMessage, messages_to_json
 from paimon_spark.core.orphans import Candidate, Listing, Place, list_old
+from paimon_spark.core.packing import work_of
 from paimon_spark.core.stored import store_errors
 from paimon_spark.core.table import Table, table_of_task
 from paimon_spark.errors import ArgumentError, PaimonError
@@ -29,55 +34,77 @@ def run_task(kind: str, payload: str) -> str:
     return task(payload)
 
 
-def compact_payload(table: Table, task: CompactTask) -> str:
-    """Return the payload of a compaction task; its result is a JSON list of commit messages."""
-    return json.dumps({"table": table.to_config(), "task": task.to_plain()}, separators=(",", ":"))
+def compact_work(task: CompactTask) -> int:
+    """Return about how much work it is to compact a bucket."""
+    return work_of(task.bytes_in, len(task.files))
 
 
-def guarded_payload(number: int, payload: str) -> str:
-    """Return the payload of a compaction task among those of many tables, whose failure is an answer like any other."""
-    return f"{number} {payload}"
+def compact_payload(table: Table, tasks: Sequence[CompactTask]) -> str:
+    """Return the payload of a task that compacts buckets; its result is a JSON list of a commit message for each."""
+    return _json({"table": table.to_config(), "tasks": [t.to_plain() for t in tasks]})
+
+
+def guarded_payload(units: Iterable[tuple[int, Table, CompactTask]]) -> str:
+    """Return the payload of a task that compacts buckets of many tables, each after the number of its owner.
+
+    What fails with one owner is an answer like any other.
+    """
+    owners = ((n, list(found)) for n, found in groupby(units, itemgetter(0)))
+    return _json([[n, len(found), compact_payload(found[0][1], [t for *_, t in found])] for n, found in owners])
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
 class GuardedAnswer:
-    """What came of one of many tasks: the answer, or else the error in words."""
+    """What came of some units of one owner: the answer, or else the error in words."""
 
     number: int
+    units: int
     answer: str = ""
     error: str | None = None
 
     @classmethod
-    def of(cls, result: str) -> GuardedAnswer:
+    def all_of(cls, result: str) -> list[GuardedAnswer]:
         """Read the result of a guarded task."""
-        raw = json.loads(result)
-        return cls(raw["number"], raw.get("answer", ""), raw.get("error"))
+        return [cls(**raw) for raw in json.loads(result)]
 
 
 def _compact_guarded(payload: str) -> str:
-    number, _, inner = payload.partition(" ")
-    try:
-        return json.dumps({"number": int(number), "answer": _compact(inner)})
-    except Exception as error:  # noqa: BLE001 - told in the answer: the tasks of other tables go on
-        text = str(error) if isinstance(error, PaimonError) else f"{type(error).__name__}: {error}"
-        return json.dumps({"number": int(number), "error": text})
+    answers = []
+    for number, units, inner in json.loads(payload):
+        try:
+            came = {"answer": _compact(inner)}
+        except Exception as error:  # noqa: BLE001 - told in the answer: the buckets of other tables go on
+            came = {"error": str(error) if isinstance(error, PaimonError) else f"{type(error).__name__}: {error}"}
+        answers.append({"number": number, "units": units, **came})
+    return _json(answers)
 
 
 def _compact(payload: str) -> str:
     raw = json.loads(payload)
     table = table_of_task(raw["table"])
-    return messages_to_json([compact_bucket(table, CompactTask.from_plain(raw["task"]))])
+    done: list[CommitMessage] = []
+    try:
+        for plain in raw["tasks"]:
+            task = CompactTask.from_plain(plain)
+            done.append(compact_bucket(table, task))
+    except BaseException:
+        FileStoreCommit(table).abort(done)
+        raise
+    return messages_to_json(done)
 
 
 def listing_payload(file_io: FileIO, older_than: int, found: Sequence[tuple[int, Place]]) -> str:
     """Return the payload of a task that lists places, each with the number of its table; see `listings`."""
-    return json.dumps(
+    return _json(
         {
             "file_io": dict(file_io.to_config()),
             "older_than": older_than,
             "places": [[number, *place.to_plain()] for number, place in found],
-        },
-        separators=(",", ":"),
+        }
     )
 
 
@@ -99,7 +126,7 @@ def _list_old(payload: str) -> str:
             directory, _, name = c.path.rpartition("/")
             files.setdefault((directory, c.needed), []).append((name, c.size))
         answer.append([number, found.directories, [[d, int(needed), names] for (d, needed), names in files.items()]])
-    return json.dumps(answer, separators=(",", ":"))
+    return _json(answer)
 
 
 TASKS: dict[str, Callable[[str], str]] = {

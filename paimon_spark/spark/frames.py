@@ -96,6 +96,11 @@ def dead_rows_of(splits: Sequence[str], find: Callable[[Sequence[str]], DataFram
     return dead.findBy(find(missing)._jdf) if missing else dead
 
 
+def task_slots(session: SparkSession) -> int:
+    """Return how many tasks of a session run at once."""
+    return session.sparkContext.defaultParallelism
+
+
 def text_frame(session: SparkSession, lines: Iterable[str]) -> DataFrame:
     """Return a frame of one string column `split` with one task a line."""
     with _lines(lines) as text:

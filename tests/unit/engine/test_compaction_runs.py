@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar
 
 import pyarrow as pa
 import pytest
@@ -11,15 +13,18 @@ import pytest
 from paimon_spark.core.commit import Committed
 from paimon_spark.core.compact.rewrite import CompactTask
 from paimon_spark.core.table import Table
-from paimon_spark.engine import runner
+from paimon_spark.engine import compact, runner
 from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.compact_many import TablePlan, compact_combined
 from paimon_spark.engine.insert import WriteResult, follow_up, plan_write, write_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
-from paimon_spark.engine.tasks import run_task
-from paimon_spark.errors import ArgumentError, ConflictError
+from paimon_spark.engine.tasks import compact_payload, run_task
+from paimon_spark.errors import ArgumentError, ConflictError, PaimonError
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.testing.tables import new_table
+
+T = TypeVar("T")
 
 
 def filled(partitions: int = 1, commits: int = 2) -> Table:
@@ -83,7 +88,8 @@ def test_the_optimization_interval_counts_from_the_last_full_compaction(
         time.tzset()
 
 
-def test_progress_threads_and_groups() -> None:
+def test_progress_threads_and_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compact, "_GROUP_FILES", 16)
     table = filled(partitions=20)
     plan = plan_compaction(table)
     assert [len(g.tasks) for g in plan.groups] == [32, 8]
@@ -94,6 +100,81 @@ def test_progress_threads_and_groups() -> None:
     assert (result.total.buckets, result.total.files_in, result.total.files_out) == (40, 80, 40)
     assert (result.total.rows_in, result.total.rows_out) == (800, 400)
     assert {r["v"] for r in read_arrow(table).to_pylist()} == {1}
+
+
+def test_small_buckets_are_committed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = filled(partitions=50)
+    (group,) = plan_compaction(table).groups
+    assert len(group.tasks) == 100
+    for limit, value in (("_GROUP_FILES", 100), ("_GROUP_BYTES", group.tasks[0].bytes_in * 50)):
+        with monkeypatch.context() as patched:
+            patched.setattr(compact, limit, value)
+            sizes = [len(g.tasks) for g in plan_compaction(table).groups]
+        assert sum(sizes) == 100
+        assert 32 < max(sizes) <= 55
+    monkeypatch.setattr(compact, "_GROUP_FILES", 1)
+    assert [len(g.tasks) for g in plan_compaction(table).groups] == [32, 32, 32, 4]
+
+
+class Sharing(LocalRunner):
+    """Tasks of so many units each, as a cluster has them; notes how many jobs and tasks there were."""
+
+    def __init__(self, units: int) -> None:
+        super().__init__()
+        self._units = units
+        self.jobs: list[int] = []
+
+    def shared(self, units: Sequence[T], work: Callable[[T], int]) -> Iterable[list[T]]:
+        assert all(work(u) > 0 for u in units)
+        return [list(units[i : i + self._units]) for i in range(0, len(units), self._units)]
+
+    def run(self, kind: str, payloads: Sequence[str], *, description: str) -> Iterator[str]:
+        self.jobs.append(len(payloads))
+        yield from super().run(kind, payloads, description=description)
+
+
+def test_buckets_that_share_a_task() -> None:
+    table, runner = filled(partitions=5), Sharing(4)
+    seen: list[tuple[int, int]] = []
+    result = execute_compaction(plan_compaction(table), runner, lambda done, total: seen.append((done, total)))
+    assert runner.jobs == [3]
+    assert seen == [(0, 10), (4, 10), (8, 10), (10, 10)]
+    assert (result.total.buckets, result.total.files_in, result.total.files_out) == (10, 20, 10)
+    assert {r["v"] for r in read_arrow(table).to_pylist()} == {1}
+
+
+def test_a_task_that_fails_leaves_no_file_of_the_buckets_before() -> None:
+    table = filled(partitions=3)
+    plan = plan_compaction(table)
+    last = plan.tasks[-1]
+    victim = table.paths.data_file(last.partition, last.bucket, last.files[0])
+    table.file_io.write(victim, b"junk")
+    before = data_files(table)
+    with pytest.raises(PaimonError, match=last.files[0].file_name):
+        run_task("compact", compact_payload(table, plan.tasks))
+    assert data_files(table) == before
+    with pytest.raises(PaimonError, match=last.files[0].file_name):
+        execute_compaction(plan, Sharing(6))
+    assert data_files(table) == before
+
+
+def test_tables_that_share_a_task_fail_alone() -> None:
+    tables = [filled(partitions=2) for _ in range(3)]
+    broken = plan_compaction(tables[1]).tasks[-1]
+    tables[1].file_io.write(tables[1].paths.data_file(broken.partition, broken.bucket, broken.files[0]), b"junk")
+    before = data_files(tables[1])
+    plans = [TablePlan.of(str(n), partial(plan_compaction, table)) for n, table in enumerate(tables)]
+    runner, seen = Sharing(6), list[tuple[int, int]]()
+    results = compact_combined(plans, runner, lambda done, total: seen.append((done, total)))
+    assert runner.jobs == [2]
+    assert seen[-1] == (12, 12)
+    assert broken.files[0].file_name in (results[1].error or "")
+    assert data_files(tables[1]) == before
+    for n in (0, 2):
+        result = results[n].result
+        assert results[n].error is None
+        assert result is not None
+        assert (len(result.snapshot_ids), result.total.buckets) == (1, 4)
 
 
 def test_only_the_named_partitions() -> None:
@@ -124,6 +205,10 @@ def test_an_insert_does_not_fail_because_its_compaction_lost_a_race() -> None:
 
 class _NoExecutors:
     """A runner whose engine gives up with an error of its own."""
+
+    def shared(self, units: Sequence[T], work: Callable[[T], int]) -> Iterable[list[T]]:
+        del work
+        return [list(units)]
 
     def run(self, kind: str, payloads: Sequence[str], *, description: str) -> Iterator[str]:
         del kind, payloads, description

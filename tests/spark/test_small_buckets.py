@@ -1,0 +1,71 @@
+"""Small buckets share tasks and commits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from paimon_spark.catalog.resolve import open_catalog
+from paimon_spark.core.table import Table
+from paimon_spark.engine.insert import write_arrow
+from paimon_spark.spec.identifier import Identifier
+
+
+def tasks_of(spark: SparkSession, words: str) -> list[int]:
+    """Return how many tasks each job has whose description begins with `words`."""
+    context = spark.sparkContext._jsc.sc()
+    context.listenerBus().waitUntilEmpty()
+    jobs = context.statusStore().jobsList(None)
+    found = [jobs.apply(i) for i in range(jobs.size())]
+    return [j.numTasks() for j in found if j.description().isDefined() and j.description().get().startswith(words)]
+
+
+def filled(spark: SparkSession, warehouse: Path, buckets: int, partitions: int, rows: int) -> Table:
+    """Return the table `t`, with two commits of these rows in each partition, of which the second one is the latest."""
+    spark.sql(
+        "CREATE TABLE t (p INT, k INT, v STRING) PARTITIONED BY (p) "
+        f"TBLPROPERTIES ('primary-key'='p,k', 'bucket'='{buckets}', 'write-only'='true')"
+    )
+    database = spark.sql("SELECT current_database()").collect()[0][0]
+    table = open_catalog({"warehouse": str(warehouse)}).load_table(Identifier(database, "t"))
+    for n in range(2):
+        write_arrow(
+            table,
+            pa.table(
+                {
+                    "p": pa.array([p for p in range(partitions) for _ in range(rows)], pa.int32()),
+                    "k": pa.array([k for _ in range(partitions) for k in range(rows)], pa.int32()),
+                    "v": [f"{n}-{k}" for _ in range(partitions) for k in range(rows)],
+                }
+            ),
+        )
+    return table
+
+
+def test_a_compaction_of_many_small_partitions_is_few_tasks_and_one_commit(
+    spark: SparkSession, warehouse: Path
+) -> None:
+    table = filled(spark, warehouse, buckets=1, partitions=200, rows=5)
+    done = spark.sql("CALL sys.compact('t')").collect()[0]
+    assert (done.files_in, done.files_out, done.rows) == (400, 200, 1000)
+    assert (done.snapshot_before, done.snapshot_after) == (2, 3)
+    (tasks,) = tasks_of(spark, f"compact {table.name}")
+    assert 2 <= tasks <= 8
+    assert spark.sql("SELECT count(*), sum(k) FROM t WHERE v = concat('1-', k)").collect()[0][:] == (1000, 2000)
+
+
+def test_a_bucket_that_cannot_be_compacted_is_named_and_nothing_of_its_task_is_left(
+    spark: SparkSession, warehouse: Path
+) -> None:
+    table = filled(spark, warehouse, buckets=1, partitions=10, rows=5)
+    files = sorted(s.path for s in table.file_io.list_recursive(table.path) if s.name.startswith("data-"))
+    content = table.file_io.read(files[-1])
+    table.file_io.write(files[-1], b"junk")
+    with pytest.raises(Exception, match=files[-1].rpartition("/")[2]):
+        spark.sql("CALL sys.compact('t')")
+    assert sorted(s.path for s in table.file_io.list_recursive(table.path) if s.name.startswith("data-")) == files
+    table.file_io.write(files[-1], content)
+    assert spark.sql("CALL sys.compact('t')").collect()[0].files_out == 10
