@@ -132,11 +132,15 @@ class _Unpacked(_Bounded[Mapping[int, ManifestEntry]]):
                 self._hold(path, {**self._items.get(path, {}), **new}, weight)
 
 
-_MANIFESTS: RecordCache[Manifest] = RecordCache(_CACHED_BYTES, lambda found: sum(m.nbytes for m in found))
+def _bytes_of(manifests: Iterable[Manifest]) -> int:
+    return sum(m.nbytes for m in manifests)
+
+
+_MANIFESTS: RecordCache[Manifest] = RecordCache(_CACHED_BYTES, _bytes_of)
 _LISTS: RecordCache[ManifestFileMeta] = RecordCache(_CACHED_BYTES // 2)
 _INDEXES: RecordCache[IndexManifestEntry] = RecordCache(_CACHED_BYTES // 2)
-LIVE: RecordCache[ManifestEntry] = RecordCache(_LIVE_BYTES, entries_bytes)
-"""The entries of whole snapshots of few files that nothing cancels."""
+LIVE: RecordCache[Manifest] = RecordCache(_LIVE_BYTES, _bytes_of)
+"""The entries of whole snapshots of few files that nothing cancels, as one manifest would have them."""
 _UNPACKED_ENTRIES = _Unpacked(_CACHED_BYTES)
 
 

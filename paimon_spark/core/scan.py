@@ -18,7 +18,7 @@ from paimon_spark.core.choosing import Chosen, Mask, Seen, choose_live, in_parti
 from paimon_spark.core.file_pool import FilePool, Numbers, Record
 from paimon_spark.core.manifests import LIVE, ManifestStore, cached, may_hold_partition
 from paimon_spark.core.table import Table
-from paimon_spark.format.packed_manifest import Places, Rows
+from paimon_spark.format.packed_manifest import Manifest, Places, Rows
 from paimon_spark.spec.kinds import BucketMode, FileKind, MergeEngine
 from paimon_spark.spec.manifest import (
     DataFileMeta,
@@ -214,14 +214,14 @@ class _Search:
     def is_large(self) -> bool:
         return sum(m.num_added_files for m in self.near) > MANY_FILES
 
-    def remembered(self) -> tuple[ManifestEntry, ...] | None:
+    def remembered(self) -> Manifest | None:
         """Return all live entries of the snapshot if they are remembered, or needed here and worth remembering."""
         if self.is_large or len(self.near) < len(self.metas):
             return None
         key = self.store.lists_key(self.snapshot)
         if not isinstance(self.partition_predicate, AlwaysTrue):
-            return LIVE.get(key)
-        return cached(LIVE, key, lambda: live_entries(self.store, self.near, lambda e: e.bucket >= 0))
+            return next(iter(LIVE.get(key) or ()), None)
+        return cached(LIVE, key, lambda: [Manifest(live_entries(self.store, self.near, lambda e: e.bucket >= 0))])[0]
 
     def wants(self, places: Places) -> Mask:
         """Return which entries are wanted, as far as their places tell."""
@@ -264,9 +264,9 @@ def _entries(search: _Search) -> ScanResult:
     table, store = search.table, search.store
     live, seen = search.remembered(), Seen()
     if live is not None:
-        seen = Seen(len(live), sum(e.file.row_count for e in live), {e.partition for e in live})
-        entries = _in_partitions(table, live, seen.partitions, search.partition_predicate)
-        entries = _in_levels(table, _in_buckets(entries, search.buckets, search.hashes), search.levels)
+        places = live.places()
+        seen.add(places, places.kind == FileKind.ADD)
+        entries = list(live.entries(np.flatnonzero(search.wants(places))))
     else:
         found = choose_live(store, search.near, search.wants, seen)
         entries = [e for c in found for e in store.entries(c.manifest, c.rows)]
@@ -407,28 +407,6 @@ def _manifest_may_match(
     return may_match(predicate, view, meta.num_added_files + meta.num_deleted_files)
 
 
-def _in_partitions(
-    table: Table, entries: Sequence[ManifestEntry], partitions: Collection[bytes], predicate: Predicate
-) -> list[ManifestEntry]:
-    if isinstance(predicate, AlwaysTrue):
-        return list(entries)
-    wanted = matching_partitions(table, partitions, predicate)
-    return [e for e in entries if e.partition in wanted]
-
-
-def _in_buckets(
-    entries: list[ManifestEntry], buckets: Collection[int] | None, hashes: Collection[int] | None
-) -> list[ManifestEntry]:
-    if buckets is not None:
-        entries = [e for e in entries if e.bucket in buckets]
-    if hashes is None:
-        return entries
-    chosen: dict[int, set[int]] = {}
-    for count in {e.total_buckets for e in entries if e.total_buckets > 0}:
-        chosen[count] = {bucket_of(h, count) for h in hashes}
-    return [e for e in entries if e.total_buckets <= 0 or e.bucket in chosen[e.total_buckets]]
-
-
 def _fixed_hashes(table: Table, predicate: Predicate) -> set[int] | None:
     """Return the hashes of all bucket keys that a filter allows, or None if it does not fix them.
 
@@ -448,12 +426,6 @@ def _fixed_hashes(table: Table, predicate: Predicate) -> set[int] | None:
         return {murmur(row_body(encode_row(values, types))) for values in combinations}
     except (ArithmeticError, TypeError, ValueError):
         return None
-
-
-def _in_levels(table: Table, entries: list[ManifestEntry], levels: Collection[int] | None) -> list[ManifestEntry]:
-    if levels is not None:
-        return [e for e in entries if e.file.level in levels]
-    return [e for e in entries if e.file.level > 0] if reads_above_level_0(table) else entries
 
 
 def reads_above_level_0(table: Table) -> bool:

@@ -28,8 +28,8 @@ FEWEST_BLOCKS = 16
 """A file of fewer blocks is not worth reading block by block at once."""
 _BLOCKS_AT_ONCE = 512
 _BYTES_AT_ONCE = 8 << 20
-ENTRY_BYTES = 900
-"""About what an entry takes as objects beside its keys and statistics."""
+ENTRY_BYTES = 950
+"""About what an entry takes as objects and in columns beside its keys and statistics."""
 _SAMPLED = 8
 _OBJECT_BYTES = 256
 
@@ -39,6 +39,7 @@ class Manifest:
 
     def __init__(self, entries: Iterable[ManifestEntry], where: str = "a manifest") -> None:
         self._entries = tuple(entries)
+        self._places: Places | None = None
         self.where = where
 
     def __len__(self) -> int:
@@ -59,7 +60,12 @@ class Manifest:
         return iter(self._entries) if rows is None else map(self._entries.__getitem__, rows.tolist())
 
     def places(self) -> Places:
-        """Return what the entries say of their places."""
+        """Return what the entries say of their places; who asks again gets the same."""
+        if self._places is None:
+            self._places = self._read_places()
+        return self._places
+
+    def _read_places(self) -> Places:
         numbers = {p: n for n, p in enumerate(self.partitions)}
         columns = (
             [e.kind for e in self._entries],
