@@ -14,16 +14,17 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.core.file_pool import PackedFiles
 from paimon_spark.core.merge.rules import merge_order
+from paimon_spark.core.packing import in_tasks, work_of
 from paimon_spark.core.read import BUCKET, FILE_PATH, PLACE_FIELDS, ROW_INDEX, VECTOR
 from paimon_spark.core.splits import Split, splits_to_json
 from paimon_spark.core.table import Table
 from paimon_spark.core.tracking import TRACKING_FIELDS
 from paimon_spark.spark.arrow_map import map_in_arrow, quoted
-from paimon_spark.spark.frames import dead_rows_of, native_frame, text_frame
+from paimon_spark.spark.frames import dead_rows_of, native_frame, task_slots, text_frame
 from paimon_spark.spark.stores import native_access
 from paimon_spark.spark.types import plain_struct, type_to_spark
 from paimon_spark.spark.values import value_to_jvm
-from paimon_spark.spark.worker import FOUND, finder, reader
+from paimon_spark.spark.worker import FOUND, finder, keyed_splits, reader
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate, fixed_values, project, to_json
 from paimon_spark.spec.types import (
@@ -99,7 +100,7 @@ def read_frame(session: SparkSession, request: ReadRequest) -> DataFrame:
         dead = _dead_rows(session, request.table, division.live)
         frames += [_native(session, request, files, dead) for files in _by_key(request, division.live)]
     if division.workers:
-        lines = (splits_to_json([s]) for s in division.workers)
+        lines = map(splits_to_json, in_tasks(division.workers, _work, task_slots(session)))
         predicate = None if request.predicate == TRUE else to_json(request.predicate)
         names = [f.name for f in request.carried]
         places = tuple(p.name for p in request.places)
@@ -121,10 +122,15 @@ def _dead_rows(session: SparkSession, table: Table, splits: Sequence[Split]) -> 
     by_name = {_identity(table, s): s for s in splits}
 
     def find(missing: Sequence[str]) -> DataFrame:
-        lines = (f"{name} {splits_to_json([by_name[name]])}" for name in missing)
+        tasks = in_tasks(missing, lambda name: _work(by_name[name]), task_slots(session))
+        lines = (keyed_splits((name, by_name[name]) for name in names) for names in tasks)
         return map_in_arrow(text_frame(session, lines), finder(table), FOUND)
 
     return dead_rows_of(list(by_name), find)
+
+
+def _work(split: Split) -> int:
+    return work_of(split.size, len(split.files))
 
 
 def _identity(table: Table, split: Split) -> str:

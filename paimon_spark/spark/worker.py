@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
@@ -16,7 +16,7 @@ from paimon_spark.core.dead_rows import dead_rows
 from paimon_spark.core.messages import messages_to_json
 from paimon_spark.core.read import ROW_KIND, first_rows, read_split
 from paimon_spark.core.spill import local_directories
-from paimon_spark.core.splits import splits_from_json
+from paimon_spark.core.splits import Split, splits_from_json, splits_to_json
 from paimon_spark.core.table import Table, table_of_task
 from paimon_spark.core.write import TableWriter, WritePlanInfo
 from paimon_spark.engine.row_level import row_changer
@@ -29,6 +29,8 @@ from paimon_spark.spec.predicate import Predicate, from_json
 
 Batches = Iterator[pa.RecordBatch]
 _SMALL_BATCH = 1 << 20
+_NEXT = "\t"
+"""Between texts of JSON, which have none in them."""
 
 
 class TextList(AccumulatorParam[list[str]]):
@@ -139,14 +141,19 @@ def read_rows(
             yield batch_for_spark(_kind_first(batch) if kinds else batch)
 
 
+def keyed_splits(splits: Iterable[tuple[str, Split]]) -> str:
+    """Return splits and their keys as one text for a task of `finder`."""
+    return _NEXT.join(f"{key} {splits_to_json([split])}" for key, split in splits)
+
+
 def find_dead_rows(table: str, batches: Batches) -> Batches:
-    """Yield (key, path of a file, bitmap of its dead rows) for the splits that `batches` name after their keys.
+    """Yield (key, path of a file, bitmap of its dead rows) for the splits of `batches`; see `keyed_splits`.
 
     Every split has one row without path and bitmap besides.
     """
     source = table_of_task(table)
     with _task():
-        for text in _texts(batches):
+        for text in chain.from_iterable(text.split(_NEXT) for text in _texts(batches)):
             key, _, split = text.partition(" ")
             found: list[tuple[str | None, bytes | None]] = [(None, None)]
             for one in splits_from_json(split):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.core.table import Table
@@ -21,6 +22,17 @@ def tasks_of(spark: SparkSession, words: str) -> list[int]:
     jobs = context.statusStore().jobsList(None)
     found = [jobs.apply(i) for i in range(jobs.size())]
     return [j.numTasks() for j in found if j.description().isDefined() and j.description().get().startswith(words)]
+
+
+def rows_and_tasks(spark: SparkSession, query: str) -> tuple[list[Row], int]:
+    """Return the rows of a query, and how many tasks ran for it."""
+    name = uuid.uuid4().hex
+    spark.sparkContext.setJobDescription(name)
+    try:
+        rows = spark.sql(query).collect()
+    finally:
+        spark.sparkContext.setJobDescription(None)
+    return rows, sum(tasks_of(spark, name))
 
 
 def filled(spark: SparkSession, warehouse: Path, buckets: int, partitions: int, rows: int) -> Table:
@@ -69,3 +81,24 @@ def test_a_bucket_that_cannot_be_compacted_is_named_and_nothing_of_its_task_is_l
     assert sorted(s.path for s in table.file_io.list_recursive(table.path) if s.name.startswith("data-")) == files
     table.file_io.write(files[-1], content)
     assert spark.sql("CALL sys.compact('t')").collect()[0].files_out == 10
+
+
+def test_small_splits_that_are_merged_share_tasks(spark: SparkSession, warehouse: Path) -> None:
+    filled(spark, warehouse, buckets=40, partitions=2, rows=400)
+    assert "80 merge" in spark.sql("EXPLAIN SELECT * FROM t").collect()[0][0]
+    rows, tasks = rows_and_tasks(spark, "SELECT p, k, v FROM t")
+    assert sorted(rows) == [(p, k, f"1-{k}") for p in range(2) for k in range(400)]
+    assert 2 <= tasks <= 8
+    rows, tasks = rows_and_tasks(spark, "SELECT k FROM t WHERE p = 1 LIMIT 7")
+    assert (len({r.k for r in rows}), tasks) == (7, 1)
+
+
+def test_dead_rows_of_small_buckets_are_found_by_few_tasks(spark: SparkSession, warehouse: Path) -> None:
+    filled(spark, warehouse, buckets=40, partitions=2, rows=30_000)
+    assert "80 native without dead rows" in spark.sql("EXPLAIN SELECT * FROM t").collect()[0][0]
+    query = "SELECT count(*), sum(p), sum(k), count(DISTINCT p, k) FROM t WHERE v = concat('1-', k)"
+    rows, tasks = rows_and_tasks(spark, query)
+    assert rows == [(60_000, 30_000, 30_000 * 29_999, 60_000)]
+    again, fewer = rows_and_tasks(spark, query)
+    assert again == rows
+    assert 2 <= tasks - fewer <= 8
