@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark import SparkContext
@@ -105,6 +105,12 @@ def text_frame(session: SparkSession, lines: Iterable[str]) -> DataFrame:
     """Return a frame of one string column `split` with one task a line."""
     with _lines(lines) as text:
         return frame_of(toolbox().textFrame(session._jsparkSession, text), session)
+
+
+def empty_frame(session: SparkSession, schema: StructType) -> DataFrame:
+    """Return a frame of no rows, of which Spark knows that: it starts no task."""
+    java, jvm = session._jsparkSession, cast("Any", session.sparkContext._jvm)
+    return frame_of(java.createDataFrame(jvm.java.util.ArrayList(), java.parseDataType(schema.json())), session)
 
 
 def arrow_frame(session: SparkSession, table: pa.Table, schema: StructType) -> DataFrame:

@@ -20,7 +20,7 @@ from paimon_spark.core.splits import Split, splits_to_json
 from paimon_spark.core.table import Table
 from paimon_spark.core.tracking import TRACKING_FIELDS
 from paimon_spark.spark.arrow_map import map_in_arrow, quoted
-from paimon_spark.spark.frames import dead_rows_of, native_frame, task_slots, text_frame
+from paimon_spark.spark.frames import dead_rows_of, empty_frame, native_frame, task_slots, text_frame
 from paimon_spark.spark.stores import native_access
 from paimon_spark.spark.types import plain_struct, type_to_spark
 from paimon_spark.spark.values import value_to_jvm
@@ -106,7 +106,7 @@ def read_frame(session: SparkSession, request: ReadRequest) -> DataFrame:
         places = tuple(p.name for p in request.places)
         run = reader(request.table, names, predicate, places=places, kinds=request.keep_kinds, limit=request.limit)
         frames.append(map_in_arrow(text_frame(session, lines), run, _row_type(request)))
-    rows = reduce(DataFrame.unionAll, frames) if frames else session.createDataFrame([], _row_type(request))
+    rows = reduce(DataFrame.unionAll, frames) if frames else empty_frame(session, _row_type(request))
     if PARTITION not in request.metadata:
         return rows
     return rows.withColumn(PARTITION, f.struct(*[f.col(quoted(k)) for k in request.table.schema.partition_keys]))

@@ -102,3 +102,17 @@ def test_dead_rows_of_small_buckets_are_found_by_few_tasks(spark: SparkSession, 
     again, fewer = rows_and_tasks(spark, query)
     assert again == rows
     assert 2 <= tasks - fewer <= 8
+
+
+def test_a_query_that_reads_no_file_starts_no_task(spark: SparkSession, warehouse: Path) -> None:
+    filled(spark, warehouse, buckets=2, partitions=2, rows=5)
+    for query in (
+        "SELECT * FROM t WHERE k = 99",
+        "SELECT p + 1, v FROM t WHERE p = 7 AND v LIKE '1%'",
+        "SELECT __paimon_partition, __paimon_row_index, v FROM t WHERE p = 7",
+        "SELECT * FROM `t$audit_log` WHERE k = 99",
+    ):
+        assert rows_and_tasks(spark, query) == ([], 0)
+    assert spark.sql("SELECT count(*), max(v) FROM t WHERE k = 99").collect()[0][:] == (0, None)
+    joined = spark.sql("SELECT count(a.v), count(b.v) FROM t a LEFT JOIN (SELECT * FROM t WHERE k = 99) b ON a.k = b.k")
+    assert joined.collect()[0][:] == (10, 0)
