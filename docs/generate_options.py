@@ -100,6 +100,11 @@ and `write-buffer-spill.max-disk-size`, which counts for each task. When the dis
 `write-buffer-spillable` = false, the rows become files of level 0 at once. Rows of append tables are not spilled: they
 are streamed into their files, which are cut into smaller row groups when memory is short.
 
+A buffer of less than 1 MB counts as 1 MB where rows are spilled: with less, hardly any runs could be read at the same
+time. Where there are more runs than may be read at once, by `local-sort.max-num-file-handles` and by half of the buffer
+(128 runs with the defaults, of 128 MB each), runs of like size are merged first. How often a row is written to the disk
+grows with the logarithm of the number of runs.
+
 What counts is the rows that wait. A process needs some memory besides: for the batch that it takes in
 (`spark.sql.execution.arrow.maxRecordsPerBatch` rows and 8 MB at most), for sorting, and for pages of the open file.
 """

@@ -7,12 +7,13 @@ the disk space is used up, straight into files. Rows of an append table are stre
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_spark.core.intake import Rows
+from paimon_spark.core.merge.passes import Source, fewer, spilled_source
 from paimon_spark.core.merge.rules import merge_order
 from paimon_spark.core.merge.sort_merge import merge_rows, merge_runs
 from paimon_spark.core.rolling import RollingWriter
@@ -73,10 +74,10 @@ class PrimaryKeyBucket:
             return
         run = None if self._spill is None else self._spill.write([rows])
         if run is None:
-            self._write_file(rows)
+            self._write_files(rows)
             return
         self._runs.append(run)
-        if self._spill is not None and len(self._runs) >= self._spill.rules.fan_in:
+        if self._spill is not None:
             self._join_runs(self._spill)
 
     def settle(self) -> None:
@@ -87,7 +88,7 @@ class PrimaryKeyBucket:
         """Write what waits; return all files."""
         rows = self._sorted()
         if rows is not None or self._runs:
-            self._write_file(rows)
+            self._write_files(rows)
         return [f for _, files in self._done for f in files]
 
     def abort(self) -> None:
@@ -106,38 +107,51 @@ class PrimaryKeyBucket:
         return merge_rows(rows, self._order)
 
     def _join_runs(self, spill: SpillSpace) -> None:
-        """Merge the smaller half of the runs into one, so that never too many are read at once."""
-        by_size = sorted(self._runs, key=lambda r: r.size)
-        few = by_size[: len(by_size) // 2 + 1]
-        joined = spill.write(merge_runs([spill.read(r) for r in few], self._order))
-        if joined is None:
-            self._write_file(None)
-            return
-        spill.drop(few)
-        self._runs = [*by_size[len(few) :], joined]
+        """Merge as many runs as may be read at once where twice as many were merged equally often before.
 
-    def _write_file(self, rows: pa.Table | None) -> None:
+        So no row is written again more often than the logarithm of the number of runs says, and the last merge can
+        choose among enough of them. The runs stand from the oldest to the newest; the older were merged more often.
+        """
+        joins, at_once = 0, spill.rules.fan_in
+        while len(alike := [i for i, r in enumerate(self._runs) if r.joins == joins]) >= 2 * at_once:
+            start = alike[0]
+            few = self._runs[start : start + at_once]
+            joins += 1
+            joined = spill.write(merge_runs([spill.read(r) for r in few], self._order), joins)
+            if joined is None:
+                self._write_files(None)
+                return
+            spill.drop(few)
+            self._runs[start : start + at_once] = [joined]
+
+    def _write_files(self, rows: pa.Table | None) -> None:
         """Merge the runs and `rows` into files."""
-        writer = RollingWriter(self._table, *self._place, level=0, source=FileSource.APPEND)
-        self._done.append((writer, []))
-        if rows is not None and not self._runs:
-            writer.write(rows)
-        else:
-            for merged in merge_runs(list(self._sources(rows)), self._order):
-                writer.write(merged)
-                if writer.held > self._hold:
-                    writer.relieve()
-        self._done[-1] = (writer, writer.close())
-        if self._spill is not None:
-            self._spill.drop(self._runs)
+        groups = self._readable()
+        for number, group in enumerate(groups, start=1):
+            runs = [s.read(0) for s in group]
+            if rows is not None and number == len(groups):
+                runs.append(iter([rows]))
+            self._write_file(merge_runs(runs, self._order) if len(runs) > 1 else runs[0])
+            if self._spill is not None:
+                self._spill.drop(s.spilled for s in group if s.spilled is not None)
         self._runs = []
 
-    def _sources(self, rows: pa.Table | None) -> Iterator[Iterator[pa.Table]]:
-        if self._spill is not None:
-            for run in self._runs:
-                yield self._spill.read(run)
-        if rows is not None:
-            yield iter([rows])
+    def _readable(self) -> list[list[Source]]:
+        """Return the runs in groups that may be read at once: one, if the disk has space to merge the smallest."""
+        if self._spill is None or not self._runs:
+            return [[]]
+        spill, at_once = self._spill, self._spill.rules.fan_in
+        few = fewer([spilled_source(spill, r) for r in self._runs], self._order, at_once, spill)
+        return [few[i : i + at_once] for i in range(0, len(few), at_once)]
+
+    def _write_file(self, parts: Iterable[pa.Table]) -> None:
+        writer = RollingWriter(self._table, *self._place, level=0, source=FileSource.APPEND)
+        self._done.append((writer, []))
+        for part in parts:
+            if writer.held > self._hold:
+                writer.relieve()
+            writer.write(part)
+        self._done[-1] = (writer, writer.close())
 
 
 class AppendBucket:

@@ -22,6 +22,7 @@ from paimon_spark.spec.options import CoreOptions
 _SMALLEST_CHUNK = 64 << 10
 _LARGEST_CHUNK = 1 << 20
 _CHUNKS_OF_A_BUFFER = 64
+_SMALLEST_BUFFER = 1 << 20
 _FEWEST_RUNS = 2
 
 
@@ -30,6 +31,7 @@ class SpillRules:
     """How runs are written and how many are merged at once.
 
     Attributes:
+        buffer: bytes of rows that a writer holds: what was asked for, but enough to read a few runs at the same time.
         chunk: bytes of rows that a run hands out at once.
         fan_in: runs that are read at the same time.
         most_bytes: disk space for the runs of one task.
@@ -37,6 +39,7 @@ class SpillRules:
         level: level of that compression, if it has levels.
     """
 
+    buffer: int
     chunk: int
     fan_in: int
     most_bytes: int
@@ -45,24 +48,26 @@ class SpillRules:
 
     @classmethod
     def of(cls, options: CoreOptions, buffer: int) -> SpillRules | None:
-        """Return the rules of a writer that holds `buffer` bytes; None where full buffers become files of the table."""
+        """Return the rules of a writer that may hold `buffer` bytes; None where full buffers become files at once."""
         if not options.flag("write-buffer-spillable"):
             return None
+        buffer = max(buffer, _SMALLEST_BUFFER)
         chunk = min(max(buffer // _CHUNKS_OF_A_BUFFER, _SMALLEST_CHUNK), _LARGEST_CHUNK)
         handles = options.number("local-sort.max-num-file-handles")
         fan_in = max(_FEWEST_RUNS, min(handles, buffer // 2 // chunk))
         named = options.spill_compression
         codec = None if named == "none" else named
         level = options.number("spill-compression.zstd-level") if codec == "zstd" else None
-        return cls(chunk, fan_in, options.memory("write-buffer-spill.max-disk-size"), codec, level)
+        return cls(buffer, chunk, fan_in, options.memory("write-buffer-spill.max-disk-size"), codec, level)
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One sorted run on disk."""
+    """One sorted run on disk, and how many times its rows were merged with those of other runs."""
 
     path: Path
     size: int
+    joins: int = 0
 
 
 def local_directories() -> list[str]:
@@ -86,7 +91,7 @@ class SpillSpace:
         self._made = 0
         self.used = 0
 
-    def write(self, tables: Iterable[pa.Table]) -> Run | None:
+    def write(self, tables: Iterable[pa.Table], joins: int = 0) -> Run | None:
         """Write sorted rows as one run; None, with nothing left behind, where the space for runs is used up.
 
         Raises:
@@ -100,7 +105,7 @@ class SpillSpace:
                 path.unlink(missing_ok=True)
                 return None
         self.used += size
-        return Run(path, size)
+        return Run(path, size, joins)
 
     def _write_stream(self, path: Path, tables: Iterable[pa.Table]) -> bool:
         codec = None if self.rules.codec is None else pa.Codec(self.rules.codec, compression_level=self.rules.level)

@@ -136,8 +136,9 @@ class TableWriter(TaskOutput):
         self._rules = IntakeRules.of(table) if fill_defaults else IntakeRules.of(table).without_defaults()
         if tracked:
             self._rules = replace(self._rules, fields=(*self._rules.fields, *TRACKING_FIELDS))
-        self._budget = table.options.write_buffer_size if plan.buffer is None else plan.buffer
-        rules = SpillRules.of(table.options, self._budget) if table.is_primary_key_table else None
+        budget = table.options.write_buffer_size if plan.buffer is None else plan.buffer
+        rules = SpillRules.of(table.options, budget) if table.is_primary_key_table else None
+        self._budget = budget if rules is None else rules.buffer
         self._spill = None if rules is None else SpillSpace(rules, spill_dirs)
         self._buckets: dict[Place, PrimaryKeyBucket | AppendBucket] = {}
         self._indexes: dict[bytes, HashIndex] = {}

@@ -8,7 +8,7 @@ large runs are read once. Only neighbours: where versions of a key are equal in 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pyarrow as pa
@@ -52,7 +52,7 @@ def merge_sources(table: Table, sources: Sequence[Source], order: MergeOrder, at
         return
     space = SpillSpace(rules, local_directories())
     try:
-        yield from _merged(_fewer(sources, order, min(at_once, rules.fan_in), space), order)
+        yield from _merged(fewer(sources, order, min(at_once, rules.fan_in), space), order)
     finally:
         space.close()
 
@@ -62,8 +62,11 @@ def _merged(sources: Sequence[Source], order: MergeOrder) -> Iterator[pa.Table]:
     return merge_runs([s.read(share) for s in sources], order)
 
 
-def _fewer(sources: Sequence[Source], order: MergeOrder, at_once: int, space: SpillSpace) -> list[Source]:
-    """Merge the smallest neighbours into runs on the local disk until no more than `at_once` are left."""
+def fewer(sources: Sequence[Source], order: MergeOrder, at_once: int, space: SpillSpace) -> list[Source]:
+    """Merge the smallest neighbours into runs on the local disk until no more than `at_once` are left.
+
+    More are left where the space for runs is used up.
+    """
     left = list(sources)
     while len(left) > at_once:
         count = min(at_once, len(left) - at_once + 1)
@@ -74,8 +77,13 @@ def _fewer(sources: Sequence[Source], order: MergeOrder, at_once: int, space: Sp
         if run is None:
             break
         space.drop(s.spilled for s in few if s.spilled is not None)
-        left[start : start + count] = [Source(min(sizes), partial(_read_spilled, space, run), run)]
+        left[start : start + count] = [replace(spilled_source(space, run), size=min(sizes))]
     return left
+
+
+def spilled_source(space: SpillSpace, run: Run) -> Source:
+    """Return a run on the local disk as a source."""
+    return Source(run.size, partial(_read_spilled, space, run), run)
 
 
 def _read_spilled(space: SpillSpace, run: Run, _: int) -> Iterator[pa.Table]:
