@@ -96,9 +96,9 @@ def dead_rows_of(splits: Sequence[str], find: Callable[[Sequence[str]], DataFram
     return dead.findBy(find(missing)._jdf) if missing else dead
 
 
-def task_slots(session: SparkSession) -> int:
-    """Return how many tasks of a session run at once."""
-    return session.sparkContext.defaultParallelism
+def tasks_at_once(session: SparkSession) -> int:
+    """Return how many tasks Spark had better have at once: `spark.default.parallelism`, or else one for each core."""
+    return max(session.sparkContext.defaultParallelism, 1)
 
 
 def text_frame(session: SparkSession, lines: Iterable[str]) -> DataFrame:

@@ -20,7 +20,7 @@ from paimon_spark.core.splits import Split, splits_to_json
 from paimon_spark.core.table import Table
 from paimon_spark.core.tracking import TRACKING_FIELDS
 from paimon_spark.spark.arrow_map import map_in_arrow, quoted
-from paimon_spark.spark.frames import dead_rows_of, empty_frame, native_frame, task_slots, text_frame
+from paimon_spark.spark.frames import dead_rows_of, empty_frame, native_frame, tasks_at_once, text_frame
 from paimon_spark.spark.stores import native_access
 from paimon_spark.spark.types import plain_struct, type_to_spark
 from paimon_spark.spark.values import value_to_jvm
@@ -70,7 +70,7 @@ class ReadRequest:
     @cached_property
     def sources(self) -> Sources:
         """Return where Spark's own reader finds the columns, looked up once for each format and schema."""
-        return Sources(self)
+        return Sources(self.table, self.carried, rows_located=ROW_INDEX in self.metadata)
 
     @property
     def carried(self) -> tuple[DataField, ...]:
@@ -100,7 +100,7 @@ def read_frame(session: SparkSession, request: ReadRequest) -> DataFrame:
         dead = _dead_rows(session, request.table, division.live)
         frames += [_native(session, request, files, dead) for files in _by_key(request, division.live)]
     if division.workers:
-        lines = map(splits_to_json, in_tasks(division.workers, _work, task_slots(session)))
+        lines = map(splits_to_json, in_tasks(division.workers, _work, tasks_at_once(session)))
         predicate = None if request.predicate == TRUE else to_json(request.predicate)
         names = [f.name for f in request.carried]
         places = tuple(p.name for p in request.places)
@@ -122,7 +122,7 @@ def _dead_rows(session: SparkSession, table: Table, splits: Sequence[Split]) -> 
     by_name = {_identity(table, s): s for s in splits}
 
     def find(missing: Sequence[str]) -> DataFrame:
-        tasks = in_tasks(missing, lambda name: _work(by_name[name]), task_slots(session))
+        tasks = in_tasks(missing, lambda name: _work(by_name[name]), tasks_at_once(session))
         lines = (keyed_splits((name, by_name[name]) for name in names) for names in tasks)
         return map_in_arrow(text_frame(session, lines), finder(table), FOUND)
 
@@ -231,10 +231,18 @@ def _by_key(request: ReadRequest, splits: Iterable[Split]) -> list[NativeFiles]:
 
 
 class Sources:
-    """For each format and schema: where each wanted column comes from, or None where Spark cannot read it so."""
+    """For each format and schema: where each wanted column comes from, or None where Spark cannot read it so.
 
-    def __init__(self, request: ReadRequest) -> None:
-        self._request = request
+    Args:
+        table: the table that is read.
+        carried: the wanted columns.
+        rows_located: whether the position of each row in its file is wanted, too.
+    """
+
+    def __init__(self, table: Table, carried: Sequence[DataField], *, rows_located: bool) -> None:
+        self._table = table
+        self._carried = carried
+        self._formats = ("parquet",) if rows_located else ("parquet", "orc")
         self._known: dict[NativeKey, list[DataField | None] | None] = {}
         self._keys: dict[int, tuple[NativeKey, ...]] = {}
         self._same: dict[tuple[NativeKey, ...], tuple[NativeKey, ...]] = {}
@@ -262,13 +270,13 @@ class Sources:
         return self._known[key]
 
     def _find(self, file_format: str, schema_id: int) -> list[DataField | None] | None:
-        if file_format not in (("parquet",) if ROW_INDEX in self._request.metadata else ("parquet", "orc")):
+        if file_format not in self._formats:
             return None
-        table = self._request.table
+        table = self._table
         schema = table.schema if schema_id == table.schema.id else table.schema_store.get(schema_id)
         by_id = {f.id: f for f in schema.fields}
         found: list[DataField | None] = []
-        for wanted in self._request.carried:
+        for wanted in self._carried:
             source = by_id.get(wanted.id)
             if source is not None and source.name.lower() in (FILE_PATH, ROW_INDEX):
                 return None  # a scan that leaves rows out adds columns of these names

@@ -14,7 +14,7 @@ from paimon_spark.core.packing import in_tasks
 from paimon_spark.errors import StatementCancelledError
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.failures import clear_failure, was_cancelled
-from paimon_spark.spark.frames import task_slots, text_frame
+from paimon_spark.spark.frames import tasks_at_once, text_frame
 from paimon_spark.spark.settling import described, new_tag, settled
 from paimon_spark.spark.worker import TextList, run_tasks
 
@@ -30,7 +30,7 @@ class SparkRunner:
 
     def shared(self, units: Sequence[_T], work: Callable[[_T], int]) -> Iterable[list[_T]]:
         """Return units of work in order, those together that share a task: a Python worker costs some 35 ms a task."""
-        return in_tasks(units, work, task_slots(self._session))
+        return in_tasks(units, work, tasks_at_once(self._session))
 
     def run(self, kind: str, payloads: Sequence[str], *, description: str) -> Iterator[str]:
         """Run all payloads in one job and yield each answer when its task is done.

@@ -17,7 +17,7 @@ from paimon_spark.engine.replace import finish_replacement
 from paimon_spark.errors import OptionError
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.failures import clear_failure
-from paimon_spark.spark.frames import one_by_one, packed, shaped, shaped_and_packed
+from paimon_spark.spark.frames import one_by_one, packed, shaped, shaped_and_packed, tasks_at_once
 from paimon_spark.spark.memory import writer_share
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.settling import described, settled
@@ -91,7 +91,7 @@ def _plan(
 
 def write_tasks(session: SparkSession, table: Table) -> int:
     """Return how many writers a statement has: as many as `sink.parallelism` says, else one for each core."""
-    return _asked_tasks(table) or max(session.sparkContext.defaultParallelism, 1)
+    return _asked_tasks(table) or tasks_at_once(session)
 
 
 def _asked_tasks(table: Table) -> int | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +39,20 @@ def test_scans_of_files_with_one_name_in_two_partitions_are_not_one() -> None:
     namesake = replace(other, files=one.files)
     assert identity(table, one) == identity(table, one)
     assert identity(table, one) != identity(table, namesake)
+
+
+def test_a_read_that_nobody_needs_goes_without_a_search_for_garbage() -> None:
+    table = new_table({"k": "INT"})
+    write_arrow(table, pa.table({"k": pa.array([1, 2], pa.int32())}))
+    request = ReadRequest(table, ("k",), TRUE, plan_select(table).splits)
+    assert request.division.native
+    left = weakref.ref(request)
+    gc.disable()
+    try:
+        del request
+        assert left() is None
+    finally:
+        gc.enable()
 
 
 def test_files_are_told_one_group_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
