@@ -7,7 +7,9 @@ COMPRESSIONS: dict[str, tuple[str, ...]] = {
     "orc": ("zstd", "snappy", "gzip", "none"),
     "avro": ("zstd", "gzip", "bzip2", "none"),
 }
-"""By the format of the files: what it can be written with. Arrow's ORC writer takes lz4, and compresses nothing."""
+"""By the format of the files: what they can be written with."""
+IDLE = frozenset({("orc", "lz4")})
+"""What Arrow writes without compressing anything. Tables that have it may keep it, but no table gets it."""
 _SAME = {
     "zstandard": "zstd",
     "zlib": "gzip",
@@ -22,4 +24,4 @@ def compression_of(data_format: str, text: str) -> str | None:
     """Return the codec of that name, or None where files of a format cannot be written with it."""
     name = text.strip().lower()
     name = _SAME.get(name, name)
-    return name if name in COMPRESSIONS[data_format] else None
+    return name if name in COMPRESSIONS[data_format] or (data_format, name) in IDLE else None

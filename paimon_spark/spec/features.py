@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-from paimon_spark.errors import UnsupportedError
-from paimon_spark.spec.compressions import COMPRESSIONS, compression_of
+from paimon_spark.errors import OptionError, UnsupportedError
+from paimon_spark.spec.compressions import COMPRESSIONS, IDLE, compression_of
 from paimon_spark.spec.kinds import ChangelogProducer, MergeEngine
 from paimon_spark.spec.options import POSTPONE_BUCKET, UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
 from paimon_spark.spec.schema import TableSchema
@@ -220,14 +220,19 @@ def _formats(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]
 
 
 def _compressions(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
-    common, own = options.file_compression, options.pairs("file.compression.per.level")
+    try:
+        common, own = options.file_compression, options.pairs("file.compression.per.level")
+    except OptionError as e:
+        yield Unsupported(_option("file.compression.per.level", options), e.hint or "Unset it.", Use.WRITE)
+        return
     formats = options.pairs("file.format.per.level")
     for level in (None, *sorted(own.keys() | formats.keys())):
         name, data_format = own.get(level or "", common), formats.get(level or "", options.file_format).lower()
-        if data_format in COMPRESSIONS and compression_of(data_format, name) is None:
+        found = compression_of(data_format, name) if data_format in COMPRESSIONS else "none"
+        if found is None or (data_format, found) in IDLE:
             key = f"file.compression.per.level' at level '{level}" if level in own else "file.compression"
             hint = f"For {data_format} files choose one of {', '.join(COMPRESSIONS[data_format])}."
-            yield Unsupported(f"'{key}' = '{name}'", hint, Use.WRITE)
+            yield Unsupported(f"'{key}' = '{name}'", hint, Use.WRITE if found is None else Use.CREATE)
 
 
 def _columns(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:

@@ -102,6 +102,23 @@ def test_the_codec_of_each_level_must_be_one_of_its_format() -> None:
         check_writable(_schema(good | {"file.compression.per.level": "0:none,5:bzip2"}))
 
 
+def test_orc_with_lz4_is_kept_but_not_chosen() -> None:
+    old = _schema({"file.format": "orc", "file.compression": "lz4"})
+    check_writable(old)
+    check_creatable(_schema(dict(old.options) | {"write-only": "true"}), before=old)
+    with pytest.raises(UnsupportedError, match=r"'file.compression' = 'lz4'"):
+        check_creatable(old)
+
+
+def test_codecs_of_levels_that_cannot_be_understood_stop_writers_only() -> None:
+    bad = _schema({"file.compression.per.level": "0=lz4"})
+    check_readable(bad)
+    check_creatable(_schema({"file.compression.per.level": "0:lz4"}), before=bad)
+    check_creatable(_schema({}), before=bad)
+    with pytest.raises(UnsupportedError, match=r"'file.compression.per.level' = '0=lz4'"):
+        check_writable(bad)
+
+
 def test_an_old_feature_is_not_held_against_a_change() -> None:
     old = _schema({"changelog-producer": "lookup"})
     check_creatable(_schema({"changelog-producer": "lookup", "write-only": "true"}), before=old)
