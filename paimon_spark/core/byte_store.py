@@ -68,10 +68,11 @@ class ByteStore:
             with tempfile.TemporaryFile(prefix="paimon-plan-", dir=one_directory(local_directories())) as made:
                 self._file = os.dup(made.fileno())
             weakref.finalize(self, os.close, self._file)
-        left = memoryview(bytes(self._last))
+        left, end = memoryview(bytes(self._last)), self._on_disk
         while left:
-            left = left[os.write(self._file, left) :]
-        self._on_disk += len(self._last)
+            written = os.pwrite(self._file, left, end)
+            left, end = left[written:], end + written
+        self._on_disk = end
         self._last = bytearray()
 
 

@@ -85,7 +85,12 @@ class FilePool:
 
         Args:
             numbers: which files of a pool without statistics, in ascending order.
+
+        Raises:
+            ValueError: the pool has statistics.
         """
+        if self.statistics:
+            raise ValueError("files with statistics are not laid out for this")
         sequences = np.concatenate([first_sequences(data, begins) for data, begins, _ in self._pieces(numbers)])
         order = np.argsort(sequences, kind="stable")
         ordered, sequences = numbers[order], sequences[order]

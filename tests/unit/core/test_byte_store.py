@@ -60,6 +60,23 @@ def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "TMPDIR" in (caught.value.hint or "")
 
 
+def test_bytes_behind_a_write_that_failed_halfway_are_where_they_belong(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, write = ByteStore(10), os.pwrite
+    store.append(b"a" * 11)
+
+    def half(file: int, data: memoryview, at: int) -> int:
+        if len(data) < 11:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(file, data[:3], at)
+
+    monkeypatch.setattr("os.pwrite", half)
+    with pytest.raises(EngineError, match=os.strerror(errno.ENOSPC)):
+        store.append(b"b" * 11)
+    monkeypatch.setattr("os.pwrite", write)
+    begin = store.append(b"c" * 11)
+    assert (begin, store.read(11, 11), store.read(begin, 11)) == (22, b"b" * 11, b"c" * 11)
+
+
 def test_a_directory_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
     with pytest.raises(EngineError, match="local disk"):
