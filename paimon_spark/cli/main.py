@@ -33,21 +33,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     run: Callable[[argparse.Namespace, list[str]], int] = options.run
     try:
-        status = run(options, rest)
-        sys.stdout.flush()
-        return status
+        return run(options, rest)
     except PaimonError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    except BrokenPipeError:
-        return _unread()
-
-
-def _unread() -> int:
-    """Say no more: who reads the output, `head` for one, has enough of it."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    return 0
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -195,7 +184,10 @@ def _call(options: argparse.Namespace, _rest: list[str]) -> int:
     from paimon_spark.cli import call  # the launchers start faster without the core
 
     result = call.run(_choice(options), options.statement, explain=options.explain, threads=options.threads)
-    print("\n".join(call.lines(result, options.format)))
+    try:
+        print("\n".join(call.lines(result, options.format)), flush=True)
+    except BrokenPipeError:  # who reads the answer, `head` for one, has enough of it; the procedure is done
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
