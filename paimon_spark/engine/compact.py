@@ -166,14 +166,14 @@ def _grouped(tasks: Iterable[CompactTask]) -> Iterator[list[CompactTask]]:
     size = files = 0
     for partition in sorted(by_partition):
         more = by_partition[partition]
-        size += sum(t.bytes_in for t in more)
-        files += sum(len(t.files) for t in more)
-        large = size > _GROUP_BYTES or files > _GROUP_FILES
+        more_size, more_files = sum(t.bytes_in for t in more), sum(len(t.files) for t in more)
+        large = size + more_size > _GROUP_BYTES or files + more_files > _GROUP_FILES
         if current and large and len(current) + len(more) > _GROUP_BUCKETS:
             yield current
-            current = []
-            size, files = sum(t.bytes_in for t in more), sum(len(t.files) for t in more)
+            current, size, files = [], 0, 0
         current += more
+        size += more_size
+        files += more_files
     if current:
         yield current
 
