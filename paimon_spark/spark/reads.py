@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from itertools import groupby, islice
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -348,20 +349,17 @@ def _groups(
     table: Table, columns: Sequence[str], fixed: Sequence[str], files: Iterable[PlacedFile]
 ) -> Iterator[dict[str, Any]]:
     """Yield the files, neighbours together for which partition columns and the `fixed` ones have the same values."""
-    last: tuple[bytes, tuple[str, ...]] | None = None
-    members: list[list[Any]] = []
-    paths = table.paths
-    for split, file in files:
-        path = paths.data_file(split.partition, split.bucket, file)
+    placed = ((s, table.paths.data_file(s.partition, s.bucket, file), file) for s, file in files)
+
+    def alike(one: tuple[Split, str, DataFileMeta]) -> tuple[bytes, tuple[str, ...]]:
+        split, path, _ = one
         of_file = {FILE_PATH: path, BUCKET: str(split.bucket)}
-        key = (split.partition, tuple(of_file[name] for name in fixed))
-        if last is not None and (key != last or len(members) == _TOGETHER):
-            yield {"values": [*_values(table, columns, last[0]), *last[1]], "files": members}
-            members = []
-        last = key
-        members.append([path, file.file_size, file.creation_time or 0])
-    if last is not None:
-        yield {"values": [*_values(table, columns, last[0]), *last[1]], "files": members}
+        return split.partition, tuple(of_file[name] for name in fixed)
+
+    for (partition, others), members in groupby(placed, alike):
+        values = [*_values(table, columns, partition), *others]
+        while some := [[path, f.file_size, f.creation_time or 0] for _, path, f in islice(members, _TOGETHER)]:
+            yield {"values": values, "files": some}
 
 
 def _values(table: Table, columns: Sequence[str], partition: bytes) -> list[str | None]:
