@@ -188,9 +188,10 @@ class ParquetReader:
 
     def _batches(self, file: pq.ParquetFile, batch_rows: int, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
         names = self._present(self._fields)
+        parallel = pa.cpu_count() > 1  # to hand columns to a pool of one thread costs half as much as to decode them
         with self._errors():
             if names:
-                for batch in file.iter_batches(batch_rows, row_groups=groups, columns=names):
+                for batch in file.iter_batches(batch_rows, row_groups=groups, columns=names, use_threads=parallel):
                     yield conform_batch(batch, self._fields)
                 return
             for group in groups:
