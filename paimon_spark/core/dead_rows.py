@@ -18,15 +18,15 @@ from pyroaring import BitMap
 
 from paimon_spark.core.key_hash import values_of
 from paimon_spark.core.levels import SortedRun, oldest_first, sections
-from paimon_spark.core.merge.functions import Window, drop_retracts, retracts
+from paimon_spark.core.merge.functions import Window, deduplicate, drop_retracts, retracts
 from paimon_spark.core.merge.keys import one_chunk
 from paimon_spark.core.merge.passes import MERGE_BYTES
-from paimon_spark.core.merge.rules import KIND_FIELD, SEQUENCE_FIELD, merge_order, needed_fields
-from paimon_spark.core.merge.sort_merge import MergeOrder, merge_windows
+from paimon_spark.core.merge.rules import KIND_FIELD, merge_order, needed_fields
+from paimon_spark.core.merge.sort_merge import MergeOrder, merge_windows, stretches, superseded
 from paimon_spark.core.read import ROW_INDEX, BucketFiles, DeletedRows, deleted_rows
 from paimon_spark.core.splits import Split
 from paimon_spark.core.table import Table
-from paimon_spark.spec.kinds import VALUE_KIND, RowKind
+from paimon_spark.spec.kinds import VALUE_KIND
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE
 from paimon_spark.spec.types import DataField
@@ -48,7 +48,7 @@ def dead_rows(table: Table, split: Split) -> Iterator[tuple[str, BitMap]]:
         yield from _marked(files, split.files, deleted)
         return
     for section in sections(split.files, table.key_types):
-        members = [f for run in section for f in run.files]
+        members = [f for run in oldest_first(section) for f in run.files]
         if len(section) == 1 and all(f.delete_row_count == 0 for f in members):
             yield from _marked(files, members, deleted)
             continue
@@ -73,17 +73,22 @@ def _marked_in(file: DataFileMeta, deleted: DeletedRows) -> BitMap:
 def _dead(
     files: BucketFiles, section: Sequence[SortedRun], members: Sequence[DataFileMeta], deleted: DeletedRows
 ) -> list[BitMap]:
-    """Return the positions of the rows of each file that are marked, or do not survive the merge of a section."""
+    """Return the positions of the rows of each of `members` that are marked, or do not survive the merge of a section.
+
+    A place is the number of a row among the rows of all `members`, which stand in the order of their runs.
+    """
     order = merge_order(files.table)
     runs = oldest_first(section)
-    told = not order.sequence and _in_turn(runs)
-    versions = {r: n if told else None for n, r in enumerate(runs)}
+    retracting = any(f.delete_row_count != 0 for f in members)
+    plain = order.function is deduplicate or not retracting
+    keys_tell = plain and not order.sequence and _in_turn(runs)
+    read = (*order.key, *([KIND_FIELD] if retracting else ())) if keys_tell else needed_fields(files.table, order, ())
     firsts = np.concatenate([[0], np.cumsum([f.row_count for f in members])])
     first_of = {f.file_name: int(n) for f, n in zip(members, firsts, strict=False)}
-    share = MERGE_BYTES // len(section)
+    share = MERGE_BYTES // len(section) // 2
+    sources = [_placed(files, r, read, first_of, share) for r in runs]
     dead = [_marked_in(f, deleted) for f in members]
-    for part in merge_windows([_placed(files, r, order, versions[r], first_of, share) for r in runs], order):
-        places = np.sort(_dropped(part, order))
+    for places in _superseded(sources, order) if keys_tell else _dropped(sources, order):
         cuts = np.searchsorted(places, firsts)
         for i in np.flatnonzero(np.diff(cuts)):
             _add(dead[i], places[cuts[i] : cuts[i + 1]] - firsts[i])
@@ -98,44 +103,40 @@ def _in_turn(runs: Sequence[SortedRun]) -> bool:
 
 
 def _placed(
-    files: BucketFiles,
-    run: SortedRun,
-    order: MergeOrder,
-    version: int | None,
-    first_of: Mapping[str, int],
-    share: int,
+    files: BucketFiles, run: SortedRun, read: Sequence[DataField], first_of: Mapping[str, int], share: int
 ) -> Iterator[pa.Table]:
-    """Yield keys, versions, kinds and places among all rows of the section's files, in key order.
-
-    What metadata tells is not read: `version`, unless it is None, stands for all sequence numbers of the run.
-    """
-    fields = needed_fields(files.table, order, ())
+    """Yield columns of a run and the places of its rows, in key order."""
     for file in run.files:
         first = first_of[file.file_name]
-        constants: dict[DataField, np.int64 | np.int8] = {}
-        if version is not None:
-            constants[SEQUENCE_FIELD] = np.int64(version)
-        if file.delete_row_count == 0:
-            constants[KIND_FIELD] = np.int8(RowKind.INSERT)
-        read = [f for f in fields if f not in constants]
-        for rows in files.run(SortedRun(run.level, (file,)), read, TRUE, (ROW_INDEX,), share // 2):
+        for rows in files.run(SortedRun(run.level, (file,)), read, TRUE, (ROW_INDEX,), share):
             places = values_of(one_chunk(rows.column(ROW_INDEX))) + first
-            told = {f.name: pa.array(np.full(rows.num_rows, value)) for f, value in constants.items()}
-            columns = {f.name: told[f.name] if f.name in told else rows.column(f.name) for f in fields}
-            yield pa.table({**columns, _PLACE: places})
+            yield rows.drop_columns([ROW_INDEX]).append_column(_PLACE, pa.array(places))
 
 
-def _dropped(part: Window | pa.Table, order: MergeOrder) -> I64:
-    """Return the places of rows that the merge of a window leaves out, and of those that only retract."""
-    rows = part.rows if isinstance(part, Window) else part
-    places = values_of(one_chunk(rows.column(_PLACE)))
-    if not isinstance(part, Window) or len(part.starts) == len(part.order):
-        return places[retracts(rows)]
-    numbered = pa.table({VALUE_KIND: rows.column(VALUE_KIND), _PLACE: np.arange(rows.num_rows)})
-    kept = drop_retracts(order.function(replace(part, rows=numbered))).column(_PLACE)
-    dropped = np.ones(rows.num_rows, dtype=np.bool_)
-    dropped[values_of(one_chunk(kept))] = False
-    return places[dropped]
+def _superseded(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterator[I64]:
+    """Yield, ascending, the places of rows that retract, or that a later run has another row for."""
+    for slices in stretches(runs, order.key):
+        for part, dead in zip(slices, superseded(slices), strict=True):
+            if VALUE_KIND in part.rows.column_names:
+                dead |= retracts(part.rows)
+            yield _places(part.rows)[dead]
+
+
+def _dropped(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterator[I64]:
+    """Yield, ascending, the places of rows that a merge leaves out, and of those that only retract."""
+    for part in merge_windows(runs, order):
+        rows = part.rows if isinstance(part, Window) else part
+        if isinstance(part, Window) and len(part.starts) < len(part.order):
+            numbered = pa.table({VALUE_KIND: rows.column(VALUE_KIND), _PLACE: np.arange(rows.num_rows)})
+            dropped = np.ones(rows.num_rows, dtype=np.bool_)
+            dropped[_places(drop_retracts(order.function(replace(part, rows=numbered))))] = False
+        else:
+            dropped = retracts(rows)
+        yield _places(rows)[dropped]
+
+
+def _places(rows: pa.Table) -> I64:
+    return values_of(one_chunk(rows.column(_PLACE)))
 
 
 def _add(dead: BitMap, positions: I64) -> None:

@@ -71,7 +71,7 @@ def _comparable(column: pa.Array, t: AtomicType) -> list[Column]:
         return [_ordered_floats(values_of(column))]
     if pa.types.is_temporal(column.type):
         column = column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())
-    return [values_of(column).astype(np.int64)]
+    return [values_of(column).astype(np.int64, copy=False)]
 
 
 def _ordered_floats(values: npt.NDArray[Any]) -> I64:

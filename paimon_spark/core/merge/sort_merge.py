@@ -32,6 +32,9 @@ from paimon_spark.spec.kinds import SEQUENCE_NUMBER
 from paimon_spark.spec.types import DataField
 
 I64 = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+_DENSE = 16
+"""Whole numbers that lie closer together than this are looked up in a table of bytes, others are sorted."""
 _ALONE = 4096
 """Rows of one run that must stand alone at the front to be handed on without a window."""
 
@@ -76,9 +79,14 @@ class _Cursor:
             return int(self.rows.num_rows) - self.position
         return rows_below(self.columns, self.position, self.rows.num_rows, key, inclusive=inclusive)
 
-    def advance(self, n: int) -> pa.Table:
+    def rest(self) -> Slice:
+        """Hand out what is left of the chunk."""
+        return self.advance(self.rows.num_rows - self.position)
+
+    def advance(self, n: int) -> Slice:
         """Hand out the next `n` rows; the caller loads when the chunk is used up."""
-        out = self.rows.slice(self.position, n)
+        keys = [c[self.position : self.position + n] for c in self.columns]
+        out = Slice(self.rows.slice(self.position, n), keys)
         self.position += n
         if not self.used_up:
             self.head = key_at(self.columns, self.position)
@@ -102,29 +110,67 @@ def merge_runs(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterato
 
 def merge_windows(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterator[Window | pa.Table]:
     """Yield what there is to merge in key order: windows, and rows that stand alone and need no merging."""
-    live = [c for c in (_Cursor(r, order.key) for r in runs) if c.load()]
+    for slices in stretches(runs, order.key):
+        if len(slices) == 1:
+            yield slices[0].rows
+            continue
+        keys: list[Column] = [_join(parts) for parts in zip(*(s.keys for s in slices), strict=True)]
+        yield _window(pa.concat_tables([s.rows for s in slices]), keys, order)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Rows that follow each other in one sorted run, and their keys as comparable columns."""
+
+    rows: pa.Table
+    keys: list[Column]
+
+
+def stretches(runs: Sequence[Iterator[pa.Table]], key: Sequence[DataField]) -> Iterator[list[Slice]]:
+    """Yield all rows of some keys at a time: a slice of each run that has such rows, in the order of the runs."""
+    live = [c for c in (_Cursor(r, key) for r in runs) if c.load()]
     while live:
-        if len(live) == 1:
-            yield live[0].advance(live[0].rows.num_rows - live[0].position)
-        else:
-            yield _next_window(live, order)
+        yield [live[0].rest()] if len(live) == 1 else _next_stretch(live)
         live = [c for c in live if not c.used_up or c.load()]
 
 
-def _next_window(live: Sequence[_Cursor], order: MergeOrder) -> Window | pa.Table:
+def _next_stretch(live: Sequence[_Cursor]) -> list[Slice]:
     first, second = sorted(live, key=lambda c: c.head)[:2]
     alone = first.count(second.head, inclusive=False)
     if alone and (alone >= _ALONE or alone == first.rows.num_rows - first.position):
-        return first.advance(alone)
+        return [first.advance(alone)]
     bound = min(c.last for c in live)
-    slices, keys = [], []
-    for cursor in live:
-        n = cursor.count(bound, inclusive=True)
-        if n:
-            keys.append([c[cursor.position : cursor.position + n] for c in cursor.columns])
-            slices.append(cursor.advance(n))
-    columns: list[Column] = [_join(parts) for parts in zip(*keys, strict=True)]
-    return _window(pa.concat_tables(slices), columns, order)
+    counted = [(c, c.count(bound, inclusive=True)) for c in live]
+    return [cursor.advance(n) for cursor, n in counted if n]
+
+
+def superseded(slices: Sequence[Slice]) -> list[Mask]:
+    """Return for the rows of each slice whether a later slice has another one of the same key."""
+    if len(slices) == 1:
+        return [np.zeros(slices[0].rows.num_rows, dtype=np.bool_)]
+    numbers = [k for s in slices for k in s.keys if isinstance(k, np.ndarray)]
+    if len(numbers) == len(slices) == sum(len(s.keys) for s in slices):
+        low, high = min(int(n[0]) for n in numbers), max(int(n[-1]) for n in numbers)
+        if high - low < _DENSE * sum(map(len, numbers)):
+            return _seen_later(numbers, low, high)
+    keys: list[Column] = [_join(parts) for parts in zip(*(s.keys for s in slices), strict=True)]
+    together = sort_codes(keys)
+    positions = sorted_positions(together)
+    ordered = together[positions]
+    mask = np.zeros(len(together), dtype=np.bool_)
+    mask[positions[:-1][ordered[1:] == ordered[:-1]]] = True
+    return np.split(mask, np.cumsum([s.rows.num_rows for s in slices])[:-1])
+
+
+def _seen_later(keys: Sequence[I64], low: int, high: int) -> list[Mask]:
+    """Return `superseded` by a table of all keys between the lowest and the highest."""
+    seen = np.zeros(high - low + 1, dtype=np.bool_)
+    out: list[Mask] = []
+    for own in reversed(keys):
+        places = own - low
+        out.append(seen[places])
+        seen[places] = True
+    return out[::-1]
 
 
 def _join(parts: Sequence[Column]) -> Column:

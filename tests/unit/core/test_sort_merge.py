@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -15,7 +15,7 @@ import pytest
 
 from paimon_spark.core.merge.functions import deduplicate_ignoring_deletes, drop_retracts
 from paimon_spark.core.merge.keys import sorted_positions
-from paimon_spark.core.merge.sort_merge import MergeOrder, merge_rows, merge_runs
+from paimon_spark.core.merge.sort_merge import MergeOrder, merge_rows, merge_runs, stretches, superseded
 from paimon_spark.spec.types import DataField, parse_atomic
 
 Row = tuple[Any, ...]
@@ -182,3 +182,39 @@ CODES = {
 def test_numbers_are_ordered_and_equal_ones_stay_in_order(name: str) -> None:
     codes: npt.NDArray[np.int64] = CODES[name].astype(np.int64)
     assert sorted_positions(codes).tolist() == np.argsort(codes, kind="stable").tolist()
+
+
+WIDE = 1 << 40
+"""Whole numbers so far apart that they are sorted, where close ones are looked up."""
+
+
+@pytest.mark.parametrize(
+    ("texts", "key"),
+    [
+        (["BIGINT"], lambda i: (i - 50,)),
+        (["BIGINT"], lambda i: (i * WIDE - 50 * WIDE,)),
+        (["BIGINT"], lambda i: (-(2**63) if i == 0 else 2**63 - 1 if i == 99 else i,)),
+        (["STRING"], lambda i: (f"{i:03}",)),
+        (["INT", "STRING"], lambda i: (i // 10, f"{i % 10}")),
+    ],
+    ids=["close", "far apart", "all numbers", "text", "two columns"],
+)
+@pytest.mark.parametrize("size", [3, 1000])
+def test_rows_that_a_later_run_has_again_are_found(texts: list[str], key: Callable[[int], Row], size: int) -> None:
+    rng = random.Random(size)
+    fields = [DataField(n, f"k{n}", parse_atomic(text)) for n, text in enumerate(texts)]
+    runs = [sorted(rng.sample(range(100), rng.randint(1, 100))) for _ in range(4)]
+
+    def stored(numbers: list[int]) -> Iterator[pa.Table]:
+        for at in range(0, len(numbers), size):
+            columns = zip(*(key(i) for i in numbers[at : at + size]), strict=True)
+            yield pa.table({f"k{n}": list(values) for n, values in enumerate(columns)})
+
+    found = []
+    for slices in stretches([stored(run) for run in runs], fields):
+        for part, mask in zip(slices, superseded(slices), strict=True):
+            found += [tuple(row.values()) for row in part.rows.filter(pa.array(mask)).to_pylist()]
+
+    again = [key(i) for n, run in enumerate(runs) for i in run if any(i in later for later in runs[n + 1 :])]
+    assert again
+    assert sorted(found) == sorted(again)
