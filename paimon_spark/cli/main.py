@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import os
 import shlex
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from paimon_spark.bridge.s3_jars import fetch_s3_jars
 from paimon_spark.cli import env, launch
 from paimon_spark.cli.archive import write_archive
 from paimon_spark.cli.course import Course
+from paimon_spark.cli.output import forgiving_output
 from paimon_spark.errors import PaimonError, UsageError
 from paimon_spark.sqlparse.script import split_script
 from paimon_spark.version import __version__
@@ -27,16 +27,17 @@ DEFAULT_WAREHOUSE = "paimon-warehouse"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return 0 for success, 1 for an error, 2 for a wrong command line."""
-    parser = build_parser()
-    options, rest = parser.parse_known_args(argv)
-    if rest and not options.passes_on:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    run: Callable[[argparse.Namespace, list[str]], int] = options.run
-    try:
-        return run(options, rest)
-    except PaimonError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
+    with forgiving_output():
+        parser = build_parser()
+        options, rest = parser.parse_known_args(argv)
+        if rest and not options.passes_on:
+            parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        run: Callable[[argparse.Namespace, list[str]], int] = options.run
+        try:
+            return run(options, rest)
+        except PaimonError as error:
+            sys.stderr.write(f"{error}\n")
+            return 1
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -184,10 +185,7 @@ def _call(options: argparse.Namespace, _rest: list[str]) -> int:
     from paimon_spark.cli import call  # the launchers start faster without the core
 
     result = call.run(_choice(options), options.statement, explain=options.explain, threads=options.threads)
-    try:
-        print("\n".join(call.lines(result, options.format)), flush=True)
-    except BrokenPipeError:  # who reads the answer, `head` for one, has enough of it; the procedure is done
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    print("\n".join(call.lines(result, options.format)))
     return 0
 
 

@@ -38,13 +38,32 @@ def test_the_short_forms_of_a_call(given: str, meant: str) -> None:
     assert statement_of(given, explain=True).upper().startswith("EXPLAIN CALL ")
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        "print('a' * 100_000)",
+        "print('a'); print('b', flush=True); print('c')",
+        "sys.stdout.buffer.write(b'a' * 100_000); sys.stdout.buffer.flush()",
+    ],
+)
+def test_a_program_goes_on_when_nobody_reads_its_output(program: str) -> None:
+    body = f"with forgiving_output(): {program}; print('done', file=sys.stderr)"
+    command = [sys.executable, "-c", f"import sys; from paimon_spark.cli.output import forgiving_output\n{body}"]
+    assert unread(command) == (0, b"done\n")
+
+
 def test_output_that_nobody_reads_to_its_end_is_no_error(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "paimon_spark.cli.main", "call", "help()", "--warehouse", str(tmp_path)]
+    call = [sys.executable, "-m", "paimon_spark.cli.main", "call", "help()", "--warehouse", str(tmp_path)]
+    assert unread(call) == (0, b"")
+
+
+def unread(command: list[str]) -> tuple[int, bytes]:
+    """Run a command whose output nobody reads; return its status and what it says of errors."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.close()
     _, errors = process.communicate()
-    assert (process.returncode, errors) == (0, b"")
+    return process.returncode, errors
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
