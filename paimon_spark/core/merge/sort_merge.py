@@ -145,9 +145,12 @@ def _next_stretch(live: Sequence[_Cursor]) -> list[Slice]:
 
 
 def superseded(slices: Sequence[Slice]) -> list[Mask]:
-    """Return for the rows of each slice whether a later slice has another one of the same key."""
+    """Return which rows of each slice have another one of the same key behind them, in that slice or a later one.
+
+    Twice in one slice is a key only where a writer broke the rules, as pypaimon did before 2.0.
+    """
     if len(slices) == 1:
-        return [np.zeros(slices[0].rows.num_rows, dtype=np.bool_)]
+        return [np.zeros(slices[0].rows.num_rows, dtype=np.bool_)]  # as a merge hands it on
     numbers = [k for s in slices for k in s.keys if isinstance(k, np.ndarray)]
     if len(numbers) == len(slices) == sum(len(s.keys) for s in slices):
         low, high = min(int(n[0]) for n in numbers), max(int(n[-1]) for n in numbers)
@@ -168,7 +171,9 @@ def _seen_later(keys: Sequence[I64], low: int, high: int) -> list[Mask]:
     out: list[Mask] = []
     for own in reversed(keys):
         places = own - low
-        out.append(seen[places])
+        again = seen[places]
+        again[:-1] |= own[1:] == own[:-1]
+        out.append(again)
         seen[places] = True
     return out[::-1]
 

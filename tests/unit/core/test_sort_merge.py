@@ -218,3 +218,22 @@ def test_rows_that_a_later_run_has_again_are_found(texts: list[str], key: Callab
     again = [key(i) for n, run in enumerate(runs) for i in run if any(i in later for later in runs[n + 1 :])]
     assert again
     assert sorted(found) == sorted(again)
+
+
+@pytest.mark.parametrize("key", [lambda i: i, lambda i: i * WIDE, str], ids=["close", "far apart", "text"])
+def test_a_key_that_a_run_has_twice_is_left_over_as_often_as_by_a_merge(key: Callable[[int], Any]) -> None:
+    arrow, text = (pa.string(), "STRING") if key is str else (pa.int64(), "BIGINT")
+    numbers = [[1, 1, 2, 5, 5, 7], [0, 1, 3, 3, 7, 9], [3, 5]]
+    runs = [[(key(i), 10 * n + at, 0) for at, i in enumerate(run)] for n, run in enumerate(numbers)]
+    order = MergeOrder(key=(field("k", text),))
+
+    left: list[Row] = []
+    for slices in stretches([chunks(run, arrow, 100) for run in runs], order.key):
+        for part, mask in zip(slices, superseded(slices), strict=True):
+            left += [tuple(row.values()) for row in part.rows.filter(pa.array(~mask)).to_pylist()]
+    merged = [
+        tuple(r.values()) for t in merge_runs([chunks(run, arrow, 100) for run in runs], order) for r in t.to_pylist()
+    ]
+
+    assert sorted(left) == sorted(merged)
+    assert [k for k, _, _ in merged].count(key(5)) == 1
