@@ -349,7 +349,8 @@ def _groups(
     table: Table, columns: Sequence[str], fixed: Sequence[str], files: Iterable[PlacedFile]
 ) -> Iterator[dict[str, Any]]:
     """Yield the files, neighbours together for which partition columns and the `fixed` ones have the same values."""
-    placed = ((s, table.paths.data_file(s.partition, s.bucket, file), file) for s, file in files)
+    paths = table.paths
+    placed = ((s, paths.data_file(s.partition, s.bucket, file), file) for s, file in files)
 
     def alike(one: tuple[Split, str, DataFileMeta]) -> tuple[bytes, tuple[str, ...]]:
         split, path, _ = one
