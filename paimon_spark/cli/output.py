@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 
-class _Pipe(io.FileIO):
+class _ForgivingFile(io.FileIO):
     """A stream whose reader may leave before the end, as `head` does: what is written after that goes nowhere."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:
             return super().write(data)
-        except BrokenPipeError:
+        except (BrokenPipeError, ConnectionResetError):
             return memoryview(data).nbytes
 
 
@@ -30,9 +30,15 @@ def forgiving_output() -> Iterator[None]:
         yield
         return
     given.flush()
-    raw = io.BufferedWriter(_Pipe(given.fileno(), "w", closefd=False))
+    file = _ForgivingFile(given.fileno(), "w", closefd=False)
     with (
-        io.TextIOWrapper(raw, given.encoding, given.errors, line_buffering=given.line_buffering) as out,
+        io.TextIOWrapper(
+            file if given.write_through else io.BufferedWriter(file),  # as Python does for -u
+            given.encoding,
+            given.errors,
+            line_buffering=given.line_buffering,
+            write_through=given.write_through,
+        ) as out,
         redirect_stdout(out),
     ):
         yield

@@ -52,6 +52,12 @@ def test_a_program_goes_on_when_nobody_reads_its_output(program: str) -> None:
     assert unread(command) == (0, b"done\n")
 
 
+def test_output_is_as_unbuffered_as_it_was() -> None:
+    body = "with forgiving_output(): print(1); os.write(1, b'2\\n'); print(3)"
+    program = f"import os; from paimon_spark.cli.output import forgiving_output\n{body}"
+    assert subprocess.check_output([sys.executable, "-u", "-c", program]).split() == [b"1", b"2", b"3"]
+
+
 def test_output_that_nobody_reads_to_its_end_is_no_error(tmp_path: Path) -> None:
     call = [sys.executable, "-m", "paimon_spark.cli.main", "call", "help()", "--warehouse", str(tmp_path)]
     assert unread(call) == (0, b"")
