@@ -1,8 +1,8 @@
 """Which stored rows of a split a reader does not get: superseded, retracted, or marked in a deletion vector.
 
-Only keys are decoded, and sequence numbers and kinds where metadata leaves them open, whatever the width of the
-table. With the answer, every data column can come from a reader that knows nothing of merging, filtered by the
-positions of rows in their files.
+Only keys are decoded where every sorted run is newer than the one before, sequence numbers and kinds as well where not,
+whatever the width of the table. With the answer, every data column can come from a reader that knows nothing of
+merging, filtered by the positions of rows in their files.
 """
 
 from __future__ import annotations

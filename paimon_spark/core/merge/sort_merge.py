@@ -153,7 +153,7 @@ def superseded(slices: Sequence[Slice]) -> list[Mask]:
         return [np.zeros(slices[0].rows.num_rows, dtype=np.bool_)]  # as a merge hands it on
     numbers = [k for s in slices for k in s.keys if isinstance(k, np.ndarray)]
     if len(numbers) == len(slices) == sum(len(s.keys) for s in slices):
-        low, high = min(int(n[0]) for n in numbers), max(int(n[-1]) for n in numbers)
+        low, high = min(int(n.min()) for n in numbers), max(int(n.max()) for n in numbers)
         if high - low < _DENSE * sum(map(len, numbers)):
             return _seen_later(numbers, low, high)
     keys: list[Column] = [_join(parts) for parts in zip(*(s.keys for s in slices), strict=True)]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,6 +13,7 @@ from pyroaring import BitMap
 
 from paimon_spark.core import dead_rows as module
 from paimon_spark.core.dead_rows import dead_rows
+from paimon_spark.core.levels import SortedRun
 from paimon_spark.core.read import BucketFiles, read_split
 from paimon_spark.core.splits import Split
 from paimon_spark.core.table import Table
@@ -21,6 +23,7 @@ from paimon_spark.engine.insert import complete_write, plan_write, write_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import plan_select
 from paimon_spark.spec.kinds import RowKind
+from paimon_spark.spec.types import DataField
 from paimon_spark.testing.history import History, random_step
 from paimon_spark.testing.scenarios import KINDS
 from paimon_spark.testing.tables import new_table
@@ -91,6 +94,49 @@ def test_rules_of_merging(options: dict[str, str], monkeypatch: pytest.MonkeyPat
 def delete(table: Table, rows: pa.Table) -> None:
     kinds = pa.array([int(RowKind.DELETE)] * rows.num_rows, pa.int8())
     write_arrow(table, rows.append_column("_row_kind_", kinds))
+
+
+@pytest.mark.parametrize("counted", [True, False])
+@pytest.mark.parametrize(("options", "left"), [({}, [1, 9]), ({"ignore-delete": "true"}, [1, 2, 9])])
+def test_stored_deletes_count_as_the_table_says_now(options: dict[str, str], left: list[int], counted: bool) -> None:
+    table = new_table({"k": "INT"}, primary_key=["k"], options={"bucket": "1", "write-only": "true"})
+    write_arrow(table, pa.table({"k": pa.array([1, 2, 9], pa.int32())}))
+    delete(table, pa.table({"k": pa.array([2], pa.int32())}))
+    table = table.with_options(options)
+    (split,) = plan_select(table).splits
+    if not counted:
+        split = replace(split, files=tuple(replace(f, delete_row_count=None) for f in split.files))
+    assert [r["k"] for r in alive(table, split)] == left
+    assert [k for batch in read_split(table, split) for k in batch.column(0).to_pylist()] == left
+
+
+@pytest.mark.parametrize(
+    ("options", "deletes", "read"),
+    [
+        ({}, False, {"k"}),
+        ({}, True, {"k", "_VALUE_KIND"}),
+        ({"sequence.field": "v"}, False, {"k", "_VALUE_KIND", "_SEQUENCE_NUMBER", "v"}),
+    ],
+)
+def test_no_more_columns_are_read_than_decide(
+    options: dict[str, str], deletes: bool, read: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: set[str] = set()
+
+    class Told(BucketFiles):
+        def run(self, run: SortedRun, fields: Sequence[DataField], *others: Any) -> Iterator[pa.Table]:
+            asked.update(f.name for f in fields)
+            yield from super().run(run, fields, *others)
+
+    monkeypatch.setattr(module, "BucketFiles", Told)
+    table = new_table(
+        {"k": "INT", "v": "STRING"}, primary_key=["k"], options={"bucket": "1", "write-only": "true", **options}
+    )
+    write_arrow(table, numbered(range(9), "old"))
+    delete(table, numbered([3], "old")) if deletes else write_arrow(table, numbered([3], "new"))
+    (split,) = plan_select(table).splits
+    assert [len(dead) for _, dead in dead_rows(table, split)] == ([1, 1] if deletes else [1])
+    assert asked == read
 
 
 def test_versions_of_writers_that_did_not_see_each_other() -> None:
