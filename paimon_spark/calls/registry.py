@@ -10,6 +10,17 @@ from paimon_spark.calls.spec import NAMESPACE, Procedure, declared_in
 from paimon_spark.errors import EngineError, ErrorKind, NotFoundError, did_you_mean
 
 GROUP = "paimon_spark.procedures"
+_ONLY_IN_PAIMON = """
+alter_column_default_value alter_function alter_view_dialect clear_consumers clone compact_chain_table
+compact_manifest copy copy_files create_branch create_function create_global_index create_privileged_user
+create_tag_from_timestamp create_tag_from_watermark data_evolution_merge_into delete_branch drop_function
+drop_global_index drop_partition drop_privileged_user expire_changelogs expire_partitions expire_tags fast_forward
+full_text_search grant_privilege_to_user init_file_based_privilege mark_partition_done merge_branch
+migrate_database migrate_file migrate_iceberg_table migrate_table purge_files query_service reassign_row_id
+refresh_object_table remove_unexisting_files remove_unexisting_manifests rename_branch rename_tag repair
+repair_earliest_snapshot replace_tag rescale revoke_privilege_from_user rewrite_file_index rollback
+rollback_to_as_latest rollback_to_timestamp rollback_to_watermark trigger_tag_automatic_creation vector_search
+"""
 
 
 class Registry:
@@ -52,9 +63,12 @@ class Registry:
         """
         found = self._by_name.get(name.lower())
         if found is None:
+            said, hint = f"There is no procedure '{NAMESPACE}.{name}'.", did_you_mean(name, self._by_name)
+            if name.lower() in _ONLY_IN_PAIMON.split():
+                said, hint = f"The procedure '{NAMESPACE}.{name}' of Apache Paimon is not in this release.", ""
             raise NotFoundError(
-                f"There is no procedure '{NAMESPACE}.{name}'.",
-                hint=f"{did_you_mean(name, self._by_name)} CALL {NAMESPACE}.help() lists all.".strip(),
+                said,
+                hint=f"{hint} CALL {NAMESPACE}.help() lists all.".strip(),
                 kind=ErrorKind.PROCEDURE_NOT_FOUND,
             )
         return found
