@@ -263,6 +263,7 @@ def main() -> int:
     relax_garbage_collection()
     warehouse = Path(tempfile.mkdtemp(prefix="bench-core-"))
     figures: list[Figure] = []
+    sys.stdout.write("CPU of one core, medians; last the cost in times of a floor's: 1.00 is no dearer than that\n")
     try:
         for figure in _all(args.rows, args.files, warehouse):
             figures.append(figure)
@@ -272,6 +273,7 @@ def main() -> int:
         shutil.rmtree(warehouse, ignore_errors=True)
     measured = [asdict(f) | {"rate": f.rate} for f in figures]
     save(args.out, "core.json", {"rows": args.rows, "figures": measured})
+    sys.stdout.write(f"\nwritten to {args.out}\n")
     return 0
 
 
