@@ -126,7 +126,8 @@ def _merging(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]
     if not set(schema.partition_keys) <= set(schema.primary_keys) and options.bucket == UNAWARE_OR_DYNAMIC_BUCKET:
         yield Unsupported(
             "dynamic buckets and a primary key that does not contain the partition columns",
-            f"Put the columns {', '.join(schema.partition_keys)} into the primary key, or give a number of buckets.",
+            f"Put the columns {', '.join(schema.partition_keys)} into the primary key, or give a number of buckets: "
+            "a key is unique within its partition then, not in the table.",
             Use.WRITE,
         )
 
