@@ -29,7 +29,8 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
         "Add an explicit CAST, or choose a type change that keeps all values.",
     ),
     ErrorKind.NOT_NULL_VIOLATION: (
-        "A row holds NULL in a column that is declared NOT NULL; key columns always are.",
+        "A row holds NULL in a column that is declared NOT NULL; key columns always are. Where Spark checks first, it "
+        "says `NOT_NULL_ASSERT_VIOLATION`.",
         "Filter or default the value before it is written. Nothing of the statement was committed.",
     ),
     ErrorKind.MERGE_CARDINALITY_VIOLATION: (
@@ -38,7 +39,7 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
     ),
     ErrorKind.DATABASE_NOT_FOUND: ("The database does not exist.", "`SHOW DATABASES` lists those that do."),
     ErrorKind.DATABASE_NOT_EMPTY: (
-        "A database that still holds tables was to be dropped.",
+        "A database that still holds tables was to be dropped. In Spark its own `SCHEMA_NOT_EMPTY` tells it.",
         "Drop its tables first, or say `CASCADE`.",
     ),
     ErrorKind.TABLE_NOT_FOUND: (
@@ -46,7 +47,10 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
         "`SHOW TABLES` lists those that do; the message names a similar one if there is one.",
     ),
     ErrorKind.COLUMN_NOT_FOUND: ("The table has no such column.", "`DESCRIBE <table>` lists the columns."),
-    ErrorKind.PROCEDURE_NOT_FOUND: ("There is no such procedure.", "`CALL sys.help()` lists all of them."),
+    ErrorKind.PROCEDURE_NOT_FOUND: (
+        "There is no such procedure, or Apache Paimon has it and this release does not; the message tells which.",
+        "`CALL sys.help()` lists all of them.",
+    ),
     ErrorKind.SNAPSHOT_NOT_FOUND: (
         "The snapshot does not exist: it was never written, or it has expired.",
         "``SELECT snapshot_id FROM `<table>$snapshots` `` lists those that do. A tag keeps a snapshot for good.",

@@ -47,7 +47,7 @@ class _Cleaning:
         Param(
             "dry_run",
             ParamType.BOOLEAN,
-            "Delete nothing, and return the paths of what would go.",
+            "Delete nothing, and return the paths of what would go; the status is `dry run`.",
             default="false",
         ),
         Param(
