@@ -63,9 +63,10 @@ class Registry:
         """
         found = self._by_name.get(name.lower())
         if found is None:
-            said, hint = f"There is no procedure '{NAMESPACE}.{name}'.", did_you_mean(name, self._by_name)
             if name.lower() in _ONLY_IN_PAIMON.split():
                 said, hint = f"The procedure '{NAMESPACE}.{name}' of Apache Paimon is not in this release.", ""
+            else:
+                said, hint = f"There is no procedure '{NAMESPACE}.{name}'.", did_you_mean(name, self._by_name)
             raise NotFoundError(
                 said,
                 hint=f"{hint} CALL {NAMESPACE}.help() lists all.".strip(),
