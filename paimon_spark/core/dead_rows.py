@@ -48,11 +48,12 @@ def dead_rows(table: Table, split: Split) -> Iterator[tuple[str, BitMap]]:
         yield from _marked(files, split.files, deleted)
         return
     for section in sections(split.files, table.key_types):
-        members = [f for run in oldest_first(section) for f in run.files]
-        if len(section) == 1 and all(f.delete_row_count == 0 for f in members):
+        runs = oldest_first(section)
+        members = [f for run in runs for f in run.files]
+        if len(runs) == 1 and all(f.delete_row_count == 0 for f in members):
             yield from _marked(files, members, deleted)
             continue
-        for file, dead in zip(members, _dead(files, section, members, deleted), strict=True):
+        for file, dead in zip(members, _dead(files, runs, members, deleted), strict=True):
             if dead:
                 yield files.path(file), dead
 
@@ -71,21 +72,21 @@ def _marked_in(file: DataFileMeta, deleted: DeletedRows) -> BitMap:
 
 
 def _dead(
-    files: BucketFiles, section: Sequence[SortedRun], members: Sequence[DataFileMeta], deleted: DeletedRows
+    files: BucketFiles, runs: Sequence[SortedRun], members: Sequence[DataFileMeta], deleted: DeletedRows
 ) -> list[BitMap]:
-    """Return the positions of the rows of each of `members` that are marked, or do not survive the merge of a section.
+    """Return the positions of the rows of each of `members` that are marked, or do not survive the merge of `runs`.
 
-    A place is the number of a row among the rows of all `members`, which stand in the order of their runs.
+    The runs of a section are given from the oldest to the newest, and `members`, their files, in that order. A place is
+    the number of a row among the rows of all `members`.
     """
     order = merge_order(files.table)
-    runs = oldest_first(section)
     retracting = any(f.delete_row_count != 0 for f in members)
     plain = order.function is deduplicate or not retracting
     keys_tell = plain and not order.sequence and _in_turn(runs)
     read = (*order.key, *([KIND_FIELD] if retracting else ())) if keys_tell else needed_fields(files.table, order, ())
     firsts = np.concatenate([[0], np.cumsum([f.row_count for f in members])])
     first_of = {f.file_name: int(n) for f, n in zip(members, firsts, strict=False)}
-    share = MERGE_BYTES // len(section) // 2
+    share = MERGE_BYTES // len(runs) // 2
     sources = [_placed(files, r, read, first_of, share) for r in runs]
     dead = [_marked_in(f, deleted) for f in members]
     for places in _superseded(sources, order) if keys_tell else _dropped(sources, order):

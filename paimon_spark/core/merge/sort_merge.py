@@ -76,26 +76,22 @@ class _Cursor:
     def count(self, key: Key, *, inclusive: bool) -> int:
         """Return how many unread rows of the chunk are below `key`."""
         if key > self.last or (inclusive and key == self.last):
-            return int(self.rows.num_rows) - self.position
+            return self.left
         return rows_below(self.columns, self.position, self.rows.num_rows, key, inclusive=inclusive)
-
-    def rest(self) -> Slice:
-        """Hand out what is left of the chunk."""
-        return self.advance(self.rows.num_rows - self.position)
 
     def advance(self, n: int) -> Slice:
         """Hand out the next `n` rows; the caller loads when the chunk is used up."""
         keys = [c[self.position : self.position + n] for c in self.columns]
         out = Slice(self.rows.slice(self.position, n), keys)
         self.position += n
-        if not self.used_up:
+        if self.left:
             self.head = key_at(self.columns, self.position)
         return out
 
     @property
-    def used_up(self) -> bool:
-        """Return whether every row of the chunk was handed out."""
-        return self.position >= self.rows.num_rows
+    def left(self) -> int:
+        """Return how many rows of the chunk were not handed out."""
+        return int(self.rows.num_rows) - self.position
 
 
 def merge_runs(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterator[pa.Table]:
@@ -113,9 +109,8 @@ def merge_windows(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iter
     for slices in stretches(runs, order.key):
         if len(slices) == 1:
             yield slices[0].rows
-            continue
-        keys: list[Column] = [_join(parts) for parts in zip(*(s.keys for s in slices), strict=True)]
-        yield _window(pa.concat_tables([s.rows for s in slices]), keys, order)
+        else:
+            yield _window(pa.concat_tables([s.rows for s in slices]), _joined(slices), order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +125,14 @@ def stretches(runs: Sequence[Iterator[pa.Table]], key: Sequence[DataField]) -> I
     """Yield all rows of some keys at a time: a slice of each run that has such rows, in the order of the runs."""
     live = [c for c in (_Cursor(r, key) for r in runs) if c.load()]
     while live:
-        yield [live[0].rest()] if len(live) == 1 else _next_stretch(live)
-        live = [c for c in live if not c.used_up or c.load()]
+        yield [live[0].advance(live[0].left)] if len(live) == 1 else _next_stretch(live)
+        live = [c for c in live if c.left or c.load()]
 
 
 def _next_stretch(live: Sequence[_Cursor]) -> list[Slice]:
     first, second = sorted(live, key=lambda c: c.head)[:2]
     alone = first.count(second.head, inclusive=False)
-    if alone and (alone >= _ALONE or alone == first.rows.num_rows - first.position):
+    if alone and (alone >= _ALONE or alone == first.left):
         return [first.advance(alone)]
     bound = min(c.last for c in live)
     counted = [(c, c.count(bound, inclusive=True)) for c in live]
@@ -156,12 +151,9 @@ def superseded(slices: Sequence[Slice]) -> list[Mask]:
         low, high = min(int(n.min()) for n in numbers), max(int(n.max()) for n in numbers)
         if high - low < _DENSE * sum(map(len, numbers)):
             return _seen_later(numbers, low, high)
-    keys: list[Column] = [_join(parts) for parts in zip(*(s.keys for s in slices), strict=True)]
-    together = sort_codes(keys)
-    positions = sorted_positions(together)
-    ordered = together[positions]
-    mask = np.zeros(len(together), dtype=np.bool_)
-    mask[positions[:-1][ordered[1:] == ordered[:-1]]] = True
+    positions, fresh = _in_key_order(_joined(slices))
+    mask = np.zeros(len(positions), dtype=np.bool_)
+    mask[positions[:-1][~fresh[1:]]] = True
     return np.split(mask, np.cumsum([s.rows.num_rows for s in slices])[:-1])
 
 
@@ -178,6 +170,10 @@ def _seen_later(keys: Sequence[I64], low: int, high: int) -> list[Mask]:
     return out[::-1]
 
 
+def _joined(slices: Sequence[Slice]) -> list[Column]:
+    return [_join(parts) for parts in zip(*(s.keys for s in slices), strict=True)]
+
+
 def _join(parts: Sequence[Column]) -> Column:
     numbers = [p for p in parts if isinstance(p, np.ndarray)]
     return np.concatenate(numbers) if numbers else pa.concat_arrays(list(parts))
@@ -189,19 +185,25 @@ def merge_rows(rows: pa.Table, order: MergeOrder) -> pa.Table:
 
 
 def _window(rows: pa.Table, columns: Sequence[Column], order: MergeOrder) -> Window:
-    codes = sort_codes(columns)
-    positions = sorted_positions(codes)
-    ordered = codes[positions]
-    fresh = np.empty(len(positions), dtype=np.bool_)
-    fresh[:1] = True
-    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
+    positions, fresh = _in_key_order(columns)
     starts = np.flatnonzero(fresh)
     if len(starts) < len(positions):
         positions = _order_versions(rows, positions, fresh, order)
     return Window(rows, positions, starts)
 
 
-def _order_versions(rows: pa.Table, positions: I64, fresh: npt.NDArray[np.bool_], order: MergeOrder) -> I64:
+def _in_key_order(columns: Sequence[Column]) -> tuple[I64, Mask]:
+    """Return the positions of rows by key, equal keys as they stand, and which of them begin a key."""
+    codes = sort_codes(columns)
+    positions = sorted_positions(codes)
+    ordered = codes[positions]
+    fresh = np.empty(len(positions), dtype=np.bool_)
+    fresh[:1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
+    return positions, fresh
+
+
+def _order_versions(rows: pa.Table, positions: I64, fresh: Mask, order: MergeOrder) -> I64:
     """Order the rows of keys that have several by sequence fields and sequence number."""
     shared = ~fresh
     shared[:-1] |= ~fresh[1:]
