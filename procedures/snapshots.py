@@ -1,4 +1,4 @@
-"""Procedures over the history of a table: expire_snapshots, rollback_to."""
+"""Procedures over the history of a table: expire_snapshots, repair_snapshots, rollback_to."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.calls.spec import Column, Form, Param, ParamType, procedure
 from paimon_spark.core.table import Table
 from paimon_spark.engine.expire import ExpireConfig, ExpirePlan, execute_expire, plan_expire
+from paimon_spark.engine.repair import Repair, execute_repair, plan_repair
 from paimon_spark.engine.rollback import RollbackPlan, execute_rollback, plan_rollback
 from paimon_spark.sqlparse.casts import timestamp_millis
 
@@ -160,4 +161,49 @@ class RollbackTo:
             files_in=done.files,
             bytes_in=done.bytes,
             touched=(work.table.name,) if plan.actions else (),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Repairs:
+    table: Table
+    repairs: tuple[Repair, ...]
+
+
+@procedure(
+    name="repair_snapshots",
+    summary="Rewrite snapshots and tags that Paimon fails to read because of their operation.",
+    params=(_TABLE,),
+    columns=(Column("repaired_count", "int", "how many snapshots and tags were rewritten", nullable=False),),
+    example="CALL sys.repair_snapshots('default.T');",
+)
+class RepairSnapshots:
+    """Replace the operation of a snapshot or tag where it is a name that Paimon does not have, in all branches.
+
+    Paimon 2.0 fails on every statement over a table with such a snapshot: `Cannot deserialize Snapshot$Operation`.
+    Releases 0.1 of this project wrote `DROP_PARTITION`, which becomes `TRUNCATE`, and `COMPACT`, which is removed.
+    Rows, files and all other keys stay as they are. Stop other writers and maintenance of the table first.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Repairs]:
+        """Find the files."""
+        table = ctx.table(args.text("table"))
+        repairs = plan_repair(table)
+        return Plan(tuple(r.action for r in repairs), _Repairs(table, repairs))
+
+    def execute(self, ctx: CallContext, plan: Plan[_Repairs]) -> Report:
+        """Rewrite them."""
+        work = plan.payload
+        done = execute_repair(work.table, work.repairs)
+        latest = work.table.snapshots.latest_id()
+        return Report(
+            own_rows=[(done,)],
+            status=DONE if done else NOTHING_TO_DO,
+            snapshot_before=latest,
+            snapshot_after=latest,
+            files_in=len(work.repairs),
+            files_out=done,
+            bytes_in=sum(len(r.before) for r in work.repairs),
+            bytes_out=sum(len(r.after) for r in work.repairs),
+            touched=(work.table.name,) if done else (),
         )

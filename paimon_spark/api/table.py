@@ -37,7 +37,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.identifier import Identifier
-from paimon_spark.spec.kinds import RowKind
+from paimon_spark.spec.kinds import Operation, RowKind
 from paimon_spark.spec.predicate import TRUE, Predicate
 from paimon_spark.sqlparse.where import parse_filter, parse_where
 
@@ -398,7 +398,7 @@ class TableHandle:
         plan = plan_select(table, columns=columns, predicate=predicate)
         if not keyed:
             counted = Counted(deletions(plan))
-            result = change_arrow(table, counted, "DELETE")
+            result = change_arrow(table, counted, Operation.DELETE)
             return Written.of(counted.rows, result)
         counted = Counted(read_batches(plan))
         result = write_arrow(table, (of_kind(b, RowKind.DELETE) for b in counted))

@@ -16,6 +16,7 @@ from paimon_spark.spark.frames import frame_of, session_for
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.writes import replace_with_frame
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.kinds import Operation
 from paimon_spark.spec.support import Scope
 
 Json = dict[str, Any]
@@ -38,9 +39,9 @@ def replace_table(request: Request) -> Json:
     session = session_for(envelope.session, request.jsession)
     attached = request.objects
     if attached:
-        replace_with_frame(session, table, frame_of(attached[0], session), operation=args["operation"])
+        replace_with_frame(session, table, frame_of(attached[0], session), operation=Operation(args["operation"]))
         return {}
-    plan = plan_write(table, overwrite="static", operation="TRUNCATE")
+    plan = plan_write(table, overwrite="static", operation=Operation.TRUNCATE)
     follow_up(plan, finish_replacement(plan, []), SparkRunner(session))
     return {}
 

@@ -8,6 +8,7 @@ from paimon_spark.bridge.protocol import Request
 from paimon_spark.bridge.tables import load_to_change
 from paimon_spark.spark import row_level
 from paimon_spark.spark.frames import frame_of, session_for
+from paimon_spark.spec.kinds import Operation
 
 
 def change_rows(request: Request) -> dict[str, Any]:
@@ -15,7 +16,7 @@ def change_rows(request: Request) -> dict[str, Any]:
     args = request.args
     table = load_to_change(request.envelope, args["table"], args["options"])
     session = session_for(request.envelope.session, request.jsession)
-    row_level.change_rows(session, table, frame_of(request.objects[0], session), args["operation"])
+    row_level.change_rows(session, table, frame_of(request.objects[0], session), Operation(args["operation"]))
     return {}
 
 

@@ -26,6 +26,7 @@ from paimon_spark.spark.frames import frame_of, session_for
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.values import value_from_jvm, value_to_jvm
 from paimon_spark.spark.writes import write_frame
+from paimon_spark.spec.kinds import Operation
 from paimon_spark.spec.predicate import FALSE, TRUE, Comparison, Predicate, and_, or_
 from paimon_spark.spec.support import Scope
 
@@ -44,7 +45,7 @@ def _write(request: Request, table: Table, mode: str, predicate: Predicate | Non
     session = session_for(request.envelope.session, request.jsession)
     frame = frame_of(request.objects[0], session)
     overwrite: Overwrite | None = None if mode == "append" else "dynamic" if mode == "dynamic" else "static"
-    operation = request.args.get("operation") or ("WRITE" if overwrite is None else "OVERWRITE")
+    operation = Operation(request.args.get("operation") or ("WRITE" if overwrite is None else "OVERWRITE"))
     write_frame(
         session,
         table,
@@ -97,7 +98,7 @@ def _save(request: Request, table: Table, mode: str) -> Json:
             hint=f"The table's columns are {', '.join(table.schema.field_names)}.",
         )
     ordered = frame.select(*[quoted(n) for n in table.schema.field_names])
-    write_frame(session, table, ordered, overwrite=None if mode == "append" else "static", operation="WRITE")
+    write_frame(session, table, ordered, overwrite=None if mode == "append" else "static", operation=Operation.WRITE)
     return {}
 
 
@@ -107,7 +108,7 @@ def remove(request: Request) -> Json:
     raw = request.args["predicate"]
     predicate = predicate_from_jvm(raw, table.schema) if raw else None
     whole = predicate is None or predicate == TRUE
-    return _remove(request, table, None if whole else predicate, request.args["operation"])
+    return _remove(request, table, None if whole else predicate, Operation(request.args["operation"]))
 
 
 def drop_partitions(request: Request) -> Json:
@@ -118,10 +119,10 @@ def drop_partitions(request: Request) -> Json:
     for values in request.args["partitions"]:
         typed = [value_from_jvm(v, f.type) for v, f in zip(values, fields, strict=True)]
         chosen.append(and_(*(Comparison("<=>", f.name, v) for f, v in zip(fields, typed, strict=True))))
-    return _remove(request, table, or_(*chosen) if chosen else FALSE, "DROP_PARTITION")
+    return _remove(request, table, or_(*chosen) if chosen else FALSE, Operation.TRUNCATE)
 
 
-def _remove(request: Request, table: Table, partitions: Predicate | None, operation: str) -> Json:
+def _remove(request: Request, table: Table, partitions: Predicate | None, operation: Operation) -> Json:
     session = session_for(request.envelope.session, request.jsession)
     plan = plan_write(table, overwrite="static", static_partitions=partitions, operation=operation)
     complete_write(plan, [], SparkRunner(session))

@@ -50,7 +50,7 @@ from paimon_spark.errors import (
     PaimonError,
     StoreError,
 )
-from paimon_spark.spec.kinds import BATCH_COMMIT_IDENTIFIER, BucketMode, CommitKind, FileKind
+from paimon_spark.spec.kinds import BATCH_COMMIT_IDENTIFIER, BucketMode, CommitKind, FileKind, Operation
 from paimon_spark.spec.manifest import ManifestEntry
 from paimon_spark.spec.predicate import AlwaysTrue, Predicate
 from paimon_spark.spec.snapshot import Snapshot
@@ -79,7 +79,7 @@ class Tags:
     """What a snapshot says of its commit, beside the files."""
 
     identifier: int = BATCH_COMMIT_IDENTIFIER
-    operation: str | None = None
+    operation: Operation | None = None
     watermark: int | None = None
     properties: dict[str, str] | None = None
 
@@ -136,7 +136,7 @@ class FileStoreCommit:
         messages: Iterable[CommitMessage],
         *,
         identifier: int = BATCH_COMMIT_IDENTIFIER,
-        operation: str | None = None,
+        operation: Operation | None = None,
         ignore_empty: bool = True,
         watermark: int | None = None,
         properties: dict[str, str] | None = None,
@@ -177,7 +177,7 @@ class FileStoreCommit:
         partitions: Predicate | None = None,
         dynamic: bool = False,
         identifier: int = BATCH_COMMIT_IDENTIFIER,
-        operation: str | None = None,
+        operation: Operation | None = None,
         ignore_empty: bool = True,
     ) -> CommitResult:
         """Replace what is in some partitions by the new files, as the table is at the moment of the commit.

@@ -233,6 +233,15 @@ def holders(table: Table) -> list[Holder]:
     )
 
 
+def holder_path(table: Table, holder: Holder) -> str:
+    """Return the metadata file of a snapshot, tag or long-lived changelog."""
+    paths = replace(table, branch=holder.branch).paths
+    if holder.kind is HolderKind.TAG:
+        return paths.tag(holder.name)
+    file_of = paths.snapshot if holder.kind is HolderKind.SNAPSHOT else paths.changelog
+    return file_of(int(holder.name))
+
+
 def _holders_once(table: Table) -> list[Holder] | None:
     """Return all holders, or None if one vanished after it was listed (it may have got another name)."""
     found: list[Holder] = []

@@ -23,7 +23,7 @@ from paimon_spark.engine.maintenance import maintain_after_commit
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
 from paimon_spark.errors import ConflictError
 from paimon_spark.spec.features import check_writable
-from paimon_spark.spec.kinds import BucketMode
+from paimon_spark.spec.kinds import BucketMode, Operation
 from paimon_spark.spec.manifest import HASH_INDEX, DataFileMeta, ManifestEntry
 from paimon_spark.spec.predicate import Predicate
 
@@ -41,7 +41,7 @@ class WritePlan:
     info: WritePlanInfo
     overwrite: Overwrite | None = None
     partitions: Predicate | None = None
-    operation: str | None = None
+    operation: Operation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ def plan_write(
     static_partitions: Predicate | None = None,
     parallelism: int = 1,
     size_hint: int | None = None,
-    operation: str | None = None,
+    operation: Operation | None = None,
 ) -> WritePlan:
     """Plan a write into the newest snapshot.
 

@@ -7,7 +7,6 @@ that hold changed rows are replaced, or the rows are marked in deletion vectors,
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 import pyarrow as pa
 
@@ -20,8 +19,7 @@ from paimon_spark.core.write import WritePlanInfo
 from paimon_spark.engine.insert import WritePlan, WriteResult, follow_up, plan_write
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
 from paimon_spark.errors import UsageError
-
-Operation = Literal["DELETE", "UPDATE", "MERGE"]
+from paimon_spark.spec.kinds import Operation
 
 
 def plan_changes(table: Table, operation: Operation, *, parallelism: int = 1) -> WritePlan:

@@ -28,8 +28,9 @@ from paimon_spark.spec.manifest import ManifestEntry
 from paimon_spark.spec.predicate import TRUE, Predicate
 from paimon_spark.spec.types import AtomicType, DataField, DataType, MapType, MultisetType, TypeRoot, children
 
-OPERATION = "COMPACT"
 _MIN_SAMPLE = 20
+_PROPERTIES = {"paimon-spark.procedure": "compact"}
+"""Snapshot properties: an OVERWRITE snapshot without an operation otherwise looks like changed rows."""
 
 
 class Order(StrEnum):
@@ -81,7 +82,7 @@ def plan_sort(table: Table, order: Order, columns: Sequence[str], partitions: Pr
             "even ranges.",
             hint=f"Give {_MIN_SAMPLE} or more.",
         )
-    write = plan_write(table, operation=OPERATION)
+    write = plan_write(table)
     snapshot = table.snapshots.latest()
     found = scan(table, snapshot, partition_predicate=partitions or TRUE)
     splits = tuple(plan_splits(table, found))
@@ -154,7 +155,7 @@ def execute_sort(plan: SortPlan, sorter: Sorter) -> CompactionResult:
     messages = sorter.rewrite_sorted(plan)
     commit = FileStoreCommit(plan.table)
     with commit.or_abort(messages):
-        committed = commit.commit([*messages, *replaced], operation=OPERATION)
+        committed = commit.commit([*messages, *replaced], properties=_PROPERTIES)
     ids = committed.snapshot_ids if isinstance(committed, Committed) else ()
     before, after = [e.file for e in plan.entries], [f for m in messages for f in m.new_files]
     group = GroupResult(

@@ -24,7 +24,7 @@ from paimon_spark.spark.failures import first_line
 from paimon_spark.spark.temporary import TemporarySession
 from paimon_spark.spark.writes import write_frame
 from paimon_spark.spec.identifier import Identifier, split_name
-from paimon_spark.spec.kinds import RowKind
+from paimon_spark.spec.kinds import Operation, RowKind
 from paimon_spark.sqlparse.fragments import (
     STAR,
     Scope,
@@ -65,7 +65,7 @@ class SparkMerge:
         """Write the rows of all actions and commit them."""
         try:
             frame = self._session.under_ansi(lambda: self._rows(self._picked()))
-            return write_frame(self._session.spark, self._table, frame, operation="MERGE", order=_write_order())
+            return write_frame(self._session.spark, self._table, frame, operation=Operation.MERGE, order=_write_order())
         finally:
             self._session.close()
 

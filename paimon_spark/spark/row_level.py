@@ -8,11 +8,12 @@ from pyspark.sql import functions as f
 from paimon_spark.core.read import FILE_PATH, ROW_INDEX
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import WritePlan, WriteResult
-from paimon_spark.engine.row_level import Operation, finish_changes, marks_rows, plan_changes
+from paimon_spark.engine.row_level import finish_changes, marks_rows, plan_changes
 from paimon_spark.spark.frames import packed
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.worker import patcher
 from paimon_spark.spark.writes import run_writers, write_frame, write_tasks
+from paimon_spark.spec.kinds import Operation
 
 _TO = "_to_"
 

@@ -22,7 +22,7 @@ from paimon_spark.spark.memory import writer_share
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.settling import described, settled
 from paimon_spark.spark.worker import writer
-from paimon_spark.spec.kinds import BucketMode
+from paimon_spark.spec.kinds import BucketMode, Operation
 from paimon_spark.spec.predicate import Predicate
 from paimon_spark.spec.types import AtomicType, DataField
 
@@ -37,7 +37,7 @@ def write_frame(
     *,
     overwrite: Overwrite | None = None,
     partitions: Predicate | None = None,
-    operation: str | None = None,
+    operation: Operation | None = None,
     order: Column | None = None,
 ) -> WriteResult:
     """Write the rows of `frame`, whose columns are the table's in order, and commit them.
@@ -57,7 +57,7 @@ def write_frame(
     return complete_write(plan, messages, SparkRunner(session))
 
 
-def replace_with_frame(session: SparkSession, table: Table, frame: DataFrame, *, operation: str) -> WriteResult:
+def replace_with_frame(session: SparkSession, table: Table, frame: DataFrame, *, operation: Operation) -> WriteResult:
     """Replace a table's schema by that of `table`, the next one, and its rows by those of `frame`.
 
     Raises:
@@ -75,7 +75,7 @@ def _plan(
     *,
     overwrite: Overwrite | None,
     partitions: Predicate | None = None,
-    operation: str | None,
+    operation: Operation | None,
 ) -> WritePlan:
     asked = _asked_tasks(table) is not None
     plan = plan_write(

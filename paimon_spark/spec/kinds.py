@@ -42,6 +42,20 @@ class CommitKind(StrEnum):
     ANALYZE = "ANALYZE"
 
 
+class Operation(StrEnum):
+    """Statement that produced a snapshot. Readers of Paimon 2.0 fail on any other name."""
+
+    WRITE = "WRITE"
+    OVERWRITE = "OVERWRITE"
+    DELETE = "DELETE"
+    TRUNCATE = "TRUNCATE"
+    UPDATE = "UPDATE"
+    MERGE = "MERGE"
+    CREATE_TABLE_AS_SELECT = "CREATE_TABLE_AS_SELECT"
+    REPLACE_TABLE_AS_SELECT = "REPLACE_TABLE_AS_SELECT"
+    CREATE_OR_REPLACE_TABLE_AS_SELECT = "CREATE_OR_REPLACE_TABLE_AS_SELECT"
+
+
 class BucketMode(StrEnum):
     """How a row finds its bucket (storage spec, section 10)."""
 

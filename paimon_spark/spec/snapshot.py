@@ -9,7 +9,7 @@ from typing import Any
 
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.identifier import is_one_name
-from paimon_spark.spec.kinds import CommitKind
+from paimon_spark.spec.kinds import CommitKind, Operation
 from paimon_spark.spec.stored_json import ID, LONG, MILLIS, held, json_object, text_or_none, texts, whole
 
 NO_WATERMARK = -9223372036854775808
@@ -41,7 +41,7 @@ class Snapshot:
     statistics: str | None = None
     properties: Mapping[str, str] | None = None
     next_row_id: int | None = None
-    operation: str | None = None
+    operation: Operation | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
@@ -75,6 +75,8 @@ _KEYS = {
     "nextRowId": "next_row_id",
     "operation": "operation",
 }
+_FOREIGN_OPERATIONS = {"DROP_PARTITION": Operation.TRUNCATE}
+"""Names that no release of Paimon reads, and Paimon's own for the same; all others mean none."""
 _FILES = {"baseManifestList", "deltaManifestList", "changelogManifestList", "indexManifest", "statistics"}
 """Keys that hold the name of a file, which is never a path."""
 _NUMBERS = {
@@ -117,12 +119,19 @@ def parse_snapshot(text: str | bytes, where: str) -> tuple[Snapshot, Mapping[str
     ), raw
 
 
+def readable_operation(text: str | None) -> Operation | None:
+    """Return the operation that a snapshot names, or what stands for a name that Paimon does not have."""
+    return Operation(text) if text in set(Operation) else _FOREIGN_OPERATIONS.get(text or "")
+
+
 def _value(raw: Mapping[str, Any], key: str) -> Any:
     if key in _NUMBERS:
         return whole(raw, key, _BOUNDS.get(key, LONG))
     if key == "properties":
         return texts(raw, key)
     text = text_or_none(raw, key)
+    if key == "operation":
+        return readable_operation(text)
     if key in _FILES and (not text or not is_one_name(text)):
         raise held(key, text)
     if key != "commitKind":

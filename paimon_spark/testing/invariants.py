@@ -7,10 +7,12 @@ from itertools import pairwise
 
 from paimon_spark.core.levels import sections
 from paimon_spark.core.manifests import ManifestStore, clear_cache
-from paimon_spark.core.refs import Holder, HolderKind, holders
+from paimon_spark.core.refs import Holder, HolderKind, holder_path, holders
 from paimon_spark.core.scan import live_entries
 from paimon_spark.core.table import Table
-from paimon_spark.spec.manifest import ManifestEntry
+from paimon_spark.spec.kinds import Operation
+from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, HASH_INDEX, ManifestEntry
+from paimon_spark.spec.stored_json import json_object
 
 _OWN = ("schema", "snapshot", "tag", "branch", "consumer", "changelog")
 """Directories that hold neither data nor manifests."""
@@ -59,7 +61,8 @@ def violations(table: Table) -> list[str]:
 
     Snapshots are numbered without a gap; every file that a snapshot, tag or changelog needs is there, with the size
     that its record says; from level 1 up the keys of a level do not overlap, so that no key has two valid rows;
-    deletion vectors belong to files that are there; the row count of a snapshot is that of its files.
+    deletion vectors belong to files that are there; the row count of a snapshot is that of its files; operations and
+    index types are names that Paimon has.
     """
     clear_cache()
     ids = table.snapshots.ids()
@@ -69,12 +72,22 @@ def violations(table: Table) -> list[str]:
     if missing:
         return [*found, f"{len(missing)} files are missing: {missing[:3]}"]
     for holder in holders(table):
+        found += (f"{holder.label}: {fault}" for fault in _foreign_names(table, holder))
         if holder.kind is not HolderKind.CHANGELOG:
             found += (f"{holder.label}: {fault}" for fault in _faults(table, holder))
     latest = table.snapshots.latest_id()
     if ids and latest != ids[-1]:
         found.append(f"the newest snapshot is {ids[-1]}, but readers find {latest}")
     return found
+
+
+def _foreign_names(table: Table, holder: Holder) -> Iterator[str]:
+    operation = json_object(table.file_io.read(holder_path(table, holder))).get("operation")
+    if operation not in {None, *Operation}:
+        yield f"its operation '{operation}' is none of Paimon's"
+    for item in ManifestStore(table).read_index(holder.snapshot.index_manifest):
+        if item.file.index_type not in (HASH_INDEX, DELETION_VECTORS_INDEX):
+            yield f"its index file {item.file.file_name} has the type '{item.file.index_type}'"
 
 
 def _faults(table: Table, holder: Holder) -> Iterator[str]:

@@ -64,7 +64,7 @@ def test_queries_read_less_afterwards(
     done = spark.sql(f"CALL sys.compact('t', 'p=0', '{order}', '{columns}', 'sink.parallelism=16')").collect()[0]
     assert (done.result, done.status, done.files_in, done.files_out) == (True, "done", 4, 16)
     assert rows(spark, "SELECT commit_kind, operation FROM `t$snapshots` ORDER BY snapshot_id DESC LIMIT 1") == [
-        ("OVERWRITE", "COMPACT")
+        ("OVERWRITE", None)
     ]
     assert rows(spark, CHECKSUM) == before
     assert rows(spark, CHECKSUM + f" VERSION AS OF {done.snapshot_before}") == before

@@ -27,6 +27,7 @@ def test_the_first_procedures() -> None:
         "help",
         "merge_into",
         "remove_orphan_files",
+        "repair_snapshots",
         "reset_consumer",
         "rollback_to",
     ]
