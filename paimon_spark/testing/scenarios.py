@@ -38,7 +38,9 @@ class Kind:
 KINDS: Mapping[str, Kind] = {
     "fixed": Kind(("k",), (), {"bucket": "2"}),
     "dynamic": Kind(("k",), (), {"dynamic-bucket.target-row-num": "3"}),
+    "text key": Kind(("p", "k"), (), {"bucket": "3"}),
     "partitioned": Kind(("p", "k"), ("p",), {"bucket": "1", "file.format": "orc"}),
+    "partitioned dynamic": Kind(("p", "k"), ("p",), {"dynamic-bucket.target-row-num": "3"}),
     "append": Kind((), (), {"compaction.min.file-num": "2"}),
     "tracked": Kind((), (), {"row-tracking.enabled": "true", "compaction.min.file-num": "2"}),
     "marked": Kind((), (), {"deletion-vectors.enabled": "true", "compaction.min.file-num": "2"}),

@@ -7,7 +7,7 @@
 //   write    rows [[...]...], kind "+I" | "-U" | "+U" | "-D" (default +I), bucket (dynamic-bucket tables only)
 //   compact  buckets [[partition values..., bucket]...]   full compaction of these buckets
 //   tag      name
-//   read     snapshot (optional)   -> {"rows": [[...]...]}
+//   read     snapshot or tag (optional)   -> {"rows": [[...]...]}
 //   files                          -> {"files": [[path, level, rows]...]}
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -17,6 +17,7 @@ import java.math.BigDecimal;
 import java.time.LocalDate;
 import java.time.LocalDateTime;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
@@ -51,16 +52,20 @@ import org.apache.paimon.utils.CloseableIterator;
 
 public class PaimonPeer {
     private static final ObjectMapper JSON = new ObjectMapper();
-    private final Catalog catalog;
+    final Catalog catalog;
 
     PaimonPeer(String warehouse) {
         Options options = new Options();
         options.set("warehouse", warehouse);
+        options.set("cache-enabled", "false");
         catalog = CatalogFactory.createCatalog(CatalogContext.create(options));
     }
 
     public static void main(String[] args) throws Exception {
-        PaimonPeer peer = new PaimonPeer(args[0]);
+        run(new PaimonPeer(args[0]));
+    }
+
+    static void run(PaimonPeer peer) throws Exception {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             if (line.isBlank()) continue;
@@ -69,12 +74,13 @@ public class PaimonPeer {
                 peer.step(JSON.readTree(line), answer);
             } catch (Exception e) {
                 answer.put("error", e.getClass().getSimpleName() + ": " + e.getMessage());
+                answer.put("at", Arrays.stream(e.getStackTrace()).limit(8).map(String::valueOf).toList());
             }
             System.out.println(JSON.writeValueAsString(answer));
         }
     }
 
-    private void step(JsonNode step, Map<String, Object> answer) throws Exception {
+    void step(JsonNode step, Map<String, Object> answer) throws Exception {
         String[] name = step.get("table").asText().split("\\.");
         Identifier id = Identifier.create(name[0], name[1]);
         switch (step.get("do").asText()) {
@@ -102,7 +108,7 @@ public class PaimonPeer {
         catalog.createTable(id, schema.build(), false);
     }
 
-    private static List<String> texts(JsonNode node) {
+    static List<String> texts(JsonNode node) {
         List<String> out = new ArrayList<>();
         if (node != null) node.forEach(n -> out.add(n.asText()));
         return out;
@@ -139,7 +145,7 @@ public class PaimonPeer {
         }
     }
 
-    private static GenericRow row(RowType type, JsonNode values) {
+    static GenericRow row(RowType type, JsonNode values) {
         GenericRow row = new GenericRow(type.getFieldCount());
         for (int i = 0; i < type.getFieldCount(); i++) {
             JsonNode v = values.get(i);
@@ -170,9 +176,10 @@ public class PaimonPeer {
         };
     }
 
-    private static List<List<Object>> read(Table table, JsonNode step) throws Exception {
+    static List<List<Object>> read(Table table, JsonNode step) throws Exception {
         Table source = table;
         if (step.has("snapshot")) source = table.copy(Map.of("scan.snapshot-id", step.get("snapshot").asText()));
+        if (step.has("tag")) source = table.copy(Map.of("scan.tag-name", step.get("tag").asText()));
         ReadBuilder builder = source.newReadBuilder();
         List<DataField> fields = source.rowType().getFields();
         List<List<Object>> out = new ArrayList<>();
