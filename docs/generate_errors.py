@@ -89,6 +89,12 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
         "The object store does not answer, or answers that it failed, also after some attempts.",
         "Check the endpoint and the network. Then run the statement again.",
     ),
+    ErrorKind.STORE_FULL: (
+        "The store has no room for a file: a disk without space or inodes, a used-up quota, a limit on the size of "
+        "files.",
+        "Make room, then run the statement again. Of the one that failed nothing was committed; `remove_orphan_files` "
+        "finds what a process that ended there may have left.",
+    ),
     ErrorKind.CORRUPT_METADATA: (
         "A snapshot, schema, manifest, tag or index file is malformed or cut short. The message names the file.",
         "Restore the file, or roll back to a tag or snapshot that is intact.",

@@ -12,7 +12,7 @@ The tree is grouped by what a caller would do about it::
     ├── UnsupportedError      a feature of the table or statement that is not implemented
     ├── CorruptTableError     a file of the table is malformed, truncated or missing
     ├── ConflictError         another commit changed what this one relied on: run it again
-    ├── StoreError            the object store refuses or does not answer: mend its settings, or try again
+    ├── StoreError            the store refuses, is full or does not answer: mend that, then try again
     ├── StatementCancelledError  somebody ended the statement: run it again if need be
     ├── OutcomeUnknownError   the store did not say whether the commit landed: look before repeating
     └── EngineError           the Python engine process or a Python worker failed: see its log
@@ -69,6 +69,7 @@ class ErrorKind(StrEnum):
     BUCKET_NOT_FOUND = "BUCKET_NOT_FOUND"
     STATEMENT_CANCELLED = "STATEMENT_CANCELLED"
     WORKER_FAILED = "WORKER_FAILED"
+    STORE_FULL = "STORE_FULL"
 
 
 class PaimonError(Exception):
@@ -157,14 +158,17 @@ class OutcomeUnknownError(PaimonError):
     default_kind = ErrorKind.COMMIT_OUTCOME_UNKNOWN
 
 
+_NUMBERS = {ErrorKind.STORE_UNAVAILABLE: errno.EIO, ErrorKind.STORE_FULL: errno.ENOSPC}
+
+
 class StoreError(PaimonError, OSError):
-    """An object store refused a request or did not answer it. For code that reads files it is an OSError."""
+    """A store refused a request or did not answer it. For code that reads files it is an OSError."""
 
     default_kind = ErrorKind.STORE_ACCESS_DENIED
 
     def __init__(self, message: str, *, hint: str = "", kind: ErrorKind | None = None) -> None:
         super().__init__(message, hint=hint, kind=kind)
-        self.errno = errno.EIO if self.kind is ErrorKind.STORE_UNAVAILABLE else errno.EACCES
+        self.errno = _NUMBERS.get(self.kind, errno.EACCES)
         self.strerror = message
 
     def __str__(self) -> str:

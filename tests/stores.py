@@ -42,6 +42,8 @@ class Door:
     """Beginnings of `METHOD /bucket/key` whose next answer gets lost after it took effect; each works once."""
     broken: list[str] = field(default_factory=list)
     """Beginnings of requests that always fail, before they take effect."""
+    full: list[str] = field(default_factory=list)
+    """Beginnings of requests that find no room in the store."""
     seen: list[str] = field(default_factory=list)
     agents: set[str] = field(default_factory=set)
     """The programs that have asked, by their own names."""
@@ -58,6 +60,8 @@ class Door:
             environ.pop("HTTP_IF_NONE_MATCH", None)
         if any(request.startswith(b) for b in self.broken):
             return _fail(start, "503 Service Unavailable", "SlowDown")
+        if any(request.startswith(b) for b in self.full):
+            return _fail(start, "507 Insufficient Storage", "XMinioStorageFull")
         return self._answer(environ, start, request)
 
     def _answer(self, environ: dict[str, Any], start: Start, request: str) -> Answer:

@@ -50,6 +50,7 @@ from paimon_spark.errors import (
     PaimonError,
     StoreError,
 )
+from paimon_spark.fs.refusals import is_full, refusal
 from paimon_spark.spec.kinds import BATCH_COMMIT_IDENTIFIER, BucketMode, CommitKind, FileKind, Operation
 from paimon_spark.spec.manifest import ManifestEntry
 from paimon_spark.spec.predicate import AlwaysTrue, Predicate
@@ -365,6 +366,8 @@ class FileStoreCommit:
             raise
         except OSError as e:
             store.discard()
+            if is_full(e):
+                raise refusal(e) from e
             raise EngineError(
                 f"The metadata of a commit to table {self.table.name} cannot be written: {e}.",
                 hint="Nothing was committed. Make the table's directory writable and run the statement again.",

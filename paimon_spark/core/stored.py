@@ -16,6 +16,7 @@ from paimon_spark.errors import (
     StoreError,
 )
 from paimon_spark.fs.base import FileIO
+from paimon_spark.fs.refusals import is_full, refusal
 
 _log = logging.getLogger(__name__)
 
@@ -25,13 +26,16 @@ def store_errors() -> Iterator[None]:
     """Turn errors of the store into errors of ours; around a block, or as the decorator of a function.
 
     Raises:
-        EngineError: the file system failed; an object store tells by a StoreError of its own.
+        StoreError: the file system is full; an object store tells everything by a StoreError of its own.
+        EngineError: the file system failed otherwise.
     """
     try:
         yield
     except PaimonError:
         raise
     except OSError as e:
+        if is_full(e):
+            raise refusal(e) from e
         where = f" at {e.filename}" if e.filename else ""
         raise EngineError(
             f"The store failed{where}: {e.strerror or e}.",

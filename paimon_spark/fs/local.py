@@ -17,9 +17,12 @@ import pyarrow as pa
 
 from paimon_spark.errors import ErrorKind, OutcomeUnknownError, UnsupportedError
 from paimon_spark.fs.base import PIECE_BYTES, FileStatus
+from paimon_spark.fs.refusals import refusal
 
 _T = TypeVar("_T")
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
+_NEVER_LINKED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
+"""Answers of the file system itself, also of one across a network: the request came, and nothing was done."""
 _NOT_EMPTY = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR}
 _OPENINGS = 8
 """How often a parent directory is made again when somebody removes it, empty as it is, before the file is in it."""
@@ -79,17 +82,27 @@ class LocalFileIO:
         try:
             temp.replace(target)
         except OSError:
-            temp.unlink(missing_ok=True)
+            _discard(temp)
             raise
 
     def create_exclusive(self, path: str, data: bytes) -> bool:
-        """Create `path` unless it exists: hidden temporary file, fsync, hard link to the final name."""
+        """Create `path` unless it exists: hidden temporary file, fsync, hard link to the final name.
+
+        Raises:
+            StoreError: the file system refused; nothing was created.
+            OSError: it failed after the file may have been created.
+        """
         target = Path(local_path(path))
-        temp = _write_temp(target, data, durable=True)
+        try:
+            temp = _write_temp(target, data, durable=True)
+        except OSError as e:
+            raise refusal(e, path) from e
         try:
             created = _publish(temp, target)
+        except OSError as e:
+            raise refusal(e, path) if e.errno in _NEVER_LINKED else e from e
         finally:
-            temp.unlink(missing_ok=True)
+            _discard(temp)
         if created:
             _sync_directory(target.parent)
         return created
@@ -207,10 +220,17 @@ def _write_temp(target: Path, data: bytes, *, durable: bool) -> Path:
             if durable:
                 f.flush()
                 os.fsync(f.fileno())
-    except OSError:
-        temp.unlink(missing_ok=True)
+    except OSError as e:
+        _discard(temp)
+        e.filename = e.filename or str(target)
         raise
     return temp
+
+
+def _discard(temp: Path) -> None:
+    """Delete a temporary file as far as the file system lets us: what became of the other file is what counts."""
+    with contextlib.suppress(OSError):
+        temp.unlink(missing_ok=True)
 
 
 def _cut(name: str) -> str:

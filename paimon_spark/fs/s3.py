@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import ErrorKind, OutcomeUnknownError, StoreError, UnsupportedError
 from paimon_spark.fs.base import FileStatus
-from paimon_spark.fs.s3_client import client, code_of, is_absent, status_of, store_error, store_errors
+from paimon_spark.fs.s3_client import client, code_of, is_absent, is_full, status_of, store_error, store_errors
 from paimon_spark.fs.s3_settings import S3Settings
 from paimon_spark.fs.s3_streams import AHEAD_BYTES, LONGEST_KEY, ObjectInput, ObjectOutput, fetch, missing
 
@@ -192,7 +192,8 @@ class S3FileIO:
             try:
                 client(self.settings).put_object(Bucket=bucket, Key=key, **arguments)
             except ClientError as e:
-                if 400 <= status_of(e) < 500 and status_of(e) not in (408, 409, 412, 429):
+                refused = 400 <= status_of(e) < 500 and status_of(e) not in (408, 409, 412, 429)
+                if refused or (is_full(e) and self._owner(path) is None):
                     raise self._refusal(e, path) from None
                 last = e
             except HTTPClientError as e:

@@ -16,6 +16,8 @@ POOL = 32
 _KEYS = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "ExpiredToken", "TokenRefreshRequired")
 _REGION = ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException")
 _BUSY = ("SlowDown", "ServiceUnavailable", "InternalError", "RequestTimeout", "Throttling", "OperationAborted")
+_FULL = ("XMinioStorageFull", "QuotaExceeded", "XMinioAdminBucketQuotaExceeded")
+_INSUFFICIENT_STORAGE = 507
 _ABSENT = ("NoSuchKey", "404", "NotFound")
 
 
@@ -95,6 +97,11 @@ def is_absent(error: Exception) -> bool:
     return code_of(error) in _ABSENT
 
 
+def is_full(error: Exception) -> bool:
+    """Return whether the store says that it has no room."""
+    return status_of(error) == _INSUFFICIENT_STORAGE or code_of(error) in _FULL
+
+
 def store_error(error: Exception, settings: S3Settings, path: str) -> OSError:
     """Return the error for what the client raised. Its text is made here, so that no credential gets into it."""
     code, status, place = code_of(error), status_of(error), settings.place
@@ -107,6 +114,12 @@ def store_error(error: Exception, settings: S3Settings, path: str) -> OSError:
             f"There is no bucket '{bucket}' at {place}.",
             hint="Create it, or correct the warehouse or s3.endpoint.",
             kind=ErrorKind.BUCKET_NOT_FOUND,
+        )
+    if is_full(error):
+        return StoreError(
+            f"{place} has no room ({code or status}){where}.",
+            hint="Make room in the store or raise the quota, then run the statement again.",
+            kind=ErrorKind.STORE_FULL,
         )
     if code in _KEYS:
         return StoreError(

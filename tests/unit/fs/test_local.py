@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paimon_spark.errors import ErrorKind, UnsupportedError
+from paimon_spark.errors import ErrorKind, StoreError, UnsupportedError
 from paimon_spark.fs import local
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.local import LocalFileIO, local_path
@@ -68,10 +68,71 @@ def test_an_error_after_the_link_was_made_counts_as_created(tmp_path: Path, monk
     assert LocalFileIO().read(f"{tmp_path}/f") == b"1"
 
 
-def test_a_store_error_before_the_link_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paimon_spark.fs.local.os.link", _failing_link(errno.ENOSPC))
-    with pytest.raises(OSError, match="space"):
+REFUSALS = [
+    (errno.ENOSPC, ErrorKind.STORE_FULL),
+    (errno.EDQUOT, ErrorKind.STORE_FULL),
+    (errno.EFBIG, ErrorKind.STORE_FULL),
+    (errno.EROFS, ErrorKind.ENVIRONMENT),
+    (errno.EACCES, ErrorKind.ENVIRONMENT),
+]
+
+
+def _fail(monkeypatch: pytest.MonkeyPatch, call: str, number: int) -> None:
+    """Let a call of the operating system fail from now on."""
+
+    def failing(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    if call == "write":
+        monkeypatch.setattr("paimon_spark.fs.local.os.fsync", lambda _: failing())  # a write that the kernel deferred
+    elif call == "open":
+        monkeypatch.setattr("paimon_spark.fs.local.Path.open", failing)
+    else:
+        monkeypatch.setattr(f"paimon_spark.fs.local.os.{call}", failing)
+
+
+@pytest.mark.parametrize("call", ["open", "write", "link"])
+@pytest.mark.parametrize(("number", "kind"), REFUSALS)
+def test_a_refusal_before_the_file_has_its_name_says_that_nothing_was_created(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int, kind: ErrorKind
+) -> None:
+    _fail(monkeypatch, call, number)
+    with pytest.raises(StoreError, match=os.strerror(number)) as e:
         LocalFileIO().create_exclusive(f"{tmp_path}/f", b"1")
+    assert (e.value.kind, e.value.refused) == (kind, True)
+    assert f"{tmp_path}/f" in str(e.value)
+    monkeypatch.undo()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_is_not_written_through_does_not_deny_the_file_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(local, "_sync_directory", full)
+    with pytest.raises(OSError, match="space") as e:
+        LocalFileIO().create_exclusive(f"{tmp_path}/f", b"1")
+    assert not isinstance(e.value, StoreError)
+    assert [p.name for p in tmp_path.iterdir()] == ["f"]
+
+
+def test_a_temporary_file_that_cannot_be_deleted_does_not_deny_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("paimon_spark.fs.local.Path.unlink", refused)
+    assert LocalFileIO().create_exclusive(f"{tmp_path}/f", b"1")
+
+
+def test_an_unclear_failure_of_the_link_is_no_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paimon_spark.fs.local.os.link", _failing_link(errno.EIO))
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)) as e:
+        LocalFileIO().create_exclusive(f"{tmp_path}/f", b"1")
+    assert not isinstance(e.value, StoreError)
     assert list(tmp_path.iterdir()) == []
 
 

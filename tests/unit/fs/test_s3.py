@@ -33,6 +33,7 @@ def door(server: S3Server) -> Iterator[Door]:
     door.honours_conditions = True
     door.lost.clear()
     door.broken.clear()
+    door.full.clear()
 
 
 @pytest.fixture
@@ -73,6 +74,16 @@ def test_a_lost_answer_of_a_create_is_found_out(store: FileIO, root: str, door: 
     assert not door.lost
     assert store.read(f"{root}/snapshot-1") == b"mine"
     assert not store.create_exclusive(f"{root}/snapshot-1", b"mine")
+
+
+def test_a_store_without_room_has_created_nothing(store: FileIO, root: str, door: Door) -> None:
+    store.create_exclusive(f"{root}/first", b"")
+    door.full.append(f"PUT /{root[5:]}/snapshot-1")
+    for write in (store.create_exclusive, store.write):
+        with pytest.raises(StoreError, match="has no room") as e:
+            write(f"{root}/snapshot-1", b"mine")
+        assert (e.value.kind, e.value.refused) == (ErrorKind.STORE_FULL, True)
+    assert not store.exists(f"{root}/snapshot-1")
 
 
 def test_a_create_that_fails_before_its_effect_is_not_taken_for_done(store: FileIO, root: str, door: Door) -> None:

@@ -1,0 +1,39 @@
+"""What a file system says when it does not do as it is asked."""
+
+from __future__ import annotations
+
+import errno
+
+from paimon_spark.errors import ErrorKind, StoreError
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""No space or no inode is left, a quota is used up, or a file would be larger than it may be."""
+
+
+def is_full(error: OSError) -> bool:
+    """Return whether a write failed for lack of room."""
+    return error.errno in _FULL
+
+
+def refusal(error: OSError, path: str = "") -> StoreError:
+    """Return the error for a request that had no effect.
+
+    Args:
+        error: what the file system said.
+        path: the file that was to be written, where the error does not name it.
+    """
+    said = error.strerror or str(error)
+    where = path or error.filename
+    if is_full(error):
+        return StoreError(
+            f"The store is full: {where} cannot be written ({said})." if where else f"The store is full: {said}.",
+            hint="Make room on the disk or raise the quota, then run the statement again.",
+            kind=ErrorKind.STORE_FULL,
+        )
+    found = StoreError(
+        f"The store refuses to write {where or 'a file'}: {said}.",
+        hint="Check that this user may write there, then run the statement again.",
+        kind=ErrorKind.ENVIRONMENT,
+    )
+    found.errno = error.errno
+    return found
