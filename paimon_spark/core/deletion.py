@@ -8,9 +8,10 @@ already gone is no error, so a run that died half-way can simply be repeated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from paimon_spark.core.manifests import ManifestStore
 from paimon_spark.core.reachability import Reachability, ReadManifests
@@ -18,12 +19,13 @@ from paimon_spark.core.refs import Holder, HolderKey, HolderKind, holders
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError, EngineError, ErrorKind, PaimonError, StoreError
 
+_T = TypeVar("_T")
 DELETE = "delete"
 KEEP = "keep"
 WRITE = "write"
 WARN = "warn"
 _THREADS = 8
-_READINGS = 5
+_READINGS = 20
 """How often what protects files is read again when some of it expires meanwhile."""
 
 
@@ -139,18 +141,31 @@ class SafeDeleter:
         if not actions:
             return []
         names = {a.name for a in actions}
-        known = self._all_holders()
+        held = self._settled(
+            self._all_holders, lambda reach: reach.metadata_holders().keys() | reach.data_holders(names).keys()
+        )
+        return [a for a in actions if a.name not in held]
+
+    def _settled(
+        self,
+        look: Callable[[], list[Holder]],
+        ask: Callable[[Reachability], _T],
+        known: ReadManifests | None = None,
+    ) -> _T:
+        """Return what `ask` finds out of the holders that `look` gives; again where one of them expires meanwhile.
+
+        Raises:
+            CorruptTableError: something that protects files cannot be read, or keeps changing.
+        """
+        there = look()
         for _ in range(_READINGS):
             try:
-                reach = Reachability(ManifestStore(self._table), known)
-                held = reach.metadata_holders().keys() | reach.data_holders(names).keys()
+                return ask(Reachability(ManifestStore(self._table), there, known))
             except CorruptTableError as e:
-                now = self._all_holders()
-                if e.kind is not ErrorKind.FILE_MISSING or {h.key for h in now} == {h.key for h in known}:
+                now = look()
+                if e.kind is not ErrorKind.FILE_MISSING or {h.key for h in now} == {h.key for h in there}:
                     raise
-                known = now
-            else:
-                return [a for a in actions if a.name not in held]
+                there = now
         raise CorruptTableError(
             f"The snapshots and tags of table {self._table.name} keep changing while their files are read.",
             hint="Wait until other jobs that expire snapshots or delete tags are done, then try again.",
@@ -158,10 +173,11 @@ class SafeDeleter:
 
     def _all_holders(self) -> list[Holder]:
         """Return all holders, and refuse a listing that misses the newest snapshot of the table."""
-        latest = self._table.snapshots.latest_id()
+        store = self._table.snapshots
+        latest = store.latest_id()
         found = holders(self._table)
         own = {h.snapshot.id for h in found if h.kind is HolderKind.SNAPSHOT and h.branch == self._table.branch}
-        if latest is not None and latest not in own:
+        if latest is not None and latest not in own and store.exists(latest):
             raise CorruptTableError(
                 f"The listing of {self._table.paths.snapshot_dir} does not show snapshot {latest}, which is there.",
                 hint="Nothing is deleted by such a listing. Wait until the store shows its files, then try again.",
@@ -169,13 +185,20 @@ class SafeDeleter:
         return found
 
     def delete_files(self, plan: DeletionPlan) -> Deleted:
-        """Delete the data and metadata files of a plan, after looking again at what protects files now."""
-        data, metadata = self._judge(list(plan.data), list(plan.metadata), plan.doomed, plan.future, plan.known)
+        """Delete the data and metadata files of a plan, after looking again at what protects files now.
+
+        A holder that the plan removes and that is there again, by a rollback, protects its files as any other.
+        """
+        data, metadata = self._judge(list(plan.data), list(plan.metadata), frozenset(), (), plan.known)
         return self.delete(data) + self.delete(metadata)
 
     def delete_references(self, plan: DeletionPlan) -> Deleted:
         """Delete the snapshot, tag or changelog files of a plan, one after the other in their order."""
-        return sum((self._delete_one(a) for a in plan.references), Deleted())
+        return sum(map(self.delete_reference, plan.references), Deleted())
+
+    def delete_reference(self, action: Action) -> Deleted:
+        """Delete one snapshot, tag or changelog file."""
+        return self._delete_one(action)
 
     def delete(self, actions: Sequence[Action]) -> Deleted:
         """Delete the files of those actions that say so; what cannot be deleted does not keep the others.
@@ -244,12 +267,15 @@ class SafeDeleter:
     ) -> tuple[list[Action], list[Action]]:
         if not data and not metadata:
             return data, metadata
-        remaining = [h for h in holders(self._table) if h.key not in doomed]
-        reach = Reachability(ManifestStore(self._table), [*remaining, *future], known)
-        held = reach.metadata_holders() if metadata else {}
-        metadata = self._judged(metadata, held)
-        held = reach.data_holders({a.name for a in data})
-        return self._judged(data, held), metadata
+
+        def look() -> list[Holder]:
+            return [*(h for h in holders(self._table) if h.key not in doomed), *future]
+
+        def ask(reach: Reachability) -> tuple[list[Action], list[Action]]:
+            kept = self._judged(metadata, reach.metadata_holders() if metadata else {})
+            return self._judged(data, reach.data_holders({a.name for a in data})), kept
+
+        return self._settled(look, ask, known)
 
     def _judged(self, actions: list[Action], held: dict[str, Holder]) -> list[Action]:
         """Mark what is held. What a snapshot of the own branch still uses is no news and is left out."""

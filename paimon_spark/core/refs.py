@@ -29,7 +29,7 @@ _TAG = "tag-"
 _BRANCH = "branch-"
 _CONSUMER = "consumer-"
 _CHANGELOG = "changelog-"
-_LISTINGS = 5
+_LISTINGS = 20
 """How often the holders are listed again when one of them vanishes while it is read."""
 _THREADS = 8
 _K = TypeVar("_K")
@@ -218,15 +218,19 @@ def branch_name(directory: FileStatus) -> str:
 def holders(table: Table) -> list[Holder]:
     """Return every snapshot, tag and long-lived changelog of the table and all its branches.
 
-    The snapshots of the table's own branch come first, then tags, then the rest.
+    The snapshots of the table's own branch come first, then tags, then the rest. Where one vanishes after it was listed
+    the files that it held may have got another holder, so all are listed again; only new ones are read then.
 
     Raises:
         CorruptTableError: one of them cannot be read.
     """
+    found: dict[HolderKey, Holder | None] = {}
     for _ in range(_LISTINGS):
-        found = _holders_once(table)
-        if found is not None:
-            return sorted(found, key=lambda h: _order(h, table.branch))
+        new = [key for key in _listed(table) if key not in found]
+        found |= dict(zip(new, _parallel(lambda key: _holder(table, key), new), strict=True))
+        if all(found[key] is not None for key in new):
+            there = (h for h in found.values() if h is not None)
+            return sorted(there, key=lambda h: _order(h, table.branch))
     raise CorruptTableError(
         f"The snapshots and tags of table {table.name} keep changing while they are read.",
         hint="Wait until other jobs that expire snapshots or delete tags are done, then try again.",
@@ -242,31 +246,32 @@ def holder_path(table: Table, holder: Holder) -> str:
     return file_of(int(holder.name))
 
 
-def _holders_once(table: Table) -> list[Holder] | None:
-    """Return all holders, or None if one vanished after it was listed (it may have got another name)."""
-    found: list[Holder] = []
+def _listed(table: Table) -> list[HolderKey]:
+    """Return the keys of all holders that are there now."""
+    found: list[HolderKey] = []
     for branch in (MAIN_BRANCH, *map(branch_name, branches(table))):
-        part = _holders_of(replace(table, branch=branch))
-        if part is None:
-            return None
-        found += part
+        place = replace(table, branch=branch)
+        refs, store = RefStore.of(place), SnapshotStore(place.file_io, place.paths)
+        found += [(HolderKind.SNAPSHOT, branch, str(i)) for i in store.listed_ids()]
+        found += [(HolderKind.TAG, branch, name) for name in refs.tag_names()]
+        found += [(HolderKind.CHANGELOG, branch, str(i)) for i in refs.changelog_ids()]
     return found
 
 
-def _holders_of(table: Table) -> list[Holder] | None:
-    refs, store = RefStore.of(table), SnapshotStore(table.file_io, table.paths)
-    snapshot_ids, tag_names, changelog_ids = store.listed_ids(), refs.tag_names(), refs.changelog_ids()
-    snapshots = _parallel(store.find, snapshot_ids)
-    tags = _parallel(refs.find_tag, tag_names)
-    changelogs = _parallel(refs.find_changelog, changelog_ids)
-    if None in snapshots or None in tags or None in changelogs:
-        return None
-    named: list[tuple[HolderKind, str, Snapshot | None]] = [
-        *((HolderKind.SNAPSHOT, str(i), s) for i, s in zip(snapshot_ids, snapshots, strict=True)),
-        *((HolderKind.TAG, n, t.snapshot if t else None) for n, t in zip(tag_names, tags, strict=True)),
-        *((HolderKind.CHANGELOG, str(i), s) for i, s in zip(changelog_ids, changelogs, strict=True)),
-    ]
-    return [Holder(kind, table.branch, name, s) for kind, name, s in named if s is not None]
+def _holder(table: Table, key: HolderKey) -> Holder | None:
+    """Return a holder, or None if it vanished after it was listed."""
+    kind, branch, name = key
+    place = replace(table, branch=branch)
+    refs = RefStore.of(place)
+    snapshot: Snapshot | None
+    if kind == HolderKind.TAG:
+        tag = refs.find_tag(name)
+        snapshot = tag.snapshot if tag else None
+    elif kind == HolderKind.SNAPSHOT:
+        snapshot = SnapshotStore(place.file_io, place.paths).find(int(name))
+    else:
+        snapshot = refs.find_changelog(int(name))
+    return None if snapshot is None else Holder(HolderKind(kind), branch, name, snapshot)
 
 
 def _order(holder: Holder, branch: str) -> tuple[int, int, str]:

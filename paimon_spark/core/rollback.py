@@ -8,7 +8,7 @@ from paimon_spark.core.deletion import DELETE, Action, Deleted, SafeDeleter
 from paimon_spark.core.manifests import ManifestStore
 from paimon_spark.core.refs import RefStore
 from paimon_spark.core.table import Table
-from paimon_spark.errors import ErrorKind, NotFoundError
+from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError
 from paimon_spark.spec.snapshot import Snapshot
 
 _ROUNDS = 5
@@ -77,6 +77,9 @@ def remove_above(table: Table, target_id: int, *, insist: bool = True) -> Delete
         target_id: the snapshot.
         insist: remove also what is committed or tagged above the target until this ends. Otherwise this stops once the
             rollback is at its end or off, as others may bring it there: what is above the target then is new.
+
+    Raises:
+        CorruptTableError: the target has expired meanwhile; what is above it stays.
     """
     store, deleter, deleted = table.snapshots, SafeDeleter(table), Deleted()
     for _ in range(_ROUNDS):
@@ -87,12 +90,29 @@ def remove_above(table: Table, target_id: int, *, insist: bool = True) -> Delete
             if store.rollback_target() != target_id:
                 if not insist:
                     return deleted
+                _check_there(table, target_id)
                 store.begin_rollback(target_id)
             deleted += deleter.delete(deleter.measure([action]))
         _note_changelogs(table, doomed)
     if insist or store.rollback_target() == target_id:
         store.end_rollback(target_id)
     return deleted
+
+
+def _check_there(table: Table, target_id: int) -> None:
+    """Do nothing, unless the target of a rollback has expired: then the newest snapshot that is left is the newest."""
+    store = table.snapshots
+    if store.exists(target_id):
+        return
+    left = max(store.listed_ids(), default=None)
+    if left is not None:
+        store.end_rollback(left)
+    raise CorruptTableError(
+        f"Snapshot {target_id} of table {table.name} has expired while the table was rolled back to it; the newest "
+        f"snapshot is {left} now.",
+        hint="Pick a newer snapshot, or a tag.",
+        kind=ErrorKind.FILE_MISSING,
+    )
 
 
 def complete_rollback(table: Table) -> None:

@@ -9,7 +9,7 @@ from paimon_spark.core.deletion import DELETE, WRITE, Action, Deleted, DeletionP
 from paimon_spark.core.garbage import Garbage
 from paimon_spark.core.refs import Holder, HolderKind, RefStore
 from paimon_spark.core.retention import RetentionRule, choose_end
-from paimon_spark.core.stored import store_errors
+from paimon_spark.core.stored import create_once, store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.spec.snapshot import Snapshot
 
@@ -28,13 +28,17 @@ class ExpireConfig:
 
 @dataclass(frozen=True, slots=True)
 class ExpirePlan:
-    """Snapshots from `begin` to before `end` go; equal numbers mean that nothing is to be done."""
+    """Snapshots from `begin` to before `end` go; equal numbers mean that nothing is to be done.
+
+    `snapshots` are those that go.
+    """
 
     begin: int = 0
     end: int = 0
     count: int = 0
     files: DeletionPlan = field(default_factory=DeletionPlan)
     writes: tuple[Action, ...] = ()
+    snapshots: tuple[Snapshot, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def deletions(self) -> list[Action]:
@@ -80,9 +84,12 @@ def plan_expire(table: Table, config: ExpireConfig, clock_millis: int) -> Expire
     if end <= earliest:
         return ExpirePlan(earliest, earliest)
     ids = store.ids()
-    end = store.get(min((i for i in ids if i >= end), default=latest)).id
-    found = [store.find(i) for i in ids if earliest <= i <= end]
-    return _plan_range(table, [s for s in found if s is not None], end, look=config.exact)
+    end = min((i for i in ids if i >= end), default=latest)
+    doomed = [s for s in (store.find(i) for i in ids if earliest <= i < end) if s is not None]
+    last = store.find(end)
+    if last is None or not doomed:
+        return ExpirePlan(end, end)  # another expiry or a rollback came first
+    return _plan_range(table, [*doomed, last], end, look=config.exact)
 
 
 @uninterrupted()
@@ -92,16 +99,45 @@ def execute_expire(table: Table, plan: ExpirePlan) -> ExpireResult:
 
     Snapshot files go first, from the oldest, so that whatever can be found can be read at every step. Should this die
     half-way, files are left that nothing refers to; `remove_orphan_files` takes them.
+
+    Where another expiry went as far already, or a rollback goes back to one of these snapshots, nothing is to be done.
     """
-    if plan.end <= plan.begin:
+    store = table.snapshots
+    if plan.end <= plan.begin or not store.exists(plan.end):
         return ExpireResult()
-    table.snapshots.get(plan.end)
     deleter = SafeDeleter(table)
     _keep_changelogs(table, plan.files.future)
-    references = deleter.delete_references(plan.files)
-    table.snapshots.write_earliest_hint(plan.end)
+    references = Deleted()
+    for action in plan.files.references:
+        if (store.latest_hint() or 0) < plan.end and _rolled_back(table, plan.end):
+            return _given_way(table, plan, references)
+        references += deleter.delete_reference(action)
+    if _rolled_back(table, plan.end):
+        return _given_way(table, plan, references)
+    if store.exists(plan.end):
+        store.write_earliest_hint(plan.end)
     total: Deleted = references + deleter.delete_files(plan.files)
     return ExpireResult(references.files, total.files, total.bytes)
+
+
+def _rolled_back(table: Table, end: int) -> bool:
+    """Return whether a rollback goes, or went, back to before `end`."""
+    target = table.snapshots.rollback_target()
+    if target is not None:
+        return target < end
+    if table.snapshots.exists(end):
+        return False
+    newest = max(table.snapshots.listed_ids(), default=0)
+    return newest < end
+
+
+def _given_way(table: Table, plan: ExpirePlan, deleted: Deleted) -> ExpireResult:
+    """Stop in favour of a rollback; its target, should it just have been deleted, comes back."""
+    target = table.snapshots.latest_hint()
+    for snapshot in plan.snapshots:
+        if snapshot.id == target:
+            create_once(table.file_io, table.paths.snapshot(snapshot.id), snapshot.to_json().encode())
+    return ExpireResult(deleted.files, deleted.files, deleted.bytes)
 
 
 def _plan_range(table: Table, snapshots: list[Snapshot], end: int, *, look: bool) -> ExpirePlan:
@@ -123,7 +159,7 @@ def _plan_range(table: Table, snapshots: list[Snapshot], end: int, *, look: bool
         references=[_snapshot_action(table, s) for s in doomed],
         look=look,
     )
-    return ExpirePlan(doomed[0].id, end, len(doomed), files, _writes(table, future, end))
+    return ExpirePlan(doomed[0].id, end, len(doomed), files, _writes(table, future, end), tuple(doomed))
 
 
 def _snapshot_action(table: Table, snapshot: Snapshot) -> Action:

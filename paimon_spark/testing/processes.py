@@ -17,7 +17,7 @@ from random import Random
 
 from paimon_spark.api.catalog import CatalogHandle, connect
 from paimon_spark.api.table import TableHandle
-from paimon_spark.errors import ConflictError, CorruptTableError, OutcomeUnknownError
+from paimon_spark.errors import ConflictError, NotFoundError, OutcomeUnknownError
 from paimon_spark.testing.ledger import SCHEMA, Ledger, batch_number, batch_rows, snapshot_faults
 from paimon_spark.testing.scenarios import Kind
 
@@ -144,12 +144,21 @@ def _expire(catalog: CatalogHandle, number: int, place: Path, until: float) -> N
     """Forget all but a few snapshots all the time."""
     table = catalog.table(NAME)
     for _ in _turns(until):
+        table.expire_snapshots(retain_max=5, retain_min=2)
+        time.sleep(0.02 * (number == 0))
+
+
+def _keep(catalog: CatalogHandle, number: int, place: Path, until: float) -> None:
+    """Give snapshots names and take them away again, and look for orphans, all the time."""
+    table = catalog.table(NAME)
+    for turn in _turns(until):
+        name = f"tag-{number}-{turn}"
         try:
-            table.expire_snapshots(retain_max=5, retain_min=2)
-        except CorruptTableError as e:
-            if "keep changing" not in str(e):
-                raise
-        time.sleep(0.02)
+            table.create_tag(name)
+        except NotFoundError:
+            continue  # the snapshot has expired, or there is none yet
+        table.remove_orphan_files()
+        table.delete_tag(name)
 
 
 def _read(catalog: CatalogHandle, number: int, place: Path, until: float) -> None:
@@ -177,4 +186,11 @@ def _everything(catalog: CatalogHandle, number: int, place: Path, until: float) 
     ledger.close()
 
 
-ROLES = {"writer": _write, "compactor": _compact, "expirer": _expire, "reader": _read, "everything": _everything}
+ROLES = {
+    "writer": _write,
+    "compactor": _compact,
+    "expirer": _expire,
+    "keeper": _keep,
+    "reader": _read,
+    "everything": _everything,
+}

@@ -42,9 +42,11 @@ def crowd(
     writers: int = 8,
     seconds: float = 10,
     readers: int = 1,
+    expirers: int = 1,
+    keepers: int = 0,
     options: Mapping[str, str] | None = None,
 ) -> Outcome:
-    """Let writers, a compactor, an expirer and readers work on one table at once, then look.
+    """Let writers, a compactor, expirers, readers and others work on one table at once, then look.
 
     Args:
         warehouse: where the table is to be.
@@ -53,11 +55,14 @@ def crowd(
         writers: how many processes write.
         seconds: for how long.
         readers: how many processes read.
+        expirers: how many forget snapshots.
+        keepers: how many create and delete tags, and look for orphans.
         options: catalog options, for stores that need them.
     """
     table = create_crowd_table(warehouse, kind, options)
-    roles = [("writer", n) for n in range(1, writers + 1)] + [("compactor", 0), ("expirer", 0)]
-    roles += [("reader", n) for n in range(readers)]
+    roles = [("writer", n) for n in range(1, writers + 1)] + [("compactor", 0)]
+    roles += [("reader", n) for n in range(readers)] + [("expirer", n) for n in range(expirers)]
+    roles += [("keeper", n) for n in range(keepers)]
     running = [start(role, warehouse, options or {}, n, place, seconds) for role, n in roles]
     complaints = []
     for process in running:

@@ -43,6 +43,14 @@ def test_eight_writers_a_compactor_an_expirer_and_a_reader(
     crowd_of_eight(tmp_path, kind, store, seconds)
 
 
+@pytest.mark.parametrize("seconds", [3, pytest.param(30, marks=pytest.mark.slow)])
+def test_many_expirers_are_in_nobodys_way(tmp_path: Path, seconds: float) -> None:
+    warehouse = str(tmp_path / "warehouse")
+    outcome = crowd(warehouse, tmp_path, kind="fixed", writers=2, seconds=seconds, expirers=4, keepers=2)
+    assert outcome.complaints == ()
+    assert outcome.acknowledged >= 2
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "store", "seconds"), LONG)
 def test_a_crowd_for_longer(tmp_path: Path, kind: str, store: str, seconds: float) -> None:

@@ -1,0 +1,133 @@
+"""Two programs maintain one table: the whole of one operation comes between any two steps of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+
+from paimon_spark.core.manifests import clear_cache
+from paimon_spark.core.refs import RefStore
+from paimon_spark.core.table import Table
+from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.orphans import DAY_MILLIS, execute_orphans, plan_orphans
+from paimon_spark.engine.rollback import execute_rollback, plan_rollback
+from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.engine.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
+from paimon_spark.errors import CorruptTableError, PaimonError
+from paimon_spark.fs.memory import InMemoryFileIO
+from paimon_spark.testing.faults import FaultFileIO, Mode
+from tests.unit.core import samples
+from tests.unit.core.history import MINUTE, History, leaked, lost
+
+NOW = 10_000 * MINUTE
+Operation = Callable[[Table], object]
+
+
+def expire(retain: int) -> Operation:
+    config = ExpireConfig(retain_max=retain, retain_min=1)
+    return lambda table: execute_expire(table, plan_expire(table, config, NOW))
+
+
+def delete_tags(table: Table) -> None:
+    execute_delete_tags(table, plan_delete_tags(table, "first,third"))
+
+
+def roll_back(table: Table) -> None:
+    execute_rollback(table, plan_rollback(table, snapshot_id=3))
+
+
+def clean(table: Table) -> None:
+    later = NOW * 10**6
+    execute_orphans(plan_orphans([table], LocalRunner(), clock_millis=later, older_than=later - DAY_MILLIS))
+
+
+OPERATIONS: dict[str, Operation] = {
+    "expire to two": expire(2),
+    "expire to one": expire(1),
+    "delete tags": delete_tags,
+    "roll back": roll_back,
+    "clean": clean,
+}
+
+
+@dataclass
+class Interloper:
+    """Runs something before the nth operation of a store."""
+
+    left: int
+    run: Callable[[], object]
+
+    def choose(self, operation: str, path: str) -> Mode | None:
+        self.left -= 1
+        if self.left == 0:
+            self.run()
+        return None
+
+
+@pytest.fixture(scope="module")
+def prepared() -> Table:
+    """Return a table of six snapshots, the first, third and fifth of which have tags."""
+    h = History()
+    files = [samples.file(1, 9, v=i) for i in range(6)]
+    h.add(files[0])
+    h.add(files[1])
+    h.compact(files[0], files[1], into=samples.file(1, 9, level=5))
+    for file in files[2:5]:
+        h.add(file)
+    for name, snapshot_id in {"first": 1, "third": 3, "fifth": 5}.items():
+        execute_tag(h.table, plan_create_tag(h.table, name, snapshot_id=snapshot_id, clock_millis=0))
+    return h.table
+
+
+def between(prepared: Table, first: str, second: str) -> Iterator[tuple[int, Table, PaimonError | None]]:
+    """Yield the table after `first`, with all of `second` before its nth step, for every n."""
+    assert isinstance(prepared.file_io, InMemoryFileIO)
+    n = 0
+    while True:
+        n += 1
+        clear_cache()
+        inner = prepared.file_io.fork()
+        table = replace(prepared, file_io=inner)
+        schedule = Interloper(n, lambda table=table: OPERATIONS[second](table))  # type: ignore[misc]
+        failure = None
+        try:
+            OPERATIONS[first](replace(prepared, file_io=FaultFileIO(inner, schedule)))
+        except PaimonError as e:
+            failure = e
+        if schedule.left > 0:
+            return
+        clear_cache()
+        yield n, table, failure
+
+
+@pytest.mark.parametrize("second", OPERATIONS)
+@pytest.mark.parametrize("first", [o for o in OPERATIONS if o != "roll back"])
+def test_who_comes_second_has_nothing_to_do(prepared: Table, first: str, second: str) -> None:
+    for n, table, failure in between(prepared, first, second):
+        assert failure is None, f"step {n}: {failure}"
+        assert table.snapshots.latest() is not None, f"step {n}"
+        assert lost(table) == set(), f"step {n}"
+
+
+@pytest.mark.parametrize("second", ["expire to two", "expire to one", "delete tags", "clean"])
+def test_a_rollback_whose_target_expires_says_so_and_leaves_a_table(prepared: Table, second: str) -> None:
+    for n, table, failure in between(prepared, "roll back", second):
+        latest = table.snapshots.latest()
+        assert latest is not None, f"step {n}"
+        assert lost(table) == set(), f"step {n}"
+        assert table.snapshots.rollback_target() is None, f"step {n}"
+        if failure is None:
+            assert latest.id == 3, f"step {n}"
+        else:
+            assert isinstance(failure, CorruptTableError), f"step {n}: {failure}"
+            assert "expired" in str(failure), f"step {n}: {failure}"
+
+
+def test_two_expiries_leave_what_one_leaves(prepared: Table) -> None:
+    for n, table, failure in between(prepared, "expire to one", "expire to one"):
+        assert failure is None
+        assert table.snapshots.ids() == [6], f"step {n}"
+        assert leaked(table) == set(), f"step {n}"
+        assert RefStore.of(table).tag_names() == ["fifth", "first", "third"]
