@@ -22,6 +22,8 @@ from paimon_spark.testing.processes import create_crowd_table, ledger_path, repo
 _GRACE_SECONDS = 120
 _LIFE_SECONDS = 0.6
 _BEGIN_SECONDS = 60
+OTHERS: Mapping[str, int] = {"compactor": 1, "expirer": 1, "reader": 1}
+"""Who is at work besides the writers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,7 @@ def crowd(
     kind: str,
     writers: int = 8,
     seconds: float = 10,
-    readers: int = 1,
-    expirers: int = 1,
-    keepers: int = 0,
+    others: Mapping[str, int] = OTHERS,
     options: Mapping[str, str] | None = None,
 ) -> Outcome:
     """Let writers, a compactor, expirers, readers and others work on one table at once, then look.
@@ -54,15 +54,12 @@ def crowd(
         kind: the kind of table, one of `processes.KINDS`.
         writers: how many processes write.
         seconds: for how long.
-        readers: how many processes read.
-        expirers: how many forget snapshots.
-        keepers: how many create and delete tags, and look for orphans.
+        others: how many processes there are in the other roles.
         options: catalog options, for stores that need them.
     """
     table = create_crowd_table(warehouse, kind, options)
-    roles = [("writer", n) for n in range(1, writers + 1)] + [("compactor", 0)]
-    roles += [("reader", n) for n in range(readers)] + [("expirer", n) for n in range(expirers)]
-    roles += [("keeper", n) for n in range(keepers)]
+    roles = [("writer", n) for n in range(1, writers + 1)]
+    roles += [(role, n) for role, count in others.items() for n in range(count)]
     running = [start(role, warehouse, options or {}, n, place, seconds) for role, n in roles]
     complaints = []
     for process in running:

@@ -9,7 +9,7 @@ import pytest
 
 from paimon_spark.testing.ledger import BATCH_ROWS, CONTESTED, SCHEMA, Account, Ledger, batch_number, batch_rows
 from paimon_spark.testing.processes import KINDS
-from paimon_spark.testing.trials_of_processes import crowd, kill_loop
+from paimon_spark.testing.trials_of_processes import OTHERS, crowd, kill_loop
 from tests.stores import LOCAL, MOTO, REAL, STORES
 
 LONG = [pytest.param(kind, store, 30, id=f"{kind}-{store}") for kind in sorted(KINDS) for store in (LOCAL, REAL)]
@@ -29,7 +29,7 @@ def crowd_of_eight(directory: Path, kind: str, store: str, seconds: float, reade
             kind=kind,
             writers=8,
             seconds=seconds,
-            readers=readers,
+            others={**OTHERS, "reader": readers},
             options=ground.options,
         )
     assert outcome.complaints == ()
@@ -45,8 +45,8 @@ def test_eight_writers_a_compactor_an_expirer_and_a_reader(
 
 @pytest.mark.parametrize("seconds", [3, pytest.param(30, marks=pytest.mark.slow)])
 def test_many_expirers_are_in_nobodys_way(tmp_path: Path, seconds: float) -> None:
-    warehouse = str(tmp_path / "warehouse")
-    outcome = crowd(warehouse, tmp_path, kind="fixed", writers=2, seconds=seconds, expirers=4, keepers=2)
+    warehouse, others = str(tmp_path / "warehouse"), {"compactor": 1, "expirer": 4, "keeper": 2}
+    outcome = crowd(warehouse, tmp_path, kind="fixed", writers=2, seconds=seconds, others=others)
     assert outcome.complaints == ()
     assert outcome.acknowledged >= 2
 
