@@ -10,6 +10,7 @@ from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.fs.s3 import S3FileIO, split
+from paimon_spark.fs.s3_client import require_library
 from paimon_spark.fs.s3_settings import SCHEMES, S3Settings
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
@@ -27,10 +28,12 @@ def file_io_for(uri: str, options: Mapping[str, str] | None = None) -> FileIO:
     Raises:
         UnsupportedError: no store is known for the scheme.
         OptionError: an option for the store is wrong.
+        EngineError: the package that reaches the store is not installed.
     """
     scheme = scheme_of(uri)
     if scheme in SCHEMES:
         _check_bucket(uri)
+        require_library()
         return S3FileIO(S3Settings.of(options or {}, split(uri)[0]))
     return _build(scheme, "default")
 
@@ -43,6 +46,7 @@ def _check_bucket(uri: str) -> None:
 def file_io_from_config(config: Mapping[str, str]) -> FileIO:
     """Rebuild what `to_config` described."""
     if config["scheme"] == "s3":
+        require_library()
         return S3FileIO(S3Settings.from_text(config["settings"]))
     registered = _REGISTERED.get(config["scheme"])
     if registered is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -21,6 +22,23 @@ _INSUFFICIENT_STORAGE = 507
 _ABSENT = ("NoSuchKey", "404", "NotFound")
 
 
+def require_library() -> None:
+    """Do nothing if the library for S3 is there; it is imported nowhere before this was called.
+
+    Raises:
+        EngineError: it is not installed, or does not work.
+    """
+    try:
+        import botocore.exceptions
+        import botocore.session  # noqa: F401 - what `client` needs
+    except ImportError as e:
+        raise EngineError(
+            f"Locations on S3 need the package botocore, which this Python ({sys.executable}) does not have ({e}).",
+            hint="Run `pip install 'paimon-spark[s3]'` there; the workers of a cluster need it too.",
+            kind=ErrorKind.ENVIRONMENT,
+        ) from None
+
+
 @lru_cache(maxsize=32)
 def client(settings: S3Settings) -> Any:
     """Return the client for these settings. It is safe to share between threads.
@@ -29,16 +47,11 @@ def client(settings: S3Settings) -> Any:
         EngineError: the library is not installed.
         StoreError: the AWS configuration of this machine is broken.
     """
-    try:
-        from botocore import UNSIGNED, session
-        from botocore.config import Config
-        from botocore.exceptions import BotoCoreError
-    except ImportError:
-        raise EngineError(
-            "Locations on S3 need the package botocore, which is not installed.",
-            hint="Run: pip install 'paimon-spark[s3]'",
-            kind=ErrorKind.ENVIRONMENT,
-        ) from None
+    require_library()
+    from botocore import UNSIGNED, session
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError
+
     extra: dict[str, Any] = {"signature_version": UNSIGNED} if settings.anonymous else {}
     if settings.proxy:
         extra["proxies"] = {"http": settings.proxy, "https": settings.proxy}
