@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
+from paimon_spark.api.arguments import Names, Options, checked, location, names
+from paimon_spark.api.arguments import options as option_texts
 from paimon_spark.api.table import TableHandle
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.catalog.resolve import open_catalog
@@ -21,7 +23,8 @@ from paimon_spark.spec.support import Scope, check_given
 _OF_JOBS = "sink."
 
 
-def connect(warehouse: str | os.PathLike[str], options: Mapping[str, str] | None = None) -> CatalogHandle:
+@checked
+def connect(warehouse: str | os.PathLike[str], options: Options = None) -> CatalogHandle:
     """Open a warehouse in this process, without a JVM. Nothing is read or written yet.
 
     Args:
@@ -32,7 +35,9 @@ def connect(warehouse: str | os.PathLike[str], options: Mapping[str, str] | None
         OptionError: an option is missing or wrong.
         UnsupportedError: nothing here reaches a warehouse of that kind.
     """
-    return CatalogHandle(open_catalog({**(options or {}), "warehouse": os.fspath(warehouse)}))
+    return CatalogHandle(
+        open_catalog({**option_texts(options, "options"), "warehouse": location(warehouse, "warehouse")})
+    )
 
 
 class CatalogHandle:
@@ -54,6 +59,7 @@ class CatalogHandle:
         """Return the names of all databases, sorted."""
         return self._catalog.list_databases()
 
+    @checked
     @store_errors()
     def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
         """Create a database.
@@ -63,6 +69,7 @@ class CatalogHandle:
         """
         self._catalog.create_database(name, ignore_if_exists=ignore_if_exists)
 
+    @checked
     @store_errors()
     def drop_database(self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False) -> None:
         """Drop a database, with its tables only if `cascade` says so.
@@ -73,6 +80,7 @@ class CatalogHandle:
         """
         self._catalog.drop_database(name, ignore_if_not_exists=ignore_if_not_exists, cascade=cascade)
 
+    @checked
     @store_errors()
     def list_tables(self, database: str | None = None) -> list[str]:
         """Return the names of the tables of a database, by default the default one.
@@ -82,12 +90,14 @@ class CatalogHandle:
         """
         return self._catalog.list_tables(database or self._catalog.default_database)
 
+    @checked
     @store_errors()
     def table_exists(self, name: str) -> bool:
         """Return whether there is a table of that name."""
         return self._catalog.table_exists(self._identifier(name))
 
-    def table(self, name: str, options: Mapping[str, str] | None = None) -> TableHandle:
+    @checked
+    def table(self, name: str, options: Options = None) -> TableHandle:
         """Return a table.
 
         Args:
@@ -98,21 +108,22 @@ class CatalogHandle:
             NotFoundError: there is no such table.
             OptionError: an option is unknown, has a bad value, belongs to the stored table, or means nothing here.
         """
-        given = dict(options or {})
+        given = option_texts(options, "options")
         handle = TableHandle(self._catalog, self._identifier(name), given)
         handle.load()
         _check_options(given, TableHandle(self._catalog, self._identifier(name), {}).options)
         return handle
 
+    @checked
     @store_errors()
     def create_table(
         self,
         name: str,
         schema: Any,
         *,
-        primary_key: Sequence[str] = (),
-        partition_by: Sequence[str] = (),
-        options: Mapping[str, str] | None = None,
+        primary_key: Names = None,
+        partition_by: Names = None,
+        options: Options = None,
         comment: str | None = None,
         ignore_if_exists: bool = False,
     ) -> TableHandle:
@@ -121,8 +132,8 @@ class CatalogHandle:
         Args:
             name: ``database.table``.
             schema: a pyarrow Schema, or anything with ``__arrow_c_schema__`` or ``__arrow_c_stream__``.
-            primary_key: columns of which there is one row per value; they become NOT NULL.
-            partition_by: columns that become directories.
+            primary_key: the column, or the columns, of which there is one row per value; they become NOT NULL.
+            partition_by: the column, or the columns, that become directories.
             options: table options, as in ``TBLPROPERTIES``.
             comment: what the table is.
             ignore_if_exists: return the table that is there already, whatever its columns are.
@@ -135,15 +146,16 @@ class CatalogHandle:
         """
         made = new_schema(
             fields_from_arrow(_arrow_schema(schema)),
-            partition_keys=partition_by,
-            primary_keys=primary_key,
-            options=options,
+            partition_keys=names(partition_by, "partition_by"),
+            primary_keys=names(primary_key, "primary_key"),
+            options=option_texts(options, "options"),
             comment=comment,
         )
         identifier = self._identifier(name)
         self._catalog.create_table(identifier, made, ignore_if_exists=ignore_if_exists)
         return TableHandle(self._catalog, identifier, {})
 
+    @checked
     @store_errors()
     def rename_table(self, name: str, new_name: str) -> None:
         """Give a table another name, perhaps in another database.
@@ -154,6 +166,7 @@ class CatalogHandle:
         """
         self._catalog.rename_table(self._identifier(name), self._identifier(new_name))
 
+    @checked
     @store_errors()
     def drop_table(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
         """Drop a table and delete its files.
@@ -188,12 +201,19 @@ def _arrow_schema(schema: Any) -> pa.Schema:
         return schema
     if isinstance(schema, pa.Table | pa.RecordBatch):
         return schema.schema
-    if hasattr(schema, "__arrow_c_schema__"):
-        return pa.schema(schema)
-    if hasattr(schema, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(schema).schema
-    raise ArgumentError(
-        f"A {type(schema).__name__} is not an Arrow schema.",
+    try:
+        if hasattr(schema, "__arrow_c_schema__"):
+            return pa.schema(schema)
+        if hasattr(schema, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(schema).schema
+    except Exception as e:
+        raise _no_schema(schema, f": {e}") from e
+    raise _no_schema(schema)
+
+
+def _no_schema(schema: Any, why: str = "") -> ArgumentError:
+    return ArgumentError(
+        f"A {type(schema).__name__} is not an Arrow schema{why}.",
         hint="Write pa.schema([('id', pa.int64()), ('name', pa.string())]).",
         kind=ErrorKind.SCHEMA_INVALID,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from paimon_spark.errors import ArgumentError, ErrorKind, did_you_mean
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.types import DataField, type_to_json
 
+_T = TypeVar("_T")
 _EMPTY = "Pass a pyarrow Table, RecordBatch or RecordBatchReader, or a data frame of polars, pandas or duckdb."
 
 
@@ -62,10 +63,10 @@ class Source:
             table = data
             return cls(table.schema, lambda: iter(table.to_batches()), repeatable=True)
         if isinstance(data, ArrowStream):
-            reader = pa.RecordBatchReader.from_stream(data)
+            reader = _opened(pa.RecordBatchReader.from_stream, data)
             return cls(reader.schema, lambda: iter(reader), repeatable=False)
         if isinstance(data, ArrowArray):
-            return cls.of(pa.record_batch(data))
+            return cls.of(_opened(pa.record_batch, data))
         raise ArgumentError(
             f"A {type(data).__name__} is not Arrow data.",
             hint="Make a table of it first: pa.table({'column': values}) or pa.Table.from_pylist(rows)."
@@ -73,6 +74,16 @@ class Source:
             else _EMPTY,
             kind=ErrorKind.TYPE_MISMATCH,
         )
+
+
+def _opened(read: Callable[[Any], _T], data: Any) -> _T:
+    """Return what an object gives that says it speaks Arrow; its class may be anybody's."""
+    try:
+        return read(data)
+    except Exception as e:
+        raise ArgumentError(
+            f"A {type(data).__name__} gives no Arrow data: {e}.", hint=_EMPTY, kind=ErrorKind.TYPE_MISMATCH
+        ) from e
 
 
 def check_rows(source: Source, table: Table, needed: Collection[str] | None = None) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import TypeVar
 
 import pyarrow as pa
 
+from paimon_spark.api.arguments import Moment, checked, millis, names
 from paimon_spark.api.changes import Counted, completed, deletions, of_kind
 from paimon_spark.api.results import Compacted, Expired, Removed, SnapshotInfo, Written
 from paimon_spark.api.rows import ArrowRows, Source, check_rows
@@ -125,6 +126,7 @@ class TableHandle:
         self._keyed("upsert", "Use append, or create the table with primary_key=[…].")
         return self._write(data, RowKind.INSERT)
 
+    @checked
     def overwrite(self, data: ArrowRows, *, partitions: str | None = None, dynamic: bool = False) -> Written:
         """Replace all rows, or those of some partitions.
 
@@ -151,6 +153,7 @@ class TableHandle:
 
         return self._repeated(once, again=source.repeatable)
 
+    @checked
     def delete(self, filter: str | None = None, *, keys: ArrowRows | None = None) -> Written:  # noqa: A002
         """Delete the rows for which a condition holds, or those with certain primary keys.
 
@@ -177,13 +180,14 @@ class TableHandle:
 
     # ---- rows out
 
+    @checked
     def to_arrow(
         self,
         columns: Sequence[str] | None = None,
         filter: str | None = None,  # noqa: A002
         version: int | str | None = None,
         *,
-        as_of: datetime | None = None,
+        as_of: Moment | None = None,
         limit: int | None = None,
     ) -> pa.Table:
         """Read rows of one snapshot into memory. They come in no particular order.
@@ -194,7 +198,7 @@ class TableHandle:
             columns: which columns; all if not given.
             filter: a condition in SQL over any columns.
             version: the number of a snapshot, or the name of a tag; the newest snapshot if not given.
-            as_of: the newest snapshot at that time; a time without a zone is in UTC.
+            as_of: the newest snapshot at that time, a datetime, date, text or epoch milliseconds; UTC without a zone.
             limit: how many rows are enough.
 
         Raises:
@@ -208,13 +212,14 @@ class TableHandle:
 
         return self._repeated(once, again=True)
 
+    @checked
     def to_reader(
         self,
         columns: Sequence[str] | None = None,
         filter: str | None = None,  # noqa: A002
         version: int | str | None = None,
         *,
-        as_of: datetime | None = None,
+        as_of: Moment | None = None,
         limit: int | None = None,
     ) -> pa.RecordBatchReader:
         """Read rows batch by batch, one row group a file in memory; the arguments are those of `to_arrow`."""
@@ -225,6 +230,7 @@ class TableHandle:
         """Stream the newest rows to anything that speaks Arrow: ``polars.from_arrow(table)``, duckdb, pandas."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
+    @checked
     def count(self, filter: str | None = None, version: int | str | None = None) -> int:  # noqa: A002
         """Return how many rows there are, from the metadata alone where that is enough."""
         plan = self._plan((), filter, version, None, None)
@@ -242,6 +248,7 @@ class TableHandle:
         found = (store.find(i) for i in store.ids())
         return [SnapshotInfo.of(s) for s in found if s is not None]
 
+    @checked
     @store_errors()
     def inspect(self, system_name: str) -> pa.Table:
         """Return a system table: ``files``, ``partitions``, ``manifests``, ``schemas``, ``options`` and so on.
@@ -255,6 +262,7 @@ class TableHandle:
         """Return the snapshot of every tag by name."""
         return {name: tag.snapshot.id for name, tag in list_tags(self.load()).items()}
 
+    @checked
     def create_tag(self, name: str, version: int | None = None) -> int:
         """Give a snapshot a name that keeps it; return the snapshot's number.
 
@@ -272,6 +280,7 @@ class TableHandle:
             raise AssertionError
         return made.id
 
+    @checked
     def delete_tag(self, name: str) -> None:
         """Let a tag go, with the files that only it has kept.
 
@@ -288,6 +297,7 @@ class TableHandle:
             )
         execute_delete_tags(table, plan)
 
+    @checked
     def rollback_to(self, target: int | str) -> int:
         """Make the table what it was at a snapshot (a number) or a tag (a name); return the snapshot's number.
 
@@ -303,6 +313,7 @@ class TableHandle:
 
     # ---- maintenance
 
+    @checked
     def compact(self, *, full: bool = True, partitions: str | None = None, threads: int = 1) -> Compacted:
         """Merge files, so that reads have less to do; repeated where another commit replaced the same files.
 
@@ -325,12 +336,13 @@ class TableHandle:
 
         return self._repeated(once, again=True)
 
+    @checked
     def expire_snapshots(
         self,
         *,
         retain_max: int | None = None,
         retain_min: int | None = None,
-        older_than: datetime | None = None,
+        older_than: Moment | None = None,
         max_deletes: int | None = None,
     ) -> Expired:
         """Forget old snapshots and delete the files that no other snapshot, tag or branch needs.
@@ -338,7 +350,8 @@ class TableHandle:
         Args:
             retain_max: keep at most so many snapshots.
             retain_min: keep at least so many.
-            older_than: forget only those older than that; a time without a zone is in UTC.
+            older_than: forget only those older than that, a datetime, date, text or epoch milliseconds; UTC without a
+                zone.
             max_deletes: forget at most so many.
 
         Raises:
@@ -348,25 +361,26 @@ class TableHandle:
         config = ExpireConfig(
             retain_max=retain_max,
             retain_min=retain_min,
-            older_than_millis=None if older_than is None else _millis(older_than),
+            older_than_millis=None if older_than is None else millis(older_than, "older_than"),
             max_deletes=max_deletes,
             exact=False,
         )
         return Expired.of(execute_expire(table, plan_expire(table, config, _now())))
 
-    def remove_orphan_files(self, *, older_than: datetime | None = None, threads: int = 1) -> Removed:
+    @checked
+    def remove_orphan_files(self, *, older_than: Moment | None = None, threads: int = 1) -> Removed:
         """Delete files that no snapshot, tag or changelog of any branch reaches: what writers that died left behind.
 
         Args:
             older_than: only files that were changed before; a day ago by default. It must be a time that every writer
-                that runs now started after. A time without a zone is in UTC.
+                that runs now started after: a datetime, a date, a text or epoch milliseconds; UTC without a zone.
             threads: how many directories are listed at once.
 
         Raises:
             ArgumentError: `older_than` is not in the past.
             CorruptTableError: it cannot be told what the table needs, so nothing was deleted.
         """
-        before = None if older_than is None else _millis(older_than)
+        before = None if older_than is None else millis(older_than, "older_than")
         plan = plan_orphans([self.load()], LocalRunner(threads), clock_millis=_now(), older_than=before)
         return Removed.of(execute_orphans(plan))
 
@@ -409,7 +423,7 @@ class TableHandle:
         columns: Sequence[str] | None,
         condition: str | None,
         version: int | str | None,
-        as_of: datetime | None,
+        as_of: Moment | None,
         limit: int | None,
     ) -> SelectPlan:
         if version is not None and as_of is not None:
@@ -417,8 +431,9 @@ class TableHandle:
         table = self.load()
         if isinstance(version, int):
             table, version = table.with_options({"scan.snapshot-id": str(version)}), None
-        if columns is not None and isinstance(columns, str):
+        if isinstance(columns, str):
             raise ArgumentError("columns is a text.", hint=f"Write columns=['{columns}'].")
+        columns = None if columns is None else names(columns, "columns")
         predicate: Predicate = TRUE if condition is None else parse_filter(condition, table.schema)
         return plan_select(
             table,
@@ -426,7 +441,7 @@ class TableHandle:
             predicate=predicate,
             limit=limit,
             version=version,
-            timestamp_millis=None if as_of is None else _millis(as_of),
+            timestamp_millis=None if as_of is None else millis(as_of, "as_of"),
         )
 
     def _to_change(self) -> Table:
@@ -477,8 +492,3 @@ class TableHandle:
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _millis(moment: datetime) -> int:
-    zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return int(zoned.timestamp() * 1000)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
+from paimon_spark.api.arguments import checked, location
+from paimon_spark.api.arguments import options as option_texts
 from paimon_spark.bridge.jars import jar_path
 from paimon_spark.bridge.s3_jars import s3_jars
+from paimon_spark.errors import ArgumentError
 
 EXTENSION = "paimon.spark.SessionExtension"
 CATALOG_CLASS = "paimon.spark.Catalog"
@@ -39,13 +43,14 @@ def settings(catalog: str | None, warehouse: str | None) -> dict[str, str]:
     return conf
 
 
+@checked
 def configure(
     builder: Any,
     catalog: str = "paimon",
-    warehouse: str | None = None,
+    warehouse: str | os.PathLike[str] | None = None,
     *,
     default_catalog: bool = False,
-    **options: str,
+    **options: Any,
 ) -> Any:
     """Return `builder` with the extension, the bridge jar and a Paimon catalog.
 
@@ -55,14 +60,28 @@ def configure(
         warehouse: the catalog's root directory.
         default_catalog: whether names without a catalog mean this one, as after ``USE paimon``.
         options: further catalog options; an underscore in a name stands for a hyphen.
+
+    Raises:
+        ArgumentError: an argument is not what it should be.
+        EngineError: no bridge jar can be had for the installed Spark.
     """
-    conf = settings(catalog, warehouse)
+    if not callable(getattr(builder, "config", None)):
+        raise ArgumentError(
+            f"The argument 'builder' is a {type(builder).__name__}, but takes a builder of sessions.",
+            hint="Pass SparkSession.builder.",
+        )
+    if not re.fullmatch(r"\w+", catalog):
+        raise ArgumentError(
+            f"'{catalog}' cannot be the name of a catalog.", hint="Use letters, digits and underscores."
+        )
+    conf = settings(catalog, None if warehouse is None else location(warehouse, "warehouse"))
     for jar in conf["spark.jars"].split(","):
         _add_to_running_driver(jar)
     for key in ("spark.jars", "spark.sql.extensions"):
         _add(builder, key, conf.pop(key))
     conf["spark.redaction.regex"] = HIDDEN
-    conf |= {f"spark.sql.catalog.{catalog}.{key.replace('_', '-')}": str(value) for key, value in options.items()}
+    given = option_texts(options, "options")
+    conf |= {f"spark.sql.catalog.{catalog}.{key.replace('_', '-')}": value for key, value in given.items()}
     if default_catalog:
         conf[DEFAULT_CATALOG] = catalog
     for key, value in conf.items():
