@@ -38,6 +38,7 @@ from paimon_spark.spec.rows import encode_row
 I32 = npt.NDArray[np.int32]
 Place = tuple[bytes, int]
 """(partition, bucket)."""
+_FUNCTIONS = ("default", "mod")
 _PIECES_OF_A_BUFFER = 8
 """A batch is taken in pieces of which this many fill the buffer: each is copied while it is divided."""
 
@@ -128,11 +129,7 @@ class TableWriter(TaskOutput):
         self._tracked = tracked
         self._plan = plan
         self._mode = table.bucket_mode
-        if self._mode in (BucketMode.KEY_DYNAMIC, BucketMode.POSTPONE):
-            raise UnsupportedError(
-                f"Table {table.name} has {self._mode} buckets, which cannot be written.",
-                hint="Write it with Apache Paimon, or use a primary key that contains the partition columns.",
-            )
+        check_buckets(table, plan)
         self._rules = IntakeRules.of(table) if fill_defaults else IntakeRules.of(table).without_defaults()
         if tracked:
             self._rules = replace(self._rules, fields=(*self._rules.fields, *TRACKING_FIELDS))
@@ -259,13 +256,7 @@ class TableWriter(TaskOutput):
     def _new_bucket(self, partition: bytes, bucket: int) -> PrimaryKeyBucket | AppendBucket:
         present = self._plan.foreign_buckets.get(partition)
         if present is not None:
-            where = self._table.partition_text(partition) or "the table"
-            raise UsageError(
-                f"Table {self._table.name} now has bucket = {self._table.options.bucket}, but {where} is still"
-                f" organised in {present} buckets.",
-                hint="Reorganise it with INSERT OVERWRITE before adding rows.",
-                kind=ErrorKind.INVALID_OPTION,
-            )
+            raise other_buckets(self._table, partition, present)
         unaware = self._mode is BucketMode.BUCKET_UNAWARE
         first = 0 if unaware else self._plan.max_sequences.get(partition, {}).get(bucket, -1) + 1
         if self._table.is_primary_key_table:
@@ -307,7 +298,43 @@ def fixed_buckets(table: Table, columns: pa.Table) -> I32:
     if function == "mod":
         values = values_of(one_chunk(columns.column(fields[0].name).fill_null(0))).astype(np.int64)
         return np.mod(values, table.options.bucket).astype(np.int32)
-    raise UnsupportedError(
+    raise _unknown_function(table)
+
+
+def check_buckets(table: Table, plan: WritePlanInfo) -> None:
+    """Refuse a table that no row can be written to, whatever the row: before a job begins, and again in its tasks.
+
+    Raises:
+        UnsupportedError: this release does not write its kind of buckets.
+        UsageError: all its rows are in another number of buckets than it now says.
+    """
+    if table.bucket_mode in (BucketMode.KEY_DYNAMIC, BucketMode.POSTPONE):
+        raise UnsupportedError(
+            f"Table {table.name} has {table.bucket_mode} buckets, which cannot be written.",
+            hint="Write it with Apache Paimon, or use a primary key that contains the partition columns.",
+        )
+    several = table.bucket_mode is BucketMode.HASH_FIXED and table.options.bucket != 1
+    if several and table.options.bucket_function_type not in _FUNCTIONS:
+        raise _unknown_function(table)
+    if not table.schema.partition_keys:
+        for partition, present in plan.foreign_buckets.items():
+            raise other_buckets(table, partition, present)
+
+
+def other_buckets(table: Table, partition: bytes, present: int) -> UsageError:
+    """Return the error for rows of a partition that is organised in another number of buckets than the table says."""
+    where = table.partition_text(partition) or "the table"
+    return UsageError(
+        f"Table {table.name} now has bucket = {table.options.bucket}, but {where} is still organised in {present} "
+        "buckets.",
+        hint="Reorganise it with INSERT OVERWRITE before adding rows.",
+        kind=ErrorKind.INVALID_OPTION,
+    )
+
+
+def _unknown_function(table: Table) -> UnsupportedError:
+    function = table.options.bucket_function_type
+    return UnsupportedError(
         f"Table {table.name} has 'bucket-function.type' = '{function}', which cannot be written.",
         hint="Write it with Apache Paimon, or use a table with the default bucket function.",
     )

@@ -17,7 +17,7 @@ from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.scan import live_in_partitions
 from paimon_spark.core.stored import store_errors
 from paimon_spark.core.table import Table
-from paimon_spark.core.write import TableWriter, WritePlanInfo
+from paimon_spark.core.write import TableWriter, WritePlanInfo, check_buckets
 from paimon_spark.engine.compact import CompactionPlan, CompactionResult, Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.maintenance import maintain_after_commit
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
@@ -76,10 +76,16 @@ def plan_write(
         parallelism: how many writers there may be.
         size_hint: about how many bytes of rows come, if known.
         operation: what the statement is, for the snapshot.
+
+    Raises:
+        UsageError: no row can be added to the table as it is.
+        UnsupportedError: the table has a feature that cannot be written.
     """
     check_writable(table.effective_schema)
     assigners = _assigners(table, parallelism, size_hint)
     info = WritePlanInfo(assigners=assigners) if overwrite else _state(table, assigners)
+    if overwrite is None:
+        check_buckets(table, info)
     return WritePlan(table=table, info=info, overwrite=overwrite, partitions=static_partitions, operation=operation)
 
 

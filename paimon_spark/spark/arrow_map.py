@@ -14,6 +14,8 @@ from pyspark.sql.types import StructType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
+from paimon_spark.spark.frames import toolbox
+
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
@@ -34,4 +36,4 @@ def map_in_arrow(frame: DataFrame, function: BatchFunction, schema: StructType |
     call = UserDefinedFunction(function, returnType=schema, evalType=kind)
     column = call(*(frame[quoted(name)] for name in frame.columns))
     barrier = False
-    return DataFrame(frame._jdf.mapInArrow(column._jc, barrier, None), frame.sparkSession)
+    return DataFrame(toolbox().told(frame._jdf.mapInArrow(column._jc, barrier, None)), frame.sparkSession)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
+
+from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JJavaError
 
 from paimon_spark import errors
-from paimon_spark.errors import EngineError, ErrorKind, PaimonError, UsageError
+from paimon_spark.errors import EngineError, ErrorKind, PaimonError
+from paimon_spark.spark.frames import toolbox
 
 _RAISED = re.compile(r"paimon_spark\.errors\.(\w+): \[([A-Z_]+)\] (.*)")
 _DEAD_WORKER = re.compile(
@@ -16,7 +22,6 @@ _ABSENT = re.compile(
     r"ModuleNotFoundError: No module named '(paimon_spark|pyarrow|numpy|fastavro|backports|pyroaring|pydantic|botocore)"
 )
 """Of this package and what its tasks import; another module is missing in a function of the user's query."""
-_RAISED_IN_JVM = re.compile(r"paimonbridge\.PaimonException: \[([A-Z_]+)\] (.*)")
 
 
 def was_cancelled(error: Exception) -> bool:
@@ -28,16 +33,31 @@ def clear_failure(error: Exception) -> Exception:
     """Return the error of ours that a task raised or died without, else `error` itself."""
     if isinstance(error, PaimonError):
         return error
-    found = _RAISED.findall(str(error))
-    in_jvm = None if found else _RAISED_IN_JVM.search(str(error))
-    if in_jvm is not None and in_jvm[1] in ErrorKind.__members__:
-        return UsageError(in_jvm[2], kind=ErrorKind(in_jvm[1]))
-    if not found:
-        return _dead_worker() if _DEAD_WORKER.search(str(error)) else _without_module(error)
-    name, code, text = found[-1]
-    kind = getattr(errors, name, PaimonError)
+    java = _in_jvm(error)
+    if java is not None:
+        told = toolbox().failure(java)
+        return _named(**json.loads(told)) if told else error
+    text = str(error)
+    found = _RAISED.findall(text)
+    if found:
+        name, code, said = found[-1]
+        return _named(name, code, said)
+    return _dead_worker() if _DEAD_WORKER.search(text) else _without_module(error)
+
+
+def _in_jvm(error: Exception) -> Any | None:
+    """Return the exception of the JVM that an error of pyspark or py4j stands for."""
+    origin = getattr(error, "_origin", None) or error
+    if isinstance(origin, Py4JJavaError):
+        return origin.java_exception
+    return origin if isinstance(origin, JavaObject) else None
+
+
+def _named(error: str, code: str, text: str) -> PaimonError:
+    """Return an error by the name of its class."""
+    kind = getattr(errors, error, None)
     known = ErrorKind(code) if code in ErrorKind.__members__ else None
-    return kind(text, kind=known) if isinstance(kind, type) and issubclass(kind, PaimonError) else error
+    return kind(text, kind=known) if isinstance(kind, type) and issubclass(kind, PaimonError) else EngineError(text)
 
 
 def _dead_worker() -> EngineError:

@@ -6,9 +6,11 @@ import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.analysis._
 
-/** A failure that the engine named: `[CODE] what was wrong. what to do next`. */
-class PaimonException(text: String, val code: String, cause: Option[Throwable] = None)
-    extends AnalysisException(message = text, cause = cause)
+/** A failure that the engine named: `[CODE] what was wrong. what to do next`.
+  *
+  * @param known whether Spark is told the code as the condition of the error */
+class PaimonException(text: String, val code: String, cause: Option[Throwable] = None, known: Boolean = false)
+    extends AnalysisException(message = text, cause = cause, errorClass = Option.when(known)(code))
 
 /** A table that the engine did not find, with what it says about it. */
 class MissingTable(name: Seq[String], val explained: String) extends NoSuchTableException(name)
@@ -30,7 +32,6 @@ object Errors {
   /** The innermost failure inside `t` that Spark gave a code: what was wrong with a value, not that a job was aborted
     * for it. It comes without its stacks, which name code of Spark alone; `t` as it is where nothing has a code. */
   def named(t: Throwable): Throwable = {
-    def chain(of: Throwable): Seq[Throwable] = Iterator.iterate(of)(_.getCause).takeWhile(_ != null).take(100).toSeq
     val found = chain(t).reverse.find {
       case s: SparkThrowable => s.getCondition != null && !s.getCondition.startsWith("INTERNAL_ERROR")
       case _ => false
@@ -38,4 +39,7 @@ object Errors {
     found.foreach(chain(_).foreach(_.setStackTrace(Array.empty)))
     found.getOrElse(t)
   }
+
+  /** A failure and what caused it, from the outside in. */
+  def chain(of: Throwable): Seq[Throwable] = Iterator.iterate(of)(_.getCause).takeWhile(_ != null).take(100).toSeq
 }

@@ -373,9 +373,9 @@ case class MatchedOnce(child: Expression, table: String) extends UnaryExpression
     val number = child.eval(input)
     if (number != null) {
       val row = number.asInstanceOf[Long]
-      if (seen.contains(row)) throw new PaimonException(
+      if (seen.contains(row)) throw new TaskFailed(
         s"[MERGE_CARDINALITY_VIOLATION] MERGE INTO $table found a row that matches several rows of the source. " +
-          "Make the source unique in the columns of ON, for example with GROUP BY.", "MERGE_CARDINALITY_VIOLATION")
+          "Make the source unique in the columns of ON, for example with GROUP BY.", "MERGE_CARDINALITY_VIOLATION", "UsageError")
       seen.addLong(row)
     }
     true

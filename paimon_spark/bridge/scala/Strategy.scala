@@ -29,6 +29,7 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
     case PaimonRead(info, child) => PaimonScanExec(info, planLater(child)) :: Nil
     case PackRows(columns, task, tasks, output, child) =>
       PackRowsExec(columns, task, tasks, output, planLater(child)) :: Nil
+    case PaimonTasks(child) => PaimonTasksExec(planLater(child)) :: Nil
     case OneByOne(child) => OneByOneExec(planLater(child)) :: Nil
     case a: AppendData => insert(a, a.write, a.analyzedQuery)
     case o: OverwriteByExpression => insert(o, o.write, o.analyzedQuery)

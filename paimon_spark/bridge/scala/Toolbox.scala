@@ -83,6 +83,13 @@ class Toolbox {
   def oneByOne(frame: Dataset[Row]): Dataset[Row] =
     Dataset.ofRows(sessionOf(frame), OneByOne(frame.queryExecution.analyzed))
 
+  /** The same frame, whose Python function is ours: what stops one of its tasks is told in our words. */
+  def told(frame: Dataset[Row]): Dataset[Row] =
+    Dataset.ofRows(sessionOf(frame), PaimonTasks(frame.queryExecution.analyzed))
+
+  /** What stopped a job, as `TaskFailure` tells it. */
+  def failure(error: Throwable): String = TaskFailure.told(error)
+
   private def sessionOf(frame: Dataset[Row]): SparkSession = frame.sparkSession.asInstanceOf[SparkSession]
 
   private def pack(plan: LogicalPlan): LogicalPlan = PackRows(plan, plan.output, None, 0)

@@ -33,7 +33,6 @@ TASK = "Task 0 in stage 1.0 failed 1 times, most recent failure: Lost task 0.0: 
             "ModuleNotFoundError: No module named 'paimon_spark'\n",
             ErrorKind.ENVIRONMENT,
         ),
-        (TASK + "x.paimonbridge.PaimonException: [COLUMN_NOT_FOUND] There is no column x.", ErrorKind.COLUMN_NOT_FOUND),
     ],
 )
 def test_the_error_of_a_task_has_its_code(text: str, kind: ErrorKind) -> None:

@@ -1,0 +1,119 @@
+package org.apache.spark.sql.paimonbridge
+
+import java.io.IOException
+
+import org.apache.spark.{Partition, SparkException, TaskContext}
+import org.apache.spark.api.python.PythonException
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+
+/** What stopped a task, in the words of the engine. Spark hands an error with a condition to whoever waits for the job,
+  * and wraps any other in its own words. No stack: it would be that of Spark's own code.
+  *
+  * @param error the class of the error in Python */
+class TaskFailed(text: String, code: String, val error: String) extends PaimonException(text, code, known = true) {
+  setStackTrace(Array.empty)
+}
+
+/** Python functions of ours: what stops one of their tasks is told in the words of the engine. */
+case class PaimonTasks(child: LogicalPlan) extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
+  override protected def withNewChildInternal(newChild: LogicalPlan): LogicalPlan = copy(child = newChild)
+}
+
+/** Runs `PaimonTasks`. */
+case class PaimonTasksExec(child: SparkPlan) extends UnaryExecNode {
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override protected def doExecute(): RDD[InternalRow] = new ToldRDD(child.execute())
+  override protected def withNewChildInternal(newChild: SparkPlan): SparkPlan = copy(child = newChild)
+}
+
+/** The rows of `source`, whose failures are told as `TaskFailure` tells them. */
+private class ToldRDD(source: RDD[InternalRow]) extends RDD[InternalRow](source) {
+  override protected def getPartitions: Array[Partition] = firstParent[InternalRow].partitions
+
+  override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
+    val rows = told(context)(firstParent[InternalRow].iterator(split, context))
+    new Iterator[InternalRow] {
+      override def hasNext: Boolean = told(context)(rows.hasNext)
+      override def next(): InternalRow = told(context)(rows.next())
+    }
+  }
+
+  private def told[T](context: TaskContext)(body: => T): T =
+    try body catch { case e: Exception if !context.isInterrupted() => throw TaskFailure.named(e).getOrElse(e) }
+}
+
+/** Finds out of the exceptions inside each other what stopped a task, by their classes and by where they come from. */
+object TaskFailure {
+  private val Raised = """(?m)^paimon_spark\.errors\.(\w+): \[([A-Z_]+)\] """.r
+  private val Absent =
+    "ModuleNotFoundError: No module named '(paimon_spark|pyarrow|numpy|fastavro|backports|pyroaring|pydantic)".r
+  private val Ours = Seq("org.apache.spark.api.python.", "org.apache.spark.sql.execution.python.")
+  private val Passed = Seq("java.", "javax.", "jdk.", "sun.", "scala.", "io.netty.", "org.apache.arrow.")
+  private val LostExecutor = "ExecutorLostFailure"
+  private val Dead = Seq("Python worker exited unexpectedly", "Python worker failed to connect back",
+    "EOFException occurred while reading the port number from")
+
+  /** The error of ours in `t`, or nothing where another program or function failed. */
+  def named(t: Throwable): Option[PaimonException] = {
+    val chain = Errors.chain(t)
+    chain.collectFirst { case known: PaimonException => known }
+      .orElse(chain.collectFirst { case p: PythonException => p.getMessage }.flatMap(raised))
+      .orElse(chain.find(isNoProgram).map(noProgram))
+      .orElse(chain.find(isDeadWorker).map(_ => deadWorker))
+      .orElse(chain.find(isLostExecutor).map(_ => lostExecutor))
+  }
+
+  private def raised(trace: String): Option[PaimonException] =
+    Raised.findAllMatchIn(trace).toSeq.lastOption.map { found =>
+      new TaskFailed(s"[${found.group(2)}] ${found.after.toString.trim}", found.group(2), found.group(1))
+    }.orElse(Absent.findFirstMatchIn(trace).map(found => missing(found.group(1))))
+
+  /** The connection to a Python worker, or to the process that starts workers, ended: Spark's own code for Python, and
+    * nothing that it called of the query, was reading or writing. */
+  private def isDeadWorker(t: Throwable): Boolean = t match {
+    case e: IOException if !isNoProgram(e) => e.getStackTrace.map(_.getClassName).find(c => !Passed.exists(c.startsWith))
+      .exists(c => Ours.exists(c.startsWith))
+    case e: SparkException => Option(e.getMessage).exists(said => Dead.exists(said.contains))
+    case _ => false
+  }
+
+  private def isNoProgram(e: Throwable): Boolean =
+    e.isInstanceOf[IOException] && Option(e.getMessage).exists(_.startsWith("Cannot run program"))
+
+  private def isLostExecutor(t: Throwable): Boolean = t match {
+    case e: SparkException => Option(e.getMessage).exists(_.contains(LostExecutor))
+    case _ => false
+  }
+
+  private def deadWorker = new TaskFailed("[WORKER_FAILED] A Python worker ended before its task was done. Look in the " +
+    "system's log for a kill, which is often for lack of memory; then run the statement again.", "WORKER_FAILED",
+    "EngineError")
+
+  private def lostExecutor = new TaskFailed("[WORKER_FAILED] An executor ended before its tasks were done. Look in the " +
+    "log of the cluster for a kill, which is often for lack of memory; then run the statement again.", "WORKER_FAILED",
+    "EngineError")
+
+  private def noProgram(e: Throwable) = new TaskFailed(s"[ENVIRONMENT] The Python of the workers does not start: " +
+    s"${Engine.saidBy(e)}. Set spark.pyspark.python to a Python that every machine has; see docs/cluster.md.",
+    "ENVIRONMENT", "EngineError")
+
+  private def missing(module: String) = new TaskFailed(s"[ENVIRONMENT] The Python of the workers has no module " +
+    s"'$module'. Install paimon-spark on every machine, or ship it: `paimon-spark env --archive FILE`, --py-files FILE; " +
+    "what it needs must be in the environment that spark.pyspark.python names; see docs/cluster.md.", "ENVIRONMENT",
+    "EngineError")
+
+  /** `named` for the engine: class, code and text as JSON, or an empty text. */
+  def told(t: Throwable): String = named(t).fold("") { found =>
+    val error = found match { case task: TaskFailed => task.error; case _ => "UsageError" }
+    Json.text(Map("error" -> error, "code" -> found.code,
+      "text" -> found.getMessage.stripPrefix(s"[${found.code}] ")))
+  }
+}

@@ -1,0 +1,89 @@
+"""Python workers, and the process that starts them, are killed while statements run: each ends as it should or says why."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.end_to_end.kills import _processes
+
+WORKER, DAEMON = "worker", "daemon"
+STATEMENTS = {
+    "a merging read": "SELECT sum(id), max(v) FROM keyed",
+    "a write": "INSERT INTO plain SELECT id, CAST(id AS STRING) FROM range(0, 30000, 1, 2)",
+    "a compaction": "CALL paimon.sys.compact(table => '{database}.keyed', compact_strategy => 'full')",
+    "a merge": "MERGE INTO keyed USING (SELECT id * 3 AS id FROM range(500)) s ON keyed.id = s.id "
+    "WHEN MATCHED THEN UPDATE SET v = 'merged' WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 'new')",
+}
+
+
+def _pids(role: str) -> list[int]:
+    """Return the workers of this process, or these and what starts them."""
+    found = _processes()
+    below, new = set[int](), {os.getpid()}
+    while new:
+        new = {pid for pid, (parent, _) in found.items() if parent in new}
+        below |= new
+    daemons = {pid for pid in below if "pyspark.daemon" in found[pid][1]}
+    workers = {pid for pid in daemons if found[pid][0] in daemons}
+    return sorted(workers if role == WORKER else daemons)
+
+
+@contextmanager
+def killed(role: str) -> Iterator[None]:
+    """Kill every process of a role that there is meanwhile."""
+    done = threading.Event()
+
+    def kill() -> None:
+        while not done.is_set():
+            for pid in _pids(role):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+            done.wait(0.03)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+@pytest.fixture
+def tables(spark: SparkSession) -> str:
+    """Two tables, one of which holds rows that must be merged; the name of their database."""
+    database = spark.catalog.currentDatabase()
+    options = "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '2', 'write-only' = 'true')"
+    spark.sql(f"CREATE TABLE keyed (id BIGINT NOT NULL, v STRING) {options}")
+    spark.sql("CREATE TABLE plain (id BIGINT, v STRING)")
+    for _ in range(3):
+        spark.sql("INSERT INTO keyed SELECT id, CAST(id AS STRING) FROM range(0, 1000, 1, 2)")
+    return database
+
+
+@pytest.mark.parametrize("role", [WORKER, DAEMON])
+def test_a_statement_whose_workers_are_killed_says_so(spark: SparkSession, tables: str, role: str) -> None:
+    failures = []
+    for name, statement in STATEMENTS.items():
+        with killed(role):
+            try:
+                spark.sql(statement.format(database=tables)).collect()
+            except Exception as error:  # noqa: BLE001 - judged below
+                failures.append((name, str(error)))
+    assert {name for name, _ in failures} == set(STATEMENTS)
+    for name, text in failures:
+        assert text.startswith("[WORKER_FAILED] "), f"{name}: {text}"
+        assert "\n" not in text.partition("JVM stacktrace")[0].strip(), f"{name}: {text}"
+    assert spark.sql("SELECT count(*) FROM keyed").first()[0] >= 1000  # type: ignore[index]
+    assert spark.sql(STATEMENTS["a write"]).collect() == []
+    spark.sql(STATEMENTS["a merge"]).collect()
+    assert spark.sql("SELECT count(*) FROM keyed WHERE v = 'merged'").first()[0] >= 333  # type: ignore[index]
