@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
+import pyarrow as pa
+
+import paimon_spark
+from paimon_spark.bridge.jars import spark_home
 from tests.end_to_end.cluster import bare_python
-from tests.end_to_end.programs import ROOT, Place
+from tests.end_to_end.programs import ROOT, Place, plain_conf
 
 SCRIPT = """
 CREATE DATABASE paimon.shop;
@@ -127,3 +132,53 @@ def test_env_prints_lines_that_work(place: Place, tmp_path: Path) -> None:
         [spark_home() / "bin" / "spark-sql", *arguments, *quiet, "-e", "SHOW CATALOGS; USE paimon; SHOW CATALOGS"]
     )
     assert "paimon" in done.stdout.split()
+
+
+def _told(stderr: str) -> list[str]:
+    """Return what a program said, without what Spark says of itself when it starts."""
+    return [line for line in stderr.splitlines() if not line.startswith(("WARNING: Using incubator", "Spark master:"))]
+
+
+MATCHES_TWICE = """
+CREATE DATABASE paimon.shop;
+CREATE TABLE paimon.shop.orders (id INT, state STRING) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '2');
+INSERT INTO paimon.shop.orders VALUES (1, 'new');
+MERGE INTO paimon.shop.orders o USING (SELECT * FROM VALUES (1, 'a'), (1, 'b') AS s(id, state)) s ON o.id = s.id
+  WHEN MATCHED THEN UPDATE SET state = s.state;
+"""
+
+
+def test_what_stops_a_task_is_one_line(place: Place) -> None:
+    """Found by a task of Spark, or of Python: no stacks, no words of Spark, no second telling."""
+    merged = place.cli("spark-sql", "-e", MATCHES_TWICE, check=False)
+    [line] = _told(merged.stderr)
+    assert line.startswith("[MERGE_CARDINALITY_VIOLATION] MERGE INTO shop.orders found a row")
+    for file in (place.warehouse / "shop.db" / "orders").glob("bucket-*/*.parquet"):
+        file.write_bytes(b"broken" * 100)
+    table = paimon_spark.connect(place.warehouse).table("shop.orders", {"write-only": "true"})
+    table.append(pa.table({"id": pa.array([1], pa.int32()), "state": ["paid"]}))
+    read = place.cli("spark-sql", "-e", "SELECT * FROM paimon.shop.orders", check=False)
+    [line] = _told(read.stderr)
+    assert line.startswith("[CORRUPT_DATA_FILE] ")
+
+
+def test_a_changed_number_of_buckets_is_found_before_the_job(place: Place) -> None:
+    script = MATCHES_TWICE.partition("MERGE")[0] + (
+        "ALTER TABLE paimon.shop.orders SET TBLPROPERTIES ('bucket' = '3');"
+        "INSERT INTO paimon.shop.orders VALUES (2, 'new');"
+    )
+    done = place.cli("spark-sql", "-e", script, check=False)
+    [line] = _told(done.stderr)
+    assert line.startswith("[INVALID_OPTION] Table shop.orders now has bucket = 3")
+    assert line.endswith("Reorganise it with INSERT OVERWRITE before adding rows.")
+
+
+def test_a_warehouse_on_s3_without_the_extra_names_it(place: Place) -> None:
+    blocked = Place(place.directory, {"PYTHONPATH": f"{ROOT / 'tests/unit/fs/without_botocore'}{os.pathsep}{ROOT}"})
+    asked = ["spark-sql", *plain_conf(place.warehouse)]
+    conf = ["--conf", "spark.sql.catalog.paimon.warehouse=s3://bucket/w"]
+    done = blocked.run(
+        [spark_home() / "bin" / asked[0], *asked[1:], *conf, "-e", "SHOW TABLES IN paimon.a"], check=False
+    )
+    assert "[ENVIRONMENT] Locations on S3 need the package botocore" in done.stderr
+    assert "pip install 'paimon-spark[s3]'" in done.stderr
