@@ -135,8 +135,9 @@ def test_env_prints_lines_that_work(place: Place, tmp_path: Path) -> None:
 
 
 def _told(stderr: str) -> list[str]:
-    """Return what a program said, without what Spark says of itself when it starts."""
-    return [line for line in stderr.splitlines() if not line.startswith(("WARNING: Using incubator", "Spark master:"))]
+    """Return what a program said, without what Spark says of itself and of the time that statements took."""
+    own = ("WARNING: Using incubator", "Spark master:", "Time taken:")
+    return [line for line in stderr.splitlines() if line.strip() and not line.startswith(own)]
 
 
 MATCHES_TWICE = """
