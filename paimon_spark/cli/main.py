@@ -23,6 +23,8 @@ from paimon_spark.version import __version__
 
 DEFAULT_CATALOG = "paimon"
 DEFAULT_WAREHOUSE = "paimon-warehouse"
+_MARK = "\ufeff"
+"""What some editors begin a file of UTF-8 with; Spark takes it for a part of the first statement."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -113,13 +115,21 @@ def _sql(options: argparse.Namespace, rest: list[str]) -> int:
     course = None
     with ExitStack() as stack:
         name = "" if options.file == "-" else options.file or ""
+        text = options.execute
         if options.file == "-" or (not options.file and options.execute is None and _is_script(sys.stdin)):
-            options.file = stack.enter_context(_stored(sys.stdin.read()))
-        text = launch.read_text(options.file, "script") if options.file else options.execute
+            text = sys.stdin.read().removeprefix(_MARK)
+            options.file = stack.enter_context(_stored(text))
+        elif options.file:
+            given = launch.read_text(options.file, "script")
+            text = given.removeprefix(_MARK)
+            if text != given:
+                options.file = stack.enter_context(_stored(text))
         if options.file or text:
             statements = split_script(text)
             arguments += ["-f", options.file] if options.file else ["-e", text]
-            course = Course(statements, name, alone="-i" not in rest) if statements else None
+            whole = "-i" not in rest
+            course = Course(statements, name, text=text, alone=whole, read_by_line=bool(options.file))
+            course = course if statements else None
         wanted = options.format or ("table" if sys.stdout.isatty() else "tsv")
         return launch.run_sql(
             _choice(options),

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, BinaryIO, Protocol, TextIO
 
-from paimon_spark.cli.course import Course
+from paimon_spark.cli.course import Course, PlanFilter
 
 _END = re.compile(r"^Time taken: ([\d.]+) seconds(?:, Fetched (\d+) row\(s\))?\s*$")
 _MESSAGE = re.compile(r"^\d\d:\d\d:\d\d (WARN|ERROR|FATAL|INFO|DEBUG) ")
@@ -87,6 +87,7 @@ class Renderer:
         self._out = out
         self._err = err
         self._pending: list[str] = []
+        self._plans = PlanFilter()
 
     def announce(self) -> None:
         """Print the comment and the text of the statement that runs next."""
@@ -114,9 +115,9 @@ class Renderer:
     def close(self, status: int) -> None:
         """Print what arrived without an end: it is the error that ended the run, here without its stack."""
         for line in self._pending:
-            self._course.on_message(line)
-            if not _FRAME.match(line):
-                print(line, file=self._err, flush=True)
+            text = self._course.on_message(line)
+            if self._plans.passes(line) and not _FRAME.match(line):
+                print(text, file=self._err, flush=True)
         if (told := self._course.told(status)) is not None:
             print(told, file=self._err, flush=True)
 
@@ -182,6 +183,7 @@ class Notes:
         self._answers = answers
         self._course = course
         self._err = err
+        self._plans = PlanFilter()
 
     def on_line(self, line: bytes) -> None:
         """Take the next line."""
@@ -189,9 +191,8 @@ class Notes:
         if end := _END.match(text):
             self._answers.on_end(int(end[2] or 0))
             self._course.on_end()
-        elif not text.startswith(_NOISE) and not _FRAME.match(text):
-            self._course.on_message(text)
-            print(text, file=self._err, flush=True)
+        elif self._plans.passes(text) and not text.startswith(_NOISE) and not _FRAME.match(text):
+            print(self._course.on_message(text), file=self._err, flush=True)
 
     def close(self, status: int) -> None:
         """Tell which statement ended a run that failed."""

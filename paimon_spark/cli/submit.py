@@ -12,9 +12,9 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from paimon_spark.cli.course import told_failure
+from paimon_spark.cli.course import told_failure, without_position
 from paimon_spark.cli.render import table_lines
-from paimon_spark.sqlparse.script import split_script
+from paimon_spark.sqlparse.script import Statement, split_script
 
 SHOWN = 1000
 
@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("usage: spark-submit submit.py SCRIPT.sql [name=value …]\n")
         return 2
     try:
-        script = Path(arguments[0]).read_text(encoding="utf-8")
+        script = Path(arguments[0]).read_text(encoding="utf-8-sig")
     except OSError as error:
         sys.stderr.write(f"The script {arguments[0]} cannot be read: {error.strerror}.\n")
         return 1
@@ -38,11 +38,21 @@ def main(arguments: list[str]) -> int:
             try:
                 show(spark.sql(statement.text))
             except PySparkException as error:
-                sys.stderr.write(f"{error}\n{told_failure(statement, arguments[0])}\n")
+                sys.stderr.write(failure(error, statement, arguments[0]))
                 return 1
     finally:
         spark.stop()
     return 0
+
+
+def failure(error: PySparkException, statement: Statement, script: str) -> str:
+    """Return what is said of a statement that failed: the error, and the line of the script where it is wrong."""
+    text, within = without_position(str(error))
+    lines = statement.text.split("\n")
+    if within is None or not 1 < within <= len(lines):
+        return f"{text}\n{told_failure(statement, script)}\n"
+    line = statement.line + within - 1
+    return f"{text}\n{told_failure(statement, script, line, lines[within - 1].strip())}\n"
 
 
 def show(answer: DataFrame) -> None:

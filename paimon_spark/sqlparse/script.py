@@ -16,11 +16,16 @@ _OPENERS = ("IF", "WHILE", "REPEAT", "LOOP", "FOR")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement without its semicolon, the comment lines right before it, and the line it starts on (from 1)."""
+    """One statement without its semicolon, and the comment lines right before it.
+
+    `line` is the line it starts on, from 1. `given_from` is the line of what stands before: where the statement before
+    ends, for programs that run comments and blanks as a part of what follows them.
+    """
 
     text: str
     comment: str = ""
     line: int = field(default=1, compare=False)
+    given_from: int = field(default=1, compare=False)
 
     @property
     def headline(self) -> str:
@@ -95,7 +100,8 @@ def _statement(script: str, parts: list[Piece]) -> Iterator[Statement]:
             end = parts[-1].start + len(parts[-1].text)
             plain = (_COMMENT_MARKS.sub("", line).rstrip() for line in comments)
             line, _ = position(script, piece.start)
-            yield Statement(script[piece.start : end].strip(), "\n".join(c for c in plain if c), line)
+            given_from, _ = position(script, parts[0].start)
+            yield Statement(script[piece.start : end].strip(), "\n".join(c for c in plain if c), line, given_from)
             return
 
 

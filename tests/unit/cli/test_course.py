@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from paimon_spark.cli.course import Course
+from paimon_spark.cli.course import Course, without_position
 from paimon_spark.sqlparse.script import split_script
 
 SCRIPT = "SELECT 1;\n\n-- then\nINSERT INTO t\nSELECT 2; SELECT 3"
 
 
-def course(script: str, ended: int, *messages: str, alone: bool = True) -> Course:
-    found = Course(split_script(script), alone=alone)
+def course(script: str, ended: int, *messages: str, alone: bool = True, by_line: bool = False) -> Course:
+    found = Course(split_script(script), text=script, alone=alone, read_by_line=by_line)
     for _ in range(ended):
         found.on_end()
     for message in messages:
@@ -56,6 +56,56 @@ def test_nothing_is_told_where_other_statements_run_too() -> None:
 def test_a_program_that_did_not_start_failed_at_no_statement(message: str) -> None:
     assert course(SCRIPT, 0, message).told(1) is None
     assert course(SCRIPT, 1, message).told(1) == "Failed at line 4: INSERT INTO t …"
+
+
+HEAD = "-- A script.\n-- ; of two statements\n\nSELECT '--;',\n  \"x\n --y\" AS b; -- here\n/* and\n   there */\n-- Then:\n"
+ANALYSIS = "[UNRESOLVED_COLUMN] No column `x`. SQLSTATE: 42703; line {} pos 7"
+PARSER = "[PARSE_SYNTAX_ERROR] Syntax error at or near 'x'. SQLSTATE: 42601 (line {}, pos 2)"
+RUN = "== SQL (line {}, position 8) =="
+
+
+@pytest.mark.parametrize("said", [ANALYSIS, PARSER, RUN, ANALYSIS + ";"])
+@pytest.mark.parametrize(
+    ("by_line", "number", "told"),
+    [
+        (True, 4, "Failed at line 10: INSERT INTO t …"),
+        (True, 6, "Failed at line 13: x"),
+        (True, 99, "Failed at line 10: INSERT INTO t …"),
+        (False, 5, "Failed at line 10: INSERT INTO t …"),
+        (False, 8, "Failed at line 13: x"),
+    ],
+)
+def test_the_line_of_an_error_is_that_of_the_script(said: str, by_line: bool, number: int, told: str) -> None:
+    script = f"{HEAD}INSERT INTO t\nSELECT 1, -- one\n-- more\n  x"
+    found = course(script, 1, by_line=by_line)
+    printed = found.on_message(said.format(number))
+    assert found.told(1) == told
+    assert "pos" not in printed
+    assert "line" not in printed
+    assert not printed.endswith(";")
+
+
+def test_the_line_of_a_statement_that_ended_is_forgotten() -> None:
+    found = course("SELECT 1\n\n;SELECT 2;SELECT 3", 0, ANALYSIS.format(2))
+    found.on_end()
+    assert found.told(1) == "Failed at line 3: SELECT 2"
+
+
+@pytest.mark.parametrize(("alone", "script"), [(False, SCRIPT), (True, "SELECT nope")])
+def test_positions_stay_where_no_line_of_the_script_is_told(alone: bool, script: str) -> None:
+    found = course(script, 0, alone=alone)
+    assert found.on_message(ANALYSIS.format(2)) == ANALYSIS.format(2)
+    assert found.told(1) is None
+
+
+def test_a_file_with_a_single_statement_is_told_too() -> None:
+    assert course("-- x\n\nSELECT nope", 0, ANALYSIS.format(2), by_line=True).told(1) == "Failed at line 3: SELECT nope"
+
+
+def test_plans_are_left_out_and_the_position_is_taken_off() -> None:
+    text = f"{ANALYSIS.format(3)};\n'Project ['x]\n+- OneRowRelation\n\nafter"
+    assert without_position(text) == ("[UNRESOLVED_COLUMN] No column `x`. SQLSTATE: 42703\nafter", 3)
+    assert without_position("[X] No.") == ("[X] No.", None)
 
 
 def test_a_long_line_is_cut() -> None:
