@@ -32,6 +32,9 @@ from typing import ClassVar
 _TWICE_ENDED = re.compile(r"(?<!\.)\.\.\s*$")
 """The end of a sentence that quotes another one."""
 
+_LISTED = 5
+"""So many names of a list are told."""
+
 
 class ErrorKind(StrEnum):
     """Stable machine-readable codes."""
@@ -192,3 +195,15 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
     near = difflib.get_close_matches(name.lower(), {c.lower(): c for c in choices}, n=1, cutoff=0.6)
     originals = {c.lower(): c for c in choices}
     return f"Did you mean '{originals[near[0]]}'?" if near else ""
+
+
+def suggestion(name: str, choices: Iterable[str]) -> str:
+    """Return ``Did you mean 'x'?`` for the closest choice, else the choices that there are, or an empty string."""
+    known = list(choices)
+    return did_you_mean(name, known) or (f"There are: {some_of(known)}." if known else "")
+
+
+def some_of(names: Iterable[str]) -> str:
+    """Return the first of some names as a list, and how many more there are."""
+    items = [f"'{n}'" for n in names]
+    return ", ".join(items[:_LISTED]) + (f" and {len(items) - _LISTED} more" if len(items) > _LISTED else "")

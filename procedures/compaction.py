@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,13 +17,13 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.actions import WARN, Action
 from paimon_spark.engine.compact import CompactionPlan, CompactionResult, Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.compact_many import TablePlan, TableResult, compact_combined, compact_divided
-from paimon_spark.engine.compact_view import compaction_actions, idle_places
+from paimon_spark.engine.compact_view import compaction_actions, idle_places, unmatched
 from paimon_spark.engine.sort_compact import Order, SortPlan, execute_sort, plan_sort, sort_actions
 from paimon_spark.errors import ArgumentError, OptionError, did_you_mean
 from paimon_spark.spec.identifier import Identifier
-from paimon_spark.spec.predicate import Predicate
+from paimon_spark.spec.predicate import Predicate, or_
 from paimon_spark.spec.units import parse_duration_ms
-from paimon_spark.sqlparse.partitions import parse_partitions
+from paimon_spark.sqlparse.partitions import each_partition
 from paimon_spark.sqlparse.where import parse_where
 
 _NONE = "none"
@@ -98,7 +98,8 @@ class Compact:
     had finished stays finished: whole partitions with 32 buckets, or with more where these have up to 256 MB and 4096
     files in all. Earlier snapshots keep reading the old files until they expire. A table that is compact already gets
     no new snapshot; the status is then `nothing to do`. A file that need not be merged moves to another level as it is;
-    where that is all that was done, the status is `upgraded`, and there are no bytes to count.
+    where that is all that was done, the status is `upgraded`, and there are no bytes to count. If no partition matches
+    one that is asked for, the status says so behind a colon.
 
     With an `order_strategy`, all files of the chosen partitions are rewritten by one job that sorts their rows, in one
     OVERWRITE snapshot; queries that filter by the sorted columns then skip most files. `order` serves filters on the
@@ -107,7 +108,7 @@ class Compact:
     `zorder.var-length-contribution` bytes count for `zorder`.
     """
 
-    def plan(self, ctx: CallContext, args: Arguments) -> Plan[CompactionPlan | SortPlan]:
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Compaction]:
         """Check the arguments in the order that Paimon does, and pick what to merge."""
         order, order_by = _check_order(args)
         idle = args.optional_text("partition_idle_time")
@@ -121,27 +122,29 @@ class Compact:
         options = args.table_options("options")
         idle_ms = None if idle is None else _duration(idle)
         table = ctx.table(args.text("table"), {"write-only": "false", **options})
-        partitions = _partitions(ctx, table, args)
+        asked = _partitions(ctx, table, args)
+        partitions = or_(*(predicate for _, predicate in asked)) if asked else None
         if order != _NONE:
             sort = plan_sort(table, Order(order), _sort_columns(table, order_by, options), partitions)
-            return Plan(tuple(sort_actions(sort)), sort)
+            return _plan(sort, asked, sort_actions(sort))
         places = None if idle_ms is None else idle_places(table, partitions, idle_ms, ctx.clock_millis())
         plan = plan_compaction(table, strategy=strategy, partitions=partitions, places=places)
-        return Plan(compaction_actions(plan), plan)
+        return _plan(plan, asked, compaction_actions(plan))
 
-    def execute(self, ctx: CallContext, plan: Plan[CompactionPlan | SortPlan]) -> Report:
+    def execute(self, ctx: CallContext, plan: Plan[_Compaction]) -> Report:
         """Run the tasks and commit each group; or sort, and commit once."""
-        table = plan.payload.table
-        if isinstance(plan.payload, SortPlan):
-            done = execute_sort(plan.payload, ctx.spark_jobs("compact with an order_strategy"))
+        work = plan.payload.work
+        table = work.table
+        if isinstance(work, SortPlan):
+            done = execute_sort(work, ctx.spark_jobs("compact with an order_strategy"))
         else:
             done = execute_compaction(
-                plan.payload, ctx.runner, lambda finished, total: ctx.progress(finished, total, f"compact {table.name}")
+                work, ctx.runner, lambda finished, total: ctx.progress(finished, total, f"compact {table.name}")
             )
         total = done.total
         return Report(
             own_rows=[(True,)],
-            status=_status(done),
+            status=": ".join([_status(done), *([" ".join(plan.payload.notes)] if plan.payload.notes else [])]),
             snapshot_before=done.snapshot_before,
             snapshot_after=done.snapshot_after,
             files_in=total.files_in,
@@ -151,6 +154,22 @@ class Compact:
             rows=total.rows_out,
             touched=(table.name,) if done.snapshot_ids else (),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Compaction:
+    """What to compact, and what is said of partitions that are not there."""
+
+    work: CompactionPlan | SortPlan
+    notes: tuple[str, ...]
+
+
+def _plan(
+    work: CompactionPlan | SortPlan, asked: Sequence[tuple[str, Predicate]], actions: Iterable[Action]
+) -> Plan[_Compaction]:
+    notes = unmatched(work.table, asked, work.partitions_seen)
+    warnings = (Action(WARN, work.table.path, 0, note) for note in notes)
+    return Plan((*warnings, *actions), _Compaction(work, notes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,8 +393,9 @@ def _column(table: Table, name: str) -> str:
     return table.schema.field(same[0] if len(same) == 1 else name).name
 
 
-def _partitions(ctx: CallContext, table: Table, args: Arguments) -> Predicate | None:
+def _partitions(ctx: CallContext, table: Table, args: Arguments) -> list[tuple[str, Predicate]]:
+    """Return the filters that are joined by OR, with their texts; none if all partitions are meant."""
     partitions, where = args.optional_text("partitions"), args.optional_text("where")
     if partitions is not None:
-        return parse_partitions(partitions, table.schema, zone=ctx.zone)
-    return None if where is None else parse_where(where, table.schema, zone=ctx.zone)
+        return each_partition(partitions, table.schema, zone=ctx.zone)
+    return [] if where is None else [(where, parse_where(where, table.schema, zone=ctx.zone))]

@@ -57,7 +57,7 @@ class ResetConsumer:
         changed, written = execute_reset(work.table, work.plan), work.plan.next_snapshot is not None
         return Report(
             own_rows=[(True,)],
-            status=DONE if changed else NOTHING_TO_DO,
+            status=DONE if changed else f"{NOTHING_TO_DO}: {work.plan.action.reason}",
             snapshot_before=work.latest_id,
             snapshot_after=work.latest_id,
             files_in=int(changed and not written),

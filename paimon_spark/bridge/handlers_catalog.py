@@ -11,7 +11,7 @@ from paimon_spark.bridge.protocol import Request
 from paimon_spark.bridge.systems import SYSTEM_DATABASE, describe_global, describe_system, global_tables
 from paimon_spark.bridge.tables import Token, catalog_of, checked_options, described, load_named, path_table, travelled
 from paimon_spark.catalog.base import Catalog
-from paimon_spark.errors import ErrorKind, NotFoundError, UnsupportedError, UsageError, did_you_mean
+from paimon_spark.errors import ErrorKind, NotFoundError, UnsupportedError, UsageError, suggestion
 from paimon_spark.fs.local import local_path
 from paimon_spark.spark.types import field_from_spark
 from paimon_spark.spec import evolution
@@ -123,7 +123,7 @@ def _require_database(request: Request, identifier: Identifier) -> None:
     if not catalog.database_exists(identifier.database):
         raise NotFoundError(
             f"Table '{identifier.full_name}' does not exist: there is no database '{identifier.database}'.",
-            hint=did_you_mean(identifier.database, catalog.list_databases()),
+            hint=suggestion(identifier.database, catalog.list_databases()),
             kind=ErrorKind.TABLE_NOT_FOUND,
         )
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from paimon_spark.core.refs import BRANCH_PREFIX, branch_name
 from paimon_spark.core.schemas import SchemaStore
 from paimon_spark.core.table import Table
 from paimon_spark.errors import (
@@ -19,6 +20,8 @@ from paimon_spark.errors import (
     UnsupportedError,
     UsageError,
     did_you_mean,
+    some_of,
+    suggestion,
 )
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.evolution import SchemaChange, apply_changes, with_default_options
@@ -31,6 +34,9 @@ from paimon_spark.spec.schema import TableSchema
 _LOG = logging.getLogger(__name__)
 _TABLE_DEFAULT = "table-default."
 _ALTER_ATTEMPTS = 10
+_LOOKED_INTO = 20
+_TOLD = 3
+"""So many databases are looked into for a name that may be meant, and so many of such names are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +117,7 @@ class FileSystemCatalog:
         tables = self.list_tables(name)
         if tables and not cascade:
             raise UsageError(
-                f"Database '{name}' is not empty; it holds {_some(tables)}.",
+                f"Database '{name}' is not empty; it holds {some_of(tables)}.",
                 hint="Drop its tables first, or use CASCADE.",
                 kind=ErrorKind.DATABASE_NOT_EMPTY,
             )
@@ -121,7 +127,7 @@ class FileSystemCatalog:
         left = [s.name for s in self.file_io.list(path)]
         if left:
             raise UsageError(
-                f"Database '{name}' cannot be removed: {path} also holds {_some(left)}, which is no table.",
+                f"Database '{name}' cannot be removed: {path} also holds {some_of(left)}, which is no table.",
                 hint="Look at these files and remove them by hand.",
                 kind=ErrorKind.DATABASE_NOT_EMPTY,
             )
@@ -236,7 +242,7 @@ class FileSystemCatalog:
         foreign = [s.name for s in self.file_io.list(path) if s.name != "schema"]
         if foreign:
             raise AlreadyExistsError(
-                f"The directory {path} is no table but holds {_some(foreign)}; a table there would mix with it.",
+                f"The directory {path} is no table but holds {some_of(foreign)}; a table there would mix with it.",
                 hint="Choose another name, or remove the directory.",
             )
 
@@ -296,7 +302,7 @@ class FileSystemCatalog:
         known = self.list_databases()
         return NotFoundError(
             f"Database '{name}' does not exist in {self.warehouse}.",
-            hint=did_you_mean(name, known) or f"There are: {_some(known)}." if known else "Create it first.",
+            hint=suggestion(name, known) or "Create it first: the warehouse has no databases.",
             kind=ErrorKind.DATABASE_NOT_FOUND,
         )
 
@@ -306,7 +312,7 @@ class FileSystemCatalog:
         if identifier.branch and self._schemas(path).ids():
             return NotFoundError(
                 f"Table '{identifier.base.full_name}' has no branch '{identifier.branch}'.",
-                hint="Look at its $branches table.",
+                hint=suggestion(identifier.branch, self._branches(path)) or "It has no branches.",
             )
         if self.file_io.exists(path):
             return NotFoundError(
@@ -314,8 +320,26 @@ class FileSystemCatalog:
                 hint="Choose another name, or look at what that directory holds.",
             )
         known = self.list_tables(identifier.database)
-        hint = did_you_mean(identifier.table, known)
-        return NotFoundError(f"Table '{identifier.base.full_name}' does not exist.", hint=hint or "Create it first.")
+        hint = (
+            did_you_mean(identifier.table, known) or self._elsewhere(identifier) or suggestion(identifier.table, known)
+        )
+        return NotFoundError(
+            f"Table '{identifier.base.full_name}' does not exist.",
+            hint=hint or f"Create it first: the database '{identifier.database}' has no tables.",
+        )
+
+    def _elsewhere(self, identifier: Identifier) -> str:
+        """Return which table of another database may be meant: that a name needs one is easily forgotten."""
+        wanted = identifier.table
+        others = [d for d in self.list_databases() if d != identifier.database][:_LOOKED_INTO]
+        names = [(d, s.name) for d in others for s in self.file_io.list(self._database_path(d)) if s.is_dir]
+        near = sorted((n for n in names if did_you_mean(wanted, [n[1]])), key=lambda n: n[1].lower() != wanted.lower())
+        found = [f"'{d}.{t}'" for d, t in near[:_TOLD] if self.table_exists(Identifier(d, t))]
+        return f"Did you mean {' or '.join(found)}?" if found else ""
+
+    def _branches(self, path: str) -> list[str]:
+        found = self.file_io.list(TablePaths(path, CoreOptions({})).branches_dir)
+        return [branch_name(s) for s in found if s.is_dir and s.name.startswith(BRANCH_PREFIX)]
 
     def _exists(self, identifier: Identifier) -> AlreadyExistsError:
         return AlreadyExistsError(
@@ -327,8 +351,3 @@ def _identifier_at(path: str) -> Identifier:
     parent, _, name = path.rstrip("/").rpartition("/")
     database = parent.rpartition("/")[2].removesuffix(DATABASE_SUFFIX)
     return Identifier(database or DEFAULT_DATABASE, name)
-
-
-def _some(names: Iterable[str]) -> str:
-    items = [f"'{n}'" for n in names]
-    return ", ".join(items[:5]) + (f" and {len(items) - 5} more" if len(items) > 5 else "")

@@ -26,7 +26,7 @@ from paimon_spark.spec.refs import Tag, consumer_json, parse_consumer, parse_tag
 from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
 
 _TAG = "tag-"
-_BRANCH = "branch-"
+BRANCH_PREFIX = "branch-"
 _CONSUMER = "consumer-"
 _CHANGELOG = "changelog-"
 _LISTINGS = 20
@@ -164,12 +164,16 @@ class RefStore:
             CorruptTableError: a consumer file cannot be understood; its progress must not be ignored.
         """
         found: dict[str, int] = {}
-        for name in _names(self.file_io.list(self.paths.consumer_dir), _CONSUMER):
+        for name in self.consumer_names():
             path = self.paths.consumer(name)
             data = _read(self.file_io, path)
             if data is not None:
                 found[name] = parse_consumer(data, path)
         return found
+
+    def consumer_names(self) -> list[str]:
+        """Return the names of all consumers in order."""
+        return _names(self.file_io.list(self.paths.consumer_dir), _CONSUMER)
 
     def write_consumer(self, name: str, next_snapshot: int) -> None:
         """Write the progress of a consumer, replacing what was there."""
@@ -207,12 +211,12 @@ def check_tag_name(name: str) -> str:
 def branches(table: Table) -> list[FileStatus]:
     """Return the directories of all branches but main."""
     found = table.file_io.list(table.paths.branches_dir)
-    return [s for s in found if s.is_dir and s.name.startswith(_BRANCH)]
+    return [s for s in found if s.is_dir and s.name.startswith(BRANCH_PREFIX)]
 
 
 def branch_name(directory: FileStatus) -> str:
     """Return the name of the branch that a directory of `branches` holds."""
-    return directory.name.removeprefix(_BRANCH)
+    return directory.name.removeprefix(BRANCH_PREFIX)
 
 
 def holders(table: Table) -> list[Holder]:

@@ -59,6 +59,8 @@ class CompactionPlan:
     snapshot_id: int | None
     groups: tuple[CompactGroup, ...]
     buckets_seen: int = 0
+    partitions_seen: frozenset[bytes] = field(default=frozenset(), repr=False)
+    """Those that the filter over partitions lets through."""
 
     @property
     def tasks(self) -> tuple[CompactTask, ...]:
@@ -149,12 +151,15 @@ def plan_compaction(
     refs = vector_refs(table, found.index_entries)
     tasks: list[CompactTask] = []
     looked_at = 0
+    partitions_seen: set[bytes] = set()
     for bucket in found.buckets():
+        partitions_seen.add(bucket.partition)
         if places is None or (bucket.partition, bucket.bucket) in places:
             looked_at += 1
             tasks += _bucket_tasks(table, bucket, strategy, refs)
     groups = tuple(CompactGroup(tuple(g)) for g in _grouped(tasks))
-    return CompactionPlan(table, strategy, snapshot.id if snapshot else None, groups, looked_at)
+    snapshot_id = snapshot.id if snapshot else None
+    return CompactionPlan(table, strategy, snapshot_id, groups, looked_at, frozenset(partitions_seen))
 
 
 def _grouped(tasks: Iterable[CompactTask]) -> Iterator[list[CompactTask]]:

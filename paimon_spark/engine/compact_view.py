@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from paimon_spark.core.compact.rewrite import CompactTask, preview
 from paimon_spark.core.rolling import wall_clock_millis
-from paimon_spark.core.scan import scan_buckets
+from paimon_spark.core.scan import matching_partitions, scan_buckets
 from paimon_spark.core.table import Table
 from paimon_spark.engine.actions import Action
 from paimon_spark.engine.compact import CompactionPlan, Place
+from paimon_spark.errors import suggestion
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate
 
@@ -33,6 +34,18 @@ def idle_places(table: Table, partitions: Predicate | None, idle_ms: int, clock_
         newest[found.partition] = max(newest.get(found.partition, 0), created)
         places.add((found.partition, found.bucket))
     return {place for place in places if newest[place[0]] <= limit}
+
+
+def unmatched(table: Table, asked: Sequence[tuple[str, Predicate]], seen: Iterable[bytes]) -> tuple[str, ...]:
+    """Return a sentence for each of the filters, with its text, that none of the partitions `seen` goes through."""
+    seen = frozenset(seen)
+    missing = [text for text, predicate in asked if not matching_partitions(table, seen, predicate)]
+    if not missing:
+        return ()
+    found = scan_buckets(table, table.snapshots.latest(), statistics=False)
+    known = sorted({table.partition_text(b.partition).rstrip("/").replace("/", ",") for b in found.buckets()})
+    hints = ((text, suggestion(text, known) or "The table has no partitions.") for text in missing)
+    return tuple(f"no partition matches {text}. {hint}" for text, hint in hints)
 
 
 def _task_actions(table: Table, task: CompactTask) -> Iterator[Action]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from paimon_spark.core.deletion import DELETE, WARN, WRITE, Action
 from paimon_spark.core.refs import RefStore
 from paimon_spark.core.table import Table
+from paimon_spark.errors import did_you_mean
 from paimon_spark.spec.identifier import check_name
 from paimon_spark.spec.refs import consumer_json
 
@@ -38,7 +39,9 @@ def plan_reset(table: Table, name: str, next_snapshot: int | None = None) -> Con
     try:
         size = table.file_io.status(path).size
     except FileNotFoundError:
-        return ConsumerPlan(name, None, Action(WARN, path, 0, f"there is no consumer '{name}'"))
+        near = did_you_mean(name, RefStore.of(table).consumer_names())
+        told = f"there is no consumer '{name}'" + (f". {near}" if near else "")
+        return ConsumerPlan(name, None, Action(WARN, path, 0, told))
     return ConsumerPlan(name, None, Action(DELETE, path, size, f"consumer '{name}' is deleted"))
 
 

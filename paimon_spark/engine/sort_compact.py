@@ -58,6 +58,11 @@ class SortPlan:
         """Return the table."""
         return self.write.table
 
+    @property
+    def partitions_seen(self) -> frozenset[bytes]:
+        """Return the partitions that the filter over partitions lets through."""
+        return frozenset(e.partition for e in self.entries)
+
 
 class Sorter(Protocol):
     """What can sort more rows than fit into one process."""

@@ -18,7 +18,14 @@ DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
 
 
 def parse_partitions(text: str, schema: TableSchema, *, zone: tzinfo = UTC, parameter: str = "partitions") -> Predicate:
-    """Return the predicate that `text` stands for.
+    """Return the predicate that `text` stands for; see `each_partition`."""
+    return or_(*(predicate for _, predicate in each_partition(text, schema, zone=zone, parameter=parameter)))
+
+
+def each_partition(
+    text: str, schema: TableSchema, *, zone: tzinfo = UTC, parameter: str = "partitions"
+) -> list[tuple[str, Predicate]]:
+    """Return each of the alternatives of `text`, as it is written and as a predicate.
 
     Values are raw text or SQL literals (``dt=2024``, ``dt='2024'``, ``dt=DATE '2024-05-14'``), cast to the column's
     type; the table's default partition name means null. `zone` is where timestamps with local time zone are read.
@@ -35,7 +42,7 @@ def parse_partitions(text: str, schema: TableSchema, *, zone: tzinfo = UTC, para
     groups = list(split_pairs(text, parameter))
     if not groups:
         raise ArgumentError(f"The argument '{parameter}' names no partition.", hint="Write for example dt=2024-05-14.")
-    return or_(*(_one(group, schema, zone, parameter) for group in groups))
+    return [(",".join(f"{p.key}={p.value}" for p in group), _one(group, schema, zone, parameter)) for group in groups]
 
 
 def _one(group: list[Pair], schema: TableSchema, zone: tzinfo, parameter: str) -> Predicate:

@@ -62,6 +62,13 @@ class TestNames:
             lambda: catalog.load_table(Identifier(DATABASE, T.table, branch="dev")), ErrorKind.TABLE_NOT_FOUND, "'dev'"
         )
 
+    def test_a_branch_that_may_be_meant(self, catalog: Catalog) -> None:
+        table = catalog.load_table(T)
+        for schema in table.file_io.list(f"{table.path}/schema"):
+            table.file_io.write(f"{table.path}/branch/branch-dev/schema/{schema.name}", table.file_io.read(schema.path))
+        missing = Identifier(DATABASE, T.table, branch="dve")
+        says(lambda: catalog.load_table(missing), ErrorKind.TABLE_NOT_FOUND, "'dve'", "Did you mean 'dev'?")
+
     def test_column(self, catalog: Catalog) -> None:
         table = catalog.load_table(T)
         says(lambda: read_arrow(table, columns=["idd"]), ErrorKind.COLUMN_NOT_FOUND, "'idd'", "Did you mean 'id'?")

@@ -140,10 +140,28 @@ class TestTables:
         with pytest.raises(NotFoundError, match="Did you mean 'db'") as caught:
             c.load_table(Identifier("dbx", "words"))
         assert caught.value.kind is ErrorKind.DATABASE_NOT_FOUND
-        with pytest.raises(NotFoundError, match="no branch 'dev'"):
+        with pytest.raises(NotFoundError, match=r"no branch 'dev'\. It has no branches"):
             c.load_table(Identifier("db", "words", branch="dev"))
         with pytest.raises(NotFoundError):
             c.list_tables("dbx")
+
+    def test_misses_suggest_a_table_of_another_database(self) -> None:
+        c = catalog()
+        c.create_database("other")
+        c.create_database("third")
+        c.create_table(T, schema())
+        c.create_table(Identifier("third", "words"), schema())
+        c.file_io.write("/wh/other.db/words/readme.txt", b"no table")
+        for name, meant in (
+            ("words", r"Did you mean 'db\.words' or 'third\.words'\?"),
+            ("word", r"Did you mean 'db\.words'"),
+            ("nothing", r"Create it first: the database 'other2' has no tables\."),
+        ):
+            c.create_database("other2", ignore_if_exists=True)
+            with pytest.raises(NotFoundError, match=meant):
+                c.load_table(Identifier("other2", name))
+        with pytest.raises(NotFoundError, match=r"There are: 'words'\."):
+            c.load_table(Identifier("db", "unlike"))
 
     def test_a_directory_that_is_no_table(self) -> None:
         c = catalog()

@@ -99,7 +99,6 @@ def test_a_compaction_that_also_merges_is_done(parts: Lake) -> None:
         ("'t', 'p=a', '', '', 'sink.parallelism=4'", {"a"}),
         ("'t', '', '', '', ''", {"a", "b", "c"}),
         ("table => 't', where => 'p > \\'a\\''", {"b", "c"}),
-        ("table => 't', partitions => 'p=zzz'", set()),
         ("table => 't', partition_idle_time => '1 h'", {"a", "b", "c"}),
         ("table => 't', partition_idle_time => '100000 d'", set()),
         ("table => 't', compact_strategy => 'MINOR'", set()),
@@ -113,6 +112,39 @@ def test_what_is_selected(parts: Lake, arguments: str, compacted: set[str]) -> N
     row = parts.one(f"compact({arguments})")
     assert {p.removeprefix("p=") for p, found in levels(parts).items() if found != [0, 0]} == compacted
     assert row["status"] == ("done" if compacted else "nothing to do")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "compacted", "status"),
+    [
+        ("'t', 'p=zzz'", set(), "nothing to do: no partition matches p=zzz. There are: 'p=a', 'p=b', 'p=c'."),
+        ("'t', 'P=aa'", set(), "nothing to do: no partition matches P=aa. Did you mean 'p=a'?"),
+        ("'t', 'p=a;p=bb'", {"a"}, "done: no partition matches p=bb. Did you mean 'p=b'?"),
+        (
+            "table => 't', where => 'p > \\'d\\''",
+            set(),
+            "nothing to do: no partition matches p > 'd'. There are: 'p=a', 'p=b', 'p=c'.",
+        ),
+        (
+            "table => 't', partitions => 'p=zzz', partition_idle_time => '1 ms'",
+            set(),
+            "nothing to do: no partition matches p=zzz. There are: 'p=a', 'p=b', 'p=c'.",
+        ),
+        ("table => 't', partitions => 'p=a', partition_idle_time => '100000 d'", set(), "nothing to do"),
+    ],
+)
+def test_a_partition_that_is_not_there_is_told(parts: Lake, arguments: str, compacted: set[str], status: str) -> None:
+    plan = parts.call(f"EXPLAIN CALL sys.compact({arguments})")
+    warned = [a["reason"] for a in plan if a["action"] == "warn"]
+    assert warned == [s for s in [status.partition(": ")[2]] if s]
+    assert parts.one(f"compact({arguments})")["status"] == status
+    assert {p.removeprefix("p=") for p, found in levels(parts).items() if found != [0, 0]} == compacted
+
+
+def test_a_table_without_partitions_yet_says_so() -> None:
+    lake = Lake({"p": "STRING", "k": "INT"}, primary_key=["p", "k"], partition=["p"], bucket="1")
+    status = lake.one("compact('t', 'p=a')")["status"]
+    assert status == "nothing to do: no partition matches p=a. The table has no partitions."
 
 
 def test_small_files_of_an_append_table() -> None:

@@ -32,7 +32,10 @@ def test_forms(lake: Lake) -> None:
     assert consumers(lake)["myid"] == 5
     assert lake.one("reset_consumer('t', 'c2')")["files_in"] == 1
     assert lake.one("reset_consumer('t', 'c3', '')")["status"] == "done"
-    assert lake.one("reset_consumer('t', 'nope')")["status"] == "nothing to do"
+    assert lake.one("reset_consumer('t', 'nope')")["status"] == "nothing to do: there is no consumer 'nope'"
+    mistyped = "there is no consumer 'mydi'. Did you mean 'myid'?"
+    assert lake.call("EXPLAIN CALL sys.reset_consumer('t', 'mydi')")[0]["reason"] == mistyped
+    assert lake.one("reset_consumer('t', 'mydi')")["status"] == f"nothing to do: {mistyped}"
     assert consumers(lake) == {"myid": 5}
 
 
