@@ -120,8 +120,8 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
         "Look at ``SELECT * FROM `<table>$snapshots` `` before you repeat the statement.",
     ),
     ErrorKind.STATEMENT_CANCELLED: (
-        "The statement was cancelled: by Ctrl-C, by the client of the Thrift server, or because its thread was "
-        "interrupted.",
+        "The statement was cancelled: by Ctrl-C, by `cancelJobGroup`, by the client of the Thrift server, or because "
+        "its thread was interrupted. A query says `SPARK_JOB_CANCELLED` in Spark's own programs.",
         "Nothing of the statement was committed, and its files are deleted. Run it again if need be.",
     ),
     ErrorKind.WORKER_FAILED: (

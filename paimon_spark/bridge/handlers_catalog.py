@@ -38,7 +38,11 @@ def load_database(request: Request) -> Json:
     name = request.args["database"]
     catalog = catalog_of(request.envelope.catalog)
     if name != SYSTEM_DATABASE and not catalog.database_exists(name):
-        raise NotFoundError(f"Database '{name}' does not exist.", kind=ErrorKind.DATABASE_NOT_FOUND)
+        raise NotFoundError(
+            f"Database '{name}' does not exist.",
+            hint=suggestion(name, catalog.list_databases()),
+            kind=ErrorKind.DATABASE_NOT_FOUND,
+        )
     return {"properties": {}}
 
 

@@ -10,7 +10,7 @@ from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
 
 from paimon_spark import errors
-from paimon_spark.errors import EngineError, ErrorKind, PaimonError
+from paimon_spark.errors import EngineError, ErrorKind, PaimonError, StatementCancelledError
 from paimon_spark.spark.frames import toolbox
 
 _RAISED = re.compile(r"paimon_spark\.errors\.(\w+): \[([A-Z_]+)\] (.*)")
@@ -33,6 +33,10 @@ def clear_failure(error: Exception) -> Exception:
     """Return the error of ours that a task raised or died without, else `error` itself."""
     if isinstance(error, PaimonError):
         return error
+    if was_cancelled(error):
+        return StatementCancelledError(
+            "The statement was cancelled with its job.", hint="Nothing of it was committed; run it again if need be."
+        )
     java = _in_jvm(error)
     if java is not None:
         told = toolbox().failure(java)

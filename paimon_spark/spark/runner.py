@@ -11,9 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.packing import in_tasks
-from paimon_spark.errors import StatementCancelledError
 from paimon_spark.spark.arrow_map import map_in_arrow
-from paimon_spark.spark.failures import clear_failure, was_cancelled
+from paimon_spark.spark.failures import clear_failure
 from paimon_spark.spark.frames import tasks_at_once, text_frame
 from paimon_spark.spark.settling import described, new_tag, settled
 from paimon_spark.spark.worker import TextList, run_tasks
@@ -58,8 +57,6 @@ class SparkRunner:
         finally:
             job.join()
         yield from _unseen(done.value, seen)
-        if job.failure is not None and was_cancelled(job.failure):
-            raise StatementCancelledError("The statement was cancelled with its job.") from job.failure
         if job.failure is not None:
             raise clear_failure(job.failure) from job.failure
         yield from _unseen(job.answers, seen)

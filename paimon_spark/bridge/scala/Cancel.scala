@@ -7,6 +7,8 @@ import scala.util.control.NonFatal
 
 import org.apache.hadoop.hive.common.HiveInterruptUtils
 
+import sun.misc.{Signal, SignalHandler}
+
 import org.apache.spark.internal.Logging
 
 /** Ends the engine's part of a statement when the statement is cancelled.
@@ -41,10 +43,16 @@ object Cancel extends Logging {
   /** End everything that the engine does now. */
   def all(): Unit = waiting.asScala.foreach(_.wanted = true)
 
-  /** In spark-sql, Ctrl-C ends the statement. The class is missing where Spark was built without Hive. */
-  lazy val onInterrupt: Unit =
+  /** In spark-sql, Ctrl-C ends the statement. The class is missing where Spark was built without Hive. While no statement
+    * runs, a Ctrl-C of the launcher's shell that came too late is to end nothing; spark-sql brings its own handler. */
+  lazy val onInterrupt: Unit = {
     try HiveInterruptUtils.add(() => all())
     catch { case _: LinkageError => }
+    if (sys.env.contains("PAIMON_SPARK_SHELL")) Signal.handle(new Signal("INT"), Nothing)
+  }
+
+  /** Unlike SIG_IGN, behind which Java installs no other handler. */
+  private object Nothing extends SignalHandler { override def handle(signal: Signal): Unit = () }
 
   private def watch(): Unit = while (true) {
     waiting.synchronized { while (waiting.isEmpty) waiting.wait() }

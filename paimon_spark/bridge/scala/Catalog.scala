@@ -5,6 +5,7 @@ import java.util.{Map => JMap, Set => JSet}
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.catalyst.analysis.{NoSuchTableException, TableAlreadyExistsException}
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.catalog.TableChange._
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure
@@ -31,7 +32,9 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with SupportsNamespa
 
   private def database(namespace: Array[String]): String = namespace match {
     case Array(one) => one
-    case _ => throw new org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException(ref.name +: namespace.toSeq)
+    case _ => throw new MissingDatabase(ref.name +: namespace.toSeq,
+      s"Database '${namespace.mkString(".")}' does not exist in the catalog ${ref.name}, where databases have names of " +
+        s"one part. The Paimon catalogs of this session are ${Extensions.catalogs(SparkSession.active).keys.mkString(", ")}.")
   }
 
   private def table(method: String, ident: Identifier, args: Map[String, Any], idempotent: Boolean = true) =

@@ -13,7 +13,14 @@ class PaimonException(text: String, val code: String, cause: Option[Throwable] =
     extends AnalysisException(message = text, cause = cause, errorClass = Option.when(known)(code))
 
 /** A table that the engine did not find, with what it says about it. */
-class MissingTable(name: Seq[String], val explained: String) extends NoSuchTableException(name)
+class MissingTable(name: Seq[String], val explained: String) extends NoSuchTableException(name) {
+  override def getMessage: String = s"[TABLE_OR_VIEW_NOT_FOUND] $explained"
+}
+
+/** A database that the engine did not find, with what it says about it. */
+class MissingDatabase(name: Seq[String], val explained: String) extends NoSuchNamespaceException(name) {
+  override def getMessage: String = s"[SCHEMA_NOT_FOUND] $explained"
+}
 
 /** The engine's error answers as Spark's own exceptions, so that IF [NOT] EXISTS and did-you-mean keep working. */
 object Errors {
@@ -22,7 +29,8 @@ object Errors {
     throw (error.get("code").asText() match {
       case "TABLE_NOT_FOUND" if name.nonEmpty => new MissingTable(name, message.stripPrefix("[TABLE_NOT_FOUND] "))
       case "TABLE_EXISTS" if name.nonEmpty => new TableAlreadyExistsException(name)
-      case "DATABASE_NOT_FOUND" if namespace.nonEmpty => new NoSuchNamespaceException(namespace)
+      case "DATABASE_NOT_FOUND" if namespace.nonEmpty =>
+        new MissingDatabase(namespace, message.stripPrefix("[DATABASE_NOT_FOUND] "))
       case "DATABASE_EXISTS" if namespace.nonEmpty => new NamespaceAlreadyExistsException(namespace.toArray)
       case "DATABASE_NOT_EMPTY" if namespace.nonEmpty => new NonEmptyNamespaceException(namespace.toArray)
       case code => new PaimonException(message, code)

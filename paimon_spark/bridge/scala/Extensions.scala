@@ -22,11 +22,14 @@ class Extensions extends (SparkSessionExtensions => Unit) {
     extensions.injectHintResolutionRule(session => PaimonByDefault(session))
     extensions.injectHintResolutionRule(session => OptionsOfReads(session))
     extensions.injectHintResolutionRule(session => OptionsOfNewTables(session))
+    extensions.injectHintResolutionRule(session => CheckAlteredNames(session))
     extensions.injectHintResolutionRule(session => KeepDropPartitions(session))
     extensions.injectResolutionRule(session => ResolveDropPartitions(session))
     extensions.injectResolutionRule(_ => MissingColumns)
     extensions.injectPostHocResolutionRule(_ => RowLevelRule)
     extensions.injectPostHocResolutionRule(session => MissingTables(session))
+    extensions.injectPostHocResolutionRule(session => MissingDatabases(session))
+    extensions.injectPostHocResolutionRule(session => ClearErrors(session))
     extensions.injectPlannerStrategy(session =>
       PaimonStrategy(session.asInstanceOf[org.apache.spark.sql.classic.SparkSession]))
   }

@@ -3,12 +3,13 @@ package org.apache.spark.sql.paimonbridge
 import scala.util.{Failure, Try}
 
 import org.apache.spark.sql.{AnalysisException, SparkSession}
-import org.apache.spark.sql.catalyst.analysis.{UnresolvedRelation, UnresolvedTable, UnresolvedTableOrView}
-import org.apache.spark.sql.catalyst.plans.logical.{InsertIntoStatement, LogicalPlan, V2WriteCommand}
+import org.apache.spark.sql.catalyst.analysis._
+import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.Origin
 import org.apache.spark.sql.catalyst.util.quoteIfNeeded
-import org.apache.spark.sql.connector.catalog.Identifier
+import org.apache.spark.sql.connector.catalog.{CatalogPlugin, Identifier}
+import org.apache.spark.sql.execution.command.SetNamespaceCommand
 
 /**
  * A name that Spark has not found, with the engine's words for it: they tell what else it may be meant to be.
@@ -26,6 +27,10 @@ case class MissingTables(session: SparkSession) extends Rule[LogicalPlan] {
     plan.foreach {
       case insert: InsertIntoStatement => tell(insert.table)
       case write: V2WriteCommand => tell(write.table)
+      case drop: DropTable if !drop.ifExists => drop.child match {
+        case r: ResolvedIdentifier => tell(r.catalog, r.identifier, r.catalog.name() +: names(r.identifier), r.origin)
+        case _ =>
+      }
       case other => tell(other)
     }
     plan
@@ -46,12 +51,39 @@ case class MissingTables(session: SparkSession) extends Rule[LogicalPlan] {
         (manager.catalog(first), Identifier.of(rest.init.toArray, rest.last))
       case _ => (manager.currentCatalog, Identifier.of(name.init.toArray, name.last))
     }
-    catalog match {
-      case ours: PaimonCatalog => Try(ours.loadTable(ident)) match {
-        case Failure(missing: MissingTable) => throw new TableNotFound(missing.explained, name, origin)
+    tell(catalog, ident, name, origin)
+  }
+
+  private def tell(catalog: CatalogPlugin, ident: Identifier, name: Seq[String], origin: Origin): Unit = catalog match {
+    case ours: PaimonCatalog => Try(ours.loadTable(ident)) match {
+      case Failure(missing: MissingTable) => throw new TableNotFound(missing.explained, name, origin)
+      case _ =>
+    }
+    case _ =>
+  }
+
+  private def names(ident: Identifier): Seq[String] = ident.namespace().toSeq :+ ident.name()
+}
+
+/** Tells what the engine says of databases that statements name and that do not exist in Paimon catalogs. */
+case class MissingDatabases(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    plan match {
+      case _: CreateNamespace =>
+      case d: DropNamespace if d.ifExists =>
+      case s: SetNamespaceCommand => tell(CreateLike.manager(session).currentCatalog, s.namespace)
+      case _: Command => plan.children.foreach {
+        case n: ResolvedNamespace => tell(n.catalog, n.namespace)
         case _ =>
       }
       case _ =>
     }
+    plan
+  }
+
+  private def tell(catalog: CatalogPlugin, namespace: Seq[String]): Unit = catalog match {
+    case ours: PaimonCatalog if namespace.nonEmpty && !ours.namespaceExists(namespace.toArray) =>
+      ours.loadNamespaceMetadata(namespace.toArray)
+    case _ =>
   }
 }

@@ -1,11 +1,15 @@
 package org.apache.spark.sql.paimonbridge
 
+import scala.util.Try
+
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis._
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.connector.catalog.TableChange
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.util.PartitioningUtils
 
@@ -67,4 +71,59 @@ object PaimonDropCommand {
   /** The spec under the table's own column names. */
   def normal(table: PaimonPartitionedTable, spec: UnresolvedPartitionSpec, resolver: Resolver): Map[String, String] =
     PartitioningUtils.normalizePartitionSpec(spec.spec, table.partitionSchema, table.name, resolver)
+}
+
+/** Before tables are resolved: tell what is wrong with a partition of a statement, or with the place of a new column,
+  * in words that name the columns of the table. Spark's own do not, or name another column. */
+case class CheckAlteredNames(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    plan match {
+      case c: V2PartitionCommand => named(c.table).foreach(checkSpecs(_, c))
+      case a: AddColumns => named(a.table).foreach(checkPlaces(_, a))
+      case _ =>
+    }
+    plan
+  }
+
+  private def named(plan: LogicalPlan): Option[PaimonTable] = plan match {
+    case t: UnresolvedTable if Extensions.ours(session, t.multipartIdentifier) =>
+      val (catalog, ident) = CreateLike.locate(CreateLike.manager(session), t.multipartIdentifier)
+      Try(catalog.loadTable(ident)).toOption.collect { case table: PaimonTable => table }
+    case _ => None
+  }
+
+  private def checkSpecs(table: PaimonTable, command: V2PartitionCommand): Unit = table match {
+    case parts: PaimonPartitionedTable => command.expressions.foreach {
+      case spec: UnresolvedPartitionSpec => spec.spec.foreach { case (name, text) => check(parts, name, text) }
+      case _ =>
+    }
+    case _ => throw wrong(s"Table ${table.name} has no partitions.", "INVALID_ARGUMENT")
+  }
+
+  private def check(table: PaimonPartitionedTable, name: String, text: String): Unit = {
+    val columns = table.partitionSchema.fields
+    val field = columns.find(f => conf.resolver(f.name, name)).getOrElse {
+      val own = table.schema.fieldNames.exists(conf.resolver(_, name))
+      throw wrong(s"'$name' is no ${if (own) "partition " else ""}column of table ${table.name}. " +
+        s"Its partition columns are ${columns.map(_.name).mkString(", ")}.",
+        if (own) "INVALID_ARGUMENT" else "COLUMN_NOT_FOUND")
+    }
+    val given = text != null && text != ExternalCatalogUtils.DEFAULT_PARTITION_NAME
+    val value = Try(PartitioningUtils.castPartitionSpec(text, field.dataType, conf).eval()).getOrElse(null)
+    if (given && value == null)
+      throw wrong(s"'$text' is no value of the partition column '${field.name}' of table ${table.name}, which has the " +
+        s"type ${field.dataType.sql}. SHOW PARTITIONS ${table.name} lists the partitions.", "TYPE_MISMATCH")
+  }
+
+  private def checkPlaces(table: PaimonTable, command: AddColumns): Unit = {
+    val columns = table.schema.fieldNames ++ command.columnsToAdd.filter(_.path.isEmpty).map(_.colName)
+    for (added <- command.columnsToAdd if added.path.isEmpty; place <- added.position) place.position match {
+      case after: TableChange.After if !columns.exists(conf.resolver(_, after.column())) =>
+        throw wrong(s"Table ${table.name} has no column '${after.column()}' to add '${added.colName}' after. " +
+          s"Its columns are ${table.schema.fieldNames.mkString(", ")}.", "COLUMN_NOT_FOUND")
+      case _ =>
+    }
+  }
+
+  private def wrong(text: String, code: String) = new PaimonException(s"[$code] $text", code)
 }

@@ -1,0 +1,58 @@
+package org.apache.spark.sql.paimonbridge
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.sql.{AnalysisException, SparkSession}
+import org.apache.spark.sql.catalyst.analysis._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+
+/** What Spark's analysis says of a statement, without the plan that Spark prints below it. */
+class WithoutPlan(found: AnalysisException) extends AnalysisException(message = found.message, line = found.line,
+  startPosition = found.startPosition, errorClass = found.errorClass, messageParameters = found.messageParameters,
+  context = found.context)
+
+/** Lets Spark check statements on tables of ours a step earlier: what it says comes without the plan then.
+  *
+  * Only statements that are going to be refused are looked at, and only for what can no longer change. A subquery or a
+  * view is analysed by itself first, and what it lacks may still come from outside.
+  */
+case class ClearErrors(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    if (isWhole && isDoubtful(plan) && ClearErrors.concernsOurs(plan)) check(plan)
+    plan
+  }
+
+  private def isWhole: Boolean =
+    AnalysisContext.get.outerPlan.isEmpty && AnalysisContext.get.catalogAndNamespace.isEmpty
+
+  private def isDoubtful(plan: LogicalPlan): Boolean =
+    (!plan.resolved || plan.isInstanceOf[AlterTableCommand]) && !plan.exists(_.isInstanceOf[UnresolvedHint])
+
+  private def check(plan: LogicalPlan): Unit =
+    try session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.analyzer.checkAnalysis(plan.clone())
+    catch {
+      case e: AnalysisException if ClearErrors.Final.exists(e.getCondition.startsWith) => throw new WithoutPlan(e)
+      case NonFatal(_) =>
+    }
+}
+
+object ClearErrors {
+  /** What no later step of the analysis mends. */
+  private val Final = Seq("UNRESOLVED_", "DATATYPE_MISMATCH", "FIELD_", "AMBIGUOUS_", "NOT_SUPPORTED_")
+
+  /** Whether a plan reads, changes or creates a table of ours. */
+  def concernsOurs(plan: LogicalPlan): Boolean = plan.collectWithSubqueries {
+    case i: InsertIntoStatement => ours(i.table)
+    case w: V2WriteCommand => ours(w.table)
+    case other => ours(other)
+  }.contains(true)
+
+  private def ours(plan: LogicalPlan): Boolean = plan match {
+    case r: DataSourceV2Relation => r.table.isInstanceOf[PaimonTable]
+    case t: ResolvedTable => t.table.isInstanceOf[PaimonTable]
+    case i: ResolvedIdentifier => i.catalog.isInstanceOf[PaimonCatalog]
+    case _ => false
+  }
+}
