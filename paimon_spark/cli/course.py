@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from paimon_spark.errors import StatementCancelledError
 from paimon_spark.sqlparse.script import Statement
 
 _UNCOUNTED = re.compile(r"(?i)(source\s|!|set\s+hive\.cli\.errors\.ignore)")
@@ -58,6 +59,8 @@ class Course:
         """
         if self._done == 0 and _NO_START.match(text):
             self._known = False
+        if text.startswith("[SPARK_JOB_CANCELLED]"):
+            return str(StatementCancelledError("The statement was cancelled.", hint="Run it again if need be."))
         found = _POSITION.search(text)
         if found is None or not self._tells:
             return text

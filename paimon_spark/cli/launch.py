@@ -19,6 +19,7 @@ from paimon_spark.bridge.session import DEFAULT_CATALOG
 from paimon_spark.cli.course import Course
 from paimon_spark.cli.env import CatalogChoice, conf_arguments, launch_conf
 from paimon_spark.cli.render import pass_on, pump, standard
+from paimon_spark.cli.shell import Shell, terminal_lines
 from paimon_spark.errors import UsageError
 
 SQL_CLI = "org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver"
@@ -109,6 +110,29 @@ def run_sql(
             renderer = standard(course, echo=echo)
             renderer.announce()
             return pump(process, renderer)
+
+
+def run_shell(choice: CatalogChoice | None, arguments: Sequence[str], *, readable: bool) -> int:
+    """Run the stock `spark-sql` behind a shell on this terminal; return its exit status.
+
+    It is in a session of its own, so that Ctrl-C reaches it only while it runs a statement.
+    """
+    environ = spark_environ() | {"SPARK_CONNECT_MODE": "0", "TERM": "dumb", "PAIMON_SPARK_SHELL": "1"}
+    extra = {**PRINT_HEADER, **({PROGRESS: "true"} if sys.stderr.isatty() else {})}
+    with (
+        spark_command(("--class", SQL_CLI), choice, extra, (NO_RESOURCE, *arguments)) as command,
+        tempfile.TemporaryDirectory(prefix="paimon-spark-") as scratch,
+        terminal_lines() as ask,
+    ):
+        process = subprocess.Popen(
+            _reordered(command),
+            env=environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        return Shell(process, ask, Path(scratch), readable=readable).run()
 
 
 def without_stacks() -> list[str]:

@@ -25,6 +25,41 @@ DEFAULT_CATALOG = "paimon"
 DEFAULT_WAREHOUSE = "paimon-warehouse"
 _MARK = "\ufeff"
 """What some editors begin a file of UTF-8 with; Spark takes it for a part of the first statement."""
+_PASSED_ON = """All other arguments are passed on as they are. Those of every Spark program:
+  --conf NAME=VALUE          a setting, as in --conf spark.sql.shuffle.partitions=8; may be repeated
+  --properties-file FILE     settings, one a line
+  --master URL               where to run: local[4], yarn, spark://host:7077, k8s://…
+  --driver-memory SIZE       as in 4g; --executor-memory, --executor-cores, --num-executors likewise
+  --jars FILES, --packages NAMES, --py-files FILES"""
+_SPARK_SQL_REST = """and those of spark-sql:
+  -i FILE                    statements to run first
+  -d, --define NAME=VALUE    value of ${NAME}; --hivevar likewise
+  --database NAME            database to start in
+
+example:
+  paimon-spark spark-sql --warehouse /data/warehouse --conf spark.sql.ansi.enabled=false -e 'SHOW DATABASES'"""
+_SQL_REST = """and those of spark-sql:
+  -i FILE                    statements to run first
+  --hivevar NAME=VALUE       as --define
+  --database NAME            database to start in
+
+In the shell, statements end with a semicolon. Ctrl-C cancels the statement that runs, or the one that is being typed;
+Ctrl-D, exit or quit ends. SOURCE FILE; runs a script, !COMMAND; a command of the system.
+
+examples:
+  paimon-spark sql --warehouse /data/warehouse
+  paimon-spark sql --warehouse /data/warehouse --conf spark.sql.shuffle.partitions=8 -f nightly.sql"""
+_THRIFT_REST = """and those of the Thrift server:
+  --hiveconf NAME=VALUE      as in --hiveconf hive.server2.session.check.interval=60000; behind all the others
+
+example:
+  paimon-spark thriftserver --port 10001 --conf spark.sql.thriftServer.incrementalCollect=true --driver-memory 4g"""
+_SUBMIT_REST = """and those of spark-submit: --deploy-mode, --name, --class, --files, --archives. Then comes the program
+with its own arguments; those of a script set the values of ${NAME}.
+
+examples:
+  paimon-spark submit --conf spark.executor.cores=4 nightly.sql day=2026-01-01
+  paimon-spark submit --master yarn job.py its-argument"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,15 +85,29 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"paimon-spark {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    add = functools.partial(commands.add_parser, allow_abbrev=False)
-    _add_sql(add("sql", help="run SQL statements or a script and print readable answers"))
-    _add_spark_sql(add("spark-sql", help="the stock spark-sql; all its own arguments are passed on"))
-    _add_thrift(add("thriftserver", help="the stock Thrift server, in the foreground"))
-    _add_submit(add("submit", help="the stock spark-submit; a .sql file is run as a script"))
-    _add_call(add("call", help="run a procedure in this process, without Spark: paimon-spark call \"compact('db.t')\""))
-    _add_selftest(add("selftest", help="try on this machine that nothing is ever lost: faults, kills, crowds"))
-    _add_env(add("env", help="what is installed, and the --conf lines to paste elsewhere"))
+    add = functools.partial(_command, commands)
+    _add_sql(add("sql", "run SQL statements or a script and print readable answers; on a terminal a shell", _SQL_REST))
+    _add_spark_sql(add("spark-sql", "the stock spark-sql; all its own arguments are passed on", _SPARK_SQL_REST))
+    _add_thrift(add("thriftserver", "the stock Thrift server, in the foreground", _THRIFT_REST))
+    _add_submit(add("submit", "the stock spark-submit; a .sql file is run as a script", _SUBMIT_REST))
+    _add_call(add("call", "run a procedure in this process, without Spark: paimon-spark call \"compact('db.t')\""))
+    _add_selftest(add("selftest", "try on this machine that nothing is ever lost: faults, kills, crowds"))
+    _add_env(add("env", "what is installed, and the --conf lines to paste elsewhere"))
     return parser
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, what: str, rest: str = ""
+) -> argparse.ArgumentParser:
+    """Add a command; `rest` tells of arguments that it passes on."""
+    return commands.add_parser(
+        name,
+        help=what,
+        description=f"{what[0].upper()}{what[1:]}.",
+        epilog=rest and f"{_PASSED_ON}\n{rest}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
 
 
 def _add_catalog(parser: argparse.ArgumentParser) -> None:
@@ -131,13 +180,10 @@ def _sql(options: argparse.Namespace, rest: list[str]) -> int:
             course = Course(statements, name, text=text, alone=whole, read_by_line=bool(options.file))
             course = course if statements else None
         wanted = options.format or ("table" if sys.stdout.isatty() else "tsv")
-        return launch.run_sql(
-            _choice(options),
-            [*launch.without_stacks(), *arguments],
-            course=course,
-            readable=wanted == "table" or options.echo,
-            echo=options.echo,
-        )
+        readable, arguments = wanted == "table" or options.echo, [*launch.without_stacks(), *arguments]
+        if text is None:
+            return launch.run_shell(_choice(options), arguments, readable=readable)
+        return launch.run_sql(_choice(options), arguments, course=course, readable=readable, echo=options.echo)
 
 
 def _is_script(stream: TextIO | None) -> bool:

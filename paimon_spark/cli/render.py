@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import IO, BinaryIO, Protocol, TextIO
 
@@ -23,7 +24,15 @@ _MESSAGE = re.compile(r"^\d\d:\d\d:\d\d (WARN|ERROR|FATAL|INFO|DEBUG) ")
 #: Where in Spark an error came from: of no use to those who wrote the statement.
 _FRAME = re.compile(r"\s+(at \S+\(|\.\.\. \d+ more|Suppressed: )")
 _NO_ANSWER = "Response code"
-_NOISE = ("WARNING: Using incubator modules", "Spark master: ", "Spark Web UI available at")
+_NOISE = (
+    "WARNING: Using incubator modules",
+    "Spark master: ",
+    "Spark Web UI available at",
+    "Interrupting... Be patient",
+    "Press Ctrl+C again to kill JVM",
+)
+_CODED = re.compile(r"\[[A-Z_.]+\] ")
+_QUOTE = "== SQL"
 #: So many lines of an answer are held back until its end is told.
 HELD = 10_000
 #: A single row wider than this is printed downwards.
@@ -44,7 +53,15 @@ def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
     return [line(rows[0]), "  ".join("-" * w for w in widths), *map(line, rows[1:])]
 
 
-def answer_lines(lines: Sequence[str], fetched: int) -> list[str]:
+def gist(lines: Sequence[str]) -> list[str]:
+    """Return what an error says, without the statement that it quotes; other lines as they are."""
+    said = [line for line in lines if line.strip()]
+    if not said or not _CODED.match(said[0]):
+        return list(lines)
+    return list(takewhile(lambda line: not line.startswith(_QUOTE), said))
+
+
+def answer_lines(lines: Sequence[str], fetched: int, *, readable: bool = True) -> list[str]:
     """Return the answer of one statement as lines to print.
 
     `fetched` is the number of rows the program announced. A statement without an answer prints no more than a header.
@@ -52,6 +69,8 @@ def answer_lines(lines: Sequence[str], fetched: int) -> list[str]:
     """
     if not lines or (fetched == 0 and lines[0] == _NO_ANSWER):
         return []
+    if not readable:
+        return list(lines)
     rows = [line.split("\t") for line in lines]
     if len(rows) != fetched + 1 or len({len(row) for row in rows}) != 1:
         return list(lines[1:])
@@ -79,9 +98,29 @@ def record_lines(names: Sequence[str], values: Sequence[str]) -> list[str]:
 
 
 class Renderer:
-    """Turns the lines of one run of ``spark-sql`` into readable text on `out`; messages go to `err`."""
+    """Turns the lines of one run of ``spark-sql`` into readable text on `out`; messages go to `err`.
 
-    def __init__(self, course: Course, *, echo: bool, out: TextIO, err: TextIO) -> None:
+    Args:
+        course: the statements that are run.
+        echo: print each of them above its answer.
+        out: where answers go.
+        err: where messages go.
+        typed: somebody types the statements, and wants a sign from each of them, and of errors the gist.
+        readable: print aligned tables, and not lines with tabs.
+    """
+
+    def __init__(
+        self,
+        course: Course,
+        *,
+        echo: bool = False,
+        out: TextIO,
+        err: TextIO,
+        typed: bool = False,
+        readable: bool = True,
+    ) -> None:
+        self._typed = typed
+        self._readable = readable
         self._course = course
         self._echo = echo
         self._out = out
@@ -114,7 +153,7 @@ class Renderer:
 
     def close(self, status: int) -> None:
         """Print what arrived without an end: it is the error that ended the run, here without its stack."""
-        for line in self._pending:
+        for line in gist(self._pending) if self._typed else self._pending:
             text = self._course.on_message(line)
             if self._plans.passes(line) and not _FRAME.match(line):
                 print(text, file=self._err, flush=True)
@@ -122,11 +161,11 @@ class Renderer:
             print(told, file=self._err, flush=True)
 
     def _finish(self, seconds: float, fetched: int) -> None:
-        answer = answer_lines(self._pending, fetched)
+        answer = answer_lines(self._pending, fetched, readable=self._readable)
         for line in answer:
             print(line, file=self._out)
         count = f", {fetched} row{'' if fetched == 1 else 's'}" if answer else ""
-        if answer or self._echo:
+        if self._typed or answer or self._echo:
             print(self._styled(f"({seconds:.1f} s{count})", "2"), file=self._out, flush=True)
         self._pending = []
         self._course.on_end()
@@ -187,7 +226,7 @@ class Notes:
 
     def on_line(self, line: bytes) -> None:
         """Take the next line."""
-        text = _after_progress(line, self).decode("utf-8", "replace")
+        text = after_progress(line, self).decode("utf-8", "replace")
         if end := _END.match(text):
             self._answers.on_end(int(end[2] or 0))
             self._course.on_end()
@@ -263,6 +302,14 @@ class _ShowsProgress(Protocol):
     def on_progress(self, text: str) -> None: ...
 
 
+def after_progress(text: bytes, renderer: _ShowsProgress) -> bytes:
+    """Show the progress in `text`, which ends by returning to the start of the line, and return what follows it."""
+    progress, mark, rest = text.rpartition(b"\r")
+    if mark:
+        renderer.on_progress((progress + mark).decode("utf-8", "replace"))
+    return rest
+
+
 def pump(process: subprocess.Popen[bytes], renderer: Renderer) -> int:
     """Feed `renderer` from the one pipe that carries both streams of `process`; return the exit status."""
     pipe = process.stdout
@@ -270,21 +317,13 @@ def pump(process: subprocess.Popen[bytes], renderer: Renderer) -> int:
     while pipe is not None and (chunk := os.read(pipe.fileno(), 65536)):
         *lines, buffer = (buffer + chunk).split(b"\n")
         for line in lines:
-            renderer.on_line(_after_progress(line, renderer).decode("utf-8", "replace"))
-        buffer = _after_progress(buffer, renderer)
+            renderer.on_line(after_progress(line, renderer).decode("utf-8", "replace"))
+        buffer = after_progress(buffer, renderer)
     if buffer:
         renderer.on_line(buffer.decode("utf-8", "replace"))
     status = process.wait()
     renderer.close(status)
     return status
-
-
-def _after_progress(text: bytes, renderer: _ShowsProgress) -> bytes:
-    """Show the progress in `text`, which ends by returning to the start of the line, and return what follows it."""
-    progress, mark, rest = text.rpartition(b"\r")
-    if mark:
-        renderer.on_progress((progress + mark).decode("utf-8", "replace"))
-    return rest
 
 
 def standard(course: Course, *, echo: bool) -> Renderer:

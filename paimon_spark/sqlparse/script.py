@@ -46,21 +46,40 @@ def split_script(script: str) -> list[Statement]:
         SqlSyntaxError: a quote or a block comment is not closed.
     """
     out: list[Statement] = []
+    for parts, _ in _parted(script):
+        for piece in parts:
+            _refuse_unclosed(script, piece)
+        out += _statement(script, parts)
+    return out
+
+
+def complete_statements(typed: str) -> tuple[list[Statement], str]:
+    """Return the statements of `typed` that have their semicolon, and the text behind the last of these."""
+    done: list[Statement] = []
+    rest = 0
+    for parts, ended in _parted(typed):
+        if ended:
+            done += _statement(typed, parts)
+            rest = parts[-1].start + len(parts[-1].text) + 1 if parts else rest + 1
+    return done, typed[rest:]
+
+
+def _parted(script: str) -> Iterator[tuple[list[Piece], bool]]:
+    """Yield the pieces of each statement, and whether a semicolon follows them."""
     current: list[Piece] = []
     depth = 0
     blocks = _Blocks()
     for piece in pieces(script):
-        _refuse_unclosed(script, piece)
         code = piece.text if piece.kind is PieceKind.CODE else ""
         depth = max(depth + (code in ("(", "[")) - (code in (")", "]")), 0)
         if code == ";" and depth == 0 and not blocks.is_open:
-            out += _statement(script, current)
+            yield current, True
             current, blocks = [], _Blocks()
             continue
         current.append(piece)
         if code:
             blocks.see(code)
-    return out + list(_statement(script, current))
+    yield current, False
 
 
 class _Blocks:

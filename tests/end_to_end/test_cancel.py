@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
-import re
-import select
-import signal
-import subprocess
-import termios
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,7 +16,8 @@ from paimon_spark.bridge.jars import spark_home
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.testing.tables import new_table
-from tests.end_to_end.programs import BIN, ROOT, Place, free_port, plain_conf, server, spark_environ
+from tests.end_to_end.programs import BIN, ROOT, Place, free_port, plain_conf, server
+from tests.end_to_end.terminals import PROMPT, terminal, wait_for
 
 LIMIT_S = 5
 SNAPSHOTS = 60
@@ -34,7 +26,6 @@ INSERT = (
     "WHERE id < 199999 OR reflect('java.lang.Thread', 'sleep', 60000L) IS NOT NULL"
 )
 COMPACT = "CALL paimon.sys.compact('c.many')"
-PROMPT = r"spark-sql \([^)]*\)> "
 
 
 @pytest.fixture
@@ -68,71 +59,8 @@ def reads(place: Place) -> int:
     return len(log.read_text().splitlines()) if log.exists() else 0
 
 
-def wait_for(what: Callable[[], bool], seconds: float = 120) -> float:
-    """Wait until something holds; return how long it took."""
-    started = time.monotonic()
-    while not what():
-        assert time.monotonic() - started < seconds, f"not within {seconds} s"
-        time.sleep(0.05)
-    return time.monotonic() - started
-
-
-@dataclass
-class Terminal:
-    """A program that believes a person types to it."""
-
-    process: subprocess.Popen[bytes]
-    master: int
-    said: str = field(default="")
-
-    def type(self, text: str) -> None:
-        os.write(self.master, text.encode())
-
-    def interrupt(self) -> None:
-        """Press Ctrl-C."""
-        os.write(self.master, b"\x03")
-
-    def listen(self, seconds: float = 0.1) -> str:
-        """Return all that it has said so far."""
-        while select.select([self.master], [], [], seconds)[0]:
-            self.said += os.read(self.master, 65536).decode(errors="replace")
-        return self.said
-
-    def hears(self, pattern: str, since: int = 0) -> bool:
-        return re.search(pattern, self.listen()[since:]) is not None
-
-
-def own_the_terminal() -> None:
-    """Let Ctrl-C reach this process, also where the tests run in the background, which ignores it."""
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-@contextmanager
-def terminal(place: Place) -> Iterator[Terminal]:
-    """Run the stock spark-sql in a terminal until the block ends."""
-    master, slave = pty.openpty()
-    process = subprocess.Popen(
-        [str(part) for part in (spark_home() / "bin" / "spark-sql", *plain_conf(place.warehouse))],
-        cwd=place.directory,
-        env=spark_environ() | {"TERM": "dumb"},
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        start_new_session=True,
-        preexec_fn=own_the_terminal,
-    )
-    os.close(slave)
-    try:
-        yield Terminal(process, master)
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        os.close(master)
-
-
 def test_control_c_in_spark_sql(slow: Place) -> None:
-    with terminal(slow) as shell:
+    with terminal(slow, [spark_home() / "bin" / "spark-sql", *plain_conf(slow.warehouse)]) as shell:
         wait_for(lambda: shell.hears(PROMPT))
         shell.type("USE paimon;\n")
         wait_for(lambda: shell.hears(f"(?s)Time taken.*{PROMPT}"))
@@ -143,7 +71,7 @@ def test_control_c_in_spark_sql(slow: Place) -> None:
             wait_for(under_way)
             since = len(shell.listen())
             shell.interrupt()
-            took = wait_for(lambda: shell.hears(f"(?is)cancel.*{PROMPT}", since))
+            took = wait_for(lambda: shell.hears(rf"(?s)\[STATEMENT_CANCELLED\].*{PROMPT}", since))
             assert tree(slow) == before, shell.said
             assert took < LIMIT_S, shell.said
 

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 import paimon_spark
 from paimon_spark.bridge.jars import spark_home
@@ -64,6 +65,39 @@ def test_standard_input_is_a_script_in_the_launchers_catalog(place: Place) -> No
     assert "spark-sql" not in done.stderr
     assert "\tat " not in done.stderr
     assert (place.warehouse / "default.db" / "mine").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("how", "script", "line", "text"),
+    [
+        (
+            "file",
+            "SELECT 1;\n-- a comment\n\n/* and\n another */\nSELECT 1,\n-- inside\n  nope;\nSELECT 3;\n",
+            8,
+            "nope",
+        ),
+        ("file", "\ufeff-- first\r\n\r\n-- second\r\nSELEC 1;\r\n", 4, "SELEC 1"),
+        (
+            "stdin",
+            "SELECT '-- a; b', \"a;\nb\" AS x; -- ; c\n\nSELECT /*+ COALESCE(1) */ 1\nFROM nope;\n",
+            5,
+            "FROM nope",
+        ),
+        ("stdin", "-- x\nSELECT 1;\n\nCALL sys.compact('oders');\n", 4, "CALL sys.compact('oders')"),
+    ],
+)
+def test_a_script_that_fails_names_one_line_and_it_is_right(
+    place: Place, how: str, script: str, line: int, text: str
+) -> None:
+    file = place.directory / "s.sql"
+    file.write_bytes(script.encode())
+    by_name = how == "file"
+    done = place.cli("sql", *(["-f", file] if by_name else []), check=False, stdin=None if by_name else script)
+    where = f"line {line} of {file}" if by_name else f"line {line}"
+    assert done.stderr.endswith(f"Failed at {where}: {text}\n")
+    assert len(re.findall(r"\b[Ll]ine \d+", done.stderr)) == 1, done.stderr
+    assert " pos" not in done.stderr
+    assert "'Project" not in done.stderr
 
 
 def test_the_launcher_passes_arguments_of_the_stock_program_on(place: Place) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tests.end_to_end.programs import ROOT, Place
 
 SCRIPT = """
@@ -57,6 +59,17 @@ def test_a_failing_script_has_an_exit_status(place: Place) -> None:
     assert "[DATABASE_NOT_FOUND]" in done.stdout
     assert f"Failed at line 1 of {script}: CALL paimon.sys.compact(table => 'no.such')\n" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_failing_script_names_one_line_and_it_is_right(place: Place) -> None:
+    script = place.directory / "job.sql"
+    script.write_bytes(
+        "\ufeff-- head\r\nSELECT 1 AS one;\r\n/* two\r\n*/ SELECT 1,\r\n-- inside\r\n  nope;\r\n".encode()
+    )
+    done = place.cli("submit", script, check=False)
+    assert f"Failed at line 6 of {script}: nope\n" in done.stdout
+    assert len(re.findall(r"\b[Ll]ine \d+", done.stdout)) == 1, done.stdout
+    assert "'Project" not in done.stdout
 
 
 def test_a_script_that_is_not_there_is_told(place: Place) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 import time
@@ -98,6 +99,33 @@ def test_commands_that_start_a_program_pass_its_arguments_on() -> None:
         ["spark-sql", "--warehouse", "w", "--conf", "a=b", "-e", "SELECT 1"]
     )
     assert (options.warehouse, rest) == ("w", ["--conf", "a=b", "-e", "SELECT 1"])
+
+
+@pytest.mark.parametrize("command", ["sql", "spark-sql", "thriftserver", "submit"])
+def test_the_help_of_a_launcher_names_what_it_passes_on(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    told = capsys.readouterr().out
+    for flag in ("--conf NAME=VALUE", "--properties-file", "--master", "--driver-memory", "--jars", "--packages"):
+        assert flag in told
+    examples = [line.strip() for line in told.splitlines() if line.startswith(f"  paimon-spark {command}")]
+    assert examples
+    assert any("--conf spark." in example for example in examples)
+    for example in examples:
+        options, rest = build_parser().parse_known_args(shlex.split(example)[1:])
+        assert options.passes_on
+        assert "--conf" in rest or "--conf" not in example
+    assert max(map(len, told.splitlines())) <= 130
+
+
+@pytest.mark.parametrize("command", ["call", "env", "selftest"])
+def test_the_help_of_other_commands_promises_nothing_to_pass_on(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    told = capsys.readouterr().out
+    assert "passed on" not in told
 
 
 def test_env_quotes_what_a_shell_would_split(capsys: pytest.CaptureFixture[str]) -> None:

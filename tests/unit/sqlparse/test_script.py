@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paimon_spark.errors import SqlSyntaxError
-from paimon_spark.sqlparse.script import Statement, split_script
+from paimon_spark.sqlparse.script import Statement, complete_statements, split_script
 
 
 def texts(script: str) -> list[str]:
@@ -64,6 +64,26 @@ def test_parentheses_raw_texts_and_nested_comments() -> None:
 def test_a_compound_block_is_one_statement() -> None:
     block = "BEGIN IF x THEN SELECT CASE WHEN a THEN 1 END; END IF; WHILE y DO SELECT 2; END WHILE; END"
     assert texts(f"SELECT 1; {block}; SELECT 2") == ["SELECT 1", block, "SELECT 2"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "done", "rest"),
+    [
+        ("SELECT 1", [], "SELECT 1"),
+        ("SELECT 1;\n", ["SELECT 1"], "\n"),
+        (" ;; SELECT 1;SELECT 'a;", ["SELECT 1"], "SELECT 'a;"),
+        ("SELECT 1; -- more;\n", ["SELECT 1"], " -- more;\n"),
+        ("SELECT 1; /* not; yet", ["SELECT 1"], " /* not; yet"),
+        ("SELECT (1;\n", [], "SELECT (1;\n"),
+        ("BEGIN SELECT 1;\n", [], "BEGIN SELECT 1;\n"),
+        ("BEGIN SELECT 1; END;", ["BEGIN SELECT 1; END"], ""),
+        ("-- only\n;", [], ""),
+        ("", [], ""),
+    ],
+)
+def test_statements_as_they_are_typed(typed: str, done: list[str], rest: str) -> None:
+    found, left = complete_statements(typed)
+    assert ([s.text for s in found], left) == (done, rest)
 
 
 @pytest.mark.parametrize(("text", "part"), [("SELECT 'abc; SELECT 2", "quote '"), ("SELECT 1; /* x", "block comment")])
