@@ -31,6 +31,8 @@ _NOISE = (
     "Interrupting... Be patient",
     "Press Ctrl+C again to kill JVM",
 )
+_CANCELLED = "TaskKilled (Stage cancelled"
+"""What Spark warns of for each task of a statement that was cancelled on purpose."""
 _CODED = re.compile(r"\[[A-Z_.]+\] ")
 _QUOTE = "== SQL"
 #: So many lines of an answer are held back until its end is told.
@@ -141,7 +143,8 @@ class Renderer:
         if end := _END.match(line):
             self._finish(float(end[1]), int(end[2] or 0))
         elif _MESSAGE.match(line):
-            print(line, file=self._err, flush=True)
+            if _CANCELLED not in line:
+                print(line, file=self._err, flush=True)
         elif not line.startswith(_NOISE):
             self._pending.append(line)
 
@@ -230,7 +233,7 @@ class Notes:
         if end := _END.match(text):
             self._answers.on_end(int(end[2] or 0))
             self._course.on_end()
-        elif self._plans.passes(text) and not text.startswith(_NOISE) and not _FRAME.match(text):
+        elif self._plans.passes(text) and not (text.startswith(_NOISE) or _CANCELLED in text or _FRAME.match(text)):
             print(self._course.on_message(text), file=self._err, flush=True)
 
     def close(self, status: int) -> None:

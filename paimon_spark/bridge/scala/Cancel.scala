@@ -1,6 +1,6 @@
 package org.apache.spark.sql.paimonbridge
 
-import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.{ConcurrentHashMap, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
@@ -9,6 +9,7 @@ import org.apache.hadoop.hive.common.HiveInterruptUtils
 
 import sun.misc.{Signal, SignalHandler}
 
+import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 
 /** Ends the engine's part of a statement when the statement is cancelled.
@@ -18,6 +19,7 @@ import org.apache.spark.internal.Logging
   */
 object Cancel extends Logging {
   private val PollMillis = 100L
+  @volatile private var interrupted = false
 
   private class Waiting(val thread: Thread, val tell: () => Boolean) {
     @volatile var wanted = false
@@ -46,10 +48,27 @@ object Cancel extends Logging {
   /** In spark-sql, Ctrl-C ends the statement. The class is missing where Spark was built without Hive. While no statement
     * runs, a Ctrl-C of the launcher's shell that came too late is to end nothing; spark-sql brings its own handler. */
   lazy val onInterrupt: Unit = {
-    try HiveInterruptUtils.add(() => all())
+    try HiveInterruptUtils.add(() => interrupt())
     catch { case _: LinkageError => }
     if (sys.env.contains("PAIMON_SPARK_SHELL")) Signal.handle(new Signal("INT"), Nothing)
   }
+
+  /** Spark cancels the jobs that run when Ctrl-C is pressed. A statement that is still being planned has none yet: so what
+    * it starts is ended too, until the next statement begins. */
+  private def interrupt(): Unit = {
+    interrupted = true
+    val until = System.nanoTime() + TimeUnit.MINUTES.toNanos(1)
+    val thread = new Thread(() => while (interrupted && System.nanoTime() < until) {
+      all()
+      SparkContext.getActive.foreach(_.cancelAllJobs())
+      Thread.sleep(2 * PollMillis)
+    }, "paimon-interrupt")
+    thread.setDaemon(true)
+    thread.start()
+  }
+
+  /** A statement begins: no interrupt of an earlier one concerns it. */
+  def begin(): Unit = interrupted = false
 
   /** Unlike SIG_IGN, behind which Java installs no other handler. */
   private object Nothing extends SignalHandler { override def handle(signal: Signal): Unit = () }

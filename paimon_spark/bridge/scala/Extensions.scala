@@ -48,6 +48,7 @@ object Extensions {
       override def invoke(proxy: Object, method: Method, args: Array[Object]): Object = {
         val plan = method.getName.startsWith("parsePlan")
         val text = if (plan || method.getName.startsWith("parseQuery")) Some(args(0).asInstanceOf[String]) else None
+        if (plan) Cancel.begin()
         try {
           text.filter(_ => plan).flatMap(claim(session, _)).getOrElse {
             val hinted = text.exists(Hints.in)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from paimon_spark.cli.course import Course
-from paimon_spark.cli.render import HELD, Answers, Renderer, answer_lines, pass_on, pump, table_lines
+from paimon_spark.cli.render import HELD, Answers, Renderer, answer_lines, gist, pass_on, pump, table_lines
 from paimon_spark.sqlparse.script import split_script
 
 
@@ -145,3 +145,42 @@ def test_a_last_line_without_its_end_is_passed_on() -> None:
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert pass_on(process, Course([]), out, err) == 0
     assert (out.getvalue(), err.getvalue()) == (b"x\n", "y\n")
+
+
+ERROR = ["", "[PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'. (line 1, pos 0)", "", "== SQL ==", "SELEC 1", "^^^"]
+
+
+def test_the_gist_of_an_error_is_what_it_says() -> None:
+    assert gist(ERROR) == ERROR[1:2]
+    assert gist(["[A.B] one", "two"]) == ["[A.B] one", "two"]
+    for other in (["", "== SQL ==", "told by !echo"], ["[1, 2]", ""], []):
+        assert gist(other) == other
+
+
+def typed(lines: list[str], *, readable: bool) -> tuple[str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    renderer = Renderer(Course((), alone=False), out=out, err=err, typed=True, readable=readable)
+    for line in lines:
+        renderer.on_line(line)
+    renderer.close(0)
+    return out.getvalue(), err.getvalue()
+
+
+def test_every_typed_statement_gives_a_sign() -> None:
+    answer = ["a\tb", "1\tx", "Time taken: 0.51 seconds, Fetched 1 row(s)"]
+    nothing = ["Response code", "Time taken: 0.2 seconds"]
+    assert typed(answer, readable=True) == ("a  b\n-  -\n1  x\n(0.5 s, 1 row)\n", "")
+    assert typed(answer, readable=False) == ("a\tb\n1\tx\n(0.5 s, 1 row)\n", "")
+    for readable in (True, False):
+        assert typed(nothing, readable=readable) == ("(0.2 s)\n", "")
+
+
+def test_a_typed_statement_that_fails_or_is_cancelled_says_one_line() -> None:
+    assert typed(ERROR, readable=True) == ("", f"{ERROR[1]}\n")
+    cancelled = ["Interrupting... Be patient, this might take some time.", "Press Ctrl+C again to kill JVM"]
+    job = "[SPARK_JOB_CANCELLED] Job 1 cancelled as part of cancellation of all jobs SQLSTATE: XXKDA"
+    task = (
+        "14:06:18 WARN TaskSetManager: Lost task 0.0 in stage 0.0: TaskKilled (Stage cancelled: [SPARK_JOB_CANCELLED])"
+    )
+    said = typed([*cancelled, task, job], readable=True)
+    assert said == ("", "[STATEMENT_CANCELLED] The statement was cancelled. Run it again if need be.\n")
