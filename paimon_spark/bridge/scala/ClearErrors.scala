@@ -33,7 +33,8 @@ case class ClearErrors(session: SparkSession) extends Rule[LogicalPlan] {
   private def check(plan: LogicalPlan): Unit =
     try session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.analyzer.checkAnalysis(plan.clone())
     catch {
-      case e: AnalysisException if ClearErrors.Final.exists(e.getCondition.startsWith) => throw new WithoutPlan(e)
+      case e: AnalysisException if Option(e.getCondition).exists(c => ClearErrors.Final.exists(c.startsWith)) =>
+        throw new WithoutPlan(e)
       case NonFatal(_) =>
     }
 }
