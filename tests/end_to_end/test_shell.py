@@ -52,7 +52,7 @@ def test_a_session(place: Place) -> None:
             ("SELECT 1 / 0;\n", "[DIVIDE_BY_ZERO]"),
             ("CALL sys.compact('oders');\n", "[TABLE_NOT_FOUND]"),
         ):
-            said = [line for line in typed.answer(wrong).splitlines()[1:-1] if line.strip()]
+            said = [line.strip() for line in typed.answer(wrong).splitlines()[1:-1] if line.strip()]
             assert said[0].startswith(code), said
             assert len(said) == 1, said
         assert "hi\n" in typed.answer("!echo hi;\n")
