@@ -173,12 +173,15 @@ def ranks(column: pa.Array) -> I64:
 
 
 def sequence_codes(rows: pa.Table, fields: Sequence[DataField], *, descending: bool) -> list[I64]:
-    """Return int64 columns that order rows by `fields`, most significant first; null is the smallest value."""
+    """Return int64 columns that order rows by `fields`, most significant first.
+
+    `descending` inverts the values, not the nulls: null is the smallest either way, so that it never wins.
+    """
     out: list[I64] = []
     for f in fields:
         valid = np.asarray(one_chunk(rows.column(f.name)).is_valid())
         out.append(valid.astype(np.int64))
         for column in comparable_columns(rows, [f]):
             numbers = column if isinstance(column, np.ndarray) else ranks(column)
-            out.append(np.where(valid, numbers, 0))
-    return [~c for c in out] if descending else out
+            out.append(np.where(valid, ~numbers if descending else numbers, 0))
+    return out

@@ -86,7 +86,7 @@ def test_rules_of_merging(options: dict[str, str], monkeypatch: pytest.MonkeyPat
     )
     for n in range(6):
         keys = sorted({f"key {random.randrange(300):05}" for _ in range(200)})
-        rows = pa.table({"k": keys, "v": pa.array([random.randrange(9) for _ in keys], pa.int32())})
+        rows = pa.table({"k": keys, "v": pa.array([random.choice([None, *range(8)]) for _ in keys], pa.int32())})
         write_arrow(table, rows) if n % 3 else delete(table, rows)
     assert check(table) > 200
 

@@ -17,6 +17,7 @@ from paimon_spark.core.merge import sort_merge
 from paimon_spark.core.merge.functions import deduplicate_ignoring_deletes, drop_retracts
 from paimon_spark.core.merge.keys import sorted_positions
 from paimon_spark.core.merge.sort_merge import MergeOrder, merge_rows, merge_runs, stretches, superseded
+from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.types import DataField, parse_atomic
 
 Row = tuple[Any, ...]
@@ -129,6 +130,33 @@ def test_ex_w2_sequence_field() -> None:
 
 def test_ex_w3_descending() -> None:
     assert versions([(1, 0, "x", 10), (1, 0, "y", 5)], descending=True) == [(1, "y", 5, 0)]
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_a_null_sequence_never_beats_a_value(*, descending: bool) -> None:
+    assert versions([(1, 0, "x", 10), (1, 0, "y", None)], descending=descending) == [(1, "x", 10, 0)]
+    assert versions([(1, 0, "x", None), (1, 0, "y", 10)], descending=descending) == [(1, "y", 10, 0)]
+    assert versions([(1, 0, "x", None), (1, 0, "y", None)], descending=descending) == [(1, "y", None, 0)]
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("kind", ["STRING", "DECIMAL(30,2)", "DOUBLE", "TIMESTAMP(6)", "BYTES", "BOOLEAN"])
+def test_sequence_fields_of_every_form_order_rows(kind: str, *, descending: bool) -> None:
+    draw = {
+        "STRING": ["", "a", "ab", "b"], "DECIMAL(30,2)": [Decimal("-7.5"), Decimal("0.01"), Decimal("3e20")],
+        "DOUBLE": [-1e300, -0.5, 0.0, 2.0], "TIMESTAMP(6)": [datetime(1900, 1, 1), datetime(2024, 1, 1)],
+        "BYTES": [b"", b"\x00", b"\xff"], "BOOLEAN": [False, True],
+    }[kind]  # fmt: skip
+    values = [None, *draw]
+    ranked = [-1, *(range(len(draw), 0, -1) if descending else range(len(draw)))]
+    random.seed(4)
+    pairs = [(random.randrange(len(values)), random.randrange(len(values))) for _ in range(200)]
+    order = MergeOrder(key=(field("k", "INT"),), sequence=(field("a", kind), field("b", kind)), descending=descending)
+    arrow = to_arrow_type(parse_atomic(kind))
+    data = table([(n // 4, n, 0, values[a], values[b]) for n, (a, b) in enumerate(pairs)], pa.int32(),
+                 {"a": arrow, "b": arrow})  # fmt: skip
+    want = [max(range(n, n + 4), key=lambda i: (ranked[pairs[i][0]], ranked[pairs[i][1]], i)) for n in range(0, 200, 4)]
+    assert merge_rows(data, order)["_SEQUENCE_NUMBER"].to_pylist() == want
 
 
 def test_ex_w4_delete_older_than_data() -> None:

@@ -97,11 +97,13 @@ def test_ex_w2_w3_sequence_field(*, compacted: bool) -> None:
     table = keyed(columns, sequence__field="ts", write_only="true")
     for row in [(1, "x", 10), (1, "y", 5), (1, "z", 10), (1, "w", None)]:
         put(table, row)
-    down = keyed(columns, sequence__field="ts", sequence__field__sort_order="descending")
+    down = keyed(columns, sequence__field="ts", sequence__field__sort_order="descending", write_only="true")
     put(down, (1, "x", 10))
     put(down, (1, "y", 5))
+    put(down, (1, "w", None))
     if compacted:
         compact(table)
+        compact(down)
     assert rows_of(table) == [(1, "z", 10)]
     assert rows_of(table, columns=["v"]) == [("z",)]
     assert rows_of(down) == [(1, "y", 5)]
