@@ -9,15 +9,26 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.core.casts.atomic import cast
+from paimon_spark.core.casts.nested_text import text_of
+from paimon_spark.core.casts.times import UTC
 from paimon_spark.core.merge.keys import one_chunk
 from paimon_spark.core.values import constant_column
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_type
-from paimon_spark.spec.types import ArrayType, AtomicType, DataField, DataType, MapType, RowType, TypeRoot, type_to_json
+from paimon_spark.spec.casts import can_change
+from paimon_spark.spec.types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    RowType,
+    not_null,
+    type_to_json,
+)
 
-_TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _MISSING = object()
-_MAX_PRECISION = 38
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +39,7 @@ class ColumnPlan:
     wanted: tuple[DataField, ...]
     sources: tuple[DataField | None, ...]
     constants: Mapping[str, Any]
+    zone: str = UTC
 
     @property
     def straight(self) -> bool:
@@ -50,45 +62,61 @@ class ColumnPlan:
         if source.type == wanted.type:
             arrow = to_arrow_type(wanted.type)
             return column if column.type == arrow else column.cast(arrow)
-        return convert(one_chunk(column), source.type, wanted.type)
+        return convert(one_chunk(column), source.type, wanted.type, self.zone)
 
 
 def plan_columns(
-    wanted: Sequence[DataField], file_fields: Sequence[DataField], constants: Mapping[str, Any]
+    wanted: Sequence[DataField], file_fields: Sequence[DataField], constants: Mapping[str, Any], zone: str = UTC
 ) -> ColumnPlan:
-    """Return how to get `wanted` from a file written with `file_fields`; `constants` hold partition values by name."""
+    """Return how to get columns of a table from one of its files.
+
+    Args:
+        wanted: the columns.
+        file_fields: those that the file was written with.
+        constants: partition values by name.
+        zone: the time zone between timestamps with and without one.
+    """
     by_id = {f.id: f for f in file_fields}
     sources = tuple(None if w.name in constants else by_id.get(w.id) for w in wanted)
     physical = tuple({s.id: s for s in sources if s is not None}.values())
-    return ColumnPlan(physical, tuple(wanted), sources, constants)
+    return ColumnPlan(physical, tuple(wanted), sources, constants, zone)
 
 
-def convert(column: pa.Array, source: DataType, target: DataType) -> pa.Array:
+def convert(column: pa.Array, source: DataType, target: DataType, zone: str = UTC) -> pa.Array:
     """Return a column as another type, the way a column type change asks for.
+
+    Args:
+        column: values of the type `source`.
+        source: the type of the values.
+        target: the type that the table has now.
+        zone: the time zone between timestamps with and without one.
 
     Raises:
         UnsupportedError: the change is not one that Paimon allows.
         CorruptTableError: a value cannot be read as the new type.
     """
+    if not_null(source) == not_null(target):
+        arrow = to_arrow_type(target)
+        return column if column.type == arrow else column.cast(arrow)
     if column.offset and not isinstance(source, AtomicType):
         column = pa.concat_arrays([column.slice(0, 0), column])
     if isinstance(source, RowType) and isinstance(target, RowType):
-        return _convert_struct(column, source, target)
+        return _convert_struct(column, source, target, zone)
     if isinstance(source, ArrayType) and isinstance(target, ArrayType):
-        values = convert(column.values, source.element, target.element)
+        values = convert(column.values, source.element, target.element, zone)
         return pa.ListArray.from_arrays(column.offsets, values, type=to_arrow_type(target), mask=_nulls(column))
     if isinstance(source, MapType) and isinstance(target, MapType):
-        items = convert(column.items, source.value, target.value)
-        keys = convert(column.keys, source.key, target.key)
+        items = convert(column.items, source.value, target.value, zone)
+        keys = convert(column.keys, source.key, target.key, zone)
         return pa.MapArray.from_arrays(column.offsets, keys, items, type=to_arrow_type(target), mask=_nulls(column))
-    if not isinstance(source, AtomicType) or not isinstance(target, AtomicType):
+    if not isinstance(target, AtomicType) or not can_change(source, target, explicit=True):
         raise UnsupportedError(
             f"A column of type {type_to_json(source)} cannot be read as {type_to_json(target)}.",
             hint="Change the column type back, or rewrite the table.",
         )
     try:
-        return _convert_atomic(column, source, target)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
+        return cast(column, source, target, zone) if isinstance(source, AtomicType) else text_of(column, source, zone)
+    except (ValueError, pa.ArrowNotImplementedError) as e:
         raise CorruptTableError(
             f"Values of type {type_to_json(source)} in an older file cannot be read as {type_to_json(target)}: {e}.",
             hint="Change the column type back.",
@@ -99,7 +127,7 @@ def _nulls(column: pa.Array) -> pa.Array | None:
     return column.is_null() if column.null_count else None
 
 
-def _convert_struct(column: pa.Array, source: RowType, target: RowType) -> pa.Array:
+def _convert_struct(column: pa.Array, source: RowType, target: RowType, zone: str) -> pa.Array:
     by_id = {f.id: (i, f) for i, f in enumerate(source.fields)}
     members = []
     for f in target.fields:
@@ -107,29 +135,5 @@ def _convert_struct(column: pa.Array, source: RowType, target: RowType) -> pa.Ar
         if at is None:
             members.append(pa.nulls(len(column), to_arrow_type(f.type)))
         else:
-            members.append(convert(pc.struct_field(column, [at[0]]), at[1].type, f.type))
+            members.append(convert(pc.struct_field(column, [at[0]]), at[1].type, f.type, zone))
     return pa.StructArray.from_arrays(members, fields=list(to_arrow_type(target)), mask=_nulls(column))
-
-
-def _convert_atomic(column: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
-    arrow = to_arrow_type(target)
-    if source.root in _TEXTS and target.root in _TEXTS:
-        shrinks = (target.length or 0) < (source.length or 0)
-        return pc.utf8_slice_codeunits(column, 0, target.length) if shrinks else column.cast(arrow)
-    if target.root in _TEXTS:
-        return pc.utf8_slice_codeunits(_as_text(column, source), 0, target.length)
-    if source.root in _TEXTS and target.root is TypeRoot.BOOLEAN:
-        found = pc.is_in(pc.utf8_lower(column), value_set=pa.array(["true", "t", "yes", "y", "1"]))
-        return pc.if_else(column.is_valid(), found, None)
-    if pa.types.is_decimal(arrow) and pa.types.is_floating(column.type):
-        return column.cast(pa.float64()).cast(arrow, safe=False)
-    if pa.types.is_decimal(arrow) and pa.types.is_integer(column.type):
-        column = column.cast(pa.decimal128(_MAX_PRECISION, arrow.scale))
-    return column.cast(arrow, safe=source.root in _TEXTS)
-
-
-def _as_text(column: pa.Array, source: AtomicType) -> pa.Array:
-    if source.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
-        text = column.cast(pa.timestamp(column.type.unit)).cast(pa.string())
-        return text if source.precision else pc.utf8_slice_codeunits(text, 0, 19)
-    return column.cast(pa.string())

@@ -288,7 +288,7 @@ class BucketFiles:
         values = dict(zip(table.schema.partition_keys, table.partition_values(self.partition), strict=True))
         constants = {f.name: values[f.name] for f in fields if f.name in values}
         system = SYSTEM_FIELDS if table.is_primary_key_table else stored_tracking(file)
-        return plan_columns(fields, (*system, *held), constants)
+        return plan_columns(fields, (*system, *held), constants, table.zone)
 
 
 def _pushable(condition: Predicate, plan: ColumnPlan) -> pc.Expression | None:

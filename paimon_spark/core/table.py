@@ -9,6 +9,7 @@ import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta, timezone, tzinfo
 
 from paimon_spark.core.schemas import SchemaStore
 from paimon_spark.core.snapshots import SnapshotStore
@@ -54,6 +55,8 @@ class Table:
     branch: str = MAIN_BRANCH
     mark: str = ""
     """Part of the names of all data and index files that are written through this table; see `marked`."""
+    zone: str = "UTC"
+    """The time zone in which timestamps with and without one turn into each other where a column changed its type."""
 
     @classmethod
     def of(
@@ -187,6 +190,12 @@ class Table:
         """Return the table at a given schema, keeping the options of this one."""
         return replace(self, schema=schema)
 
+    def in_zone(self, zone: tzinfo) -> Table:
+        """Return the table for a reader in a time zone: a region, or a fixed distance from UTC."""
+        region = getattr(zone, "key", None)
+        text = region if isinstance(region, str) else str(timezone(zone.utcoffset(None) or timedelta()))
+        return replace(self, zone=text.removeprefix("UTC") or "UTC")
+
     def marked(self) -> Table:
         """Return the table for one job, whose new files can be told from all others by their names."""
         return replace(self, mark=new_mark())
@@ -201,6 +210,7 @@ class Table:
                 "options": dict(self.options.values),
                 "branch": self.branch,
                 "mark": self.mark,
+                "zone": self.zone,
                 "file_io": dict(self.file_io.to_config()),
             }
         )
@@ -217,6 +227,7 @@ class Table:
             options=CoreOptions(raw["options"]),
             branch=raw["branch"],
             mark=raw["mark"],
+            zone=raw["zone"],
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paimon_spark.spec.types import AtomicType, DataType, TypeRoot, not_null
+from paimon_spark.spec.types import STRING, AtomicType, DataType, MultisetType, TypeRoot, children, not_null
 
 _TEXTS = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
 _BYTES = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY})
@@ -26,29 +26,41 @@ _IMPLICIT: dict[TypeRoot, frozenset[TypeRoot]] = {
     TypeRoot.TIMESTAMP: _STAMPS,
     TypeRoot.TIMESTAMP_LTZ: _STAMPS,
 }
-_TO_NUMBER = _NUMBERS | _TEXTS | _STAMPS | {TypeRoot.BOOLEAN}
+_TO_WHOLE = _NUMBERS | _TEXTS | {TypeRoot.BOOLEAN}
 _EXPLICIT: dict[TypeRoot, frozenset[TypeRoot]] = {
-    **dict.fromkeys(_TEXTS, frozenset(TypeRoot) - _OPAQUE),
+    **dict.fromkeys(_TEXTS, _NUMBERS | _TEXTS | _BYTES | {TypeRoot.BOOLEAN}),
     **dict.fromkeys(_BYTES, _TEXTS | _BYTES),
-    **dict.fromkeys(_NUMBERS, _TO_NUMBER),
-    **dict.fromkeys(_STAMPS, _TEXTS | _NUMBERS | _TIMES),
+    **dict.fromkeys(_NUMBERS, _TO_WHOLE),
+    **dict.fromkeys((TypeRoot.INT, TypeRoot.BIGINT), _TO_WHOLE | _STAMPS),
+    **dict.fromkeys(_STAMPS, _TEXTS | _TIMES | {TypeRoot.INT, TypeRoot.BIGINT}),
     TypeRoot.BOOLEAN: _TEXTS | frozenset(_INTEGERS),
     TypeRoot.DATE: _TEXTS | _STAMPS,
     TypeRoot.TIME: _TEXTS | _STAMPS,
 }
+_UNCHANGEABLE = _OPAQUE | {TypeRoot.TIME}
+"""No reader takes these types at another precision, or in another form."""
 
 
 def can_change(old: DataType, new: DataType, *, explicit: bool) -> bool:
     """Return whether a column of type `old` may become `new`; `explicit` allows changes that can lose values.
 
-    Nullability is not looked at. A constructed type changes only by its members, never as a whole.
+    These are the changes for which Paimon's readers have a cast. A constructed type can become a text, and else changes
+    by its members only. Nullability matters to one of them: dates and times become a nullable STRING and no other text.
     """
     if not_null(old) == not_null(new):
         return True
-    if not isinstance(old, AtomicType) or not isinstance(new, AtomicType):
+    if not isinstance(new, AtomicType):
         return False
-    if old.root is new.root and old.root not in _OPAQUE:
-        return True
-    if old.root in _IMPLICIT.get(new.root, ()):
-        return True
-    return explicit and old.root in _EXPLICIT.get(new.root, ())
+    if not isinstance(old, AtomicType):
+        return explicit and new.root in _TEXTS and _has_text(old)
+    if old.root in _TIMES and new.root in _TEXTS:
+        return explicit and new == STRING
+    if old.root is new.root:
+        return old.root not in _UNCHANGEABLE
+    return old.root in _IMPLICIT.get(new.root, ()) or (explicit and old.root in _EXPLICIT.get(new.root, ()))
+
+
+def _has_text(t: DataType) -> bool:
+    if isinstance(t, AtomicType):
+        return can_change(t, STRING, explicit=True)
+    return not isinstance(t, MultisetType) and all(map(_has_text, children(t)))

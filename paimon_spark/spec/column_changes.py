@@ -315,8 +315,9 @@ def _retyped(schema: TableSchema, change: UpdateColumnType | UpdateColumnNullabi
         return replace(old, nullable=change.nullable)
     check_type(_text(change.column), change.type)
     explicit = not options.flag("disable-explicit-type-casting")
-    if not can_change(old, change.type, explicit=explicit):
-        lossy = can_change(old, change.type, explicit=True)
+    new = replace(change.type, nullable=old.nullable)
+    if not can_change(old, new, explicit=explicit):
+        lossy = can_change(old, new, explicit=True)
         raise UsageError(
             f"The column '{_text(change.column)}' cannot change from {_type_text(old)} to {_type_text(change.type)}.",
             hint="The option 'disable-explicit-type-casting' forbids changes that can lose values."
@@ -328,7 +329,7 @@ def _retyped(schema: TableSchema, change: UpdateColumnType | UpdateColumnNullabi
         raise UnsupportedError(f"The type of the BLOB column '{_text(change.column)}' cannot change.")
     if not_null(old) == not_null(change.type) or not isinstance(change.type, AtomicType):
         return old
-    return replace(change.type, nullable=old.nullable)
+    return new
 
 
 def _is_blob(t: DataType) -> bool:

@@ -7,6 +7,9 @@
 //   write    rows [[...]...], kind "+I" | "-U" | "+U" | "-D" (default +I), bucket (dynamic-bucket tables only)
 //   compact  buckets [[partition values..., bucket]...]   full compaction of these buckets
 //   tag      name
+//   alter    types {column: type...}   changes the types of columns
+//   cast     from, to, values [...] (no table)   -> {"allowed": whether ALTER may change the type so, "values":
+//            what readers make of each value, {"error": ...} where they fail}
 //   read     snapshot or tag (optional)   -> {"rows": [[...]...]}
 //   files                          -> {"files": [[path, level, rows]...]}
 import com.fasterxml.jackson.databind.JsonNode;
@@ -16,12 +19,16 @@ import java.io.InputStreamReader;
 import java.math.BigDecimal;
 import java.time.LocalDate;
 import java.time.LocalDateTime;
+import java.time.LocalTime;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HexFormat;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.paimon.casting.CastExecutor;
+import org.apache.paimon.casting.CastExecutors;
 import org.apache.paimon.catalog.Catalog;
 import org.apache.paimon.catalog.CatalogContext;
 import org.apache.paimon.catalog.CatalogFactory;
@@ -29,6 +36,8 @@ import org.apache.paimon.catalog.Identifier;
 import org.apache.paimon.data.BinaryRow;
 import org.apache.paimon.data.BinaryString;
 import org.apache.paimon.data.Decimal;
+import org.apache.paimon.data.GenericArray;
+import org.apache.paimon.data.GenericMap;
 import org.apache.paimon.data.GenericRow;
 import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.data.Timestamp;
@@ -36,19 +45,23 @@ import org.apache.paimon.data.serializer.InternalRowSerializer;
 import org.apache.paimon.options.Options;
 import org.apache.paimon.reader.RecordReader;
 import org.apache.paimon.schema.Schema;
+import org.apache.paimon.schema.SchemaChange;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.Table;
 import org.apache.paimon.table.sink.BatchTableCommit;
 import org.apache.paimon.table.sink.BatchTableWrite;
 import org.apache.paimon.table.sink.BatchWriteBuilder;
 import org.apache.paimon.table.source.ReadBuilder;
+import org.apache.paimon.types.ArrayType;
 import org.apache.paimon.types.DataField;
 import org.apache.paimon.types.DataType;
-import org.apache.paimon.types.DataTypeJsonParser;
+import org.apache.paimon.types.DataTypeCasts;
 import org.apache.paimon.types.DecimalType;
+import org.apache.paimon.types.MapType;
 import org.apache.paimon.types.RowKind;
 import org.apache.paimon.types.RowType;
 import org.apache.paimon.utils.CloseableIterator;
+import org.apache.paimon.utils.JsonSerdeUtil;
 
 public class PaimonPeer {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -81,10 +94,15 @@ public class PaimonPeer {
     }
 
     void step(JsonNode step, Map<String, Object> answer) throws Exception {
+        if (step.get("do").asText().equals("cast")) {
+            cast(step, answer);
+            return;
+        }
         String[] name = step.get("table").asText().split("\\.");
         Identifier id = Identifier.create(name[0], name[1]);
         switch (step.get("do").asText()) {
             case "create" -> create(id, step);
+            case "alter" -> alter(id, step.get("types"));
             case "write" -> write(catalog.getTable(id), step);
             case "compact" -> compact(catalog.getTable(id), step);
             case "tag" -> catalog.getTable(id).createTag(step.get("name").asText());
@@ -98,7 +116,7 @@ public class PaimonPeer {
         catalog.createDatabase(id.getDatabaseName(), true);
         Schema.Builder schema = Schema.newBuilder();
         for (JsonNode c : step.get("columns")) {
-            schema.column(c.get(0).asText(), DataTypeJsonParser.parseAtomicTypeSQLString(c.get(1).asText()));
+            schema.column(c.get(0).asText(), type(c.get(1)));
         }
         schema.primaryKey(texts(step.get("primaryKey")));
         schema.partitionKeys(texts(step.get("partition")));
@@ -106,6 +124,37 @@ public class PaimonPeer {
             step.get("options").fields().forEachRemaining(e -> schema.option(e.getKey(), e.getValue().asText()));
         }
         catalog.createTable(id, schema.build(), false);
+    }
+
+    private void alter(Identifier id, JsonNode types) throws Exception {
+        List<SchemaChange> changes = new ArrayList<>();
+        types.fields().forEachRemaining(e -> changes.add(SchemaChange.updateColumnType(e.getKey(), type(e.getValue()))));
+        catalog.alterTable(id, changes, false);
+    }
+
+    private static DataType type(JsonNode text) {
+        return JsonSerdeUtil.fromJson(text.toString(), DataType.class);
+    }
+
+    @SuppressWarnings("unchecked")
+    private static void cast(JsonNode step, Map<String, Object> answer) throws Exception {
+        DataType from = type(step.get("from"));
+        DataType to = type(step.get("to"));
+        CastExecutor<Object, Object> executor = (CastExecutor<Object, Object>) CastExecutors.resolve(from, to);
+        // Asked by its name, because the oldest peer, which is asked for no cast, has no such method.
+        boolean allowed = executor != null && (boolean) DataTypeCasts.class
+                .getMethod("supportsCast", DataType.class, DataType.class, boolean.class).invoke(null, from, to, true);
+        answer.put("allowed", allowed);
+        if (!allowed) return;
+        List<Object> out = new ArrayList<>();
+        for (JsonNode v : step.get("values")) {
+            try {
+                out.add(v.isNull() ? null : plain(to, executor.cast(value(from, v))));
+            } catch (RuntimeException e) {
+                out.add(Map.of("error", e.getClass().getSimpleName()));
+            }
+        }
+        answer.put("values", out);
     }
 
     static List<String> texts(JsonNode node) {
@@ -161,17 +210,32 @@ public class PaimonPeer {
             case SMALLINT -> (short) v.asInt();
             case INTEGER -> v.asInt();
             case BIGINT -> v.asLong();
-            case FLOAT -> (float) v.asDouble();
-            case DOUBLE -> v.asDouble();
+            case FLOAT -> v.isTextual() ? Float.parseFloat(v.asText()) : (float) v.asDouble();
+            case DOUBLE -> v.isTextual() ? Double.parseDouble(v.asText()) : v.asDouble();
             case CHAR, VARCHAR -> BinaryString.fromString(v.asText());
             case BINARY, VARBINARY -> HexFormat.of().parseHex(v.asText());
             case DATE -> (int) LocalDate.parse(v.asText()).toEpochDay();
+            case TIME_WITHOUT_TIME_ZONE -> (int) (LocalTime.parse(v.asText()).toNanoOfDay() / 1_000_000);
             case TIMESTAMP_WITHOUT_TIME_ZONE, TIMESTAMP_WITH_LOCAL_TIME_ZONE ->
                     Timestamp.fromLocalDateTime(LocalDateTime.parse(v.asText().replace(' ', 'T')));
             case DECIMAL -> {
                 DecimalType d = (DecimalType) type;
                 yield Decimal.fromBigDecimal(new BigDecimal(v.asText()), d.getPrecision(), d.getScale());
             }
+            case ARRAY -> {
+                DataType element = ((ArrayType) type).getElementType();
+                List<Object> out = new ArrayList<>();
+                v.forEach(e -> out.add(e.isNull() ? null : value(element, e)));
+                yield new GenericArray(out.toArray());
+            }
+            case MAP -> {
+                MapType map = (MapType) type;
+                Map<Object, Object> out = new LinkedHashMap<>();
+                v.forEach(e -> out.put(
+                        value(map.getKeyType(), e.get(0)), e.get(1).isNull() ? null : value(map.getValueType(), e.get(1))));
+                yield new GenericMap(out);
+            }
+            case ROW -> row((RowType) type, v);
             default -> throw new IllegalArgumentException("no value of type " + type);
         };
     }
@@ -196,11 +260,15 @@ public class PaimonPeer {
     }
 
     private static Object plain(DataType type, InternalRow row, int i) {
-        Object v = InternalRow.createFieldGetter(type, i).getFieldOrNull(row);
+        return plain(type, InternalRow.createFieldGetter(type, i).getFieldOrNull(row));
+    }
+
+    private static Object plain(DataType type, Object v) {
         if (v == null) return null;
         return switch (type.getTypeRoot()) {
             case BOOLEAN, TINYINT, SMALLINT, INTEGER, BIGINT, FLOAT, DOUBLE -> v;
             case DATE -> LocalDate.ofEpochDay((Integer) v).toString();
+            case TIME_WITHOUT_TIME_ZONE -> v;
             case BINARY, VARBINARY -> HexFormat.of().formatHex((byte[]) v);
             case TIMESTAMP_WITHOUT_TIME_ZONE, TIMESTAMP_WITH_LOCAL_TIME_ZONE ->
                     ((Timestamp) v).toLocalDateTime().toString();

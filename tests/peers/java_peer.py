@@ -57,11 +57,14 @@ def bundle_jar(release: str = NEWEST) -> Path:
     return jar
 
 
-def run_steps(warehouse: Path, steps: Sequence[Mapping[str, Any]], release: str = NEWEST) -> list[dict[str, Any]]:
-    """Run `steps` in order and return one answer per step; a step that fails raises RuntimeError."""
+def run_steps(
+    warehouse: Path, steps: Sequence[Mapping[str, Any]], release: str = NEWEST, *, zone: str = "UTC"
+) -> list[dict[str, Any]]:
+    """Run `steps` in order in the time zone `zone`, one answer per step; a step that fails raises RuntimeError."""
     done = subprocess.run(
         [
             "java",
+            f"-Duser.timezone={zone}",
             *("-cp", f"{bundle_jar(release)}:{spark_home() / 'jars'}/*"),
             str(HERE / "PaimonPeer.java"),
             str(warehouse),

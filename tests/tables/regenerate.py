@@ -14,13 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from tests.peers.java_peer import NEWEST, coordinate, run_steps
+from tests.tables.evolved import FORMATS, evolved_columns, evolved_steps, expected_rows
+from tests.tables.record_casts import record
 
 HERE = Path(__file__).resolve().parent
 DATABASE = "samples"
 
 
 def regenerate() -> None:
-    """Write every case."""
+    """Write every case, the table of casts, and tables whose columns went through all of them."""
+    record()
+    with tempfile.TemporaryDirectory() as tmp:
+        _evolve(Path(tmp))
     cases = json.loads((HERE / "cases.json").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as tmp:
         warehouse = Path(tmp)
@@ -29,6 +34,17 @@ def regenerate() -> None:
             _pack(warehouse / f"{DATABASE}.db" / name, HERE / f"{name}.tar.gz")
             expected = {"written_by": coordinate(NEWEST), "shows": case["shows"]} | _read_back(warehouse, name)
             (HERE / f"{name}.json").write_text(json.dumps(expected, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _evolve(warehouse: Path) -> None:
+    for file_format in FORMATS:
+        name = f"evolved_{file_format}"
+        steps = [s | {"table": f"{DATABASE}.{name}"} for s in evolved_steps(file_format)]
+        rows = run_steps(warehouse, steps)[-1]["rows"]
+        if rows != expected_rows(evolved_columns(file_format)):
+            message = f"The table {name} is not read as its casts were recorded."
+            raise RuntimeError(message)
+        _pack(warehouse / f"{DATABASE}.db" / name, HERE / "evolved" / f"{name}.tar.gz")
 
 
 def _read_back(warehouse: Path, name: str) -> dict[str, Any]:

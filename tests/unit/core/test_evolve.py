@@ -16,10 +16,10 @@ from paimon_spark.engine.compact import execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
-from paimon_spark.errors import CorruptTableError
+from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.predicate import Comparison, IsNull
-from paimon_spark.spec.types import ArrayType, DataField, MapType, RowType, parse_atomic
+from paimon_spark.spec.types import ArrayType, DataField, MapType, MultisetType, RowType, parse_atomic
 from paimon_spark.testing.tables import new_table
 
 INT, BIGINT, STRING = parse_atomic("INT"), parse_atomic("BIGINT"), parse_atomic("STRING")
@@ -102,3 +102,35 @@ def test_a_table_reads_and_compacts_files_of_every_schema() -> None:
     assert read_arrow(third, version=1).to_pylist() == [{"k": 1, "a": 10, "b": "x"}, {"k": 2, "a": 20, "b": "y"}]
     execute_compaction(plan_compaction(third), LocalRunner())
     assert read_arrow(third).to_pylist() == want
+
+
+@pytest.mark.parametrize(
+    ("zone", "local"),
+    [
+        ("UTC", datetime(2024, 6, 1, 10)),
+        ("Asia/Tokyo", datetime(2024, 6, 1, 19)),
+        ("-03:30", datetime(2024, 6, 1, 6, 30)),
+    ],
+)
+def test_timestamps_lose_their_zone_in_the_zone_of_the_reader(zone: str, local: datetime) -> None:
+    instant, wall = parse_atomic("TIMESTAMP(3) WITH LOCAL TIME ZONE"), parse_atomic("TIMESTAMP(3)")
+    column = pa.array([datetime(2024, 6, 1, 10), None], to_arrow_type(instant))
+    assert convert(column, instant, wall, zone).to_pylist() == [local, None]
+    assert convert(convert(column, instant, wall, zone), wall, instant, zone).equals(column)
+    lists = pa.array([[datetime(2024, 6, 1, 10)]], to_arrow_type(ArrayType(instant)))
+    assert convert(lists, ArrayType(instant), ArrayType(wall), zone).to_pylist() == [[local]]
+
+
+def test_a_member_that_did_not_change_stays_as_it_is() -> None:
+    counted = MultisetType(STRING)
+    old = RowType((DataField(1, "a", INT), DataField(2, "m", counted)))
+    new = RowType((DataField(1, "a", BIGINT), DataField(2, "m", counted)))
+    column = pa.array([{"a": 1, "m": [("x", 2)]}, None], to_arrow_type(old))
+    assert convert(column, old, new).to_pylist() == [{"a": 1, "m": [("x", 2)]}, None]
+
+
+def test_a_change_without_a_cast_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="cannot be read as BOOLEAN"):
+        convert(pa.array([1.5]), parse_atomic("DOUBLE"), parse_atomic("BOOLEAN"))
+    with pytest.raises(UnsupportedError, match="cannot be read as"):
+        convert(pa.array([[1]]), ArrayType(INT), RowType((DataField(1, "a", INT),)))

@@ -1,0 +1,71 @@
+"""Small steps that all casts share: NumPy and back, texts by pattern, unequal rows in groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+I64 = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+BLANKS = r"[\x00-\x20]*"
+"""What Java's String.trim takes away."""
+
+
+def valid_mask(column: pa.Array) -> Mask:
+    """Return where `column` has a value."""
+    return np.asarray(column.is_valid())
+
+
+def from_numpy(values: npt.NDArray[Any], arrow: pa.DataType, like: pa.Array) -> pa.Array:
+    """Return `values` as a column of type `arrow` that is null where `like` is."""
+    mask = None if like.null_count == 0 else ~valid_mask(like)
+    return (
+        pa.array(values, mask=mask).view(arrow) if pa.types.is_temporal(arrow) else pa.array(values, arrow, mask=mask)
+    )
+
+
+def refuse(column: pa.Array, bad: pa.Array | Mask, what: str) -> None:
+    """Raise ValueError that names the first value of `column` for which `bad` holds, if there is one."""
+    mask = np.asarray(pc.fill_null(bad, False)) if isinstance(bad, pa.Array) else bad  # noqa: FBT003
+    if mask.any():
+        raise ValueError(f"{column[int(mask.argmax())].as_py()!r} is no {what}")
+
+
+def parsed(column: pa.Array, pattern: str, what: str) -> dict[str, pa.Array]:
+    """Return the named groups of `pattern` in each text, empty where they match nothing, null where the text is null.
+
+    Raises:
+        ValueError: a text does not match.
+    """
+    found = pc.extract_regex(column, pattern)
+    refuse(column, pc.and_(found.is_null(), column.is_valid()), what)
+    return {found.type.field(i).name: pc.struct_field(found, [i]) for i in range(found.type.num_fields)}
+
+
+def whole_numbers(texts: pa.Array, default: int = 0) -> I64:
+    """Return texts of up to 18 digits as numbers; `default` for empty ones and nulls."""
+    given = pc.fill_null(texts, "")
+    filled = pc.if_else(pc.equal(given, ""), str(default), pc.utf8_ltrim(given, "+"))
+    return np.asarray(filled.cast(pa.int64()))
+
+
+def in_groups(groups: I64, columns: list[pa.Array], make: Callable[[int, list[pa.Array]], pa.Array]) -> pa.Array:
+    """Return what `make` makes of the rows of each group, in the order of the rows; of no rows, of one empty group."""
+    order = np.argsort(groups, kind="stable")
+    ordered = [c.take(pa.array(order)) for c in columns]
+    names, starts = np.unique(groups[order], return_index=True)
+    if not len(names):
+        return make(0, columns)
+    stops = [*starts[1:], len(order)]
+    parts = [
+        make(int(name), [c.slice(int(start), int(stop) - int(start)) for c in ordered])
+        for name, start, stop in zip(names, starts, stops, strict=True)
+    ]
+    back = np.empty(len(order), dtype=np.int64)
+    back[order] = np.arange(len(order))
+    return pa.concat_arrays(parts).take(pa.array(back))
