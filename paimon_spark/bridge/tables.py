@@ -81,7 +81,8 @@ def load_named(
         writes: whether the table is to be changed: then nothing chooses an older snapshot.
     """
     session = session_options(envelope.conf, envelope.catalog.name, identifier, travel=not writes)
-    return catalog_of(envelope.catalog).load_table(identifier, {**session, **(options or {})})
+    table = catalog_of(envelope.catalog).load_table(identifier, {**session, **(options or {})})
+    return table.in_zone(envelope.zone)
 
 
 def load_token(
@@ -159,7 +160,7 @@ def path_table(envelope: Envelope, path: str, options: Mapping[str, str], *, wri
     """Return the table at a directory, of a store that `options` say how to reach; their others are not applied."""
     conf = {k: v for k, v in envelope.conf.items() if k.startswith("spark.paimon.")}
     session = session_options(conf, "*", Identifier("*", "*"), travel=not writes)
-    return catalog_at(envelope, path, options).load_table_at(path, session)
+    return catalog_at(envelope, path, options).load_table_at(path, session).in_zone(envelope.zone)
 
 
 def pinned(table: Table, snapshot_id: int) -> Table:

@@ -86,7 +86,7 @@ class CallContext:
             NotFoundError: there is no such table.
         """
         dynamic = {**self.table_options(identifier), **(options or {})}
-        return self.catalog.load_table(identifier, dynamic)
+        return self.catalog.load_table(identifier, dynamic).in_zone(self.zone)
 
     def whole_database(self, text: str, parameter: str = "table") -> str | None:
         """Return the database whose tables an argument means, ``db.*`` or ``catalog.db.*``; None if it means one table.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from datetime import datetime, timedelta, tzinfo
+from zoneinfo import available_timezones
 
 from paimon_spark.calls.context import CallContext, no_progress
 from paimon_spark.calls.progress import reporter
@@ -21,6 +23,14 @@ KEYWORDS = ("call ", "explain ")
 
 class LocalZone(tzinfo):
     """The time zone of this machine, as it was or will be at each time."""
+
+    @property
+    def key(self) -> str:
+        """Return the name of the zone's region, UTC where the machine does not tell it."""
+        name = (
+            os.environ.get("TZ", "").removeprefix(":") or os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
+        )
+        return name if name in available_timezones() else "UTC"
 
     def utcoffset(self, moment: datetime | None) -> timedelta | None:
         """Return the distance of the wall clock from UTC."""

@@ -168,6 +168,7 @@ def test_times_in_a_call_are_those_of_this_machine(month: str, monkeypatch: pyte
     try:
         here = timestamp_millis(f"2026-{month}-15 12:00:00", zone=LocalZone(), parameter="older_than")
         there = ZoneInfo("America/New_York")
+        assert LocalZone().key == there.key
         assert here == datetime(2026, int(month), 15, 12, tzinfo=there).timestamp() * 1000
     finally:
         monkeypatch.undo()
