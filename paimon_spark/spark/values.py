@@ -6,7 +6,7 @@ import base64
 from decimal import Decimal
 from typing import Any
 
-from paimon_spark.spec.literals import to_single
+from paimon_spark.spec.literals import java_float, to_single
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.types import AtomicType, DataType, TypeRoot
 
@@ -45,6 +45,8 @@ def value_to_jvm(value: Any) -> str | None:
         return "true" if value else "false"
     if isinstance(value, Timestamp):
         return str(value.millis * 1000 + value.nano_of_milli // 1000)
+    if isinstance(value, float):
+        return java_float(value, single=False)
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     return str(value)

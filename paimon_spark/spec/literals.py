@@ -9,7 +9,7 @@ import math
 import re
 import struct
 from datetime import date
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperation
 from typing import Any
 
 from paimon_spark.errors import ArgumentError, ErrorKind, UnsupportedError
@@ -25,6 +25,8 @@ _STAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _RANGES = {TypeRoot.TINYINT: 7, TypeRoot.SMALLINT: 15, TypeRoot.INT: 31, TypeRoot.BIGINT: 63}
 _TIME = re.compile(r"^(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?$")
 _STAMP = re.compile(r"^(\d{4,}-\d{1,2}-\d{1,2})(?:[T ](\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?))?$")
+_EXACT = Context(prec=200)
+"""Enough for every digit of a decimal number, and of one of single width."""
 _WORDS = {"true": True, "false": False}
 
 
@@ -122,17 +124,30 @@ def to_single(value: float) -> float:
 
 
 def _shortest(value: float, *, single: bool) -> str:
-    """Return the shortest decimal text that reads back as `value` in its width."""
+    """Return the decimal text that Java chooses: of the shortest that read back as `value`, the closest to it.
+
+    A text of one digit is no shorter for Java than one of two, which matters for the numbers next to zero.
+    """
     if not single:
-        return repr(value)
-    for digits in range(1, 10):
-        text = f"{value:.{digits}g}"
-        try:
-            if struct.pack("<f", float(text)) == struct.pack("<f", value):
-                return text
-        except OverflowError:
-            continue
+        two = f"{value:.1e}"
+        return two if float(two) == value else repr(value)
+    low, high, closed = _read_as_single(abs(value))
+    exact = Decimal(value)
+    for digits in range(2, 10):
+        step = Decimal(1).scaleb(exact.adjusted() - digits + 1)
+        near = [exact.quantize(step, way, _EXACT) for way in (ROUND_FLOOR, ROUND_CEILING)]
+        found = [d for d in near if low < abs(d) < high or (closed and abs(d) in (low, high))]
+        if found:
+            return str(min(found, key=lambda d: (abs(_EXACT.subtract(d, exact)), d.as_tuple().digits[-1] % 2)))
     return repr(value)
+
+
+def _read_as_single(value: float) -> tuple[Decimal, Decimal, bool]:
+    """Return the bounds of the numbers that are rounded to a finite number of single width, and if they are so, too."""
+    (bits,) = struct.unpack("<I", struct.pack("<f", value))
+    below, above = (struct.unpack("<f", struct.pack("<I", max(b, 0)))[0] for b in (bits - 1, bits + 1))
+    above = value + (value - below) if math.isinf(above) else above
+    return Decimal((below + value) / 2), Decimal((value + above) / 2), bits % 2 == 0
 
 
 def parse_value(text: str, t: DataType) -> Any:
@@ -184,7 +199,7 @@ def _parse(text: str, t: AtomicType) -> Any:
 
 def _parse_decimal(text: str, t: AtomicType) -> Decimal:
     number = Decimal(text)
-    rounded = number.quantize(Decimal(1).scaleb(-(t.scale or 0))) if number.is_finite() else None
+    rounded = number.quantize(Decimal(1).scaleb(-(t.scale or 0)), context=_EXACT) if number.is_finite() else None
     if rounded is None or rounded != number or len(rounded.as_tuple().digits) > (t.precision or 10):
         raise ValueError(text)
     return rounded

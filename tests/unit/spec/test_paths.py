@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import struct
 from decimal import Decimal
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import ArgumentError, UnsupportedError
-from paimon_spark.spec.literals import java_float, parse_value, value_text
+from paimon_spark.spec.literals import java_float, parse_value, to_single, value_text
 from paimon_spark.spec.manifest import EMPTY_ROW, DataFileMeta, IndexFileMeta
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.paths import (
@@ -72,10 +73,45 @@ def test_shared_vectors() -> None:
         (-1.5e-10, "-1.5E-10"),
         (float("nan"), "NaN"),
         (float("-inf"), "-Infinity"),
+        (5e-324, "4.9E-324"),
+        (1e-323, "9.9E-324"),
+        (1e-322, "9.9E-323"),
+        (1e23, "1.0E23"),
+        (2.0**-44, "5.684341886080802E-14"),
+        (1.7976931348623157e308, "1.7976931348623157E308"),
     ],
 )
 def test_floats_print_as_in_java(value: float, expected: str) -> None:
     assert java_float(value, single=False) == expected
+
+
+@pytest.mark.parametrize(
+    ("bits", "expected"),
+    [
+        (0x00000001, "1.4E-45"),
+        (0x00000002, "2.8E-45"),
+        (0x00000007, "9.8E-45"),
+        (0x00800000, "1.1754944E-38"),
+        (0x7F7FFFFF, "3.4028235E38"),
+        (0x3DCCCCCD, "0.1"),
+        (0x501502F9, "1.0E10"),
+        (0x4A05199B, "2180710.8"),
+        (0x4A051BBB, "2180846.8"),
+        (0xCCBEBC20, "-1.0E8"),
+        (0x7F800000, "Infinity"),
+        (0x80000000, "-0.0"),
+    ],
+)
+def test_floats_of_single_width_print_as_in_java(bits: int, expected: str) -> None:
+    value = struct.unpack("<f", struct.pack("<I", bits))[0]
+    assert java_float(value, single=True) == expected
+
+
+@given(st.floats(width=32, allow_nan=False))
+def test_floats_of_single_width_read_back(value: float) -> None:
+    text = java_float(value, single=True)
+    assert to_single(float(text.replace("Infinity", "inf"))) == value
+    assert len(text) <= len(repr(value)) + len("-0.0E-")
 
 
 def test_partition_path() -> None:
