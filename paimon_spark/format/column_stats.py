@@ -73,7 +73,13 @@ class _Column:
         t = self._minima[0].type
         low = pc.min(pa.array(self._minima, t))
         high = pc.max(pa.array(self._maxima, t))
-        return truncate_stats(ColumnStats(_value(low), _value(high), self._nulls), self._mode)
+        bounds = _signed(_value(low), -0.0), _signed(_value(high), 0.0)
+        return truncate_stats(ColumnStats(*bounds, self._nulls), self._mode)
+
+
+def _signed(bound: Any, zero: float) -> Any:
+    """Return a bound that holds for 0.0 and -0.0, which are equal here; readers in Java put -0.0 before 0.0."""
+    return zero if isinstance(bound, float) and bound == 0 else bound
 
 
 def _value(scalar: pa.Scalar) -> Any:

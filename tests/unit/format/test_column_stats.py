@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from typing import Any
 
@@ -45,6 +46,13 @@ def collect(text: str, mode: str, *batches: list[Any]) -> ColumnStats:
 )
 def test_full(text: str, batches: list[list[Any]], expected: ColumnStats) -> None:
     assert collect(text, "full", *batches) == expected
+
+
+@pytest.mark.parametrize("values", [[0.0], [-0.0], [0.0, -0.0], [-0.0, 0.0]])
+@pytest.mark.parametrize("text", ["FLOAT", "DOUBLE"])
+def test_zeros_are_within_bounds_of_both_signs(text: str, values: list[float]) -> None:
+    found = collect(text, "full", values)
+    assert [math.copysign(1, bound) for bound in (found.min, found.max)] == [-1, 1]
 
 
 def test_modes() -> None:
