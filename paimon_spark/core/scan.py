@@ -35,12 +35,13 @@ from paimon_spark.spec.predicate import (
     fixed_values,
     may_match,
     project,
+    without_blanks,
 )
 from paimon_spark.spec.rows import bucket_of, decode_row, encode_row, murmur, row_arity, row_body
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.spec.stats import ColumnStats, key_stats_view, stats_view
-from paimon_spark.spec.types import AtomicType, TypeRoot
+from paimon_spark.spec.stats import ColumnStats, comparable_stats, key_stats_view, stats_view
+from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
 
 EntryTest = Callable[[ManifestEntry], bool]
 ALL: Predicate = AlwaysTrue()
@@ -254,7 +255,9 @@ def _search(
 ) -> _Search:
     store = ManifestStore(table)
     metas = store.data_manifests(snapshot)
-    of_partitions = and_(partition_predicate, project(predicate, table.schema.partition_keys))
+    chars = _chars(table.schema.fields)
+    predicate = without_blanks(predicate, chars)
+    of_partitions = and_(without_blanks(partition_predicate, chars), project(predicate, table.schema.partition_keys))
     near = [m for m in metas if _manifest_may_match(table, m, of_partitions, buckets)]
     hashes = _fixed_hashes(table, predicate)
     return _Search(table, store, snapshot, metas, near, of_partitions, predicate, buckets, levels, hashes, {})
@@ -379,13 +382,25 @@ def live_in_partitions(
 
 
 def matching_partitions(table: Table, partitions: Iterable[bytes], predicate: Predicate) -> set[bytes]:
-    """Return the serialized partitions for which a filter over partition columns is true."""
+    """Return the serialized partitions for which a filter over partition columns is true.
+
+    Blanks at the end of a CHAR do not count: some writers store them and some do not.
+    """
     if isinstance(predicate, AlwaysTrue):
         return set(partitions)
+    chars = _chars(table.schema.partition_fields)
+    wanted = without_blanks(predicate, chars)
     names, types = table.schema.partition_keys, table.partition_types
-    return {
-        p for p in set(partitions) if evaluate(predicate, dict(zip(names, decode_row(p, types), strict=True))) is True
-    }
+
+    def values(partition: bytes) -> dict[str, Any]:
+        found = dict(zip(names, decode_row(partition, types), strict=True))
+        return found | {c: found[c].rstrip(" ") for c in chars if found[c] is not None}
+
+    return {p for p in set(partitions) if evaluate(wanted, values(p)) is True}
+
+
+def _chars(fields: Iterable[DataField]) -> list[str]:
+    return [f.name for f in fields if isinstance(f.type, AtomicType) and f.type.root is TypeRoot.CHAR]
 
 
 def _manifest_may_match(
@@ -400,9 +415,10 @@ def _manifest_may_match(
         return True
     lows, highs = decode_row(stats.min_values, types), decode_row(stats.max_values, types)
     nulls = stats.null_counts or (None,) * len(types)
+    fields = table.schema.partition_fields
     view = {
-        name: ColumnStats(low, high, null)
-        for name, low, high, null in zip(table.schema.partition_keys, lows, highs, nulls, strict=True)
+        f.name: comparable_stats(ColumnStats(low, high, null), f.type)
+        for f, low, high, null in zip(fields, lows, highs, nulls, strict=True)
     }
     return may_match(predicate, view, meta.num_added_files + meta.num_deleted_files)
 

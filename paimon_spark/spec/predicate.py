@@ -10,8 +10,8 @@ import base64
 import itertools
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal, TypeGuard, get_args
 
@@ -134,20 +134,32 @@ def _leaves(pred: Predicate) -> Iterator[Leaf]:
 
 def rename_columns(pred: Predicate, names: Mapping[str, str]) -> Predicate:
     """Return `pred` with its columns renamed; a column that `names` lacks keeps its name."""
-    if isinstance(pred, And):
-        return And(tuple(rename_columns(p, names) for p in pred.parts))
-    if isinstance(pred, Or):
-        return Or(tuple(rename_columns(p, names) for p in pred.parts))
+    return _map_leaves(pred, lambda leaf: replace(leaf, column=names.get(leaf.column, leaf.column)))
+
+
+def without_blanks(pred: Predicate, columns: Collection[str]) -> Predicate:
+    """Return `pred` with the blanks cut off that values end with which it compares `columns` with."""
+
+    def cut(leaf: Leaf) -> Leaf:
+        if leaf.column not in columns:
+            return leaf
+        if isinstance(leaf, Comparison):
+            return replace(leaf, value=_cut(leaf.value))
+        return replace(leaf, values=tuple(map(_cut, leaf.values))) if isinstance(leaf, InList) else leaf
+
+    return _map_leaves(pred, cut)
+
+
+def _cut(value: Any) -> Any:
+    return value.rstrip(" ") if isinstance(value, str) else value
+
+
+def _map_leaves(pred: Predicate, change: Callable[[Leaf], Leaf]) -> Predicate:
+    if isinstance(pred, And | Or):
+        return type(pred)(tuple(_map_leaves(p, change) for p in pred.parts))
     if isinstance(pred, Not):
-        return Not(rename_columns(pred.part, names))
-    if isinstance(pred, AlwaysTrue | AlwaysFalse):
-        return pred
-    name = names.get(pred.column, pred.column)
-    if isinstance(pred, Comparison):
-        return Comparison(pred.op, name, pred.value)
-    if isinstance(pred, InList):
-        return InList(name, pred.values, pred.negated)
-    return IsNull(name, pred.negated) if isinstance(pred, IsNull) else StartsWith(name, pred.prefix)
+        return Not(_map_leaves(pred.part, change))
+    return pred if isinstance(pred, AlwaysTrue | AlwaysFalse) else change(pred)
 
 
 # ------------------------------------------------------------------------------------------------- rows

@@ -139,15 +139,20 @@ class _StatsView(Mapping[str, ColumnStats]):
             return UNKNOWN
         nulls = stats.null_counts[index] if index < len(stats.null_counts) else None
         low, high = decode_field(stats.min_values, index, t), decode_field(stats.max_values, index, t)
-        if t.root is TypeRoot.CHAR:
-            return ColumnStats(_unpadded(low), _padded(high, t.length), nulls)
-        return ColumnStats(low, high, nulls)
+        return comparable_stats(ColumnStats(low, high, nulls), t)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
 
     def __len__(self) -> int:
         return len(self._places)
+
+
+def comparable_stats(stats: ColumnStats, t: DataType) -> ColumnStats:
+    """Return statistics of a column whose bounds hold whether or not blanks at the end of a CHAR are stored."""
+    if not isinstance(t, AtomicType) or t.root is not TypeRoot.CHAR:
+        return stats
+    return ColumnStats(_unpadded(stats.min), _padded(stats.max, t.length), stats.null_count)
 
 
 def _unpadded(low: str | None) -> str | None:

@@ -2,16 +2,20 @@ from __future__ import annotations
 
 import dataclasses
 
+import pyarrow as pa
 import pytest
 
 from paimon_spark.core.commit import FileStoreCommit
 from paimon_spark.core.manifests import clear_cache
 from paimon_spark.core.scan import ScanResult, scan
 from paimon_spark.core.table import Table
+from paimon_spark.engine.insert import write_arrow
+from paimon_spark.engine.select import plan_select
 from paimon_spark.spec.manifest import DataFileMeta
-from paimon_spark.spec.predicate import And, Comparison, InList, IsNull, Predicate
+from paimon_spark.spec.predicate import And, Comparison, InList, IsNull, Not, Predicate
 from paimon_spark.spec.rows import bucket_of, encode_row, murmur, row_body
 from paimon_spark.spec.types import DataField
+from paimon_spark.testing.tables import new_table
 from tests.unit.core import samples
 
 
@@ -47,6 +51,25 @@ def test_partition_predicate_skips_manifests_and_is_exact() -> None:
     assert (result.counts.files, result.counts.rows, result.counts.partitions) == (2, 6, 2)
     assert kept(table, And((equals("p", "b"), equals("v", 0)))) == {files["b"].file_name}
     assert kept(table, IsNull("p")) == set()
+
+
+@pytest.mark.parametrize("stored", ["a", "a   "])
+@pytest.mark.parametrize("asked", ["a", "a ", "a      "])
+def test_blanks_at_the_end_of_a_char_partition_do_not_count(stored: str, asked: str) -> None:
+    table = new_table({"k": "INT", "p": "CHAR(4)"}, partition=["p"])
+    for p in (stored, "b"):
+        write_arrow(table, pa.table({"k": pa.array([1], pa.int32()), "p": [p]}))
+    snapshot = table.snapshots.latest()
+    for wanted, count in (
+        (equals("p", asked), 1),
+        (InList("p", (asked, None)), 1),
+        (Comparison("<=", "p", asked), 1),
+        (Comparison("<", "p", asked), 0),
+        (Comparison(">", "p", asked), 1),
+        (Not(Comparison("<=>", "p", asked)), 1),
+    ):
+        assert len(scan(table, snapshot, partition_predicate=wanted).entries) == count, wanted
+        assert plan_select(table, predicate=wanted).row_count == count, wanted
 
 
 def test_a_snapshot_says_the_same_when_it_is_scanned_again() -> None:
