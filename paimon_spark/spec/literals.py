@@ -71,10 +71,11 @@ def date_text(day: int) -> str:
 
 
 def time_text(millis: int, digits: int) -> str:
-    """Return the millisecond of a day as ``HH:mm:ss`` with `digits` fraction digits."""
+    """Return the millisecond of a day as ``HH:mm:ss``, with a fraction of one digit at least and `digits` at most."""
     seconds, rest = divmod(millis, 1000)
     text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    return f"{text}.{f'{rest:03}000000'[:digits]}" if digits else text
+    fraction = f"{rest:03}"[:digits].rstrip("0") or "0"
+    return f"{text}.{fraction}" if digits else text
 
 
 def timestamp_text(value: Timestamp, *, digits: int | None = None, separator: str = "T") -> str:
