@@ -25,12 +25,14 @@ from paimon_spark.spec.predicate import (
     InList,
     IsNull,
     Not,
+    Operator,
     Or,
     Predicate,
     StartsWith,
     and_,
     project,
 )
+from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import AtomicType, DataType, TypeRoot
 
@@ -39,7 +41,8 @@ CANCEL = "cancel"
 """The method that ends another request, whose id is its argument `request`."""
 _TIMES = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _MICROS = 6
-_OPERATORS = {"=": "=", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "<>": "!="}
+_NANOS_PER_MICRO, _NANOS_PER_MILLI = 1_000, 1_000_000
+_OPERATORS: dict[str, Operator] = {"=": "=", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "<>": "!="}
 
 
 class CatalogInfo(BaseModel):
@@ -169,8 +172,31 @@ def _leaf(op: str, raw: Mapping[str, Any], schema: TableSchema) -> Predicate:
     if op in ("is_null", "not_null"):
         return IsNull(column, negated=op == "not_null")
     if op == "in":
-        return InList(column, tuple(value_from_jvm(v, data_type) for v in raw["values"]))
+        values = [value_from_jvm(v, data_type) for v in raw["values"]]
+        if _is_cut(data_type):
+            return Or(tuple(compared("=", column, v, data_type) for v in values))
+        return InList(column, tuple(values))
     value = value_from_jvm(raw["value"], data_type)
     if op == "starts_with":
         return StartsWith(column, value)
-    return Comparison(_OPERATORS[op], column, value)  # type: ignore[arg-type]
+    return compared(_OPERATORS[op], column, value, data_type)
+
+
+def compared(op: Operator, column: str, value: Any, t: DataType) -> Predicate:
+    """Return what holds of a row if the value that Spark sees in `column` compares so with `value`.
+
+    Spark sees a timestamp of nanoseconds cut to microseconds: one that equals a value lies between it and the next.
+    """
+    if value is None or not _is_cut(t):
+        return Comparison(op, column, value)
+    after = value.nano_of_milli + _NANOS_PER_MICRO
+    following = Timestamp(value.millis + after // _NANOS_PER_MILLI, after % _NANOS_PER_MILLI)
+    reached, passed = Comparison(">=", column, value), Comparison(">=", column, following)
+    if op in ("<", ">="):
+        return Comparison(op, column, value)
+    if op in (">", "<="):
+        return passed if op == ">" else Comparison("<", column, following)
+    equal = And((reached, Comparison("<", column, following)))
+    if op == "<=>":
+        return And((IsNull(column, negated=True), *equal.parts))
+    return equal if op == "=" else Or((Comparison("<", column, value), passed))

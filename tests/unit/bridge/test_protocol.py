@@ -8,10 +8,17 @@ from decimal import Decimal
 
 import pytest
 
-from paimon_spark.bridge.protocol import VERSION, failed, parse_request, predicate_from_jvm, scan_predicate
+from paimon_spark.bridge.protocol import (
+    VERSION,
+    compared,
+    failed,
+    parse_request,
+    predicate_from_jvm,
+    scan_predicate,
+)
 from paimon_spark.errors import EngineError, ErrorKind, NotFoundError
 from paimon_spark.spark.values import value_from_jvm, value_to_jvm
-from paimon_spark.spec.predicate import TRUE, And, Comparison, InList, IsNull, Not, StartsWith
+from paimon_spark.spec.predicate import TRUE, And, Comparison, InList, IsNull, Not, Operator, StartsWith, evaluate
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import DataField, type_from_json
@@ -82,6 +89,19 @@ def test_a_filter_on_nanoseconds_is_left_to_spark_which_sees_microseconds() -> N
     assert scan_predicate(None, schema) == TRUE
 
 
+@pytest.mark.parametrize("op", ["=", "!=", "<", "<=", ">", ">=", "<=>"])
+@pytest.mark.parametrize("nanos", [0, 1, 999, 1_000, 1_999, 2_000, 998_999, 999_000, 999_999])
+def test_nanoseconds_compare_as_the_microseconds_that_spark_sees(op: Operator, nanos: int) -> None:
+    stored = Timestamp(-1, nanos)
+    seen = Timestamp(-1, nanos - nanos % 1_000)
+    for value in (Timestamp(-1, 1_000), Timestamp(-1, 999_000)):
+        wanted = evaluate(Comparison(op, "t", value), {"t": seen})
+        found = compared(op, "t", value, type_from_json("TIMESTAMP(9)"))
+        assert evaluate(found, {"t": stored}) is wanted
+        assert evaluate(found, {"t": None}) is evaluate(Comparison(op, "t", value), {"t": None})
+        assert compared(op, "t", value, type_from_json("TIMESTAMP(6)")) == Comparison(op, "t", value)
+
+
 @pytest.mark.parametrize(
     ("text", "paimon", "value"),
     [
@@ -97,3 +117,16 @@ def test_a_filter_on_nanoseconds_is_left_to_spark_which_sees_microseconds() -> N
 def test_values_go_both_ways(text: str | None, paimon: str, value: object) -> None:
     assert value_from_jvm(text, type_from_json(paimon)) == value
     assert value_to_jvm(value) == text
+
+
+@pytest.mark.parametrize("text", ["Infinity", "-Infinity", "NaN", "0.0", "-0.0", "4.9E-324", "1.7976931348623157E308"])
+def test_floating_point_numbers_are_spelt_as_the_jvm_reads_them(text: str) -> None:
+    value = value_from_jvm(text, type_from_json("DOUBLE"))
+    assert value_to_jvm(value) == text
+    assert value_to_jvm(value_from_jvm(value_to_jvm(value), type_from_json("DOUBLE"))) == text
+
+
+def test_numbers_of_single_width_reach_the_jvm_and_come_back() -> None:
+    for text in ("1.4E-45", "3.4028235E38", "0.1", "-1.0E10"):
+        single = value_from_jvm(text, type_from_json("FLOAT"))
+        assert value_from_jvm(value_to_jvm(single), type_from_json("FLOAT")) == single
