@@ -36,6 +36,8 @@ from paimon_spark.spec.types import AtomicType, DataField, DataType, TypeRoot
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 _NANOS_PER_UNIT = {"ms": 1_000_000, "us": 1_000, "ns": 1}
+_UNITS = 2**63 - 1
+"""The last time that a column can hold, in its unit."""
 _DIGITS = Context(prec=80)
 
 
@@ -92,6 +94,9 @@ def _null_safe(column: pc.Expression, field: DataField, value: Any, *, negated: 
 
 
 def _compare(column: pc.Expression, field: DataField, op: str, value: Any) -> pc.Expression:
+    if _is_below(value, field.type):
+        above = op in (">", ">=", "!=")
+        return column.is_valid() if above else pc.scalar(False)  # noqa: FBT003 - an Arrow literal
     floor = _floor(value, field.type)
     scalar = arrow_scalar(_trimmed(floor, field), field.type)
     if isinstance(field.type, AtomicType) and field.type.root in _FLOATS:
@@ -112,14 +117,20 @@ def _compare_between(column: pc.Expression, op: str, floor: pa.Scalar) -> pc.Exp
 
 
 def _floor(value: Any, t: DataType) -> Any:
-    """Return the greatest value of the column's type that is not above `value`."""
+    """Return the greatest value of the column's type that is not above `value`, or its least where there is none."""
     if isinstance(value, Timestamp):
-        return Timestamp(
-            value.millis, value.nano_of_milli - value.nano_of_milli % _NANOS_PER_UNIT[to_arrow_type(t).unit]
-        )
+        step = _NANOS_PER_UNIT[to_arrow_type(t).unit]
+        units = (value.millis * _NANOS_PER_UNIT["ms"] + value.nano_of_milli) // step
+        nanos = min(max(units, -_UNITS - 1), _UNITS) * step
+        return Timestamp(*divmod(nanos, _NANOS_PER_UNIT["ms"]))
     if isinstance(value, Decimal) and isinstance(t, AtomicType) and t.root is TypeRoot.DECIMAL:
         return value.quantize(Decimal(1).scaleb(-(t.scale or 0)), ROUND_FLOOR, _DIGITS)
     return value
+
+
+def _is_below(value: Any, t: DataType) -> bool:
+    """Return whether every value of the column's type is above `value`: a time before the first one."""
+    return isinstance(value, Timestamp) and _floor(value, t) > value
 
 
 def _fits(value: Any, t: DataType) -> bool:

@@ -53,6 +53,22 @@ def test_a_list_of_literals_finer_than_their_column() -> None:
     assert kept("TIMESTAMP(3)", times, InList("v", finer, negated=True)) == [0]
 
 
+@pytest.mark.parametrize(
+    ("value", "below"), [(Timestamp(-62_135_596_800_000, 0), True), (Timestamp(253_402_300_799_999, 999_999), False)]
+)
+def test_literals_out_of_the_range_of_their_column(value: Timestamp, below: bool) -> None:
+    times = [Timestamp(-1, 1), Timestamp(5, 0), None]
+    every, none = [0, 1], list[int]()
+    for op in (">", ">="):
+        assert kept("TIMESTAMP(9)", times, Comparison(op, "v", value)) == (every if below else none)
+    for op in ("<", "<="):
+        assert kept("TIMESTAMP(9)", times, Comparison(op, "v", value)) == (none if below else every)
+    assert kept("TIMESTAMP(9)", times, Comparison("=", "v", value)) == none
+    assert kept("TIMESTAMP(9)", times, Comparison("!=", "v", value)) == every
+    assert kept("TIMESTAMP(9)", times, InList("v", (value, times[1]))) == [1]
+    assert kept("TIMESTAMP(9)", times, Not(Comparison("<=>", "v", value))) == [0, 1, 2]
+
+
 def test_zero_in_a_list_is_also_minus_zero() -> None:
     values = [0.0, -0.0, 1.0, float("nan"), None]
     assert kept("DOUBLE", values, InList("v", (-0.0,))) == [0, 1]
