@@ -215,7 +215,9 @@ public class PaimonPeer {
             case CHAR, VARCHAR -> BinaryString.fromString(v.asText());
             case BINARY, VARBINARY -> HexFormat.of().parseHex(v.asText());
             case DATE -> (int) LocalDate.parse(v.asText()).toEpochDay();
-            case TIME_WITHOUT_TIME_ZONE -> (int) (LocalTime.parse(v.asText()).toNanoOfDay() / 1_000_000);
+            case TIME_WITHOUT_TIME_ZONE -> v.isTextual()
+                    ? (int) (LocalTime.parse(v.asText()).toNanoOfDay() / 1_000_000)
+                    : v.asInt();
             case TIMESTAMP_WITHOUT_TIME_ZONE, TIMESTAMP_WITH_LOCAL_TIME_ZONE ->
                     Timestamp.fromLocalDateTime(LocalDateTime.parse(v.asText().replace(' ', 'T')));
             case DECIMAL -> {
@@ -266,9 +268,8 @@ public class PaimonPeer {
     private static Object plain(DataType type, Object v) {
         if (v == null) return null;
         return switch (type.getTypeRoot()) {
-            case BOOLEAN, TINYINT, SMALLINT, INTEGER, BIGINT, FLOAT, DOUBLE -> v;
+            case BOOLEAN, TINYINT, SMALLINT, INTEGER, BIGINT, FLOAT, DOUBLE, TIME_WITHOUT_TIME_ZONE -> v;
             case DATE -> LocalDate.ofEpochDay((Integer) v).toString();
-            case TIME_WITHOUT_TIME_ZONE -> v;
             case BINARY, VARBINARY -> HexFormat.of().formatHex((byte[]) v);
             case TIMESTAMP_WITHOUT_TIME_ZONE, TIMESTAMP_WITH_LOCAL_TIME_ZONE ->
                     ((Timestamp) v).toLocalDateTime().toString();
