@@ -28,6 +28,8 @@ from paimon_spark.spark.values import value_to_jvm
 from paimon_spark.spark.worker import FOUND, finder, keyed_splits, reader
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate, fixed_values, project, to_json
+from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.stats import UNKNOWN, may_precede, stats_view
 from paimon_spark.spec.types import (
     ArrayType,
     AtomicType,
@@ -44,6 +46,9 @@ PARTITION = "__paimon_partition"
 METADATA_COLUMNS = (*(f.name for f in PLACE_FIELDS), PARTITION)
 """Names of the columns that tell where a row is; `SELECT *` does not show them."""
 _TIMES = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+_MILLIS = 3
+GREGORIAN_FROM = -141_427
+"""The first day of the calendar that all readers share: 15 October 1582."""
 _TOGETHER = 1_000
 FEWEST_ROWS = 100_000
 MOST_ROWS = 500_000_000
@@ -245,6 +250,8 @@ class Sources:
         self._carried = carried
         self._formats = ("parquet",) if rows_located else ("parquet", "orc")
         self._known: dict[NativeKey, list[DataField | None] | None] = {}
+        keys = table.schema.partition_keys
+        self._days = [f.name for f in carried if _is_day(f.type) and f.name not in keys]
         self._keys: dict[int, tuple[NativeKey, ...]] = {}
         self._same: dict[tuple[NativeKey, ...], tuple[NativeKey, ...]] = {}
 
@@ -253,12 +260,23 @@ class Sources:
         found: dict[NativeKey, None] = {}
         for file in split.files:
             key = _key_of(file)
-            if file.write_cols is not None or (key not in found and self.of(key) is None):
+            if file.write_cols is not None or (key not in found and self.of(key) is None) or self._moves_days(file):
                 return False
             found[key] = None
         keys = tuple(found)
         self._keys[id(split)] = self._same.setdefault(keys, keys)
         return True
+
+    def _moves_days(self, file: DataFileMeta) -> bool:
+        """Return whether the file may hold days that Spark's ORC reader takes for those of an older calendar."""
+        if not self._days or _format_of(file) != "orc":
+            return False
+        stats = stats_view(file, self._schema(file.schema_id), self._table.schema)
+        return any(may_precede(stats.get(day, UNKNOWN), GREGORIAN_FROM, file.row_count) for day in self._days)
+
+    def _schema(self, schema_id: int) -> TableSchema:
+        table = self._table
+        return table.schema if schema_id == table.schema.id else table.schema_store.get(schema_id)
 
     def keys(self, split: Split) -> tuple[NativeKey, ...]:
         """Return the formats and schemas of the files of a split of the request that Spark can read."""
@@ -273,8 +291,9 @@ class Sources:
     def _find(self, file_format: str, schema_id: int) -> list[DataField | None] | None:
         if file_format not in self._formats:
             return None
-        table = self._table
-        schema = table.schema if schema_id == table.schema.id else table.schema_store.get(schema_id)
+        table, schema = self._table, self._schema(schema_id)
+        if file_format == "orc" and any(_holds_instants(f.type) for f in schema.fields):
+            return None
         by_id = {f.id: f for f in schema.fields}
         found: list[DataField | None] = []
         for wanted in self._carried:
@@ -305,15 +324,33 @@ def _same(a: DataType, b: DataType) -> bool:
     return all(_same(x, y) for x, y in zip(children(a), children(b), strict=True))
 
 
+def _is_day(t: DataType) -> bool:
+    return isinstance(t, AtomicType) and t.root is TypeRoot.DATE
+
+
+def _holds_instants(t: DataType) -> bool:
+    """Return whether Spark's ORC reader fails over the type in a file's schema, even where the column is not read."""
+    if isinstance(t, ArrayType | MapType | RowType):
+        return any(map(_holds_instants, children(t)))
+    return isinstance(t, AtomicType) and t.root is TypeRoot.TIMESTAMP_LTZ
+
+
 def _readable(t: DataType, file_format: str) -> bool:
     """Return whether Spark's own reader gives exactly the table's values."""
     if isinstance(t, ArrayType | MapType | RowType):
-        return all(_readable(c, file_format) for c in children(t))
+        return all(_readable(c, file_format) and not (file_format == "orc" and _is_day(c)) for c in children(t))
     if not isinstance(t, AtomicType) or t.root in (TypeRoot.TIME, TypeRoot.VARIANT):
         return False
     if t.root in _TIMES:
         return file_format == "parquet" and (t.precision or 0) <= 6
     return not (file_format == "orc" and t.root is TypeRoot.CHAR)
+
+
+def _has_millis(t: DataType) -> bool:
+    """Return whether a time in the column has no more than milliseconds in the files."""
+    if isinstance(t, ArrayType | MapType | RowType):
+        return any(map(_has_millis, children(t)))
+    return isinstance(t, AtomicType) and t.root in _TIMES and (t.precision or 0) <= _MILLIS
 
 
 def _native_spec(
@@ -333,6 +370,7 @@ def _native_spec(
         "root": table.path,
         "identity": f"{table.path}|{files.splits[0].snapshot_id}|{files.digest()}",
         "options": NATIVE_OPTIONS,
+        "has_millis": any(_has_millis(s.type) for s in data),
         "row_index": ROW_INDEX if ROW_INDEX in placed else None,
         "file_path": FILE_PATH,
         "data_schema": plain_struct(data),

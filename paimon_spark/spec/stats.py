@@ -148,6 +148,13 @@ class _StatsView(Mapping[str, ColumnStats]):
         return len(self._places)
 
 
+def may_precede(stats: ColumnStats, first: Any, rows: int) -> bool:
+    """Return whether one of `rows` values may be less than `first`, as far as their statistics tell."""
+    if stats.null_count is not None and stats.null_count >= rows:
+        return False
+    return stats.min is None or bool(stats.min < first)
+
+
 def comparable_stats(stats: ColumnStats, t: DataType) -> ColumnStats:
     """Return statistics of a column whose bounds hold whether or not blanks at the end of a CHAR are stored."""
     if not isinstance(t, AtomicType) or t.root is not TypeRoot.CHAR:

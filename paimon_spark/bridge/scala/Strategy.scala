@@ -67,7 +67,7 @@ object ReadPlan extends RuleExecutor[LogicalPlan] {
       Alias(have, want.name)(exprId = want.exprId, qualifier = want.qualifier,
         explicitMetadata = Some(want.metadata)) }, source)
     val filtered = filters.reduceOption(And).fold[LogicalPlan](renamed)(Filter(_, renamed))
-    execute(Project(project, filtered))
+    PushDown.exact(execute(Project(project, filtered)))
   }
 }
 
@@ -85,8 +85,9 @@ case class PaimonScanExec(info: String, child: SparkPlan) extends UnaryExecNode 
   override def nodeName: String = "PaimonScan"
   override def simpleString(maxFields: Int): String = s"PaimonScan $info"
   override def verboseStringWithOperatorId(): String = s"$formattedNodeName\nRead: $info\n"
-  override protected def doExecute(): RDD[InternalRow] = child.execute()
-  override def inputRDDs(): Seq[RDD[InternalRow]] = child.asInstanceOf[CodegenSupport].inputRDDs()
+  override protected def doExecute(): RDD[InternalRow] = PushDown.withWholeCalendar(conf)(child.execute())
+  override def inputRDDs(): Seq[RDD[InternalRow]] =
+    PushDown.withWholeCalendar(conf)(child.asInstanceOf[CodegenSupport].inputRDDs())
   override protected def doProduce(ctx: CodegenContext): String =
     child.asInstanceOf[CodegenSupport].produce(ctx, this)
   override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = consume(ctx, input)

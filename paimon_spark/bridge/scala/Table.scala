@@ -57,7 +57,7 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Bool
   /** Whether `p` speaks of partition columns alone, of types that compare here as in Spark. */
   def onlyPartitions(p: Predicate): Boolean = p.references().nonEmpty && p.references().forall { r =>
     r.fieldNames().length == 1 && partitionKeys.contains(r.fieldNames()(0)) && (schema(r.fieldNames()(0)).dataType match {
-      case FloatType | DoubleType | _: CharType => false
+      case _: CharType => false
       case _ => true
     })
   }

@@ -159,20 +159,15 @@ object Toolbox {
   def schema(node: JsonNode): StructType = DataType.fromJson(node.toString).asInstanceOf[StructType]
 }
 
-/** The same value, kept from the file reader's own filters. Writers built on Arrow leave NaN out of the statistics of
-  * floating point columns, and Spark's reader would skip the row groups that hold it. */
-case class Unpushed(child: Expression) extends TaggingExpression {
-  override protected def withNewChildInternal(newChild: Expression): Expression = copy(child = newChild)
-}
-
 object DataTypesBridge {
   def attributes(schema: StructType): Seq[AttributeReference] =
     schema.fields.toSeq.map(f => AttributeReference(f.name, f.dataType, f.nullable, f.metadata)())
 }
 
-/** Exactly these files, each group with its partition values; nothing is listed. */
+/** Exactly these files, each group with its partition values; nothing is listed. `hasMillis` says whether some times in
+  * them have no more than milliseconds. */
 class PaimonFileIndex(val identity: String, override val partitionSchema: StructType,
-    groups: Seq[(InternalRow, Seq[FileStatusWithMetadata])], root: Path) extends FileIndex {
+    groups: Seq[(InternalRow, Seq[FileStatusWithMetadata])], root: Path, val hasMillis: Boolean) extends FileIndex {
   override def rootPaths: Seq[Path] = Seq(root)
   override def inputFiles: Array[String] = groups.flatMap(_._2.map(_.getPath.toString)).toArray
   override def refresh(): Unit = {}
@@ -210,6 +205,7 @@ object PaimonFileIndex {
       }
     }
     val rows = groups.toSeq.map { case (values, found) => (Values.row(Json.items(values), schema), found.toIndexedSeq) }
-    new PaimonFileIndex(json.get("identity").asText(), schema, rows, new Path(json.get("root").asText()))
+    new PaimonFileIndex(json.get("identity").asText(), schema, rows, new Path(json.get("root").asText()),
+      json.get("has_millis").asBoolean())
   }
 }

@@ -6,6 +6,7 @@ import gc
 import weakref
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import date, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,10 +18,12 @@ from paimon_spark.core.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.select import plan_select
+from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spark import reads
 from paimon_spark.spark.frames import _lines
 from paimon_spark.spark.reads import NativeFiles, ReadRequest, _native_spec
 from paimon_spark.spec.predicate import TRUE
+from paimon_spark.spec.types import parse_atomic
 from paimon_spark.testing.tables import new_table
 
 
@@ -83,3 +86,70 @@ def test_many_lines_travel_in_a_file(count: int, filed: bool) -> None:
         assert text.startswith("@") == filed
         assert (Path(text[1:]).read_text() if filed else text).splitlines() == lines
     assert not (filed and Path(text[1:]).exists())
+
+
+def division_of(table: Table, *columns: str) -> reads.Division:
+    return ReadRequest(table, columns, TRUE, plan_select(table, columns=columns).splits).division
+
+
+def days(*texts: str | None) -> pa.Array:
+    return pa.array([None if t is None else date.fromisoformat(t) for t in texts], pa.date32())
+
+
+@pytest.mark.parametrize(
+    ("values", "native"),
+    [
+        (("1582-10-15", "2024-02-29"), True),
+        (("1582-10-14", "2024-02-29"), False),
+        (("0001-01-01", None), False),
+        ((None, None), True),
+        (("1582-10-15", None), True),
+    ],
+)
+@pytest.mark.parametrize("stats", ["full", "none"])
+def test_orc_files_with_days_of_an_older_calendar_go_to_workers(
+    values: tuple[str | None, ...], stats: str, *, native: bool
+) -> None:
+    options = {"file.format": "orc", "metadata.stats-mode": stats}
+    table = new_table({"k": "INT", "d": "DATE"}, options=options)
+    write_arrow(table, pa.table({"k": pa.array([1, 2], pa.int32()), "d": days(*values)}))
+    assert bool(division_of(table, "d").native) is (native and stats == "full")
+    assert division_of(table, "k").native
+    partitioned = new_table({"k": "INT", "d": "DATE"}, partition=["d"], options=options)
+    write_arrow(partitioned, pa.table({"k": pa.array([1, 2], pa.int32()), "d": days(*values)}))
+    assert len(division_of(partitioned, "d").native) == len(set(values))
+    parquet = new_table({"k": "INT", "d": "DATE"})
+    write_arrow(parquet, pa.table({"k": pa.array([1, 2], pa.int32()), "d": days(*values)}))
+    assert division_of(parquet, "d").native
+
+
+def test_orc_files_without_their_statistics_go_to_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "MANY_FILES", 0)
+    table = new_table({"k": "INT", "d": "DATE"}, options={"file.format": "orc"})
+    write_arrow(table, pa.table({"k": pa.array([1], pa.int32()), "d": days("2024-02-29")}))
+    assert division_of(table, "k", "d").workers
+    assert division_of(table, "k").native
+
+
+@pytest.mark.parametrize(
+    ("column_type", "native"), [("TIMESTAMP(6)", True), ("TIMESTAMP(6) WITH LOCAL TIME ZONE", False)]
+)
+def test_orc_files_of_which_sparks_reader_does_not_know_a_type(column_type: str, *, native: bool) -> None:
+    table = new_table({"k": "INT", "t": column_type}, options={"file.format": "orc"})
+    moment = pa.array([datetime(2024, 2, 29)]).cast(to_arrow_type(parse_atomic(column_type)))
+    write_arrow(table, pa.table({"k": pa.array([1], pa.int32()), "t": moment}))
+    assert bool(division_of(table, "k").native) is native
+    assert not division_of(table, "t").native
+
+
+@pytest.mark.parametrize(
+    ("column_type", "has_millis"),
+    [("TIMESTAMP(0)", True), ("TIMESTAMP(3)", True), ("TIMESTAMP(6)", False), ("DATE", False)],
+)
+def test_the_reader_is_told_of_times_of_milliseconds(column_type: str, *, has_millis: bool) -> None:
+    table = new_table({"k": "INT", "t": column_type})
+    empty = pa.nulls(1, to_arrow_type(parse_atomic(column_type)))
+    write_arrow(table, pa.table({"k": pa.array([1], pa.int32()), "t": empty}))
+    request = ReadRequest(table, ("k", "t"), TRUE, plan_select(table).splits)
+    (files,) = reads._by_key(request, request.division.native)
+    assert _native_spec(request, files, filtered=False)[0]["has_millis"] is has_millis
