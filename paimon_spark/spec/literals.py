@@ -17,6 +17,7 @@ from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.types import AtomicType, DataType, TypeRoot, atomic_text
 
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
+_CYCLE_YEARS, _CYCLE_DAYS, _LAST_PLAIN_YEAR = 400, 146_097, 9999
 _DAY_MILLIS = 86_400_000
 _TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _BINARIES = (TypeRoot.BINARY, TypeRoot.VARBINARY)
@@ -66,8 +67,12 @@ def value_text(value: Any, t: DataType, *, legacy: bool = True) -> str:
 
 
 def date_text(day: int) -> str:
-    """Return an epoch day as ``yyyy-MM-dd``."""
-    return date.fromordinal(day + _EPOCH_DAY).isoformat()
+    """Return an epoch day as ``yyyy-MM-dd``; years before 0 and after 9999 get a sign, as Java prints them."""
+    cycle, rest = divmod(day + _EPOCH_DAY - 1, _CYCLE_DAYS)
+    same = date.fromordinal(rest + 1)
+    year = same.year + cycle * _CYCLE_YEARS
+    sign = "-" if year < 0 else "+" if year > _LAST_PLAIN_YEAR else ""
+    return f"{sign}{abs(year):04}-{same.month:02}-{same.day:02}"
 
 
 def time_text(millis: int, digits: int) -> str:

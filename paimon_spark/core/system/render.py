@@ -21,6 +21,8 @@ from paimon_spark.spec.types import (
 )
 
 _EPOCH = datetime(1970, 1, 1)
+_FIRST_MILLIS, _LAST_MILLIS = -62_135_510_400_000, 253_402_214_400_000
+"""A day after the first midnight that Python's clocks know, and a day before the last."""
 _BINARY = (TypeRoot.BINARY, TypeRoot.VARBINARY)
 
 
@@ -43,7 +45,7 @@ def sql_text(value: Any, t: DataType, zone: tzinfo | None = None) -> str:
     if value is None:
         return "null"
     if isinstance(t, AtomicType) and t.root is TypeRoot.TIMESTAMP_LTZ:
-        value = Timestamp(_millis(local_time(value.millis, zone)), value.nano_of_milli)
+        value = Timestamp(_local_millis(value.millis, zone), value.nano_of_milli)
     return value_text(value, t, legacy=False)
 
 
@@ -104,6 +106,12 @@ def local_time(epoch_millis: int, zone: tzinfo | None = None) -> datetime:
 def stored_time(millis: int | None) -> datetime | None:
     """Return a wall clock that is stored as if it were UTC, such as a file's creation time."""
     return None if millis is None else _EPOCH + timedelta(milliseconds=millis)
+
+
+def _local_millis(epoch_millis: int, zone: tzinfo | None) -> int:
+    """Return the wall clock of `zone` at any time, also one whose year Python's clocks do not know."""
+    known = min(max(epoch_millis, _FIRST_MILLIS), _LAST_MILLIS)
+    return epoch_millis + _millis(local_time(known, zone)) - known
 
 
 def _millis(wall: datetime) -> int:

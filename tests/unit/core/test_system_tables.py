@@ -152,6 +152,14 @@ def test_index_files() -> None:
     assert rows(table, "partitions")[0]["deleted_record_count"] == 3
 
 
+@pytest.mark.parametrize("millis", [-62_135_596_800_001, 253_402_300_799_999])
+def test_times_of_years_that_python_does_not_know(millis: int) -> None:
+    t = type_from_json("TIMESTAMP(3) WITH LOCAL TIME ZONE")
+    for hours in (-9, 9):
+        shifted = sql_text(Timestamp(millis), t, timezone(timedelta(hours=hours)))
+        assert shifted == sql_text(Timestamp(millis + hours * 3_600_000), t, UTC)
+
+
 def test_tags_branches_and_consumers() -> None:
     table = written(samples.message(samples.file(1, 2, rows=7)))
     io, paths, snapshot = table.file_io, table.paths, table.snapshots.get(1)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import ArgumentError, UnsupportedError
-from paimon_spark.spec.literals import java_float, parse_value, to_single, value_text
+from paimon_spark.spec.literals import date_text, java_float, parse_value, timestamp_text, to_single, value_text
 from paimon_spark.spec.manifest import EMPTY_ROW, DataFileMeta, IndexFileMeta
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.paths import (
@@ -29,6 +29,8 @@ from tests.shared import BUCKET_VECTORS
 
 OWN = [
     ("DATE", 19857, "19857", "2024-05-14"),
+    ("DATE", -719162, "-719162", "0001-01-01"),
+    ("DATE", 2932896, "2932896", "9999-12-31"),
     ("TIME(3)", 45296789, "45296789", "12:34:56.789"),
     ("TIME(3)", 500, "500", "00:00:00.5"),
     ("TIME(3)", 43200000, "43200000", "12:00:00.0"),
@@ -49,6 +51,22 @@ def test_value_text(type_text: str, value: Any, legacy: str, modern: str) -> Non
     assert value_text(value, t, legacy=False) == modern
     assert parse_value(legacy, t) == pytest.approx(value) if type_text == "FLOAT" else parse_value(legacy, t) == value
     assert parse_value(modern, t) == parse_value(legacy, t)
+
+
+@pytest.mark.parametrize(
+    ("day", "text"),
+    [
+        (-719163, "0000-12-31"),
+        (-719528, "0000-01-01"),
+        (-719529, "-0001-12-31"),
+        (2932897, "+10000-01-01"),
+        (-5877641 * 365, "-5871769-06-02"),
+        (106751991, "+294247-01-10"),
+    ],
+)
+def test_days_of_years_that_python_does_not_know(day: int, text: str) -> None:
+    assert date_text(day) == text
+    assert timestamp_text(Timestamp(day * 86_400_000 + 60_000)) == f"{text}T00:01"
 
 
 @pytest.mark.skipif(not BUCKET_VECTORS.exists(), reason="the shared vectors are not here")
