@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from paimon_spark.catalog.resolve import open_catalog
+from paimon_spark.core.values import arrow_scalar
+from paimon_spark.engine.insert import write_arrow
+from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spark.reads import FEWEST_ROWS
+from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.rows import Timestamp
+from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.types import DataField, parse_atomic
 
 DATES = ("0001-01-01", "1582-10-04", "1582-10-10", "1582-10-15", "1970-01-01", "9999-12-31")
 TIMES = (
@@ -201,3 +210,38 @@ def test_dead_rows_of_partitions_of_any_value_are_left_out(spark: SparkSession) 
     for p, d, s in places:
         for where in (f"p = {p}", f"d = {d}", f"s = {s}"):
             assert rows(spark, f"SELECT count(id), sum(v) FROM t WHERE {where}") == [(FEWEST_ROWS, 10)], where
+
+
+def test_partitions_of_types_that_spark_sees_as_others(spark: SparkSession, warehouse: Path) -> None:
+    (database,) = rows(spark, "SELECT current_database()")[0]
+    moment = Timestamp(1_715_682_030_123, 456_789)
+    for name, column_type, value, literal in (
+        ("time", "TIME(3)", 86_399_999, "86399999"),
+        ("seconds", "TIMESTAMP(0)", Timestamp(-1000), "TIMESTAMP_NTZ '1969-12-31 23:59:59'"),
+        ("nanos", "TIMESTAMP(9)", moment, "TIMESTAMP_NTZ '2024-05-14 10:20:30.123456'"),
+        ("instant", "TIMESTAMP(9) WITH LOCAL TIME ZONE", moment, "TIMESTAMP '2024-05-14 15:50:30.123456'"),
+        ("char", "CHAR(4)", "a", "'a'"),
+    ):
+        spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
+        t = parse_atomic(column_type)
+        fields = (DataField(0, "id", parse_atomic("INT")), DataField(1, "p", t))
+        schema = TableSchema(id=0, fields=fields, highest_field_id=1, partition_keys=("p",))
+        catalog = open_catalog({"warehouse": str(warehouse)})
+        identifier = Identifier(database, name)
+        catalog.create_table(identifier, schema)
+        column = pa.chunked_array([pa.repeat(arrow_scalar(v, t), 1) for v in (value, None)], to_arrow_type(t))
+        write_arrow(catalog.load_table(identifier), pa.table({"id": pa.array([1, 2], pa.int32()), "p": column}))
+        for condition, found in (
+            (f"p = {literal}", [1]),
+            (f"p <=> {literal}", [1]),
+            (f"p IN ({literal})", [1]),
+            (f"p <= {literal}", [1]),
+            (f"p < {literal}", []),
+            (f"p > {literal}", []),
+            (f"p <> {literal}", []),
+            ("p IS NULL", [2]),
+        ):
+            assert answers(spark, name, [condition]) == {condition: found}, name
+        assert rows(spark, f"SELECT count(*) FROM {name} WHERE p = {literal}") == [(1,)], name
+        spark.sql(f"DELETE FROM {name} WHERE p = {literal}")
+        assert rows(spark, f"SELECT id FROM {name}") == [(2,)], name
