@@ -64,8 +64,12 @@ def key_range(file: DataFileMeta, key_types: Sequence[DataType]) -> KeyRange:
 
 
 def comparable(values: Iterable[Any]) -> tuple[Any, ...]:
-    """Return decoded key values as a tuple that compares in key order (NaN is the largest float)."""
-    return tuple((math.isnan(v), v) if isinstance(v, float) else v for v in values)
+    """Return decoded key values as a tuple that compares in key order (NaN is the largest float, and equals itself)."""
+    return tuple(_number(v) if isinstance(v, float) else v for v in values)
+
+
+def _number(value: float) -> tuple[bool, float]:
+    return (True, 0.0) if math.isnan(value) else (False, value)
 
 
 def sections(files: Iterable[DataFileMeta], key_types: Sequence[DataType]) -> list[list[SortedRun]]:

@@ -31,3 +31,5 @@ def test_ex_k1() -> None:
 def test_negative_keys_and_nan_order() -> None:
     assert names(file(-5, -1), file(-10, -6)) == [[["-10--6"]], [["-5--1"]]]
     assert comparable([float("inf")]) < comparable([float("nan")])
+    assert comparable([float("nan"), 1]) == comparable([float("nan"), 1])
+    assert comparable([float("nan"), 1]) < comparable([float("nan"), 2])

@@ -246,3 +246,12 @@ def test_any_changes_give_what_a_list_would(data: st.DataObject) -> None:
                 expected.append(v)
         change(table, changes)
         assert values(table) == sorted(expected, key=repr)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.0])
+def test_files_of_a_partition_of_any_number_are_found_to_be_replaced(value: float) -> None:
+    table = append_table({"k": "INT", "p": "DOUBLE"}, partition=["p"])
+    put(table, (1, value), (2, 1.5))
+    ((path, index),) = [(path, index) for path, index, row in placed(table) if row[0] == 1]
+    assert isinstance(change(table, [(path, index, DELETE, (1, value))]).commit, Committed)
+    assert [row for *_, row in placed(table)] == [(2, 1.5)]
