@@ -129,6 +129,11 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
         "Nothing of a write was committed, and its files are deleted. Run it again, with fewer tasks at once or "
         "smaller write buffers (`write-buffer-size`) if memory was short.",
     ),
+    ErrorKind.VALUE_NOT_STORABLE: (
+        "A value fits its column, but files of the table's format cannot hold it so that every reader finds it again: "
+        "fractions of a millisecond in the last second before 1970 in ORC.",
+        "Change the value as the message says, or give the table another `file.format`. Nothing was committed.",
+    ),
     ErrorKind.ENGINE_FAILED: (
         "The Python engine process ended or answered with an unexpected failure.",
         "The message holds the cause or the path of the log. The next statement starts a new engine.",

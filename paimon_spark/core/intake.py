@@ -17,6 +17,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.values import arrow_scalar
 from paimon_spark.errors import ArgumentError, ErrorKind
 from paimon_spark.format.arrow_types import to_arrow_type
+from paimon_spark.format.registry import for_name
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.literals import parse_value
 from paimon_spark.spec.types import DataField, type_to_json
@@ -38,6 +39,8 @@ class IntakeRules:
     accepts_retracts: bool
     kind_column: str | None
     dropped_kinds: tuple[RowKind, ...]
+    formats: tuple[str, ...] = ()
+    """The file formats that must hold the values."""
 
     @classmethod
     def of(cls, table: Table) -> IntakeRules:
@@ -46,7 +49,8 @@ class IntakeRules:
         dropped = (RowKind.UPDATE_BEFORE, RowKind.DELETE) if options.ignore_delete else ()
         if options.ignore_update_before:
             dropped = (*dropped, RowKind.UPDATE_BEFORE)
-        return cls(table.name, table.schema.fields, table.is_primary_key_table, options.rowkind_field, dropped)
+        keyed, formats = table.is_primary_key_table, options.file_formats
+        return cls(table.name, table.schema.fields, keyed, options.rowkind_field, dropped, formats)
 
     def without_defaults(self) -> IntakeRules:
         """Return the rules for rows whose nulls are meant."""
@@ -130,7 +134,9 @@ def _fit(column: pa.ChunkedArray, f: DataField, rules: IntakeRules) -> pa.Chunke
                 kind=ErrorKind.TYPE_MISMATCH,
             ) from e
     if f.default_value is not None and column.null_count:
-        return pc.fill_null(column, arrow_scalar(parse_value(f.default_value, f.type), f.type))
+        column = pc.fill_null(column, arrow_scalar(parse_value(f.default_value, f.type), f.type))
+    for name in rules.formats:
+        for_name(name).check_values(f.name, column)
     return column
 
 

@@ -139,14 +139,15 @@ def _convert(t: DataType, top: int | None, depth: int) -> pa.DataType:
     down = None if top is None else _NESTED_ID_BASE - top * _IDS_PER_FIELD - depth
     if isinstance(t, ArrayType):
         return pa.list_(_field("element", _convert(t.element, top, depth), t.element.nullable, up))
-    key, value = (t.key, t.value) if isinstance(t, MapType) else (t.element, _COUNT)
+    key, value = (t.key, t.value) if isinstance(t, MapType) else (t.element, COUNT)
     return pa.map_(
         _field("key", _convert(key, top, depth), False, down),  # noqa: FBT003
         _field("value", _convert(value, top, depth), value.nullable, up),
     )
 
 
-_COUNT = AtomicType(TypeRoot.INT, nullable=False)
+COUNT = AtomicType(TypeRoot.INT, nullable=False)
+"""The type of the values of a multiset."""
 
 
 def _atomic(t: AtomicType, *, numbered: bool) -> pa.DataType:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.format.arrow_types import to_arrow_type
+from paimon_spark.format.arrow_types import COUNT, to_arrow_type
 from paimon_spark.spec.types import (
     ArrayType,
     AtomicType,
@@ -21,7 +21,6 @@ from paimon_spark.spec.types import (
     not_null,
 )
 
-_COUNT = AtomicType(TypeRoot.INT, nullable=False)
 _SIMPLE: dict[TypeRoot, Any] = {
     TypeRoot.CHAR: "string",
     TypeRoot.VARCHAR: "string",
@@ -72,7 +71,7 @@ def column(values: list[Any], t: DataType) -> pa.Array:
     if isinstance(t, ArrayType):
         flat = [e for v in values if v is not None for e in v]
         return pa.ListArray.from_arrays(_offsets(values), column(flat, t.element), type=target, mask=mask)
-    key_type, value_type = (t.key, t.value) if isinstance(t, MapType) else (t.element, _COUNT)
+    key_type, value_type = (t.key, t.value) if isinstance(t, MapType) else (t.element, COUNT)
     pairs = [p for v in values if v is not None for p in _pairs(v)]
     keys, items = column([k for k, _ in pairs], key_type), column([v for _, v in pairs], value_type)
     return pa.MapArray.from_arrays(_offsets(values), keys, items, type=target, mask=mask)
@@ -105,7 +104,7 @@ def _values(array: pa.Array, t: DataType) -> list[Any]:
     if isinstance(t, ArrayType):
         flat = _values(array.values, t.element)
         return [None if s is None else flat[s] for s in spans]
-    key_type, value_type = (t.key, t.value) if isinstance(t, MapType) else (t.element, _COUNT)
+    key_type, value_type = (t.key, t.value) if isinstance(t, MapType) else (t.element, COUNT)
     keys, items = _values(array.keys, key_type), _values(array.items, value_type)
     if _is_text(key_type):
         return [None if s is None else dict(zip(keys[s], items[s], strict=True)) for s in spans]
@@ -142,7 +141,7 @@ def _type(name: str, t: DataType) -> Any:
         return _record(name, t.fields)
     if isinstance(t, ArrayType):
         return {"type": "array", "items": _optional(name, t.element)}
-    key, value = (t.key, t.value) if isinstance(t, MapType) else (t.element, _COUNT)
+    key, value = (t.key, t.value) if isinstance(t, MapType) else (t.element, COUNT)
     if _is_text(key):
         return {"type": "map", "values": _optional(name, value)}
     pair = _record(name, (DataField(0, "key", not_null(key)), DataField(1, "value", value)))

@@ -169,3 +169,15 @@ class DataFormat(Protocol):
                 the format's name are obeyed.
         """
         ...
+
+    def check_values(self, name: str, column: pa.ChunkedArray) -> None:
+        """Refuse values that some reader of such files would find missing or changed; most formats have none.
+
+        Args:
+            name: the column, for the message.
+            column: its values.
+
+        Raises:
+            ArgumentError: there is such a value.
+        """
+        ...

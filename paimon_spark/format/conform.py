@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.format.arrow_types import to_arrow_schema, to_arrow_type
+from paimon_spark.format.arrow_types import COUNT, to_arrow_schema, to_arrow_type
 from paimon_spark.spec.types import (
     ArrayType,
     AtomicType,
@@ -67,11 +67,12 @@ def conform_array(array: pa.Array, t: DataType, *, trim: bool = False) -> pa.Arr
     target = to_arrow_type(t)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    if not (trim and _has_char(t)):
-        return array if array.type == target else array.cast(target, safe=False)
+    if array.type == target and not (trim and _has_char(t)):
+        return array
     if isinstance(t, AtomicType):
-        return pc.utf8_rtrim(array.cast(target, safe=False), " ")
-    return _rebuild(array, t, target)
+        found = array.cast(target, safe=False)
+        return pc.utf8_rtrim(found, " ") if trim and _has_char(t) else found
+    return _rebuild(array, t, target, trim=trim)
 
 
 def _chunks(column: pa.ChunkedArray, t: DataType, *, trim: bool) -> pa.ChunkedArray:
@@ -87,20 +88,29 @@ def _has_char(t: DataType) -> bool:
     return any(_has_char(c) for c in children(t))
 
 
-def _rebuild(array: pa.Array, t: DataType, target: pa.DataType) -> pa.Array:
-    """Trim inside nested values: take the parts, conform each, put them together again."""
+def _rebuild(array: pa.Array, t: DataType, target: pa.DataType, *, trim: bool) -> pa.Array:
+    """Take the parts of nested values, conform each, put them together again.
+
+    A cast would refuse a member that is NOT NULL in a row that is null.
+    """
     if array.offset:
         array = pa.concat_arrays([array.slice(0, 0), array])
     mask = array.is_null()
     if isinstance(t, ArrayType):
-        element = conform_array(array.values, t.element, trim=True)
+        element = conform_array(array.values, t.element, trim=trim)
         return pa.ListArray.from_arrays(array.offsets, element, type=target, mask=mask)
     if isinstance(t, MapType | MultisetType):
         key = t.key if isinstance(t, MapType) else t.element
-        keys = conform_array(array.keys, key, trim=True)
-        items = conform_array(array.items, t.value, trim=True) if isinstance(t, MapType) else array.items
+        keys = conform_array(array.keys, key, trim=trim)
+        items = conform_array(array.items, t.value if isinstance(t, MapType) else COUNT, trim=trim)
         return pa.MapArray.from_arrays(array.offsets, keys, items, type=target, mask=mask)
     if isinstance(t, AtomicType):
         raise TypeError("atomic values have no parts")
-    parts = [conform_array(array.field(f.name), f.type, trim=True) for f in t.fields]
+    names = {f.name for f in array.type}
+    parts = [
+        conform_array(array.field(f.name), f.type, trim=trim)
+        if f.name in names
+        else pa.nulls(len(array), to_arrow_type(f.type))
+        for f in t.fields
+    ]
     return pa.StructArray.from_arrays(parts, fields=list(target), mask=mask)

@@ -7,28 +7,51 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from paimon_spark.errors import CorruptTableError, ErrorKind
+from paimon_spark.errors import CorruptTableError, ErrorKind, UnsupportedError
 
 MISSING_HINT = (
     "It may have been removed by an expiration that ran while the statement was reading; run the statement again. "
     "If the file stays missing, roll back to a snapshot that does not need it."
+)
+UNREADABLE_HINT = (
+    "Nothing says that the file is damaged: leave out the column that needs it, upgrade pyarrow, or read the table "
+    "with Paimon itself."
 )
 DAMAGED_HINT = "Restore the file from a backup, or roll back to a snapshot that does not need it."
 
 
 @contextmanager
 def data_file_errors(path: str, file_size: int | None = None, actual_size: int | None = None) -> Iterator[None]:
-    """Turn errors of the block into CorruptTableError; errors of the store itself (with an errno) pass through."""
+    """Turn errors of the block into CorruptTableError, or into UnsupportedError for what the library does not read.
+
+    Errors of the store itself (with an errno), and those for want of memory, pass through.
+    """
     try:
         yield
     except FileNotFoundError as e:
         raise CorruptTableError(
             f"The data file '{path}' does not exist.", hint=MISSING_HINT, kind=ErrorKind.FILE_MISSING
         ) from e
+    except MemoryError:
+        raise
+    except (pa.ArrowNotImplementedError, pa.ArrowCapacityError) as e:
+        raise unreadable(path, e, file_size, actual_size) from e
     except (pa.ArrowException, OSError, EOFError, ValueError, LookupError, TypeError, ArithmeticError) as e:
         if isinstance(e, OSError) and e.errno is not None:
             raise
         raise damaged(path, e, file_size, actual_size) from e
+
+
+def unreadable(
+    path: str, error: BaseException, file_size: int | None, actual_size: int | None
+) -> CorruptTableError | UnsupportedError:
+    """Return the error for a data file with a feature that the library does not read; another size means damage."""
+    if file_size is not None and actual_size is not None and file_size != actual_size:
+        return damaged(path, error, file_size, actual_size)
+    return UnsupportedError(
+        f"pyarrow {pa.__version__} does not read all of the data file '{path}': {_first_line(error)}.",
+        hint=UNREADABLE_HINT,
+    )
 
 
 def damaged(path: str, error: BaseException, file_size: int | None, actual_size: int | None) -> CorruptTableError:
@@ -36,9 +59,13 @@ def damaged(path: str, error: BaseException, file_size: int | None, actual_size:
     size = ""
     if file_size is not None and actual_size is not None and file_size != actual_size:
         size = f" It has {actual_size} bytes, its manifest says {file_size}."
-    lines = str(error).splitlines() or [type(error).__name__]
     return CorruptTableError(
-        f"The data file '{path}' cannot be read: {lines[0].rstrip('. ')}.{size}",
+        f"The data file '{path}' cannot be read: {_first_line(error)}.{size}",
         hint=DAMAGED_HINT,
         kind=ErrorKind.CORRUPT_DATA_FILE,
     )
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).splitlines() or [type(error).__name__]
+    return lines[0].rstrip(". ")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,23 +17,22 @@ import pyarrow.compute as pc
 from pyarrow import orc
 
 from paimon_spark.errors import PaimonError, UnsupportedError
-from paimon_spark.format.arrow_types import ARROW_RELEASE, ORC_FIELD_ID, to_arrow_schema
+from paimon_spark.format.arrow_types import ORC_FIELD_ID, to_arrow_schema
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileReader, FileWriter, WrittenFile, rows_within
 from paimon_spark.format.column_stats import StatsCollector
 from paimon_spark.format.conform import conform_batch, empty_columns
 from paimon_spark.format.failures import data_file_errors
-from paimon_spark.format.orc_timestamps import is_timestamp, read_timestamps
+from paimon_spark.format.orc_layout import Tail
+from paimon_spark.format.orc_output import check_last_second, open_output
+from paimon_spark.format.orc_timestamps import TimestampFile, has_timestamps
 from paimon_spark.format.write_options import codec_of, memory
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.stats import StatsMode
-from paimon_spark.spec.types import DataField, children
+from paimon_spark.spec.types import DataField
 
 STRIPE_BYTES = 64 << 20
 _RATIO = 0.35
 _HEADER_BYTES = 3
-_OUT_OF_RANGE = "out of range for nanosecond"
-_ARROW_THAT_TELLS = 25
-"""The first release that says so of a timestamp; those before give another time instead."""
 _CODECS = {"none": "UNCOMPRESSED", "gzip": "ZLIB"}
 
 
@@ -68,6 +67,10 @@ class OrcFormat:
         codec = codec_of(self.name, compression, _CODECS)
         return OrcWriter(file_io, path, fields, StatsCollector(fields, stats_modes), codec, stripe)
 
+    def check_values(self, name: str, column: pa.ChunkedArray) -> None:
+        """Refuse fractions of a millisecond in the last second before 1970, which readers in Java take for others."""
+        check_last_second(name, column)
+
 
 class OrcReader:
     """One open ORC file; its stripes are the row groups."""
@@ -88,6 +91,7 @@ class OrcReader:
             self._source.close()
             raise
         self._stripe_rows: tuple[int, ...] | None = None
+        self._times: TimestampFile | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -106,17 +110,21 @@ class OrcReader:
 
     @property
     def row_group_rows(self) -> tuple[int, ...]:
-        """Return the number of rows of each stripe; with several stripes that takes reading their first column."""
+        """Return the number of rows of each stripe."""
         if self._stripe_rows is None:
-            if self.num_row_groups == 1:
-                self._stripe_rows = (self.row_count,)
-            else:
-                with self._errors():
-                    self._stripe_rows = tuple(
-                        self._file.read_stripe(i, columns=[self._columns[0]]).num_rows
-                        for i in range(self.num_row_groups)
-                    )
+            with self._errors():
+                self._stripe_rows = self._count_rows()
         return self._stripe_rows
+
+    def _count_rows(self) -> tuple[int, ...]:
+        if self.num_row_groups == 1:
+            return (self.row_count,)
+        try:
+            tail = self._times.tail if self._times else Tail.read(self._source)
+            return tuple(s.rows for s in tail.stripes)
+        except UnsupportedError:
+            first = [self._columns[0]]
+            return tuple(self._file.read_stripe(i, columns=first).num_rows for i in range(self.num_row_groups))
 
     def select_row_groups(self, expression: pc.Expression | None) -> list[int]:
         """Return all stripes: their statistics are not looked at."""
@@ -152,48 +160,19 @@ class OrcReader:
         self.close()
 
     def _stripe(self, index: int, fields: Sequence[DataField]) -> pa.RecordBatch:
-        names = [f.name for f in fields if f.name in self._columns]
+        present = [f for f in fields if f.name in self._columns]
         with self._errors():
-            if not names:
+            if not present:
                 return conform_batch(empty_columns(self.row_group_rows[index]), fields)
-            if ARROW_RELEASE < _ARROW_THAT_TELLS and any(_has_timestamps(f) for f in fields):
-                _refuse_nested_timestamps(fields)
-                return self._wide_stripe(index, fields)
-            try:
-                return conform_batch(self._file.read_stripe(index, columns=names), fields, trim=True)
-            except pa.ArrowInvalid as e:
-                if _OUT_OF_RANGE not in str(e):
-                    raise
-            return self._wide_stripe(index, fields)
-
-    def _wide_stripe(self, index: int, fields: Sequence[DataField]) -> pa.RecordBatch:
-        """Return a stripe with timestamps that do not fit nanoseconds: these columns are decoded apart."""
-        times = [f for f in fields if is_timestamp(f) and f.name in self._columns]
-        others = [f for f in fields if f not in times]
-        names = [f.name for f in others if f.name in self._columns]
-        rows = self.row_group_rows[index]
-        rest = self._file.read_stripe(index, columns=names) if names else empty_columns(rows)
-        decoded = dict(zip((f.name for f in times), read_timestamps(self._source, index, times), strict=True))
-        plain = conform_batch(rest, others, trim=True)
-        arrays = [decoded[f.name] if f.name in decoded else plain.column(f.name) for f in fields]
-        return pa.RecordBatch.from_arrays(arrays, schema=to_arrow_schema(fields))
+            if any(has_timestamps(f.type) for f in present):
+                self._times = self._times or TimestampFile(self._source, self._path)
+                batch = self._times.read_stripe(index, present)
+            else:
+                batch = self._file.read_stripe(index, columns=[f.name for f in present])
+            return conform_batch(batch, fields, trim=True)
 
     def _errors(self) -> Any:
         return data_file_errors(self._path, self._file_size, self._actual_size)
-
-
-def _has_timestamps(f: DataField) -> bool:
-    return is_timestamp(f) or any(_has_timestamps(replace(f, type=t)) for t in children(f.type))
-
-
-def _refuse_nested_timestamps(fields: Sequence[DataField]) -> None:
-    for f in fields:
-        if not is_timestamp(f) and _has_timestamps(f):
-            raise UnsupportedError(
-                f"pyarrow {pa.__version__} reads some timestamps inside other values wrong from ORC, and column "
-                f"'{f.name}' has timestamps inside its values.",
-                hint=f"Upgrade to pyarrow {_ARROW_THAT_TELLS} or later.",
-            )
 
 
 class OrcWriter:
@@ -213,8 +192,7 @@ class OrcWriter:
         self._schema = to_arrow_schema(fields)
         self._physical = pa.schema([_physical_field(f) for f in self._schema])
         self._stats = stats
-        self._sink = _Sink(file_io.open_output(path))
-        self._writer = orc.ORCWriter(pa.PythonFile(self._sink, mode="w"), compression=codec, stripe_size=stripe_bytes)
+        self._out = open_output(file_io.open_output(path), self._physical, codec, stripe_bytes)
         self._rows = 0
         self._raw_bytes = 0
         self._flushed = 0
@@ -228,7 +206,7 @@ class OrcWriter:
     @property
     def bytes_written(self) -> int:
         """Return the bytes of finished stripes plus an estimate for the open one."""
-        done = self._sink.tell()
+        done = self._out.tell()
         held = self.held
         ratio = done / self._raw_at_flush if self._raw_at_flush else _RATIO
         return done + int(held * ratio)
@@ -236,7 +214,7 @@ class OrcWriter:
     @property
     def held(self) -> int:
         """Return the raw bytes of the rows in the open stripe."""
-        done = self._sink.tell()
+        done = self._out.tell()
         if done > max(self._flushed, _HEADER_BYTES):
             self._flushed, self._raw_at_flush = done, self._raw_bytes
         return self._raw_bytes - self._raw_at_flush
@@ -252,75 +230,18 @@ class OrcWriter:
         self._stats.update(table)
         self._rows += table.num_rows
         self._raw_bytes += table.nbytes
-        self._writer.write(_without_offsets(table.cast(self._physical)))
-        self._sink.check()
+        self._out.write(table.cast(self._physical))
 
     def close(self) -> WrittenFile:
         """Finish the file."""
-        if not self._rows:
-            self._writer.write(self._physical.empty_table())
-        self._writer.close()
-        size = self._sink.tell()
-        self._sink.finish()
+        size = self._out.finish(self._physical.empty_table())
         return WrittenFile(size, self._rows, self._stats.result())
 
     def abort(self) -> None:
         """Give up: close and delete the file."""
-        with suppress(pa.ArrowException, OSError):
-            self._writer.close()
-        with suppress(pa.ArrowException, OSError):
-            self._sink.finish()
+        self._out.abort()
         with suppress(OSError, PaimonError):
             self._file_io.delete(self._path)
-
-
-class _Sink:
-    """Takes what the ORC library writes and never fails in its face: it answers an error of a stream by aborting.
-
-    The first error is kept and raised by `check` and `finish`.
-    """
-
-    def __init__(self, out: pa.NativeFile) -> None:
-        self._out = out
-        self._size = 0
-        self._error: Exception | None = None
-        self.closed = False
-
-    def write(self, data: bytes) -> int:
-        if self._error is None:
-            try:
-                self._out.write(data)
-            except (pa.ArrowException, OSError, ValueError) as e:
-                self._error = e
-        self._size += len(data)
-        return len(data)
-
-    def tell(self) -> int:
-        return self._size
-
-    def flush(self) -> None:
-        """Do nothing: the file is flushed when it is finished."""
-
-    def close(self) -> None:
-        self.closed = True
-
-    def check(self) -> None:
-        if self._error is not None:
-            raise self._error
-
-    def finish(self) -> None:
-        self._out.close()
-        self.check()
-
-
-def _without_offsets(table: pa.Table) -> pa.Table:
-    """Return the table with its nested columns copied: the ORC writer of pyarrow ignores the offset of a struct."""
-    for i, f in enumerate(table.schema):
-        if pa.types.is_nested(f.type):
-            empty = table.column(i).slice(0, 0).combine_chunks()
-            copied = [pa.concat_arrays([empty, c]) for c in table.column(i).chunks]
-            table = table.set_column(i, f, pa.chunked_array(copied, f.type))
-    return table
 
 
 def _physical_field(f: pa.Field) -> pa.Field:

@@ -1,202 +1,274 @@
-"""Timestamps of ORC files outside 1677 to 2262.
+"""Timestamps of ORC files, at any depth and over the whole range that the table's type has.
 
-pyarrow delivers ORC timestamps in nanoseconds and refuses a stripe that holds any beyond that range, such as the
-popular 9999-12-31. Then the top-level timestamp columns are decoded here, in the unit that the table declares.
+pyarrow delivers timestamps of ORC in nanoseconds, which end in 1677 and 2262, and takes some that a writer in another
+zone has stored for others. A file holds the seconds and the nanoseconds of a timestamp in two streams. So the file is
+shown to pyarrow with a tail that says that its timestamps are integers, which makes it deliver the seconds, in place
+inside of whatever they are in. The nanoseconds of each such column are read from a file of their own, with all
+seconds the same. Every encoding and compression that the library knows serves.
 """
 
 from __future__ import annotations
 
-import sys
-import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+import io
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import orc
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_type
-from paimon_spark.format.orc_encodings import booleans, integers, messages
-from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
+from paimon_spark.format.orc_layout import (
+    DATA,
+    DIRECT,
+    FOOTER_TYPES,
+    INSTANT,
+    LIST,
+    LONG,
+    MAP,
+    SECONDARY,
+    STRUCT,
+    TIMES,
+    TIMESTAMP,
+    StripeFooter,
+    Tail,
+    one_stripe,
+)
+from paimon_spark.format.orc_messages import Field, message, messages, with_field
+from paimon_spark.spec.types import ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType, TypeRoot
 
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
+Longs = npt.NDArray[np.int64]
+Leaf = Callable[[pa.Array, int, "DataType | None"], pa.Array]
+"""Makes the seconds of a column into something else, told the number of the column and its type in the table."""
 
-_EPOCH_2015 = 1420070400
-_PRESENT, _DATA, _SECONDARY = 0, 1, 5
-_DIRECT_V2 = 2
-_INSTANT = 18
-_NONE, _ZLIB, _SNAPPY, _ZSTD = 0, 1, 2, 5
-_TAIL_GUESS = 1 << 16
-_PER_SECOND = {"ms": 1000, "us": 1_000_000}
-
-
-def is_timestamp(f: DataField) -> bool:
-    """Return whether a column holds timestamps at its top level."""
-    return isinstance(f.type, AtomicType) and f.type.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+EPOCH_2015 = 1420070400
+"""Stored seconds count from 2015, by the clock of the zone that the writer names."""
+BILLION = 1_000_000_000
+_PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": BILLION}
+_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_UNIVERSAL = ("UTC", "GMT", "", "Etc/UTC", "Z")
+_ZEROS = {True: (b"\x7f\0\0", 130), False: (b"\xc1\xff\0\0", 512)}
+"""For both versions of the encoding of integers: the longest run of zeros and how many it has."""
 
 
-def read_timestamps(source: pa.NativeFile, stripe: int, fields: Sequence[DataField]) -> list[pa.Array]:
-    """Return the top-level timestamp columns of one stripe, which the file must have.
+def has_timestamps(t: DataType) -> bool:
+    """Return whether values of a type are timestamps or hold any."""
+    if isinstance(t, AtomicType):
+        return t.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
+    if isinstance(t, RowType):
+        return any(has_timestamps(f.type) for f in t.fields)
+    if isinstance(t, MapType):
+        return has_timestamps(t.key) or has_timestamps(t.value)
+    return has_timestamps(t.element)
+
+
+class TimestampFile:
+    """An ORC file of which columns with timestamps are wanted.
 
     Raises:
-        UnsupportedError: the file uses an encoding or compression that is not known here.
+        UnsupportedError: the file has a compression that is not known here.
     """
-    tail = _Tail.read(source)
-    return [_column(source, tail, stripe, f) for f in fields]
+
+    def __init__(self, source: pa.NativeFile, path: str) -> None:
+        self._source = source
+        self._path = path
+        self.tail = Tail.read(source)
+        self._holding = _holding(self.tail)
+        footer = [(n, _timeless(v) if n == FOOTER_TYPES and isinstance(v, bytes) else v) for n, v in self.tail.footer]
+        shown = _Shown(source, self.tail.footer_at, self.tail.with_footer(footer))
+        self._file = orc.ORCFile(pa.PythonFile(shown, mode="r"))
+
+    def read_stripe(self, index: int, fields: Sequence[DataField]) -> pa.RecordBatch:
+        """Return the columns of one stripe, which the file must have; timestamps are in the unit of their type.
+
+        Raises:
+            UnsupportedError: a timestamp is outside the range of that unit.
+        """
+        footer = self.tail.stripe_footer(self._source, self.tail.stripes[index])
+        name = ""
+
+        def timestamps(seconds: pa.Array, column: int, t: DataType | None) -> pa.Array:
+            zone = "UTC" if self.tail.columns[column].kind == INSTANT else footer.zone
+            parts = wall_clock(*self._parts(seconds, column, footer), zone)
+            target = _target(t)
+            self._check_range(*parts, target, name)
+            return _timestamps(seconds, parts, target)
+
+        batch = self._file.read_stripe(index, columns=[f.name for f in fields])
+        by_name = {f.name: f.type for f in fields}
+        arrays = []
+        for name, column in zip(batch.schema.names, self._top(batch), strict=True):
+            arrays.append(self._walk(batch.column(name), column, by_name[name], timestamps))
+        return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+    def stored(self, index: int, footer: StripeFooter) -> dict[int, tuple[Longs, Longs]]:
+        """Return seconds and nanoseconds of each column of timestamps of a stripe as they are stored, without nulls."""
+        found: dict[int, tuple[Longs, Longs]] = {}
+
+        def keep(seconds: pa.Array, column: int, t: DataType | None) -> pa.Array:
+            del t
+            found[column] = self._parts(seconds, column, footer)
+            return seconds
+
+        batch = self._file.read_stripe(index)
+        for column, array in zip(self._top(batch), batch.columns, strict=True):
+            self._walk(array, column, None, keep)
+        return found
+
+    def _top(self, batch: pa.RecordBatch) -> list[int]:
+        """Return the numbers of the columns of a batch."""
+        root = self.tail.columns[0]
+        by_name = dict(zip(root.names, root.children, strict=True))
+        return [by_name[n] for n in batch.schema.names]
+
+    def _walk(self, array: pa.Array, column: int, t: DataType | None, leaf: Leaf) -> pa.Array:
+        """Return an array with its timestamps made into what `leaf` says."""
+        if column not in self._holding:
+            return array
+        node = self.tail.columns[column]
+        if node.kind in TIMES:
+            return leaf(array, column, t)
+        mask = array.is_null()
+        if node.kind == LIST:
+            inner = t.element if isinstance(t, ArrayType) else None
+            return pa.ListArray.from_arrays(
+                array.offsets, self._walk(array.values, node.children[0], inner, leaf), mask=mask
+            )
+        if node.kind == MAP:
+            key, value = _pair(t)
+            keys = self._walk(array.keys, node.children[0], key, leaf)
+            return pa.MapArray.from_arrays(
+                array.offsets, keys, self._walk(array.items, node.children[1], value, leaf), mask=mask
+            )
+        members = {f.name: f.type for f in t.fields} if isinstance(t, RowType) else {}
+        parts = [
+            self._walk(array.field(i), child, members.get(name), leaf)
+            for i, (name, child) in enumerate(zip(node.names, node.children, strict=True))
+        ]
+        return pa.StructArray.from_arrays(parts, names=list(node.names), mask=mask)
+
+    def _parts(self, seconds: pa.Array, column: int, footer: StripeFooter) -> tuple[Longs, Longs]:
+        """Return the values without nulls, and the nanoseconds that belong to them."""
+        whole = seconds.drop_null().to_numpy()
+        if not len(whole):
+            return whole, whole
+        stream = next((s for s in footer.streams if s.column == column and s.kind == SECONDARY), None)
+        if stream is None:
+            raise ValueError("a column of timestamps has no nanoseconds")
+        nanos = self._source.read_at(stream.length, stream.offset)
+        encoding = footer.encodings[column]
+        run, most = _ZEROS[encoding == DIRECT]
+        zeros = self.tail.framing.plain(run * -(-len(whole) // most))
+        streams = [(DATA, zeros), (SECONDARY, nanos)]
+        file = one_stripe(self.tail.framing, TIMESTAMP, encoding, streams, len(whole))
+        moments = orc.ORCFile(pa.BufferReader(file)).read().column(0).combine_chunks()
+        return whole, moments.cast(pa.int64()).to_numpy() - EPOCH_2015 * BILLION
+
+    def _check_range(self, seconds: Longs, nanos: Longs, target: pa.DataType, name: str) -> None:
+        per_second = _PER_SECOND[target.unit]
+        low, least = divmod(-(1 << 63), per_second)
+        high, most = divmod((1 << 63) - 1, per_second)
+        fraction = nanos // (BILLION // per_second)
+        beyond = (seconds < low) | (seconds > high)
+        beyond |= ((seconds == low) & (fraction < least)) | ((seconds == high) & (fraction > most))
+        if beyond.any():
+            raise UnsupportedError(
+                f"Column '{name}' of the data file '{self._path}' has a timestamp {int(seconds[beyond][0])} seconds "
+                f"after 1970-01-01. With {_DIGITS[target.unit]} digits of a second, timestamps here reach {high} "
+                "seconds to either side.",
+                hint="The file is intact. Leave the column out, or read the table with Paimon itself.",
+            )
 
 
-@dataclass(frozen=True, slots=True)
-class _Stripe:
-    offset: int
-    index_length: int
-    data_length: int
-    footer_length: int
-    rows: int
+class _Shown(io.RawIOBase):
+    """A file with another end than the one that it has."""
+
+    def __init__(self, source: pa.NativeFile, until: int, end: bytes) -> None:
+        self._source = source
+        self._until = until
+        self._end = end
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._until + len(self._end)}[whence]
+        self._at = base + offset
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        stop = self._until + len(self._end)
+        stop = stop if size < 0 else min(stop, self._at + size)
+        out = b""
+        if self._at < min(stop, self._until):
+            out = self._source.read_at(min(stop, self._until) - self._at, self._at)
+        if stop > self._until:
+            out += self._end[max(0, self._at - self._until) : stop - self._until]
+        self._at = stop
+        return out
 
 
-@dataclass(frozen=True, slots=True)
-class _Tail:
-    """What the end of the file says: compression, stripes, and id and kind of each top-level column."""
-
-    compression: int
-    stripes: tuple[_Stripe, ...]
-    columns: dict[str, tuple[int, int]]
-
-    @staticmethod
-    def read(source: pa.NativeFile) -> _Tail:
-        size = source.size()
-        source.seek(max(0, size - _TAIL_GUESS))
-        data = source.read()
-        ps_length = data[-1]
-        script = dict(messages(data[-1 - ps_length : -1]))
-        footer_length, compression = _number(script[1]), _number(script.get(2, 0))
-        end = size - 1 - ps_length
-        source.seek(end - footer_length)
-        footer = list(messages(_inflate(source.read(footer_length), compression)))
-        stripes = tuple(_stripe(v) for n, v in footer if n == 3 and isinstance(v, bytes))
-        types = [list(messages(v)) for n, v in footer if n == 4 and isinstance(v, bytes)]
-        kinds = [_number(dict(t).get(1, 0)) for t in types]
-        ids = _subtypes(types[0])
-        names = [v.decode() for n, v in types[0] if n == 3 and isinstance(v, bytes)]
-        return _Tail(compression, stripes, {n: (i, kinds[i]) for n, i in zip(names, ids, strict=True)})
+def _timeless(data: bytes) -> bytes:
+    """Return a type that is an integer where it was a timestamp."""
+    fields: list[Field] = list(messages(data))
+    return message(with_field(fields, 1, LONG)) if dict(fields).get(1, 0) in TIMES else data
 
 
-def _column(source: pa.NativeFile, tail: _Tail, stripe: int, f: DataField) -> pa.Array:
-    column, kind = tail.columns[f.name]
-    place = tail.stripes[stripe]
-    source.seek(place.offset + place.index_length + place.data_length)
-    footer = list(messages(_inflate(source.read(place.footer_length), tail.compression)))
-    encodings = [dict(messages(v)) for n, v in footer if n == 2 and isinstance(v, bytes)]
-    if encodings[column].get(1, 0) != _DIRECT_V2:
-        raise _unsupported("an encoding older than ORC 0.12")
-    streams: dict[int, bytes] = {}
-    at = place.offset
-    for raw in (dict(messages(v)) for n, v in footer if n == 1 and isinstance(v, bytes)):
-        length = _number(raw.get(3, 0))
-        if raw.get(2, 0) == column:
-            source.seek(at)
-            streams[_number(raw.get(1, 0))] = source.read(length)
-        at += length
-    present = _inflate(streams[_PRESENT], tail.compression) if _PRESENT in streams else None
-    valid = np.ones(place.rows, np.bool_) if present is None else booleans(present, place.rows)
-    count = int(valid.sum())
-    seconds = integers(_inflate(streams.get(_DATA, b""), tail.compression), count, signed=True)
-    nanos = _nanos(integers(_inflate(streams.get(_SECONDARY, b""), tail.compression), count, signed=False))
-    zone = (
-        "UTC" if kind == _INSTANT else next((v.decode() for n, v in footer if n == 3 and isinstance(v, bytes)), "UTC")
-    )
-    return _array(_wall_seconds(seconds, nanos, zone), nanos, valid, f)
+def _holding(tail: Tail) -> frozenset[int]:
+    """Return the columns that are timestamps or hold some: those inside a column have higher numbers."""
+    found: set[int] = set()
+    for i in range(len(tail.columns) - 1, -1, -1):
+        node = tail.columns[i]
+        if node.kind in TIMES or (node.kind in (LIST, MAP, STRUCT) and not found.isdisjoint(node.children)):
+            found.add(i)
+    return frozenset(found)
 
 
-def _nanos(stored: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Undo the packing of nanoseconds: the low three bits count the zeros that were cut, less one."""
-    zeros = stored & 7
-    return (stored >> 3) * np.where(zeros > 0, 10 ** (zeros + 1), 1)
+def _pair(t: DataType | None) -> tuple[DataType | None, DataType | None]:
+    if isinstance(t, MapType):
+        return t.key, t.value
+    return (t.element, None) if isinstance(t, MultisetType) else (None, None)
 
 
-def _wall_seconds(seconds: npt.NDArray[np.int64], nanos: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
-    """Return epoch seconds of the wall clock in the writer's zone; stored ones count from 2015 in that zone."""
-    if zone in ("UTC", "GMT", ""):
-        wall = seconds + _EPOCH_2015
+def _target(t: DataType | None) -> pa.DataType:
+    found = pa.null() if t is None else to_arrow_type(t)
+    return found if pa.types.is_timestamp(found) else pa.timestamp("us")
+
+
+def wall_clock(seconds: Longs, nanos: Longs, zone: str) -> tuple[Longs, Longs]:
+    """Return seconds since 1970 of the wall clock in the writer's zone, and nanoseconds from 0 to a billion.
+
+    A writer cuts the fraction off the seconds towards 1970 where there is a millisecond at least: seconds of before
+    are one too many then. pyarrow writes nanoseconds below 0 instead.
+    """
+    if zone in _UNIVERSAL:
+        wall = seconds + EPOCH_2015
+        wall = wall - ((wall < 0) & (nanos > 999_999))
     else:
-        local = pa.array([_EPOCH_2015], pa.int64()).cast(pa.timestamp("s"))
-        base = pc.assume_timezone(local, zone).cast(pa.int64())[0].as_py()
-        instants = pa.array(seconds + base, pa.int64()).cast(pa.timestamp("s", zone))
-        wall = pc.local_timestamp(instants).cast(pa.int64()).to_numpy()
-    return np.asarray(wall - ((wall < 0) & (nanos > 999_999)), np.int64)
+        local = pa.array([EPOCH_2015], pa.int64()).cast(pa.timestamp("s"))
+        instants = seconds + pc.assume_timezone(local, zone).cast(pa.int64())[0].as_py()
+        instants = instants - ((instants < 0) & (nanos > 999_999))
+        wall = pc.local_timestamp(pa.array(instants, pa.int64()).cast(pa.timestamp("s", zone)))
+        wall = wall.cast(pa.int64()).to_numpy()
+    carried = nanos // BILLION
+    return wall + carried, nanos - carried * BILLION
 
 
-def _array(
-    seconds: npt.NDArray[np.int64], nanos: npt.NDArray[np.int64], valid: npt.NDArray[np.bool_], f: DataField
-) -> pa.Array:
-    target = to_arrow_type(f.type)
-    if target.unit not in _PER_SECOND:
-        raise _unsupported("timestamps of more than 6 digits outside 1677 to 2262")
+def _timestamps(shape: pa.Array, parts: tuple[Longs, Longs], target: pa.DataType) -> pa.Array:
+    """Return timestamps with the nulls of `shape`."""
+    seconds, nanos = parts
     per_second = _PER_SECOND[target.unit]
-    values = np.zeros(len(valid), np.int64)
-    values[valid] = seconds * per_second + nanos // (1_000_000_000 // per_second)
+    fraction = nanos // (BILLION // per_second)
+    values = np.zeros(len(shape), np.int64)
+    valid = shape.is_valid().to_numpy(zero_copy_only=False)
+    values[valid] = seconds * per_second + fraction
     return pa.array(values, pa.int64(), mask=~valid).cast(target)
-
-
-def _inflate(data: bytes, compression: int) -> bytes:
-    """Undo the compression of a stream: chunks with a three-byte header that tells length and whether it is plain."""
-    if compression == _NONE:
-        return data
-    out = bytearray()
-    at = 0
-    while at < len(data):
-        header = int.from_bytes(data[at : at + 3], "little")
-        chunk = data[at + 3 : at + 3 + (header >> 1)]
-        at += 3 + (header >> 1)
-        out += chunk if header & 1 else _inflate_chunk(chunk, compression)
-    return bytes(out)
-
-
-def _inflate_chunk(chunk: bytes, compression: int) -> bytes:
-    if compression == _ZSTD:
-        return zstd.decompress(chunk)
-    if compression == _ZLIB:
-        return zlib.decompress(chunk, -15)
-    raise _unsupported("a compression other than zstd and zlib")
-
-
-def _subtypes(message: Sequence[tuple[int, int | bytes]]) -> list[int]:
-    """Return the ids of the members of a type; the list is packed or not."""
-    out: list[int] = []
-    for number, value in message:
-        if number == 2 and isinstance(value, bytes):
-            out += _packed(value)
-        elif number == 2 and isinstance(value, int):
-            out.append(value)
-    return out
-
-
-def _packed(data: bytes) -> list[int]:
-    from_ends = [i for i, b in enumerate(data) if b < 128]
-    starts = [0, *(e + 1 for e in from_ends[:-1])]
-    return [
-        sum((b & 127) << 7 * k for k, b in enumerate(data[s : e + 1])) for s, e in zip(starts, from_ends, strict=True)
-    ]
-
-
-def _stripe(message: bytes) -> _Stripe:
-    raw = dict(messages(message))
-    return _Stripe(*(_number(raw.get(i, 0)) for i in range(1, 6)))
-
-
-def _number(value: int | bytes) -> int:
-    if isinstance(value, bytes):
-        raise TypeError("a number was expected")
-    return value
-
-
-def _unsupported(what: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"The ORC file has timestamps outside 1677 to 2262 together with {what}.",
-        hint="Rewrite it with Paimon, as Parquet or with the compression zstd.",
-    )

@@ -197,6 +197,12 @@ class CoreOptions:
         return self.pairs("file.format.per.level").get(str(level), self.file_format).lower()
 
     @property
+    def file_formats(self) -> tuple[str, ...]:
+        """Return the formats that new data files may have, at whatever level."""
+        others = (f.lower() for f in self.pairs("file.format.per.level").values())
+        return tuple(dict.fromkeys((self.file_format, *others)))
+
+    @property
     def file_compression(self) -> str:
         """Return the codec of new data files."""
         return self.word("file.compression").lower()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import itertools
+import random
 from typing import Any
 
 import numpy as np
@@ -12,16 +14,18 @@ import pyarrow.compute as pc
 import pytest
 from pyarrow import orc
 
-from paimon_spark.errors import UnsupportedError
-from paimon_spark.format import orc as orc_format
-from paimon_spark.format.arrow_types import ARROW_RELEASE, to_arrow_schema
-from paimon_spark.format.orc_encodings import integers
-from paimon_spark.format.orc_timestamps import read_timestamps
+from paimon_spark.errors import CorruptTableError, UnsupportedError
+from paimon_spark.format.arrow_types import to_arrow_schema
+from paimon_spark.format.orc_layout import Framing, Tail, one_stripe
+from paimon_spark.format.orc_output import _pack
+from paimon_spark.format.orc_timestamps import TimestampFile, wall_clock
 from paimon_spark.format.registry import for_name, open_reader, read_batches
 from paimon_spark.fs.memory import InMemoryFileIO
-from paimon_spark.spec.types import ArrayType, DataField, RowType, parse_atomic
+from paimon_spark.spec.types import ArrayType, DataField, MapType, MultisetType, RowType, parse_atomic
+from tests.columns import draw_array
 
 PATH = "/t/data-1.orc"
+CODECS = ("zstd", "zlib", "snappy", "lz4", "uncompressed")
 FAR = dt.datetime(9999, 12, 31, 23, 59, 59, 999999)
 
 
@@ -85,9 +89,7 @@ def test_several_stripes_are_row_groups() -> None:
     assert pa.Table.from_batches(chunks).column("a") == rows["a"]
 
 
-@pytest.mark.parametrize("release", [24, ARROW_RELEASE])
-def test_timestamps_beyond_nanoseconds(release: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(orc_format, "ARROW_RELEASE", min(release, ARROW_RELEASE))
+def test_timestamps_beyond_nanoseconds() -> None:
     fields = fields_of(k="INT", t="TIMESTAMP(6)", z="TIMESTAMP(3) WITH LOCAL TIME ZONE", s="STRING")
     table = pa.table(
         {
@@ -97,56 +99,138 @@ def test_timestamps_beyond_nanoseconds(release: int, monkeypatch: pytest.MonkeyP
             "s": ["x", None, "y"],
         }
     )
-    for compression in ("zstd", "zlib", "uncompressed"):
-        (batch,) = read_batches(store_with(table, compression=compression), PATH, fields)
+    for compression, version in itertools.product(CODECS, ("0.11", "0.12")):
+        store = store_with(table, compression=compression, file_version=version)
+        (batch,) = read_batches(store, PATH, fields)
         assert pa.Table.from_batches([batch]).equals(table.cast(to_arrow_schema(fields)))
-    with pytest.raises(UnsupportedError, match="compression"):
-        list(read_batches(store_with(table, compression="snappy"), PATH, fields))
 
 
-def test_an_arrow_that_reads_nested_timestamps_wrong_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    fields = [*fields_of(k="INT"), DataField(1, "a", ArrayType(parse_atomic("TIMESTAMP(3)")))]
-    store = store_with(pa.table({"k": pa.array([1], pa.int32()), "a": pa.array([[5]], pa.list_(pa.timestamp("ms")))}))
-    monkeypatch.setattr(orc_format, "ARROW_RELEASE", 24)
-    with pytest.raises(UnsupportedError, match="column 'a'"):
-        list(read_batches(store, PATH, fields))
-    assert [b.to_pylist() for b in read_batches(store, PATH, fields[:1])] == [[{"k": 1}]]
+@pytest.mark.parametrize("version", ["0.11", "0.12"])
+@pytest.mark.parametrize("compression", CODECS)
+def test_nested_timestamps_of_several_stripes(compression: str, version: str) -> None:
+    stamp = parse_atomic("TIMESTAMP(6)")
+    row = RowType((DataField(7, "x", stamp), DataField(8, "y", parse_atomic("STRING"))))
+    types = (stamp, ArrayType(stamp), row, MapType(stamp, ArrayType(row)), MultisetType(stamp))
+    fields = [DataField(i, f"c{i}", t) for i, t in enumerate(types)]
+    table = pa.Table.from_arrays(
+        [draw_array(random.Random(i), f.type, 2000) for i, f in enumerate(fields)], schema=to_arrow_schema(fields)
+    )
+    table = pa.concat_tables([table] * 20).combine_chunks()
+    packed = pa.table([_pack(c.combine_chunks()) for c in table.columns], names=table.schema.names)
+    store = store_with(packed, compression=compression, file_version=version, stripe_size=1 << 12)
+    with open_reader(store, PATH, fields) as reader:
+        assert reader.num_row_groups > 1
+        assert sum(reader.row_group_rows) == table.num_rows
+    assert pa.Table.from_batches(read_batches(store, PATH, fields)).equals(table)
 
 
-def test_own_timestamp_decoding_agrees_with_the_library() -> None:
-    random = np.random.default_rng(1)
-    n = 5000
-    spread = 9 * 10**15
-    columns = {
-        "uniform": random.integers(-spread, spread, n),
-        "sorted": np.sort(random.integers(0, spread, n)),
-        "steps": np.arange(n) * 1_000_000 + 5 * 10**14,
-        "outliers": np.where(random.random(n) < 0.01, random.integers(0, spread, n), random.integers(0, 10**7, n)),
-        "constant": np.full(n, 1_500_000_000_123_456),
-        "near_epoch": random.integers(-1000, 1000, n) * 10**6,
-    }
-    nulls = random.random(n) < 0.3
-    table = pa.table({c: pa.array(v, pa.int64(), mask=nulls).cast(pa.timestamp("us")) for c, v in columns.items()})
-    source = store_with(table).open_input(PATH)
-    fields = fields_of(**dict.fromkeys(columns, "TIMESTAMP(6)"))
-    expected = orc.ORCFile(source).read()
-    for f, got in zip(fields, read_timestamps(source, 0, fields), strict=True):
-        assert got.equals(expected[f.name].combine_chunks().cast(got.type)), f.name
+def test_a_timestamp_that_the_unit_does_not_hold_is_no_damage() -> None:
+    table = pa.table({"t": pa.array([FAR, None], pa.timestamp("us"))})
+    with pytest.raises(UnsupportedError, match=r"'t' of the data file '/t/data-1.orc' has a timestamp.*is intact"):
+        list(read_batches(store_with(table), PATH, fields_of(t="TIMESTAMP(9)")))
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    [
-        ("0a2710", [10000] * 5),
-        ("5e035c a1ab 1e de ad be ef", [23713, 43806, 57005, 48879]),
-        ("8e13 2b21 07d0 1e00 14 70 28 32 3c 46 50 5a 64 6e 78 82 8c 96 a0 aa b4 be fc e8", None),
-        ("c6 09 02 02 22 42 42 46", [2, 3, 5, 7, 11, 13, 17, 19, 23, 29]),
-    ],
-)
-def test_integer_runs_of_the_orc_specification(data: str, expected: list[int] | None) -> None:
-    if expected is None:
-        expected = [2030, 2000, 2020, 1000000, *range(2040, 2200, 10)]
-    assert integers(bytes.fromhex(data), len(expected), signed=False).tolist() == expected
+def test_a_compression_that_nobody_unpacks_here_is_no_damage() -> None:
+    data = bytearray(store_with(pa.table({"a": [1, 2, 3]}), compression="uncompressed").read(PATH))
+    script = len(data) - 1 - data[-1]
+    at = script + bytes(data[script:]).index(b"\x10\x00") + 1  # the field of the compression
+    data[at] = 6
+    store = InMemoryFileIO()
+    store.write(PATH, bytes(data))
+    with pytest.raises(UnsupportedError, match="Nothing says that the file is damaged"):
+        list(read_batches(store, PATH, fields_of(a="BIGINT"), file_size=len(data)))
+    with pytest.raises(CorruptTableError, match="its manifest says 7"):
+        list(read_batches(store, PATH, fields_of(a="BIGINT"), file_size=7))
+
+
+def test_timestamps_with_lzo_are_read_unless_their_footers_are_packed() -> None:
+    lzo = Framing(3, 1 << 16)
+    values = lzo.plain(bytes.fromhex("0a2710"))  # five times 10000, by the specification
+    for footers, fails in ((lzo, False), (_Packed(3, 1 << 16), True)):
+        file = one_stripe(footers, 9, 2, [(1, values), (5, lzo.plain(bytes.fromhex("0a0050")))], 5)
+        store = InMemoryFileIO()
+        store.write(PATH, file)
+        if fails:
+            with pytest.raises(UnsupportedError, match=r"lzo.*intact"):
+                Tail.read(store.open_input(PATH))
+            continue
+        (batch,) = read_batches(store, PATH, fields_of(x="TIMESTAMP(6)"))
+        assert batch["x"].cast(pa.int64()).to_pylist() == [(1420070400 + 5000) * 10**6] * 5
+
+
+def test_footers_of_lz4_are_unpacked() -> None:
+    random_bytes = random.Random(1).randbytes(300)
+    for data in (b"", b"a", b"abc" * 500, random_bytes, random_bytes + b"\0" * 4000 + random_bytes):
+        packed = pa.Codec("lz4_raw").compress(data, asbytes=True)
+        chunk = (len(packed) << 1).to_bytes(3, "little") + packed
+        assert Framing(4, 1 << 18).unpack(chunk) == data
+
+
+def test_a_writer_in_another_zone_means_its_wall_clock() -> None:
+    base = 1420070400 - 8 * 3600  # 2015 by the clock of Shanghai
+    moments = {-5 * 3600 + 0.5: "1970-01-01T03:00:00.500", 1751328000.25: "2025-07-01T08:00:00.250"}
+    seconds = np.array([int(m) for m in moments]) - base
+    nanos = np.array([500_000_000, 250_000_000])
+    wall, rest = wall_clock(seconds, nanos, "Asia/Shanghai")
+    assert (wall * 1000 + rest // 10**6).tolist() == [
+        int(np.datetime64(text, "ms").astype(np.int64)) for text in moments.values()
+    ]
+
+
+def test_fractions_before_1970_are_stored_as_every_reader_expects_them() -> None:
+    fields = fields_of(t="TIMESTAMP(6)")
+    times = [-1_000_001, -1_999_500, -500_000, -999_999, -2_000_000, 1_500_000, None, -62135596799999999]
+    table = pa.table({"t": pa.array(times, pa.timestamp("us"))})
+    store = InMemoryFileIO()
+    writer = for_name("orc").open_writer(store, PATH, fields)
+    writer.write(table)
+    assert writer.close().size == store.status(PATH).size
+    assert pa.Table.from_batches(read_batches(store, PATH, fields)).equals(table.cast(to_arrow_schema(fields)))
+    source = store.open_input(PATH)
+    file = TimestampFile(source, PATH)
+    ((seconds, nanos),) = file.stored(0, file.tail.stripe_footer(source, file.tail.stripes[0])).values()
+    below = [i for i, n in enumerate(nanos.tolist()) if n < 0]
+    assert below == [2]  # the last second before 1970 has no other spelling
+    assert (seconds + 1420070400).tolist() == [-1, -2, 0, -1, -2, 1, -62135596800]
+
+
+def test_stripes_with_and_without_fractions_before_1970_make_one_file() -> None:
+    fields = fields_of(t="TIMESTAMP(6)", a="BIGINT")
+    n = 120_000
+    times = np.random.default_rng(2).integers(0, 2**50, n)
+    times[70_000:] *= -1
+    table = pa.table({"t": pa.array(times).cast(pa.timestamp("us")), "a": np.arange(n)}).cast(to_arrow_schema(fields))
+    store = InMemoryFileIO()
+    writer = for_name("orc").open_writer(store, PATH, fields, options={"orc.stripe.size": "100 kb"})
+    for start in range(0, n, 30_000):
+        writer.write(table.slice(start, 30_000))
+    assert writer.bytes_written > 0
+    writer.close()
+    assert orc.ORCFile(store.open_input(PATH)).nstripes > 2
+    back = pa.Table.from_batches(read_batches(store, PATH, fields))
+    assert back.equals(table)
+    assert orc.ORCFile(store.open_input(PATH)).read().cast(table.schema).equals(table)
+
+
+def test_values_inside_of_null_structs_shift_nothing() -> None:
+    inner = RowType((DataField(2, "x", parse_atomic("INT")),))
+    fields = [DataField(0, "r", RowType((DataField(1, "m", inner),)))]
+    x = pa.array([0, 1, 2, 3, 4], pa.int32())
+    m = pa.StructArray.from_arrays([x], names=["x"], mask=pa.array([True, False, False, True, False]))
+    table = pa.table({"r": pa.StructArray.from_arrays([m], names=["m"])}).cast(to_arrow_schema(fields))
+    store = InMemoryFileIO()
+    writer = for_name("orc").open_writer(store, PATH, fields)
+    writer.write(table)
+    writer.close()
+    found = [v["r"]["m"] for b in read_batches(store, PATH, fields) for v in b.to_pylist()]
+    assert found == [None, {"x": 1}, {"x": 2}, None, {"x": 4}]
+
+
+class _Packed(Framing):
+    """Says of chunks that they are packed."""
+
+    def plain(self, data: bytes) -> bytes:
+        return (len(data) << 1).to_bytes(3, "little") + data
 
 
 class _Full(io.RawIOBase):

@@ -1,0 +1,266 @@
+"""The layout of ORC files: tail, types, stripes, streams; and files of one stripe put together from streams."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import pyarrow as pa
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.format.orc_messages import (
+    Field,
+    message,
+    messages,
+    number_of,
+    numbers_of,
+    parts_of,
+    varint_at,
+    with_field,
+)
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+MAGIC = b"ORC"
+DATA, SECONDARY = 1, 5
+DIRECT = 0
+LONG, TIMESTAMP, LIST, MAP, STRUCT, INSTANT = 4, 9, 10, 11, 12, 18
+TIMES = (TIMESTAMP, INSTANT)
+FOOTER_STRIPES, FOOTER_TYPES = 3, 4
+SCRIPT_FOOTER, SCRIPT_METADATA = 1, 5
+_SCRIPT_COMPRESSION, _SCRIPT_BLOCK = 2, 3
+_NONE, _ZLIB, _SNAPPY, _LZO, _LZ4, _ZSTD, _BROTLI = range(7)
+_NAMES = {_LZO: "lzo", _BROTLI: "brotli"}
+_BLOCK = 256 << 10
+_TAIL_GUESS = 16 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Framing:
+    """How the streams of a file are cut into chunks, each with a header of three bytes: its length, and if it is plain.
+
+    Files without compression have no chunks.
+    """
+
+    compression: int
+    block: int
+
+    def unpack(self, data: bytes) -> bytes:
+        """Return the content of a stream.
+
+        Raises:
+            UnsupportedError: the compression is not known here.
+        """
+        if self.compression == _NONE:
+            return data
+        out = bytearray()
+        at = 0
+        while at < len(data):
+            header = int.from_bytes(data[at : at + 3], "little")
+            chunk = data[at + 3 : at + 3 + (header >> 1)]
+            if len(chunk) < header >> 1:
+                raise ValueError("a chunk of a stream is cut short")
+            at += 3 + len(chunk)
+            try:
+                out += chunk if header & 1 else self._inflate(chunk)
+            except (zlib.error, zstd.ZstdError) as e:
+                raise ValueError(str(e)) from e
+        return bytes(out)
+
+    def plain(self, data: bytes) -> bytes:
+        """Return a stream with this content, which is not compressed."""
+        if self.compression == _NONE:
+            return data
+        pieces = (data[i : i + self.block] for i in range(0, len(data), self.block))
+        return b"".join((len(p) << 1 | 1).to_bytes(3, "little") + p for p in pieces)
+
+    def _inflate(self, chunk: bytes) -> bytes:
+        if self.compression == _ZSTD:
+            return zstd.decompress(chunk)
+        if self.compression == _ZLIB:
+            return zlib.decompress(chunk, -15)
+        if self.compression == _SNAPPY:
+            size, _ = varint_at(chunk, 0)  # it begins with its length
+            return bytes(pa.Codec("snappy").decompress(chunk, size, asbytes=True))
+        if self.compression == _LZ4:
+            return _unpack_lz4(chunk)
+        raise UnsupportedError(
+            f"Timestamps in ORC files with the compression {_NAMES.get(self.compression, self.compression)} cannot be "
+            "read.",
+            hint="The file is intact. Write the table anew with Paimon and another orc.compress, as zstd.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stripe:
+    """Where a stripe is."""
+
+    offset: int
+    index_length: int
+    data_length: int
+    footer_length: int
+    rows: int
+
+    @property
+    def length(self) -> int:
+        """Return the bytes of the stripe, its footer included."""
+        return self.index_length + self.data_length + self.footer_length
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A node of the tree of types."""
+
+    kind: int
+    children: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A stream of a stripe, and where it is in the file."""
+
+    kind: int
+    column: int
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class StripeFooter:
+    """What stands at the end of a stripe."""
+
+    streams: tuple[Stream, ...]
+    encodings: tuple[int, ...]
+    zone: str
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What the end of a file says."""
+
+    framing: Framing
+    script: tuple[Field, ...]
+    footer: tuple[Field, ...]
+    footer_at: int
+    metadata_at: int
+    stripes: tuple[Stripe, ...]
+    columns: tuple[Column, ...]
+
+    @classmethod
+    def read(cls, source: pa.NativeFile) -> Self:
+        """Read the end of a file.
+
+        Raises:
+            UnsupportedError: the file has a compression that is not known here.
+        """
+        size = source.size()
+        data = source.read_at(min(size, _TAIL_GUESS), max(0, size - _TAIL_GUESS))
+        script = tuple(messages(data[-1 - data[-1] : -1]))
+        framing = Framing(number_of(script, _SCRIPT_COMPRESSION), number_of(script, _SCRIPT_BLOCK) or _BLOCK)
+        end = size - 1 - data[-1]
+        footer_at = end - number_of(script, SCRIPT_FOOTER)
+        footer = tuple(messages(framing.unpack(source.read_at(end - footer_at, footer_at))))
+        return cls(
+            framing,
+            script,
+            footer,
+            footer_at,
+            footer_at - number_of(script, SCRIPT_METADATA),
+            tuple(map(_stripe, parts_of(footer, FOOTER_STRIPES))),
+            tuple(map(_column, parts_of(footer, FOOTER_TYPES))),
+        )
+
+    def stripe_footer(self, source: pa.NativeFile, stripe: Stripe) -> StripeFooter:
+        """Read the footer of a stripe."""
+        at = stripe.offset + stripe.index_length + stripe.data_length
+        fields = tuple(messages(self.framing.unpack(source.read_at(stripe.footer_length, at))))
+        streams: list[Stream] = []
+        at = stripe.offset
+        for raw in (tuple(messages(v)) for v in parts_of(fields, 1)):
+            streams.append(Stream(number_of(raw, 1), number_of(raw, 2), at, number_of(raw, 3)))
+            at += streams[-1].length
+        encodings = tuple(number_of(messages(v), 1) for v in parts_of(fields, 2))
+        zone = next((v.decode() for v in parts_of(fields, 3)), "UTC")
+        return StripeFooter(tuple(streams), encodings, zone, fields)
+
+    def with_footer(self, footer: Sequence[Field], metadata_length: int | None = None) -> bytes:
+        """Return a tail like this one, from the footer on."""
+        packed = self.framing.plain(message(footer))
+        script = with_field(self.script, SCRIPT_FOOTER, len(packed))
+        if metadata_length is not None:
+            script = with_field(script, SCRIPT_METADATA, metadata_length)
+        end = message(sorted(script, key=lambda f: f[0]))
+        return packed + end + bytes([len(end)])
+
+
+def one_stripe(framing: Framing, column: int, encoding: int, streams: Sequence[tuple[int, bytes]], rows: int) -> bytes:
+    """Return a file with one column of a kind without parts, which is called `x`.
+
+    Args:
+        framing: how the streams are packed.
+        column: the kind of the column.
+        encoding: how its values are encoded.
+        streams: kind and bytes of its streams.
+        rows: how many values they have.
+    """
+    data = b"".join(s for _, s in streams)
+    listed: list[Field] = [(1, message([(1, kind), (2, 1), (3, len(s))])) for kind, s in streams]
+    encodings: list[Field] = [(2, message([(1, e)])) for e in (DIRECT, encoding)]
+    foot = framing.plain(message([*listed, *encodings, (3, b"UTC")]))
+    place = message([(1, len(MAGIC)), (3, len(data)), (4, len(foot)), (5, rows)])
+    types: list[Field] = [(4, message([(1, STRUCT), (2, b"\1"), (3, b"x")])), (4, message([(1, column)]))]
+    content = len(data) + len(foot)
+    footer = framing.plain(message([(1, len(MAGIC)), (2, content), (3, place), *types, (6, rows), (8, 0)]))
+    script = message(
+        [(1, len(footer)), (2, framing.compression), (3, framing.block), (4, b"\0\x0c"), (5, 0), (6, 6), (8000, MAGIC)]
+    )
+    return MAGIC + data + foot + footer + script + bytes([len(script)])
+
+
+def _stripe(data: bytes) -> Stripe:
+    raw = tuple(messages(data))
+    return Stripe(*(number_of(raw, i) for i in range(1, 6)))
+
+
+def _column(data: bytes) -> Column:
+    raw = tuple(messages(data))
+    names = tuple(v.decode() for v in parts_of(raw, 3))
+    return Column(number_of(raw, 1), tuple(numbers_of(raw, 2)), names)
+
+
+def _unpack_lz4(chunk: bytes) -> bytes:
+    """Unpack a block of LZ4, whose length is not known before; only footers are unpacked here, which are short."""
+    out = bytearray()
+    at = 0
+    while at < len(chunk):
+        token = chunk[at]
+        count, at = _lz4_length(chunk, at + 1, token >> 4)
+        out += chunk[at : at + count]
+        at += count
+        if at >= len(chunk):
+            break
+        back = int.from_bytes(chunk[at : at + 2], "little")
+        count, at = _lz4_length(chunk, at + 2, token & 15)
+        if not 0 < back <= len(out):
+            raise ValueError("a chunk of LZ4 points before its begin")
+        start, count = len(out) - back, count + 4
+        out += (out[start:] * (count // back + 1))[:count]
+    return bytes(out)
+
+
+def _lz4_length(chunk: bytes, at: int, length: int) -> tuple[int, int]:
+    if length == 15:
+        while True:
+            length += chunk[at]
+            at += 1
+            if chunk[at - 1] < 255:
+                break
+    return length, at

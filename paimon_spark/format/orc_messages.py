@@ -1,0 +1,94 @@
+"""The protobuf messages in ORC files, as lists of fields: enough to read the tails of files and to write other ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+Field = tuple[int, int | bytes]
+"""Number and value of a field: a number, or the bytes of anything that has a length."""
+
+
+def messages(data: bytes) -> Iterator[Field]:
+    """Yield the fields of a protobuf message; numbers of fixed width are left out."""
+    at = 0
+    while at < len(data):
+        tag, at = varint_at(data, at)
+        kind = tag & 7
+        if kind == 0:
+            value, at = varint_at(data, at)
+            yield tag >> 3, value
+        elif kind == 2:
+            size, at = varint_at(data, at)
+            if at + size > len(data):
+                raise ValueError("a protobuf field is longer than its message")
+            yield tag >> 3, data[at : at + size]
+            at += size
+        elif kind in (1, 5):
+            at += 8 if kind == 1 else 4
+        else:
+            raise ValueError("unknown kind of protobuf field")
+
+
+def message(fields: Iterable[Field]) -> bytes:
+    """Return a protobuf message with `fields`."""
+    out = bytearray()
+    for number, value in fields:
+        if isinstance(value, bytes):
+            out += varint(number << 3 | 2) + varint(len(value)) + value
+        else:
+            out += varint(number << 3) + varint(value)
+    return bytes(out)
+
+
+def with_field(fields: Iterable[Field], number: int, value: int) -> list[Field]:
+    """Return `fields` with one value for a number, in place of those that they have."""
+    return [*(f for f in fields if f[0] != number), (number, value)]
+
+
+def number_of(fields: Iterable[Field], number: int, default: int = 0) -> int:
+    """Return the number in a field."""
+    found = next((v for n, v in fields if n == number), default)
+    if isinstance(found, bytes):
+        raise TypeError("a number was expected in a protobuf field")
+    return found
+
+
+def parts_of(fields: Iterable[Field], number: int) -> list[bytes]:
+    """Return the values with a length in a field that may come several times."""
+    return [v for n, v in fields if n == number and isinstance(v, bytes)]
+
+
+def numbers_of(fields: Iterable[Field], number: int) -> list[int]:
+    """Return the numbers in a field that may come several times, packed or not."""
+    out: list[int] = []
+    for n, value in fields:
+        if n == number and isinstance(value, bytes):
+            at = 0
+            while at < len(value):
+                found, at = varint_at(value, at)
+                out.append(found)
+        elif n == number and isinstance(value, int):
+            out.append(value)
+    return out
+
+
+def varint(value: int) -> bytes:
+    """Return a number to the base 128, the lowest digit first."""
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def varint_at(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number at `at` and the position after it."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7

@@ -1,0 +1,401 @@
+"""Where the bytes of an ORC file in the making go: as pyarrow makes them, or with early timestamps put right.
+
+pyarrow stores a fraction of a second before 1970 as nanoseconds below 0, which the format does not know: Java readers
+fail at it or see another time. So a file with timestamps is made stripe by stripe in memory, and where a stripe
+has such fractions, the streams of seconds and nanoseconds are made again, as every reader expects them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import orc
+
+from paimon_spark.errors import ArgumentError, ErrorKind
+from paimon_spark.format.orc_layout import (
+    DATA,
+    FOOTER_STRIPES,
+    MAGIC,
+    SECONDARY,
+    Stripe,
+    Tail,
+)
+from paimon_spark.format.orc_messages import Field, message, messages, number_of, parts_of, with_field
+from paimon_spark.format.orc_timestamps import BILLION, EPOCH_2015, Longs, TimestampFile, wall_clock
+
+_BATCH_ROWS = 8192
+_WHOLE = 1 << 40
+_EXACT = 1 << 53
+"""Whole numbers up to this are the same as floating point numbers, which pyarrow makes of seconds on the way."""
+_PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": BILLION}
+_CONTENT, _ROWS, _STATISTICS, _STRIDE = 2, 6, 7, 8
+_VALUES, _TIMES, _HAS_NULL, _BYTES = 1, 9, 10, 11
+"""Fields of the statistics of a column."""
+
+
+class Output(Protocol):
+    """Where the rows of a file go."""
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows, which have the physical types."""
+
+    def tell(self) -> int:
+        """Return the bytes of the stripes that are done."""
+
+    def finish(self, empty: pa.Table) -> int:
+        """Finish the file, to which `empty` is written if it has no rows; return its size."""
+
+    def abort(self) -> None:
+        """Let go of the stream."""
+
+
+def open_output(out: pa.NativeFile, schema: pa.Schema, codec: str, stripe_bytes: int) -> Output:
+    """Return the output for rows of a schema."""
+    kind = _Mended if any(_has_timestamps(t) for t in schema.types) else _Streamed
+    return kind(out, codec, stripe_bytes)
+
+
+class _Streamed:
+    """Writes what pyarrow makes, as it comes."""
+
+    def __init__(self, out: pa.NativeFile, codec: str, stripe_bytes: int) -> None:
+        self._sink = _Sink(out)
+        self._writer = orc.ORCWriter(pa.PythonFile(self._sink, mode="w"), compression=codec, stripe_size=stripe_bytes)
+        self._written = False
+
+    def write(self, table: pa.Table) -> None:
+        self._writer.write(_packed(table))
+        self._written = True
+        self._sink.check()
+
+    def tell(self) -> int:
+        return self._sink.tell()
+
+    def finish(self, empty: pa.Table) -> int:
+        if not self._written:
+            self._writer.write(empty)
+        self._writer.close()
+        self._sink.finish()
+        return self._sink.tell()
+
+    def abort(self) -> None:
+        with suppress(pa.ArrowException, OSError):
+            self._writer.close()
+        with suppress(pa.ArrowException, OSError):
+            self._sink.finish()
+
+
+class _Mended:
+    """Makes a file of each stripe in memory and puts the stripes together.
+
+    Stripes that were changed have no row index, because their index tells other positions.
+    """
+
+    def __init__(self, out: pa.NativeFile, codec: str, stripe_bytes: int) -> None:
+        self._out = out
+        self._codec = codec
+        self._stripe_bytes = stripe_bytes
+        self._size = 0
+        self._first: Tail | None = None
+        self._stripes: list[Stripe] = []
+        self._stripe_statistics: list[bytes] = []
+        self._statistics: list[list[bytes]] = []
+        self._changed = False
+        self._start()
+
+    def _start(self) -> None:
+        self._rows = 0
+        self._to_mend = False
+        self._buffer = pa.BufferOutputStream()
+        self._writer = orc.ORCWriter(
+            self._buffer, compression=self._codec, stripe_size=self._stripe_bytes, batch_size=_BATCH_ROWS
+        )
+
+    def write(self, table: pa.Table) -> None:
+        for start in range(0, table.num_rows, _BATCH_ROWS):
+            part = _packed(table.slice(start, _BATCH_ROWS))
+            self._to_mend = self._to_mend or any(map(_to_mend, part.columns))
+            self._writer.write(part)
+            self._rows += part.num_rows
+            if self._buffer.tell() > len(MAGIC):
+                self._add()
+                self._start()
+
+    def tell(self) -> int:
+        return self._size
+
+    def finish(self, empty: pa.Table) -> int:
+        if not self._stripes and not self._to_mend:
+            if not self._rows:
+                self._writer.write(empty)
+            self._writer.close()
+            self._put(self._buffer.getvalue())
+        else:
+            if self._rows:
+                self._add()
+            self._put(self._tail())
+        self._out.close()
+        return self._size
+
+    def abort(self) -> None:
+        with suppress(pa.ArrowException, OSError):
+            self._writer.close()
+        with suppress(pa.ArrowException, OSError):
+            self._out.close()
+
+    def _put(self, data: bytes | pa.Buffer) -> None:
+        self._out.write(data)
+        self._size += len(data)
+
+    def _add(self) -> None:
+        """Add the stripe in memory to the file; the statistics of what was changed are left out."""
+        self._writer.close()
+        source = pa.BufferReader(self._buffer.getvalue())
+        tail = Tail.read(source)
+        if self._first is None:
+            self._first = tail
+            self._put(MAGIC)
+        changed: set[int] = set()
+        for index, stripe in enumerate(tail.stripes):
+            mended, stripe = _mend(source, index, stripe, self._codec, changed) if self._to_mend else (b"", stripe)
+            data = mended or source.read_at(stripe.length, stripe.offset)
+            self._stripes.append(_moved(stripe, self._size))
+            self._put(data)
+        self._changed |= bool(changed)
+        metadata = tail.framing.unpack(source.read_at(tail.footer_at - tail.metadata_at, tail.metadata_at))
+        for one in parts_of(tuple(messages(metadata)), 1):
+            columns = parts_of(tuple(messages(one)), 1)
+            self._stripe_statistics.append(message([(1, c) for c in _timeless(columns, changed)]))
+        self._statistics.append(_timeless(parts_of(tail.footer, _STATISTICS), changed))
+
+    def _tail(self) -> bytes:
+        if self._first is None:
+            raise ValueError("a file without stripes has no tail of its own")
+        metadata = self._first.framing.plain(message([(1, s) for s in self._stripe_statistics]))
+        own = (_CONTENT, FOOTER_STRIPES, _ROWS, _STATISTICS)
+        footer: list[Field] = [f for f in self._first.footer if f[0] not in own]
+        footer.append((_CONTENT, self._size - len(MAGIC)))
+        footer += [(FOOTER_STRIPES, _stripe_message(s)) for s in self._stripes]
+        footer.append((_ROWS, sum(s.rows for s in self._stripes)))
+        footer += [(_STATISTICS, s) for s in _merged(self._statistics)]
+        if self._changed:
+            footer = with_field(footer, _STRIDE, 0)
+        return metadata + self._first.with_footer(sorted(footer, key=lambda f: f[0]), len(metadata))
+
+
+class _Sink:
+    """Takes what the ORC library writes and never fails in its face: it answers an error of a stream by aborting.
+
+    The first error is kept and raised by `check` and `finish`.
+    """
+
+    def __init__(self, out: pa.NativeFile) -> None:
+        self._out = out
+        self._size = 0
+        self._error: Exception | None = None
+        self.closed = False
+
+    def write(self, data: bytes) -> int:
+        if self._error is None:
+            try:
+                self._out.write(data)
+            except (pa.ArrowException, OSError, ValueError) as e:
+                self._error = e
+        self._size += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._size
+
+    def flush(self) -> None:
+        """Do nothing: the file is flushed when it is finished."""
+
+    def close(self) -> None:
+        self.closed = True
+
+    def check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def finish(self) -> None:
+        self._out.close()
+        self.check()
+
+
+def _mend(source: pa.NativeFile, index: int, stripe: Stripe, codec: str, changed: set[int]) -> tuple[bytes, Stripe]:
+    """Return a stripe with its timestamps put right, and where its parts are; nothing if there is nothing to do.
+
+    The columns in question are added to `changed`.
+    """
+    file = TimestampFile(source, "")
+    footer = file.tail.stripe_footer(source, stripe)
+    made: dict[tuple[int, int], bytes] = {}
+    for column, (seconds, nanos) in file.stored(index, footer).items():
+        if ((nanos < 0) | (nanos >= BILLION)).any():
+            data, secondary = _encoded(*_customary(seconds, nanos), codec)
+            made |= {(column, DATA): data, (column, SECONDARY): secondary}
+            changed.add(column)
+    if not made:
+        return b"", stripe
+    streams = [(s, made.get((s.column, s.kind)) or source.read_at(s.length, s.offset)) for s in footer.streams]
+    listed: list[Field] = [(1, message([(1, s.kind), (2, s.column), (3, len(data))])) for s, data in streams]
+    end = file.tail.framing.plain(message([*listed, *(f for f in footer.fields if f[0] != 1)]))
+    data = b"".join(data for _, data in streams)
+    place = Stripe(stripe.offset, stripe.index_length, len(data) - stripe.index_length, len(end), stripe.rows)
+    return data + end, place
+
+
+def _customary(seconds: Longs, nanos: Longs) -> tuple[Longs, Longs]:
+    """Return stored seconds and nanoseconds such that no nanoseconds are below 0.
+
+    Readers take a second off where seconds are below 0 and there is a millisecond at least. For the last second before
+    1970 they do not, so there is no other way to tell such a fraction from one after 1970 than nanoseconds below 0.
+    """
+    whole, rest = wall_clock(seconds, nanos, "UTC")
+    cut = (whole < 0) & (rest > 999_999)
+    return whole + cut - EPOCH_2015, np.where(cut & (whole == -1), rest - BILLION, rest)
+
+
+def _encoded(seconds: Longs, nanos: Longs, codec: str) -> tuple[bytes, bytes]:
+    """Return the streams of seconds and nanoseconds."""
+    table = pa.table({"seconds": seconds, "nanos": pa.array(nanos).cast(pa.timestamp("ns"))})
+    buffer = pa.BufferOutputStream()
+    writer = orc.ORCWriter(buffer, compression=codec, stripe_size=_WHOLE)
+    writer.write(table)
+    writer.close()
+    source = pa.BufferReader(buffer.getvalue())
+    tail = Tail.read(source)
+    (stripe,) = tail.stripes
+    found = {(s.column, s.kind): s for s in tail.stripe_footer(source, stripe).streams}
+    one, other = found[1, DATA], found[2, SECONDARY]
+    return source.read_at(one.length, one.offset), source.read_at(other.length, other.offset)
+
+
+def _moved(stripe: Stripe, offset: int) -> Stripe:
+    return Stripe(offset, stripe.index_length, stripe.data_length, stripe.footer_length, stripe.rows)
+
+
+def _stripe_message(s: Stripe) -> bytes:
+    return message([(1, s.offset), (2, s.index_length), (3, s.data_length), (4, s.footer_length), (5, s.rows)])
+
+
+def _timeless(statistics: Sequence[bytes], changed: set[int]) -> list[bytes]:
+    """Return statistics of columns without bounds for those in `changed`: pyarrow rounds them towards 1970."""
+    return [
+        message(f for f in messages(s) if f[0] != _TIMES) if column in changed else s
+        for column, s in enumerate(statistics)
+    ]
+
+
+def _merged(statistics: Sequence[Sequence[bytes]]) -> list[bytes]:
+    """Return the statistics of columns over several stripes: those of one stripe, else only counts."""
+    if len(statistics) == 1:
+        return list(statistics[0])
+    out: list[bytes] = []
+    for column in zip(*statistics, strict=True):
+        parts = [tuple(messages(s)) for s in column]
+        values, size = (sum(number_of(p, n) for p in parts) for n in (_VALUES, _BYTES))
+        out.append(
+            message([(_VALUES, values), (_HAS_NULL, max(number_of(p, _HAS_NULL) for p in parts)), (_BYTES, size)])
+        )
+    return out
+
+
+def _has_timestamps(t: pa.DataType) -> bool:
+    if pa.types.is_list(t):
+        return _has_timestamps(t.value_type)
+    if pa.types.is_map(t):
+        return _has_timestamps(t.key_type) or _has_timestamps(t.item_type)
+    return pa.types.is_timestamp(t) or (pa.types.is_struct(t) and any(_has_timestamps(f.type) for f in t))
+
+
+def timestamps_in(array: pa.Array) -> Iterator[pa.Array]:
+    """Yield the timestamps in an array, which may be nested."""
+    t = array.type
+    if pa.types.is_timestamp(t):
+        yield array
+    elif pa.types.is_list(t) and _has_timestamps(t):
+        yield from timestamps_in(array.flatten())
+    elif pa.types.is_map(t) and _has_timestamps(t):
+        whole = _pack(array)
+        yield from timestamps_in(whole.keys)
+        yield from timestamps_in(whole.items)
+    elif pa.types.is_struct(t):
+        for member in array.flatten():
+            yield from timestamps_in(member)
+
+
+def _to_mend(column: pa.ChunkedArray) -> bool:
+    """Return whether a column has a timestamp before 1970 that is no whole second, or one that pyarrow rounds."""
+    return any((((v < 0) & (v % unit != 0)) | (np.abs(v // unit) > _EXACT)).any() for v, unit in _numbers(column))
+
+
+def check_last_second(name: str, column: pa.ChunkedArray) -> None:
+    """Refuse a column with a time in the last second before 1970 that is no whole millisecond.
+
+    Readers of ORC cannot tell it from one in the first second after: those in Java take it for that or fail.
+
+    Raises:
+        ArgumentError: the column has such a time.
+    """
+    for values, unit in _numbers(column):
+        milli = unit // 1000
+        found = (values > -unit) & (values < 0) & (values % milli != 0 if milli else False)
+        if found.any():
+            digits = len(str(unit)) - 1
+            fraction = str(int(values[found][0]) + unit).zfill(digits)
+            raise ArgumentError(
+                f"Column '{name}' has the time 1969-12-31 23:59:59.{fraction}, which ORC files cannot hold: of the "
+                "last second before 1970 they have whole milliseconds only.",
+                hint="Set 'file.format' to 'parquet', or round such times to milliseconds.",
+                kind=ErrorKind.VALUE_NOT_STORABLE,
+            )
+
+
+def _numbers(column: pa.ChunkedArray) -> Iterator[tuple[Longs, int]]:
+    """Yield the times of a column, unless all are usual ones, and how many of their unit make a second."""
+    for times in (t for c in column.chunks for t in timestamps_in(c)):
+        numbers = times.cast(pa.int64())
+        bounds = pc.min_max(numbers)
+        unit = _PER_SECOND[times.type.unit]
+        if bounds["min"].is_valid and (bounds["min"].as_py() < 0 or bounds["max"].as_py() > _EXACT * unit):
+            yield numbers.drop_null().to_numpy(), unit
+
+
+def _packed(table: pa.Table) -> pa.Table:
+    """Return the table with nested columns as the ORC writer of pyarrow takes them.
+
+    It ignores the offset of a struct, and shifts values inside structs that are null themselves.
+    """
+    for i, f in enumerate(table.schema):
+        if pa.types.is_nested(f.type):
+            table = table.set_column(i, f, pa.chunked_array(map(_pack, table.column(i).chunks), f.type))
+    return table
+
+
+def _pack(array: pa.Array) -> pa.Array:
+    """Return an array without an offset and without values inside of nulls."""
+    t = array.type
+    whole = pa.concat_arrays([array.slice(0, 0), array]) if array.offset else array
+    if not pa.types.is_nested(t):
+        return whole
+    mask = whole.is_null()
+    if pa.types.is_struct(t):
+        return pa.StructArray.from_arrays([_pack(m) for m in whole.flatten()], fields=list(t), mask=mask)
+    if pa.types.is_list(t):
+        offsets, (values,) = _gathered(whole.offsets, mask, [whole.values])
+        return pa.ListArray.from_arrays(offsets, _pack(values), type=t, mask=mask)
+    offsets, (keys, items) = _gathered(whole.offsets, mask, [whole.keys, whole.items])
+    return pa.MapArray.from_arrays(offsets, _pack(keys), _pack(items), type=t, mask=mask)
+
+
+def _gathered(offsets: pa.Array, mask: pa.Array, parts: Sequence[pa.Array]) -> tuple[pa.Array, list[pa.Array]]:
+    """Return offsets and parts of lists without what lies inside of nulls."""
+    lists = [pa.ListArray.from_arrays(offsets, part, mask=mask) for part in parts]
+    lengths = pc.fill_null(pc.list_value_length(lists[0]), 0).to_numpy()
+    return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32()), [one.flatten() for one in lists]

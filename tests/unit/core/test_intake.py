@@ -1,0 +1,66 @@
+"""What a table refuses of the rows that it is given."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from paimon_spark.core.intake import IntakeRules, take_in
+from paimon_spark.errors import ArgumentError, ErrorKind
+from paimon_spark.spec.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, parse_atomic
+
+STAMP = parse_atomic("TIMESTAMP(6)")
+NANOS = parse_atomic("TIMESTAMP(9) WITH LOCAL TIME ZONE")
+
+
+def rules_for(t: DataType, *formats: str) -> IntakeRules:
+    return IntakeRules("d.t", (DataField(0, "c", t),), True, None, (), formats)
+
+
+def nested(t: DataType, numbers: list[int]) -> pa.Array:
+    """Return one value of a type with these times inside."""
+    times = pa.array(numbers, pa.int64()).cast(pa.timestamp("us"))
+    ends = pa.array([0, len(numbers)], pa.int32())
+    if isinstance(t, ArrayType):
+        return pa.ListArray.from_arrays(ends, times)
+    if isinstance(t, RowType):
+        return pa.StructArray.from_arrays([nested(t.fields[0].type, numbers)], names=["x"])
+    if isinstance(t, MapType):
+        return pa.MapArray.from_arrays(ends, pa.array(range(len(numbers)), pa.int32()), times)
+    return pa.MapArray.from_arrays(ends, times, pa.array([1] * len(numbers), pa.int32()))
+
+
+NESTED = (
+    ArrayType(STAMP),
+    RowType((DataField(1, "x", ArrayType(STAMP)),)),
+    MapType(parse_atomic("INT NOT NULL"), STAMP),
+    MultisetType(parse_atomic("TIMESTAMP(6) NOT NULL")),
+)
+
+
+@pytest.mark.parametrize(
+    ("t", "number", "said"),
+    [
+        (STAMP, -1, "59.999999"),
+        (STAMP, -998_999, "59.001001"),
+        (NANOS, -1, "59.999999999"),
+        (NANOS, -500_000_001, "59.4"),
+    ],
+)
+def test_orc_refuses_fractions_of_a_millisecond_in_the_last_second_before_1970(
+    t: DataType, number: int, said: str
+) -> None:
+    unit = "us" if t is STAMP else "ns"
+    rows = pa.table({"c": pa.array([5, None, number], pa.int64()).cast(pa.timestamp(unit))})
+    with pytest.raises(ArgumentError, match=rf"'c' has the time 1969-12-31 23:59:{said}") as refused:
+        take_in(rows, rules_for(t, "parquet", "orc"))
+    assert refused.value.kind is ErrorKind.VALUE_NOT_STORABLE
+    assert take_in(rows, rules_for(t, "parquet", "avro")).count == 3
+
+
+@pytest.mark.parametrize("t", NESTED, ids=lambda t: type(t).__name__)
+def test_orc_refuses_them_inside_other_values(t: DataType) -> None:
+    with pytest.raises(ArgumentError, match=r"59\.999999"):
+        take_in(pa.table({"c": nested(t, [7, -1])}), rules_for(t, "orc"))
+    both = pa.concat_arrays([nested(t, [-1]), nested(t, [7, -1000, -1_000_001])])
+    assert take_in(pa.table({"c": both}).slice(1), rules_for(t, "orc")).count == 1
