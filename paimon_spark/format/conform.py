@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.format.arrow_types import COUNT, to_arrow_schema, to_arrow_type
+from paimon_spark.format.int96 import AS_BYTES, from_int96
+from paimon_spark.format.moments import in_column
 from paimon_spark.spec.types import (
     ArrayType,
     AtomicType,
@@ -17,6 +19,7 @@ from paimon_spark.spec.types import (
     DataType,
     MapType,
     MultisetType,
+    RowType,
     TypeRoot,
     children,
 )
@@ -48,12 +51,14 @@ def _columns(
     data: pa.RecordBatch | pa.Table, fields: Sequence[DataField], conform: Callable[[Any, DataType], Any]
 ) -> list[Any]:
     names = {n: i for i, n in enumerate(data.schema.names)}
-    return [
-        conform(data.column(names[f.name]), f.type)
-        if f.name in names
-        else pa.nulls(data.num_rows, to_arrow_type(f.type))
-        for f in fields
-    ]
+    out: list[Any] = []
+    for f in fields:
+        if f.name not in names:
+            out.append(pa.nulls(data.num_rows, to_arrow_type(f.type)))
+            continue
+        with in_column(f.name):
+            out.append(conform(data.column(names[f.name]), f.type))
+    return out
 
 
 def empty_columns(rows: int) -> pa.RecordBatch:
@@ -70,6 +75,8 @@ def conform_array(array: pa.Array, t: DataType, *, trim: bool = False) -> pa.Arr
     if array.type == target and not (trim and _has_char(t)):
         return array
     if isinstance(t, AtomicType):
+        if array.type == AS_BYTES and pa.types.is_timestamp(target):
+            return from_int96(array, target)
         found = array.cast(target, safe=False)
         return pc.utf8_rtrim(found, " ") if trim and _has_char(t) else found
     return _rebuild(array, t, target, trim=trim)
@@ -106,11 +113,26 @@ def _rebuild(array: pa.Array, t: DataType, target: pa.DataType, *, trim: bool) -
         return pa.MapArray.from_arrays(array.offsets, keys, items, type=target, mask=mask)
     if isinstance(t, AtomicType):
         raise TypeError("atomic values have no parts")
-    names = {f.name for f in array.type}
+    flat = dict(zip((f.name for f in array.type), array.flatten(), strict=True))
     parts = [
-        conform_array(array.field(f.name), f.type, trim=trim)
-        if f.name in names
+        _member(conform_array(flat[f.name], f.type, trim=trim), f.type, mask)
+        if f.name in flat
         else pa.nulls(len(array), to_arrow_type(f.type))
         for f in t.fields
     ]
     return pa.StructArray.from_arrays(parts, fields=list(target), mask=mask)
+
+
+def _member(array: pa.Array, t: DataType, mask: pa.Array) -> pa.Array:
+    """Return a member of a row; one that is NOT NULL has an empty value where the row is null."""
+    if t.nullable or not array.null_count or pc.any(pc.and_not(array.is_null(), mask)).as_py():
+        return array
+    if isinstance(t, AtomicType):
+        empty = pa.py_buffer(bytes(16))  # zero of any number, and the ends of an empty text
+        return pc.fill_null(array, pa.Array.from_buffers(array.type, 1, [None, empty, *array.buffers()[2:]])[0])
+    if isinstance(t, ArrayType):
+        return pa.ListArray.from_arrays(array.offsets, array.values, type=array.type)
+    if isinstance(t, RowType):
+        parts = [array.field(i) for i in range(array.type.num_fields)]
+        return pa.StructArray.from_arrays(parts, fields=list(array.type))
+    return pa.MapArray.from_arrays(array.offsets, array.keys, array.items, type=array.type)

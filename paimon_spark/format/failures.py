@@ -8,11 +8,13 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from paimon_spark.errors import CorruptTableError, ErrorKind, UnsupportedError
+from paimon_spark.format.moments import OutOfRangeError
 
 MISSING_HINT = (
     "It may have been removed by an expiration that ran while the statement was reading; run the statement again. "
     "If the file stays missing, roll back to a snapshot that does not need it."
 )
+FAR_HINT = "The file is intact. Leave the column out, or read the table with Paimon itself."
 UNREADABLE_HINT = (
     "Nothing says that the file is damaged: leave out the column that needs it, upgrade pyarrow, or read the table "
     "with Paimon itself."
@@ -34,6 +36,8 @@ def data_file_errors(path: str, file_size: int | None = None, actual_size: int |
         ) from e
     except MemoryError:
         raise
+    except OutOfRangeError as e:
+        raise UnsupportedError(f"The data file '{path}' has {e}.", hint=FAR_HINT) from e
     except (pa.ArrowNotImplementedError, pa.ArrowCapacityError) as e:
         raise unreadable(path, e, file_size, actual_size) from e
     except (pa.ArrowException, OSError, EOFError, ValueError, LookupError, TypeError, ArithmeticError) as e:

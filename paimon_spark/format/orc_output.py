@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import orc
 
 from paimon_spark.errors import ArgumentError, ErrorKind
+from paimon_spark.format.moments import BILLION, PER_SECOND, Longs
 from paimon_spark.format.orc_layout import (
     DATA,
     FOOTER_STRIPES,
@@ -26,13 +27,12 @@ from paimon_spark.format.orc_layout import (
     Tail,
 )
 from paimon_spark.format.orc_messages import Field, message, messages, number_of, parts_of, with_field
-from paimon_spark.format.orc_timestamps import BILLION, EPOCH_2015, Longs, TimestampFile, wall_clock
+from paimon_spark.format.orc_timestamps import EPOCH_2015, TimestampFile, wall_clock
 
 _BATCH_ROWS = 8192
 _WHOLE = 1 << 40
 _EXACT = 1 << 53
 """Whole numbers up to this are the same as floating point numbers, which pyarrow makes of seconds on the way."""
-_PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": BILLION}
 _CONTENT, _ROWS, _STATISTICS, _STRIDE = 2, 6, 7, 8
 _VALUES, _TIMES, _HAS_NULL, _BYTES = 1, 9, 10, 11
 """Fields of the statistics of a column."""
@@ -362,7 +362,7 @@ def _numbers(column: pa.ChunkedArray) -> Iterator[tuple[Longs, int]]:
     for times in (t for c in column.chunks for t in timestamps_in(c)):
         numbers = times.cast(pa.int64())
         bounds = pc.min_max(numbers)
-        unit = _PER_SECOND[times.type.unit]
+        unit = PER_SECOND[times.type.unit]
         if bounds["min"].is_valid and (bounds["min"].as_py() < 0 or bounds["max"].as_py() > _EXACT * unit):
             yield numbers.drop_null().to_numpy(), unit
 

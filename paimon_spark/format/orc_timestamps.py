@@ -12,14 +12,12 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Sequence
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 
-from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_type
+from paimon_spark.format.moments import BILLION, Longs, check_range, in_column, timestamps
 from paimon_spark.format.orc_layout import (
     DATA,
     DIRECT,
@@ -39,15 +37,11 @@ from paimon_spark.format.orc_layout import (
 from paimon_spark.format.orc_messages import Field, message, messages, with_field
 from paimon_spark.spec.types import ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType, TypeRoot
 
-Longs = npt.NDArray[np.int64]
 Leaf = Callable[[pa.Array, int, "DataType | None"], pa.Array]
 """Makes the seconds of a column into something else, told the number of the column and its type in the table."""
 
 EPOCH_2015 = 1420070400
 """Stored seconds count from 2015, by the clock of the zone that the writer names."""
-BILLION = 1_000_000_000
-_PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": BILLION}
-_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _UNIVERSAL = ("UTC", "GMT", "", "Etc/UTC", "Z")
 _ZEROS = {True: (b"\x7f\0\0", 130), False: (b"\xc1\xff\0\0", 512)}
 """For both versions of the encoding of integers: the longest run of zeros and how many it has."""
@@ -84,23 +78,23 @@ class TimestampFile:
         """Return the columns of one stripe, which the file must have; timestamps are in the unit of their type.
 
         Raises:
-            UnsupportedError: a timestamp is outside the range of that unit.
+            OutOfRangeError: a timestamp is outside the range of that unit.
         """
         footer = self.tail.stripe_footer(self._source, self.tail.stripes[index])
-        name = ""
 
-        def timestamps(seconds: pa.Array, column: int, t: DataType | None) -> pa.Array:
+        def decoded(seconds: pa.Array, column: int, t: DataType | None) -> pa.Array:
             zone = "UTC" if self.tail.columns[column].kind == INSTANT else footer.zone
             parts = wall_clock(*self._parts(seconds, column, footer), zone)
             target = _target(t)
-            self._check_range(*parts, target, name)
-            return _timestamps(seconds, parts, target)
+            check_range(*parts, target)
+            return timestamps(seconds, *parts, target)
 
         batch = self._file.read_stripe(index, columns=[f.name for f in fields])
         by_name = {f.name: f.type for f in fields}
         arrays = []
-        for name, column in zip(batch.schema.names, self._top(batch), strict=True):
-            arrays.append(self._walk(batch.column(name), column, by_name[name], timestamps))
+        for name, array, column in zip(batch.schema.names, batch.columns, self._top(batch), strict=True):
+            with in_column(name):
+                arrays.append(self._walk(array, column, by_name[name], decoded))
         return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
     def stored(self, index: int, footer: StripeFooter) -> dict[int, tuple[Longs, Longs]]:
@@ -165,21 +159,6 @@ class TimestampFile:
         file = one_stripe(self.tail.framing, TIMESTAMP, encoding, streams, len(whole))
         moments = orc.ORCFile(pa.BufferReader(file)).read().column(0).combine_chunks()
         return whole, moments.cast(pa.int64()).to_numpy() - EPOCH_2015 * BILLION
-
-    def _check_range(self, seconds: Longs, nanos: Longs, target: pa.DataType, name: str) -> None:
-        per_second = _PER_SECOND[target.unit]
-        low, least = divmod(-(1 << 63), per_second)
-        high, most = divmod((1 << 63) - 1, per_second)
-        fraction = nanos // (BILLION // per_second)
-        beyond = (seconds < low) | (seconds > high)
-        beyond |= ((seconds == low) & (fraction < least)) | ((seconds == high) & (fraction > most))
-        if beyond.any():
-            raise UnsupportedError(
-                f"Column '{name}' of the data file '{self._path}' has a timestamp {int(seconds[beyond][0])} seconds "
-                f"after 1970-01-01. With {_DIGITS[target.unit]} digits of a second, timestamps here reach {high} "
-                "seconds to either side.",
-                hint="The file is intact. Leave the column out, or read the table with Paimon itself.",
-            )
 
 
 class _Shown(io.RawIOBase):
@@ -261,14 +240,3 @@ def wall_clock(seconds: Longs, nanos: Longs, zone: str) -> tuple[Longs, Longs]:
         wall = wall.cast(pa.int64()).to_numpy()
     carried = nanos // BILLION
     return wall + carried, nanos - carried * BILLION
-
-
-def _timestamps(shape: pa.Array, parts: tuple[Longs, Longs], target: pa.DataType) -> pa.Array:
-    """Return timestamps with the nulls of `shape`."""
-    seconds, nanos = parts
-    per_second = _PER_SECOND[target.unit]
-    fraction = nanos // (BILLION // per_second)
-    values = np.zeros(len(shape), np.int64)
-    valid = shape.is_valid().to_numpy(zero_copy_only=False)
-    values[valid] = seconds * per_second + fraction
-    return pa.array(values, pa.int64(), mask=~valid).cast(target)

@@ -32,11 +32,12 @@ from paimon_spark.format.base import (
 from paimon_spark.format.column_stats import StatsCollector
 from paimon_spark.format.conform import conform_batch, conform_table
 from paimon_spark.format.failures import data_file_errors
+from paimon_spark.format.int96 import Int96Sink, field_as_bytes, has_nanos, shown_as_bytes, to_int96
 from paimon_spark.format.write_options import codec_of, compression_level, flag, memory
 from paimon_spark.fs.base import PIECE_BYTES, FileIO
 from paimon_spark.spec.kinds import KEY_PREFIX, SEQUENCE_NUMBER
 from paimon_spark.spec.stats import StatsMode
-from paimon_spark.spec.types import AtomicType, DataField, DataType, TypeRoot, children
+from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
 
 GROUP_ROWS = 500_000
 GROUP_BYTES = 64 << 20
@@ -100,9 +101,9 @@ class ParquetReader:
         try:
             self._actual_size = self._source.size()
             with self._errors():
-                self._unit = "ns" if any(_has_nanos(f.type) for f in fields) else "us"
-                self._file = pq.ParquetFile(self._source, coerce_int96_timestamp_unit=self._unit)
-                self._metadata = self._file.metadata
+                metadata = pq.read_metadata(self._source)
+                self._metadata = shown_as_bytes(self._source, metadata)
+                self._file = pq.ParquetFile(self._source, metadata=self._metadata)
                 self._columns = tuple(self._file.schema_arrow.names)
         except BaseException:
             self._source.close()
@@ -214,7 +215,6 @@ class ParquetReader:
         return pq.ParquetFile(
             self._source,
             metadata=self._metadata,
-            coerce_int96_timestamp_unit=self._unit,
             buffer_size=piece if piece > PIECE_BYTES else min(piece, share),
             pre_buffer=False,
         )
@@ -249,7 +249,6 @@ class _Settings:
     page_bytes: int
     dictionary: bool
     delta_columns: tuple[str, ...]
-    int96: bool
 
     @staticmethod
     def of(fields: Sequence[DataField], compression: str, options: Mapping[str, str]) -> _Settings:
@@ -262,7 +261,6 @@ class _Settings:
             page_bytes=memory(options.get("parquet.page.size"), PAGE_BYTES),
             dictionary=flag(options.get("parquet.enable.dictionary", "true")),
             delta_columns=tuple(f.name for f in fields if _takes_delta(f)) if delta else (),
-            int96=any(_has_nanos(f.type) for f in fields),
         )
 
 
@@ -278,6 +276,9 @@ class ParquetWriter:
         self._stats = stats
         self._settings = settings
         self._sink = file_io.open_output(path)
+        leaves = [t for f in self._schema for _, t in _leaves(f.name, f.type)]
+        nanos = [i for i, t in enumerate(leaves) if has_nanos(t)]
+        self._int96 = Int96Sink(self._sink, nanos) if nanos else None
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.Table] = []
         self._waiting_rows = 0
@@ -326,7 +327,12 @@ class ParquetWriter:
         """Finish the file."""
         self._flush()
         writer = self._writer or self._open(self._schema.empty_table())
-        writer.close()
+        if self._int96 is None:
+            writer.close()
+        else:
+            self._int96.end()
+            writer.close()
+            self._int96.finish()
         size = int(self._sink.tell())
         self._sink.close()
         return WrittenFile(size, self._rows, self._stats.result())
@@ -350,7 +356,8 @@ class ParquetWriter:
         self._stats.update(group)
         if self._writer is None:
             self._writer = self._open(group)
-        self._writer.write_table(group, row_group_size=group.num_rows)
+        stored = group if self._int96 is None else _stored(group)
+        self._writer.write_table(stored, row_group_size=group.num_rows)
         self._raw_bytes += self._waiting_bytes
         self._waiting_rows = 0
         self._waiting_bytes = 0
@@ -359,8 +366,8 @@ class ParquetWriter:
         s = self._settings
         delta = dict.fromkeys(s.delta_columns, "DELTA_BINARY_PACKED")
         return pq.ParquetWriter(
-            self._sink,
-            self._schema,
+            self._sink if self._int96 is None else pa.PythonFile(self._int96, mode="w"),
+            pa.schema([field_as_bytes(f) for f in self._schema]),
             compression=s.codec,
             compression_level=s.level,
             use_dictionary=[c for c in dictionary_columns(first) if c not in delta] if s.dictionary else False,
@@ -370,7 +377,6 @@ class ParquetWriter:
             data_page_size=s.page_bytes,
             store_decimal_as_integer=True,
             store_schema=False,
-            use_deprecated_int96_timestamps=s.int96,
             **_time_settings(self._schema),
         )
 
@@ -427,18 +433,22 @@ def _leaves(path: str, t: pa.DataType) -> list[tuple[str, pa.DataType]]:
 
 
 def _has_order(t: pa.DataType) -> bool:
-    return not pa.types.is_floating(t)
+    return not pa.types.is_floating(t) and not has_nanos(t)
+
+
+def _stored(table: pa.Table) -> pa.Table:
+    """Return a table with the bytes of INT96 in place of timestamps in nanoseconds."""
+    for i, f in enumerate(table.schema):
+        if has_nanos(f.type):
+            as_stored = field_as_bytes(f)
+            chunks = [to_int96(c) for c in table.column(i).chunks]
+            table = table.set_column(i, as_stored, pa.chunked_array(chunks, as_stored.type))
+    return table
 
 
 def _takes_delta(f: DataField) -> bool:
     integer = isinstance(f.type, AtomicType) and f.type.root in (TypeRoot.INT, TypeRoot.BIGINT)
     return integer and (f.name == SEQUENCE_NUMBER or f.name.startswith(KEY_PREFIX))
-
-
-def _has_nanos(t: DataType) -> bool:
-    if isinstance(t, AtomicType):
-        return t.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ) and (t.precision or 0) > 6
-    return any(_has_nanos(c) for c in children(t))
 
 
 def _rows_only(rows: int) -> pa.Table:

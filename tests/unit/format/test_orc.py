@@ -126,7 +126,7 @@ def test_nested_timestamps_of_several_stripes(compression: str, version: str) ->
 
 def test_a_timestamp_that_the_unit_does_not_hold_is_no_damage() -> None:
     table = pa.table({"t": pa.array([FAR, None], pa.timestamp("us"))})
-    with pytest.raises(UnsupportedError, match=r"'t' of the data file '/t/data-1.orc' has a timestamp.*is intact"):
+    with pytest.raises(UnsupportedError, match=r"data file '/t/data-1.orc' has in column 't' a timestamp.*intact"):
         list(read_batches(store_with(table), PATH, fields_of(t="TIMESTAMP(9)")))
 
 

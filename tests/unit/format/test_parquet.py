@@ -16,6 +16,7 @@ import pytest
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.format import parquet
 from paimon_spark.format.arrow_types import ARROW_RELEASE, to_arrow_schema
+from paimon_spark.format.int96 import shown_as_bytes
 from paimon_spark.format.registry import open_reader, read_batches
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.types import ArrayType, DataField, parse_atomic
@@ -190,10 +191,38 @@ def test_nanoseconds_are_int96_and_survive() -> None:
         {"t9": pa.array([1, -1, None], pa.timestamp("ns")), "t3": pa.array([5, -5, None], pa.timestamp("ms"))}
     )
     file = write(store, fields, rows)
-    assert {file.schema.column(i).physical_type for i in range(2)} == {"INT96"}
+    assert [file.schema.column(i).physical_type for i in range(2)] == ["INT96", "INT64"]
     (batch,) = read_batches(store, PATH, fields)
     assert batch.column(0).cast(pa.int64()).to_pylist() == [1, -1, None]
     assert batch.column(1).cast(pa.int64()).to_pylist() == [5, -5, None]
+
+
+def test_days_of_int96_hold_no_time_below_midnight() -> None:
+    fields = fields_of(t9="TIMESTAMP(9)")
+    store = InMemoryFileIO()
+    times = [0, -1, -86_400 * 10**9, -86_400 * 10**9 - 1, 2**63 - 1, -(2**63)]
+    write(store, fields, pa.table({"t9": pa.array(times).cast(pa.timestamp("ns"))}))
+    shown = shown_as_bytes(store.open_input(PATH), pq.read_metadata(store.open_input(PATH)))
+    stored = pq.ParquetFile(store.open_input(PATH), metadata=shown).read().column(0).to_pylist()
+    found = [(int.from_bytes(v[:8], "little"), int.from_bytes(v[8:], "little") - 2_440_588) for v in stored]
+    assert found == [(t % (86_400 * 10**9), t // (86_400 * 10**9)) for t in times]
+
+
+def test_int96_of_other_writers() -> None:
+    """Arrow writes all timestamps so, or none; with or without its own schema beside, and with negative times of day."""
+    far = [253402300799999999, -62135596799999999, -1, None]
+    table = pa.table(
+        {"t6": pa.array(far, pa.timestamp("us")), "t3": pa.array([5, -5, -(10**14), None], pa.timestamp("ms"))}
+    )
+    for stored in (True, False):
+        store = InMemoryFileIO()
+        out = bytes_io.BytesIO()
+        pq.write_table(table, out, use_deprecated_int96_timestamps=True, store_schema=stored)
+        store.write(PATH, out.getvalue())
+        fields = fields_of(t6="TIMESTAMP(6)", t3="TIMESTAMP(3)")
+        assert pa.Table.from_batches(read_batches(store, PATH, fields)).equals(table.cast(to_arrow_schema(fields)))
+        with pytest.raises(UnsupportedError, match=r"data-1.parquet' has in column 't6' a timestamp.*file is intact"):
+            list(read_batches(store, PATH, fields_of(t6="TIMESTAMP(9)")))
 
 
 @pytest.mark.parametrize(

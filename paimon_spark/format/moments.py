@@ -1,0 +1,62 @@
+"""Seconds and nanoseconds made into timestamps of a unit, which does not reach as far as files do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Longs = npt.NDArray[np.int64]
+
+BILLION = 1_000_000_000
+PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": BILLION}
+_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+
+class OutOfRangeError(ArithmeticError):
+    """A file has a value that its type does not reach here. Readers make an error for users of it, with the file."""
+
+
+@contextmanager
+def in_column(name: str) -> Iterator[None]:
+    """Let errors of range in the block tell their column."""
+    try:
+        yield
+    except OutOfRangeError as e:
+        raise OutOfRangeError(f"in column '{name}' {e}") from e
+
+
+def check_range(seconds: Longs, nanos: Longs, target: pa.DataType) -> None:
+    """Check that timestamps are within the range of their unit.
+
+    Args:
+        seconds: since 1970.
+        nanos: what is added to them, from 0 to a billion.
+        target: the type of the timestamps.
+
+    Raises:
+        OutOfRangeError: they are not.
+    """
+    per_second = PER_SECOND[target.unit]
+    low, least = divmod(-(1 << 63), per_second)
+    high, most = divmod((1 << 63) - 1, per_second)
+    fraction = nanos // (BILLION // per_second)
+    beyond = (seconds < low) | (seconds > high)
+    beyond |= ((seconds == low) & (fraction < least)) | ((seconds == high) & (fraction > most))
+    if beyond.any():
+        raise OutOfRangeError(
+            f"a timestamp {int(seconds[beyond][0])} seconds after 1970-01-01; with {_DIGITS[target.unit]} digits of a "
+            f"second, timestamps here reach {high} seconds to either side"
+        )
+
+
+def timestamps(shape: pa.Array, seconds: Longs, nanos: Longs, target: pa.DataType) -> pa.Array:
+    """Return timestamps with the nulls of `shape`, between which the values belong."""
+    per_second = PER_SECOND[target.unit]
+    values = np.zeros(len(shape), np.int64)
+    valid = shape.is_valid().to_numpy(zero_copy_only=False)
+    values[valid] = seconds * per_second + nanos // (BILLION // per_second)
+    return pa.array(values, pa.int64(), mask=~valid).cast(target)
