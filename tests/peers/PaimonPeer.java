@@ -12,6 +12,9 @@
 //            what readers make of each value, {"error": ...} where they fail}
 //   read     snapshot or tag (optional)   -> {"rows": [[...]...]}
 //   files                          -> {"files": [[path, level, rows]...]}
+// Columns of `create` are texts of types, or types as a schema has them. With "exact": true, `write` takes and `read`
+// answers values as tests/columns.py spells them: bits of floating point numbers, counts of a timestamp's unit, and
+// lists for arrays, rows and the pairs of maps.
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.BufferedReader;
@@ -39,6 +42,8 @@ import org.apache.paimon.data.Decimal;
 import org.apache.paimon.data.GenericArray;
 import org.apache.paimon.data.GenericMap;
 import org.apache.paimon.data.GenericRow;
+import org.apache.paimon.data.InternalArray;
+import org.apache.paimon.data.InternalMap;
 import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.data.Timestamp;
 import org.apache.paimon.data.serializer.InternalRowSerializer;
@@ -56,8 +61,11 @@ import org.apache.paimon.types.ArrayType;
 import org.apache.paimon.types.DataField;
 import org.apache.paimon.types.DataType;
 import org.apache.paimon.types.DataTypeCasts;
+import org.apache.paimon.types.DataTypeChecks;
 import org.apache.paimon.types.DecimalType;
+import org.apache.paimon.types.IntType;
 import org.apache.paimon.types.MapType;
+import org.apache.paimon.types.MultisetType;
 import org.apache.paimon.types.RowKind;
 import org.apache.paimon.types.RowType;
 import org.apache.paimon.utils.CloseableIterator;
@@ -169,7 +177,9 @@ public class PaimonPeer {
         try (BatchTableWrite write = builder.newWrite(); BatchTableCommit commit = builder.newCommit()) {
             write.withIOManager(new org.apache.paimon.disk.IOManagerImpl(System.getProperty("java.io.tmpdir")));
             for (JsonNode values : step.get("rows")) {
-                GenericRow row = row(table.rowType(), values);
+                GenericRow row = step.path("exact").asBoolean()
+                        ? (GenericRow) exactValue(table.rowType(), values)
+                        : row(table.rowType(), values);
                 row.setRowKind(kind);
                 if (step.has("bucket")) write.write(row, step.get("bucket").asInt());
                 else write.write(row);
@@ -254,7 +264,11 @@ public class PaimonPeer {
             while (rows.hasNext()) {
                 InternalRow row = rows.next();
                 List<Object> values = new ArrayList<>();
-                for (int i = 0; i < fields.size(); i++) values.add(plain(fields.get(i).type(), row, i));
+                boolean exact = step.path("exact").asBoolean();
+                for (int i = 0; i < fields.size(); i++) {
+                    values.add(exact ? exact(fields.get(i).type(), field(fields.get(i).type(), row, i))
+                            : plain(fields.get(i).type(), row, i));
+                }
                 out.add(values);
             }
         }
@@ -275,6 +289,97 @@ public class PaimonPeer {
                     ((Timestamp) v).toLocalDateTime().toString();
             default -> v.toString();
         };
+    }
+
+    private static Object field(DataType type, InternalRow row, int i) {
+        return InternalRow.createFieldGetter(type, i).getFieldOrNull(row);
+    }
+
+    private static int unit(DataType type) {
+        int precision = DataTypeChecks.getPrecision(type);
+        return precision <= 3 ? 1_000_000 : precision <= 6 ? 1000 : 1;
+    }
+
+    private static Object exactValue(DataType type, JsonNode v) {
+        if (v == null || v.isNull()) return null;
+        return switch (type.getTypeRoot()) {
+            case BIGINT -> Long.parseLong(v.asText());
+            case FLOAT -> v.asText().equals("NaN") ? Float.NaN : Float.intBitsToFloat(Integer.parseInt(v.asText()));
+            case DOUBLE -> v.asText().equals("NaN") ? Double.NaN : Double.longBitsToDouble(Long.parseLong(v.asText()));
+            case DATE, TIME_WITHOUT_TIME_ZONE -> v.asInt();
+            case TIMESTAMP_WITHOUT_TIME_ZONE, TIMESTAMP_WITH_LOCAL_TIME_ZONE -> {
+                long perMilli = 1_000_000 / unit(type);
+                long count = Long.parseLong(v.asText());
+                yield Timestamp.fromEpochMillis(
+                        Math.floorDiv(count, perMilli), (int) Math.floorMod(count, perMilli) * unit(type));
+            }
+            case ARRAY -> {
+                Object[] out = new Object[v.size()];
+                for (int i = 0; i < out.length; i++) out[i] = exactValue(((ArrayType) type).getElementType(), v.get(i));
+                yield new GenericArray(out);
+            }
+            case MAP, MULTISET -> {
+                Map<Object, Object> out = new LinkedHashMap<>();
+                for (JsonNode p : v) out.put(exactValue(keyType(type), p.get(0)), exactValue(valueType(type), p.get(1)));
+                yield new GenericMap(out);
+            }
+            case ROW -> {
+                GenericRow row = new GenericRow(v.size());
+                for (int i = 0; i < v.size(); i++) {
+                    row.setField(i, exactValue(((RowType) type).getTypeAt(i), v.get(i)));
+                }
+                yield row;
+            }
+            default -> value(type, v);
+        };
+    }
+
+    private static DataType keyType(DataType type) {
+        return type instanceof MapType m ? m.getKeyType() : ((MultisetType) type).getElementType();
+    }
+
+    private static DataType valueType(DataType type) {
+        return type instanceof MapType m ? m.getValueType() : new IntType(false);
+    }
+
+    private static Object exact(DataType type, Object v) {
+        if (v == null) return null;
+        return switch (type.getTypeRoot()) {
+            case BOOLEAN, TINYINT, SMALLINT, INTEGER, DATE, TIME_WITHOUT_TIME_ZONE -> v;
+            case FLOAT -> Float.isNaN((Float) v) ? "NaN" : String.valueOf(Float.floatToRawIntBits((Float) v));
+            case DOUBLE -> Double.isNaN((Double) v) ? "NaN" : String.valueOf(Double.doubleToRawLongBits((Double) v));
+            case BINARY, VARBINARY -> HexFormat.of().formatHex((byte[]) v);
+            case DECIMAL -> ((Decimal) v).toBigDecimal().toPlainString();
+            case TIMESTAMP_WITHOUT_TIME_ZONE, TIMESTAMP_WITH_LOCAL_TIME_ZONE -> {
+                Timestamp t = (Timestamp) v;
+                long perMilli = 1_000_000 / unit(type);
+                yield String.valueOf(t.getMillisecond() * perMilli + t.getNanoOfMillisecond() / unit(type));
+            }
+            case ARRAY -> exactAll(((ArrayType) type).getElementType(), (InternalArray) v);
+            case MAP, MULTISET -> {
+                List<Object> keys = exactAll(keyType(type), ((InternalMap) v).keyArray());
+                List<Object> values = exactAll(valueType(type), ((InternalMap) v).valueArray());
+                List<Object> out = new ArrayList<>();
+                for (int i = 0; i < keys.size(); i++) out.add(Arrays.asList(keys.get(i), values.get(i)));
+                yield out;
+            }
+            case ROW -> {
+                List<Object> out = new ArrayList<>();
+                RowType row = (RowType) type;
+                for (int i = 0; i < row.getFieldCount(); i++) {
+                    out.add(exact(row.getTypeAt(i), field(row.getTypeAt(i), (InternalRow) v, i)));
+                }
+                yield out;
+            }
+            default -> v.toString();
+        };
+    }
+
+    private static List<Object> exactAll(DataType type, InternalArray array) {
+        InternalArray.ElementGetter getter = InternalArray.createElementGetter(type);
+        List<Object> out = new ArrayList<>();
+        for (int i = 0; i < array.size(); i++) out.add(exact(type, getter.getElementOrNull(array, i)));
+        return out;
     }
 
     private List<List<Object>> files(Identifier id) throws Exception {

@@ -21,7 +21,7 @@ from paimon_spark.spec.types import ArrayType, DataField, DataType, MapType, Mul
 
 FORMATS = [
     pytest.param("parquet", marks=pytest.mark.skipif(ARROW_RELEASE < 23, reason="cannot write TIME to Parquet")),
-    pytest.param("orc", marks=pytest.mark.skipif(ARROW_RELEASE < 25, reason="reads nested timestamps of ORC wrong")),
+    "orc",
     "avro",
 ]
 FULL = StatsMode.parse("full")
