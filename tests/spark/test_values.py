@@ -15,7 +15,7 @@ from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.fs.resolve import file_io_for
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.schema import TableSchema
-from paimon_spark.spec.types import DataField, parse_atomic
+from paimon_spark.spec.types import DataField, DataType, RowType, children, parse_atomic
 from tests.columns import ATOMIC, draw_array, draw_type, exact, fields_of
 
 FORMATS = {name: tuple(t for t in ATOMIC if "(9)" not in t) for name in ("parquet", "orc", "avro")}
@@ -75,8 +75,9 @@ def _like(array: pa.Array, t: pa.DataType) -> pa.Array:
 @pytest.mark.parametrize("seed", range(3))
 def test_spark_reads_what_was_written(spark: SparkSession, warehouse: Path, file_format: str, seed: int) -> None:
     rng = random.Random(seed)
-    atomic = [t for t in FORMATS[file_format] if not t.startswith("TIME(")]
-    types = [parse_atomic("INT NOT NULL"), *(draw_type(rng, depth=rng.randrange(3), atomic=atomic) for _ in range(12))]
+    atomic = [t for t in FORMATS[file_format] if not t.startswith(("TIME(", "CHAR("))]  # Spark pads the latter
+    drawn = (draw_type(rng, depth=rng.randrange(3), atomic=atomic) for _ in range(30))
+    types = [parse_atomic("INT NOT NULL"), *[t for t in drawn if not _strict(t)][:12]]
     fields = [DataField(f.id, "id" if i == 0 else f.name, f.type) for i, f in enumerate(fields_of(types))]
     arrays = [draw_array(rng, f.type, 60) for f in fields[1:]]
     rows = pa.Table.from_arrays([pa.array(range(60), pa.int32()), *arrays], schema=to_arrow_schema(fields))
@@ -87,6 +88,11 @@ def test_spark_reads_what_was_written(spark: SparkSession, warehouse: Path, file
     for f in fields[1:]:  # each column alone, so that native scans meet those that they may read
         found = in_spark(spark, [fields[0], f], f"SELECT id, {f.name} FROM t ORDER BY id")
         assert found[f.name] == wanted[f.name], f.type
+
+
+def _strict(t: DataType) -> bool:
+    """Return whether a row in a type has members that are NOT NULL: of null rows, toArrow of PySpark fails at them."""
+    return (isinstance(t, RowType) and not all(f.type.nullable for f in t.fields)) or any(map(_strict, children(t)))
 
 
 def _written(table: Table, rows: pa.Table) -> pa.Table:
