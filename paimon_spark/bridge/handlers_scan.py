@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql.types import StructType
@@ -85,8 +85,10 @@ def _info(planned: PlannedScan) -> str:
     refusal = native_access(plan.table).refusal
     division = planned.reading.division
     raw = sum(s.raw for s in plan.splits) if refusal else len(division.native)
+    small = f"{len(division.small)} of small files, " if division.small else ""
     live = f"{len(division.live)} native without dead rows, " if division.live else ""
-    how = f"{raw} {refusal or 'native'}, {live}{len(plan.splits) - raw - len(division.live)} merge"
+    merged = len(plan.splits) - raw - len(division.live) - len(division.small)
+    how = f"{raw} {refusal or 'native'}, {live}{small}{merged} merge"
     parts = [f"snapshot={plan.snapshot_id if plan.snapshot_id is not None else 'none'}"]
     if plan.table.schema.partition_keys:
         parts.append(f"partitions={counts.partitions}/{counts.partitions_seen}")
@@ -150,6 +152,8 @@ def scan_frame(request: Request) -> JvmAnswer:
         frame = arrow_frame(session, chosen, StructType.fromJson(struct_of(chosen.schema)))
         return JvmAnswer(frame._jdf)
     reading = (_plans.get(request.args["scan"]) or _plan(request)).reading
+    if request.args.get("prunes_later"):
+        reading = replace(reading, prunes_later=True)
     frame = read_frame(session, reading)
     if (reading.keep_kinds or reading.metadata) and request.args["columns"]:
         frame = frame.select(*[quoted(c) for c in request.args["columns"]])

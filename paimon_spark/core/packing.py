@@ -8,6 +8,8 @@ from typing import TypeVar
 _T = TypeVar("_T")
 TASK_WORK = 16 << 20
 """Neighbours share a task up to so much work, a fraction of a second; starting a task takes about 35 ms."""
+SMALL_TASK_WORK = 64 << 20
+"""The same for files that are only read, each with next to nothing in it."""
 _LEAST_WORK = 1 << 20
 """Less than this is no task of its own, even where processors are idle."""
 _FILE_WORK = 256 << 10
@@ -38,13 +40,14 @@ def work_of(size: int, files: int) -> int:
     return size + files * _FILE_WORK
 
 
-def in_tasks(items: Sequence[_T], work: Callable[[_T], int], slots: int) -> Iterator[list[_T]]:
+def in_tasks(items: Sequence[_T], work: Callable[[_T], int], slots: int, most: int = TASK_WORK) -> Iterator[list[_T]]:
     """Yield items in order, those together that share a task.
 
     Args:
         items: what one task each could do.
         work: about how much work an item is; see `work_of`.
         slots: how many tasks run at once; there are two tasks for each of them, where there is work enough.
+        most: how much work a task has at most.
     """
     share = sum(map(work, items)) // (max(slots, 1) * _TASKS_A_SLOT)
-    return packed(items, work, min(TASK_WORK, max(_LEAST_WORK, share)))
+    return packed(items, work, min(most, max(_LEAST_WORK, share)))

@@ -7,6 +7,7 @@ Field ids travel as field metadata: ``PARQUET:field_id`` for Parquet, ``paimon.i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -84,6 +85,7 @@ def to_arrow_type(t: DataType) -> pa.DataType:
     return _convert(t, None, 0)
 
 
+@lru_cache(maxsize=4096)
 def to_arrow_field(f: DataField) -> pa.Field:
     """Return the Arrow field of a column, field ids included."""
     return _field(f.name, _convert(f.type, f.id, 0), f.type.nullable, f.id)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.core.file_pool import PackedFiles
 from paimon_spark.core.merge.rules import merge_order
-from paimon_spark.core.packing import in_tasks, work_of
+from paimon_spark.core.packing import SMALL_TASK_WORK, in_tasks, work_of
 from paimon_spark.core.read import BUCKET, FILE_PATH, PLACE_FIELDS, ROW_INDEX, VECTOR
 from paimon_spark.core.splits import Split, splits_to_json
 from paimon_spark.core.table import Table
@@ -53,6 +53,10 @@ _TOGETHER = 1_000
 FEWEST_ROWS = 100_000
 MOST_ROWS = 500_000_000
 """How many rows must be in the files of splits with dead rows for a job of its own that finds them."""
+SMALL_FILE = 64 << 10
+MANY_FILES = 1_000
+"""From so many files of so few bytes on, workers read them: Spark's own reader takes several times as long to open one,
+and for larger files that does not count beside the rows, which cost less there."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,8 @@ class ReadRequest:
     limit: int | None = None
     metadata: tuple[str, ...] = ()
     """Which of `METADATA_COLUMNS` come after the columns."""
+    prunes_later: bool = False
+    """Whether Spark finds out while the query runs which partitions it needs: its own scans then skip the others."""
 
     @cached_property
     def division(self) -> Division:
@@ -105,8 +111,10 @@ def read_frame(session: SparkSession, request: ReadRequest) -> DataFrame:
     if division.live:
         dead = _dead_rows(session, request.table, division.live)
         frames += [_native(session, request, files, dead) for files in _by_key(request, division.live)]
-    if division.workers:
-        lines = map(splits_to_json, in_tasks(division.workers, _work, tasks_at_once(session)))
+    if division.workers or division.small:
+        slots = tasks_at_once(session)
+        tasks = chain(in_tasks(division.workers, _work, slots), in_tasks(division.small, _work, slots, SMALL_TASK_WORK))
+        lines = map(splits_to_json, tasks)
         predicate = None if request.predicate == TRUE else to_json(request.predicate)
         names = [f.name for f in request.carried]
         places = tuple(p.name for p in request.places)
@@ -183,11 +191,16 @@ def _split_digest(split: Split) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """How each split is read: by a native scan, by one that leaves dead rows out, or by Python workers."""
+    """How each split is read: by a native scan, by one that leaves dead rows out, or by Python workers.
+
+    Those of `small` are for workers because of how many small files they have, all others because they must be merged
+    or are not for Spark's own reader.
+    """
 
     native: tuple[Split, ...]
     live: tuple[Split, ...]
     workers: tuple[Split, ...]
+    small: tuple[Split, ...] = ()
 
 
 def _divide(request: ReadRequest) -> Division:
@@ -196,11 +209,23 @@ def _divide(request: ReadRequest) -> Division:
         return Division((), (), request.splits)
     tracked = any(f in TRACKING_FIELDS for f in request.places)
     known = [s for s in request.splits if not (request.keep_kinds or tracked) and request.sources.know(s)]
-    native = [s for s in known if s.raw and not any(s.vectors)]
+    plain = [s for s in known if s.raw and not any(s.vectors)]
+    small = _many_small(request, plain)
+    kept = {id(s) for s in small}
+    native = [s for s in plain if id(s) not in kept]
     others = [s for s in known if not s.raw or any(s.vectors)]
     live = others if _worth_finding(request, others) and all(map(_locatable, others)) else []
-    taken = {id(s) for s in (*native, *live)}
-    return Division(tuple(native), tuple(live), tuple(s for s in request.splits if id(s) not in taken))
+    taken = {id(s) for s in (*plain, *live)}
+    rest = tuple(s for s in request.splits if id(s) not in taken)
+    return Division(tuple(native), tuple(live), rest, tuple(small))
+
+
+def _many_small(request: ReadRequest, splits: Sequence[Split]) -> list[Split]:
+    """Return the splits of small files if there are many of them."""
+    if request.prunes_later:
+        return []
+    small = [s for s in splits if s.size <= SMALL_FILE * len(s.files)]
+    return small if sum(len(s.files) for s in small) >= MANY_FILES else []
 
 
 def _worth_finding(request: ReadRequest, splits: Sequence[Split]) -> bool:

@@ -22,6 +22,7 @@ from paimon_spark.core.write import TableWriter, WritePlanInfo
 from paimon_spark.engine.row_level import row_changer
 from paimon_spark.engine.sort_compact import Order
 from paimon_spark.engine.tasks import run_task
+from paimon_spark.format.base import DEFAULT_BATCH_ROWS
 from paimon_spark.spark.lifeline import Lifeline, bound_to_task
 from paimon_spark.spark.types import batch_for_spark
 from paimon_spark.spark.upkeep import ease_next_task
@@ -76,6 +77,20 @@ def unpacked(batches: Batches) -> Batches:
         if size >= _SMALL_BATCH:
             yield from _joined(waiting)
             waiting, size = [], 0
+    if waiting:
+        yield from _joined(waiting)
+
+
+def _few_batches(batches: Batches) -> Batches:
+    """Yield the rows of small batches together: each batch on the way to the JVM costs as much as thousands of rows."""
+    waiting: list[pa.RecordBatch] = []
+    size, rows = 0, 0
+    for batch in batches:
+        waiting.append(batch)
+        size, rows = size + batch.nbytes, rows + batch.num_rows
+        if size >= _SMALL_BATCH or rows >= DEFAULT_BATCH_ROWS:
+            yield from _joined(waiting)
+            waiting, size, rows = [], 0, 0
     if waiting:
         yield from _joined(waiting)
 
@@ -137,7 +152,7 @@ def read_rows(
     with _task():
         splits = (split for text in _texts(batches) for split in splits_from_json(text))
         rows = (b for s in splits for b in read_split(source, s, columns, condition, keep_kinds=kinds, places=places))
-        for batch in first_rows(rows, limit):
+        for batch in _few_batches(first_rows(rows, limit)):
             yield batch_for_spark(_kind_first(batch) if kinds else batch)
 
 

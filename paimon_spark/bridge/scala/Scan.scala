@@ -2,6 +2,7 @@ package org.apache.spark.sql.paimonbridge
 
 import java.util.OptionalLong
 
+import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
@@ -9,7 +10,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
-import org.apache.spark.sql.classic.{Dataset, SparkSession}
+import org.apache.spark.sql.classic.Dataset
 import org.apache.spark.sql.connector.expressions.{Expressions, NamedReference}
 import org.apache.spark.sql.connector.expressions.aggregate.{Aggregation, CountStar}
 import org.apache.spark.sql.connector.expressions.filter.Predicate
@@ -85,16 +86,17 @@ class PaimonScan(val table: PaimonTable, override val readSchema: StructType, re
     pushed: Array[Predicate]) extends Scan with SupportsReportStatistics with SupportsRuntimeV2Filtering {
   lazy val plan: JsonNode = Engine.json("plan_scan", request, table.catalog)
 
-  private var planned: LogicalPlan = _
+  private val planned = mutable.Map[Boolean, LogicalPlan]()
 
-  /** The engine's plan of this read, made once: adaptive execution plans a query several times. */
-  def logicalPlan(session: SparkSession): LogicalPlan = synchronized {
-    if (planned == null) {
-      val args = request + ("scan" -> plan.get("scan")) + ("snapshot" -> plan.get("snapshot"))
+  /** The engine's plan of this read, made once: adaptive execution plans a query several times. `prunesLater` tells
+    * whether Spark finds out while the query runs which partitions it needs. */
+  def logicalPlan(prunesLater: Boolean): LogicalPlan = synchronized {
+    planned.getOrElseUpdate(prunesLater, {
+      val args = request ++ Map("scan" -> plan.get("scan"), "snapshot" -> plan.get("snapshot"),
+        "prunes_later" -> prunesLater)
       val frame = Engine.jvmObject("scan_frame", args, table.catalog, Nil).asInstanceOf[Dataset[_]]
-      planned = frame.queryExecution.analyzed
-    }
-    planned
+      frame.queryExecution.analyzed
+    })
   }
 
   def info: String = s"${table.name} ${plan.get("info").asText()}"

@@ -22,7 +22,8 @@ import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, Data
 case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case PhysicalOperation(project, filters, ScanOf(relation, scan)) =>
-      val read = ReadPlan.of(scan.logicalPlan(session), relation.output, project, filters)
+      val prunesLater = filters.exists(_.exists(_.isInstanceOf[DynamicPruning]))
+      val read = ReadPlan.of(scan.logicalPlan(prunesLater), relation.output, project, filters)
       planLater(PaimonRead(scan.info, read)) :: Nil
     case p @ PhysicalOperation(_, filters, _: LogicalRelation) if filters.exists(_.exists(_.isInstanceOf[LiveRow])) =>
       FileSourceStrategy(p).map(_.transformAllExpressions { case test: LiveRow => test.dead.planned(test) })
