@@ -6,17 +6,18 @@ Dates and times are read as the integers that the file holds: their logical type
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import IO, Any, Self, cast
 
 import fastavro
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.errors import PaimonError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.avro_container import AvroContainer
 from paimon_spark.format.avro_values import avro_schema, column, records
@@ -35,6 +36,7 @@ _RATIO = 0.3
 _UNPACKED = 1 / _RATIO
 _MAX_BLOCK = 512 << 20
 """A block has about 64 kB and one row more, but rows may be large."""
+_OBJECT_BYTES = 16 << 20
 _HIDDEN = ("date", "time-", "timestamp-", "local-timestamp-")
 
 
@@ -203,16 +205,47 @@ class AvroWriter:
 
     def close(self) -> WrittenFile:
         """Finish the file."""
-        out = io.BytesIO()
-        rows = (r for t in self._waiting for b in t.to_batches(DEFAULT_BATCH_ROWS) for r in records(b, self._fields))
-        fastavro.writer(out, self._avro, rows, codec=self._codec, codec_compression_level=self._level)
-        data = out.getvalue()
-        self._file_io.write(self._path, data)
-        return WrittenFile(len(data), self._rows, self._stats.result())
+        rows = (r for t in self._emptied() for b in _pieces(t) for r in records(b, self._fields))
+        with self._file_io.open_output(self._path) as out:
+            sink = cast("IO[bytes]", _Sink(out))
+            fastavro.writer(sink, self._avro, rows, codec=self._codec, codec_compression_level=self._level)
+            size = int(out.tell())
+        return WrittenFile(size, self._rows, self._stats.result())
+
+    def _emptied(self) -> Iterator[pa.Table]:
+        """Yield what waits, each table for the last time."""
+        self._waiting.reverse()
+        while self._waiting:
+            yield self._waiting.pop()
 
     def abort(self) -> None:
-        """Give up: nothing has been written yet."""
+        """Give up: delete the file, if closing it has failed."""
         self._waiting.clear()
+        with suppress(OSError, PaimonError):
+            self._file_io.delete(self._path)
+
+
+class _Sink:
+    """What the Avro library writes to: a stream that it cannot mistake for a file to append to."""
+
+    def __init__(self, out: pa.NativeFile) -> None:
+        self._out = out
+
+    def write(self, data: bytes) -> int:
+        self._out.write(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Do nothing: the file is flushed when it is closed."""
+
+    def seekable(self) -> bool:
+        return False
+
+
+def _pieces(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in batches whose values, as Python objects, take no more memory than they must."""
+    rows = min(DEFAULT_BATCH_ROWS, max(1, _OBJECT_BYTES * table.num_rows // max(1, table.nbytes)))
+    return iter(table.to_batches(rows))
 
 
 def _record_of(schema: Any) -> dict[str, Any]:

@@ -112,7 +112,9 @@ class AvroContainer:
         entries = b"".join(_varint(len(k)) + k.encode() + _varint(len(v)) + v for k, v in meta.items())
         yield _MAGIC + _varint(len(meta)) + entries + b"\0" + self._sync
         for count, data in self.unpacked():
-            yield b"".join((_varint(count), _varint(len(data)), data, self._sync))
+            yield _varint(count) + _varint(len(data))
+            yield data  # not joined with the rest: one row may be very large
+            yield self._sync
 
     def _unpacked(self, block: Block) -> bytes:
         data = _CODECS[self._codec](block.data, self._max_block + 1)

@@ -14,7 +14,16 @@ from paimon_spark.spec.types import AtomicType, DataField, DataType, TypeRoot
 
 UNKNOWN = ColumnStats(None, None, None)
 _WITHOUT_ORDER = (TypeRoot.VARIANT, TypeRoot.BLOB)
+LONG_VALUE = 256 << 10
 _PER_MILLI = {"s": 0, "ms": 1, "us": 1000, "ns": 1_000_000}
+
+
+def has_long_values(values: pa.Array | pa.ChunkedArray) -> bool:
+    """Return whether a value of a column of texts or bytes is so long that copies of it count."""
+    text = pa.types.is_string(values.type) or pa.types.is_binary(values.type)
+    if not text or values.nbytes < LONG_VALUE:
+        return False
+    return (pc.max(pc.binary_length(values)).as_py() or 0) >= LONG_VALUE
 
 
 class StatsCollector:
@@ -60,10 +69,22 @@ class _Column:
         if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
             self._has_nan = True
             return
-        both = pc.min_max(values)
+        both = pc.min_max(self._beginnings(values))
         if both["min"].is_valid:
             self._minima.append(both["min"])
             self._maxima.append(both["max"])
+
+    def _beginnings(self, values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+        """Return `values`, long texts cut to a little more than what is kept of them: a bound is copied several times.
+
+        The beginnings of texts are in the order of the texts.
+        """
+        length = self._mode.length if self._mode is not None else None
+        if length is None or not has_long_values(values):
+            return values
+        if pa.types.is_string(values.type):
+            return pc.utf8_slice_codeunits(values, 0, length + 1)
+        return pc.binary_slice(values, 0, length + 1)
 
     def result(self) -> ColumnStats:
         if not self._collect or self._mode is None:

@@ -29,7 +29,7 @@ from paimon_spark.format.base import (
     WrittenFile,
     rows_within,
 )
-from paimon_spark.format.column_stats import StatsCollector
+from paimon_spark.format.column_stats import LONG_VALUE, StatsCollector, has_long_values
 from paimon_spark.format.conform import conform_batch, conform_table
 from paimon_spark.format.failures import data_file_errors
 from paimon_spark.format.int96 import Int96Sink, field_as_bytes, has_nanos, shown_as_bytes, to_int96
@@ -43,6 +43,9 @@ GROUP_ROWS = 500_000
 GROUP_BYTES = 64 << 20
 PAGE_BYTES = 1 << 20
 _LEAST_PIECE = 16 << 10
+_WORTH_THREADS = 256 << 10
+"""To hand columns to a pool of threads takes as long as to decode so many bytes of them; in a pool of one, half as long
+as to decode all."""
 _SAMPLE_PIECES = 4
 _SAMPLE_ROWS = 4096
 _FEW_TEXTS = 0.25
@@ -163,8 +166,9 @@ class ParquetReader:
 
     def chunks(self, row_group: int, chunk_bytes: int, *, streamed: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a row group in batches that take about `chunk_bytes` in memory."""
-        file = self._streamed_file(chunk_bytes) if streamed else self._file
         width, told = self._expected_width(row_group)
+        # A column chunk of long values, read ahead, takes as much memory again as the values.
+        file = self._streamed_file(chunk_bytes) if streamed or width >= LONG_VALUE else self._file
         rows = rows_within(chunk_bytes, max(self._row_bytes, width)) if told or self._row_bytes else LEAST_CHUNK_ROWS
         for batch in self._batches(file, rows, [row_group]):
             self._row_bytes = max(self._row_bytes, batch.nbytes / max(1, batch.num_rows))
@@ -193,10 +197,16 @@ class ParquetReader:
 
     def _batches(self, file: pq.ParquetFile, batch_rows: int, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
         names = self._present(self._fields)
-        parallel = pa.cpu_count() > 1  # to hand columns to a pool of one thread costs half as much as to decode them
+        stored = sum(self._metadata.row_group(g).total_byte_size for g in groups)
+        parallel = pa.cpu_count() > 1 and stored > _WORTH_THREADS
         with self._errors():
             if names:
-                for batch in file.iter_batches(batch_rows, row_groups=groups, columns=names, use_threads=parallel):
+                left = sum(self._metadata.row_group(g).num_rows for g in groups)
+                stream = file.iter_batches(batch_rows, row_groups=groups, columns=names, use_threads=parallel)
+                for batch in stream:
+                    left -= batch.num_rows
+                    if not left:
+                        stream.close()  # lets go of the last pages, which may be as large as the batch
                     yield conform_batch(batch, self._fields)
                 return
             for group in groups:
@@ -357,6 +367,7 @@ class ParquetWriter:
         if self._writer is None:
             self._writer = self._open(group)
         stored = group if self._int96 is None else _stored(group)
+        _give_back(group)
         self._writer.write_table(stored, row_group_size=group.num_rows)
         self._raw_bytes += self._waiting_bytes
         self._waiting_rows = 0
@@ -365,14 +376,18 @@ class ParquetWriter:
     def _open(self, first: pa.Table) -> pq.ParquetWriter:
         s = self._settings
         delta = dict.fromkeys(s.delta_columns, "DELTA_BINARY_PACKED")
+        # Statistics and a dictionary copy a long value several times, and no reader has a use for either.
+        long = {f.name for f, c in zip(first.schema, first.columns, strict=True) if has_long_values(c)}
+        columns = dictionary_columns(first.drop_columns(list(long))) if s.dictionary else []
+        leaves = [leaf for f in self._schema if f.name not in long for leaf in _leaves(f.name, f.type)]
         return pq.ParquetWriter(
             self._sink if self._int96 is None else pa.PythonFile(self._int96, mode="w"),
             pa.schema([field_as_bytes(f) for f in self._schema]),
             compression=s.codec,
             compression_level=s.level,
-            use_dictionary=[c for c in dictionary_columns(first) if c not in delta] if s.dictionary else False,
+            use_dictionary=[c for c in columns if c not in delta] if s.dictionary else False,
             column_encoding=delta or None,
-            write_statistics=[path for f in self._schema for path, t in _leaves(f.name, f.type) if _has_order(t)],
+            write_statistics=[path for path, t in leaves if _has_order(t)],
             data_page_version="1.0",
             data_page_size=s.page_bytes,
             store_decimal_as_integer=True,
@@ -453,3 +468,9 @@ def _takes_delta(f: DataField) -> bool:
 
 def _rows_only(rows: int) -> pa.Table:
     return pa.table({"": pa.array(np.zeros(rows, np.int8))})
+
+
+def _give_back(rows: pa.Table) -> None:
+    """Return the memory that earlier steps have freed to the system before long values are copied again."""
+    if rows.nbytes >= LONG_VALUE * max(1, rows.num_rows):
+        pa.default_memory_pool().release_unused()
