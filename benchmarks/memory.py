@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from benchmarks.core import many_files, sample
 from benchmarks.engines import ours
+from benchmarks.long_values import STEPS, LongValue, alone, high_water
 from benchmarks.report import save
 from benchmarks.session import EngineSession
 from benchmarks.workload import row_query
@@ -45,12 +46,6 @@ class Peak:
         """Return the figure as a line of a table."""
         grown = self.peak_mb - self.before_mb
         return f"  {self.what:<34} {self.size:>28} {self.peak_mb:8.0f} MB, {grown:6.0f} MB more than at its start"
-
-
-def high_water() -> float:
-    """Return the most memory that this process had so far; its parent's, which getrusage tells, does not count."""
-    status = Path("/proc/self/status").read_text()
-    return int(re.findall(r"VmHWM:\s+(\d+)", status)[0]) / 1024
 
 
 def _measured(body: Callable[[Path], object], place: Path) -> tuple[float, float]:
@@ -153,23 +148,40 @@ def _load(rows: int, work: Path) -> Iterator[Peak]:
     yield Peak("load with 2 GB of heap, all Python", f"{rows:,} rows", cost.python / _MB, 0)
 
 
+def _long_values(megabytes: int, work: Path) -> Iterator[Peak]:
+    if not megabytes:
+        return
+    for file_format, kind in (("parquet", "STRING"), ("orc", "BYTES"), ("avro", "STRING")):
+        value = LongValue(work / file_format, file_format, kind, keyed=True, size=megabytes << 20)
+        value.make()
+        for step in STEPS:
+            grown = alone(step, value) * megabytes
+            yield Peak(f"{step} one value in {file_format}", f"{megabytes} MB {kind}", grown, 0)
+
+
 def main() -> int:
     """Measure everything, with the environment of Python workers, and print it."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.memory", description=__doc__)
     parser.add_argument("--rows", default="2000000,8000000,32000000", help="sizes of a bucket")
     parser.add_argument("--files", default="10000,100000,1000000", help="sizes of a plan")
     parser.add_argument("--load", type=int, default=50_000_000)
+    parser.add_argument("--value", type=int, default=64, help="MB of one very long value; 0 leaves it out")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     args = parser.parse_args()
     os.environ.update(worker_environment({}, os.environ))
     work = Path(tempfile.mkdtemp(prefix="bench-memory-"))
     found: list[Peak] = []
     try:
-        for part in (_plans(_numbers(args.files), work), _tasks(_numbers(args.rows), work), _load(args.load, work)):
-            for peak in part:
-                found.append(peak)
-                sys.stdout.write(peak.line() + "\n")
-                sys.stdout.flush()
+        parts = (
+            _long_values(args.value, work),
+            _plans(_numbers(args.files), work),
+            _tasks(_numbers(args.rows), work),
+            _load(args.load, work),
+        )
+        for peak in chain.from_iterable(parts):
+            found.append(peak)
+            sys.stdout.write(peak.line() + "\n")
+            sys.stdout.flush()
     finally:
         shutil.rmtree(work, ignore_errors=True)
     save(args.out, "memory.json", {"peaks": [asdict(p) for p in found]})

@@ -18,7 +18,7 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
-from benchmarks.memory import high_water
+from benchmarks.long_values import high_water
 from benchmarks.report import save
 from benchmarks.synthetic import FIRST_DAY, KEYS_OF_A_FILE, Shape, build, open_synthetic
 from paimon_spark.core.commit import FileStoreCommit
