@@ -40,6 +40,7 @@ import org.apache.paimon.options.ExpireConfig;
 import org.apache.paimon.schema.SchemaChange;
 import org.apache.paimon.table.BucketMode;
 import org.apache.paimon.table.FileStoreTable;
+import org.apache.paimon.table.SpecialFields;
 import org.apache.paimon.table.sink.BatchTableCommit;
 import org.apache.paimon.table.sink.BatchTableWrite;
 import org.apache.paimon.table.sink.BatchWriteBuilder;
@@ -134,6 +135,9 @@ public class TrialPeer extends PaimonPeer {
             String user = UUID.randomUUID().toString();
             List<CommitMessage> messages = new ArrayList<>();
             BaseAppendFileStoreWrite write = (BaseAppendFileStoreWrite) table.store().newWrite(user);
+            if (table.coreOptions().rowTrackingEnabled()) {
+                write.withWriteType(SpecialFields.rowTypeWithRowTracking(table.rowType()));
+            }
             try (TableCommitImpl commit = table.newCommit(user)) {
                 for (AppendCompactTask task : new AppendCompactCoordinator(table, false).run()) {
                     messages.add(task.doCompact(table, write));

@@ -9,7 +9,14 @@ from typing import Any, ClassVar
 
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from paimon_spark.testing.scenarios import KINDS
 from tests.peers.trial_peer import TrialPeer
@@ -46,6 +53,8 @@ class TrialMachine(RuleBasedStateMachine):
     )
     def begin(self, data: Any, form: str, side: Side, *, write_only: bool, merging: int) -> None:
         kind = data.draw(st.sampled_from(self.kinds), label="kind")
+        if kind == "tracked" and form == "avro":
+            form = "parquet"  # Paimon fails to compact its own Avro files with row tracking
         cls = type(self)
         cls.tables += 1
         options = {
@@ -66,16 +75,22 @@ class TrialMachine(RuleBasedStateMachine):
         assert self.table is not None
         return self.table
 
-    @rule(side=SIDES, items=ITEMS)
-    def write(self, side: Side, items: list[Item]) -> None:
-        self.count("write", side)
-        self.t.write(side, items)
+    @rule(writes=st.lists(st.tuples(SIDES, ITEMS), min_size=1, max_size=4))
+    def write(self, writes: list[tuple[Side, list[Item]]]) -> None:
+        for side, items in writes:
+            self.count("write", side)
+            self.t.write(side, items)
 
+    @rule(first=SIDES, second=SIDES, items=ITEMS)
+    def write_and_compact(self, first: Side, second: Side, items: list[Item]) -> None:
+        self.write([(first, items), (second, items[::-1])])
+        self.compact(second, full=False)
+
+    @precondition(lambda self: self.table is not None and self.table.keyed)
     @rule(side=SIDES, items=ITEMS)
     def delete_keys(self, side: Side, items: list[Item]) -> None:
-        if self.t.keyed:
-            self.count("delete keys", side)
-            self.t.write(side, items, delete=True)
+        self.count("delete keys", side)
+        self.t.write(side, items, delete=True)
 
     @rule(side=SIDES, low=NUMBERS, span=st.integers(0, 40))
     def delete_where(self, side: Side, low: int, span: int) -> None:
@@ -97,26 +112,31 @@ class TrialMachine(RuleBasedStateMachine):
         self.count("compact", side)
         self.t.compact(side, full=full)
 
+    @precondition(lambda self: self.table is not None and self.table.snapshots)
     @rule(side=SIDES, retain=st.integers(1, 4))
     def expire(self, side: Side, retain: int) -> None:
         self.count("expire", side)
         self.t.expire(side, retain)
 
+    @precondition(lambda self: self.table is not None and self.table.snapshots)
     @rule(side=SIDES, name=NAMES, at=NUMBERS)
     def tag(self, side: Side, name: str, at: int) -> None:
         self.count("tag", side)
         self.t.tag(side, name, at)
 
+    @precondition(lambda self: self.table is not None and self.table.tags)
     @rule(side=SIDES, name=NAMES)
     def untag(self, side: Side, name: str) -> None:
         self.count("untag", side)
         self.t.untag(side, name)
 
+    @precondition(lambda self: self.table is not None and self.table.snapshots)
     @rule(side=SIDES, at=NUMBERS)
     def roll_back(self, side: Side, at: int) -> None:
         self.count("roll back", side)
         self.t.roll_back(side, at)
 
+    @precondition(lambda self: self.table is not None and self.table.tags)
     @rule(side=SIDES, name=NAMES)
     def roll_back_to_tag(self, side: Side, name: str) -> None:
         self.count("roll back to a tag", side)

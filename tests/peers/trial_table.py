@@ -148,6 +148,7 @@ class TrialTable:
         else:
             self.handle.append(to_arrow(rows, fields))
         self._apply(records, delete=delete)
+        self._note_snapshots(self.load())
 
     def _record(self, item: Item, fields: Sequence[DataField]) -> Record:
         base: dict[str, Value] = {"k": item.k, "p": PARTS[item.part], "v": item.v}
@@ -315,10 +316,7 @@ class TrialTable:
         """Return how the sides and the model differ, over the newest state, every tag and some snapshots."""
         table = self.load()
         found = violations(table)
-        ids = table.snapshots.ids()
-        for i in ids:
-            self.snapshots.setdefault(i, self.rows)
-        self.snapshots = {i: r for i, r in self.snapshots.items() if i in ids}
+        ids = self._note_snapshots(table)
         if self.handle.tags() != {n: i for n, (i, _) in self.tags.items()}:
             found.append(f"the tags are {self.handle.tags()}, not {self.tags}")
         chosen = sorted(random.sample(ids, min(sampled, len(ids))))
@@ -331,6 +329,12 @@ class TrialTable:
         for (label, version, rows), theirs in zip(versions, there, strict=True):
             found += self._compared(table, label, version, rows, theirs)
         return found
+
+    def _note_snapshots(self, table: Table) -> list[int]:
+        """Note that new snapshots hold the rows of now, and forget those that are gone; return what is there."""
+        ids = table.snapshots.ids()
+        self.snapshots = {i: self.snapshots.get(i, self.rows) for i in ids}
+        return ids
 
     def _compared(
         self, table: Table, label: str, version: int | str | None, rows: list[Record], theirs: list[list[Any]]
