@@ -132,4 +132,4 @@ def told_failure(statement: Statement, script: str, line: int | None = None, cod
     """
     number = line or statement.line
     where = f"line {number} of {script}" if script else f"line {number}"
-    return f"Failed at {where}: {code or statement.headline}"
+    return f"Failed at {where}: {code.removesuffix(';') or statement.headline}"

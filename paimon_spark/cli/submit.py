@@ -6,6 +6,7 @@ printed as tables; the first failing statement ends the run with a non-zero exit
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from paimon_spark.cli.render import table_lines
 from paimon_spark.sqlparse.script import Statement, split_script
 
 SHOWN = 1000
+_ECHO = "SQLQueryContextLogger"
+"""PySpark logs each error through it as a line of JSON; this program prints the error itself."""
 
 
 def main(arguments: list[str]) -> int:
@@ -30,6 +33,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"The script {arguments[0]} cannot be read: {error.strerror}.\n")
         return 1
     spark = SparkSession.builder.getOrCreate()
+    logging.getLogger(_ECHO).disabled = True
     try:
         for variable in arguments[1:]:
             name, _, value = variable.partition("=")
