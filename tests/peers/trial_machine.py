@@ -142,6 +142,7 @@ class TrialMachine(RuleBasedStateMachine):
         self.count("roll back to a tag", side)
         self.t.roll_back_to_tag(side, name)
 
+    @precondition(lambda self: self.table is not None and self.table.snapshots)
     @rule()
     def remove_orphans(self) -> None:
         self.count("remove orphans", Side.THERE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.errors import PythonException
+from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
 from paimon_spark.spark.reads import FEWEST_ROWS
@@ -109,7 +109,7 @@ def test_a_missing_file_is_named_as_workers_name_it(spark: SparkSession, merged:
     path = one(spark, "SELECT file_path FROM `t$files` ORDER BY record_count")[0]
     Path(path).unlink()
     for sql in ("SELECT sum(v) FROM t", "SELECT v FROM t WHERE id IN (49995, 49996)"):
-        with pytest.raises(PythonException, match=r"\[FILE_MISSING\] The data file"):
+        with pytest.raises(PySparkException, match=r"\[FILE_MISSING\] The data file"):
             spark.sql(sql).collect()
 
 
