@@ -163,7 +163,7 @@ class SafeDeleter:
                 return ask(Reachability(ManifestStore(self._table), there, known))
             except CorruptTableError as e:
                 now = look()
-                if e.kind is not ErrorKind.FILE_MISSING or {h.key for h in now} == {h.key for h in there}:
+                if e.kind is not ErrorKind.FILE_MISSING or now == there:
                     raise
                 there = now
         raise CorruptTableError(

@@ -223,18 +223,17 @@ def holders(table: Table) -> list[Holder]:
     """Return every snapshot, tag and long-lived changelog of the table and all its branches.
 
     The snapshots of the table's own branch come first, then tags, then the rest. Where one vanishes after it was listed
-    the files that it held may have got another holder, so all are listed again; only new ones are read then.
+    the files that it held may have got another holder, so all are listed and read again: after a rollback, the next commit
+    takes an id that was in use before.
 
     Raises:
         CorruptTableError: one of them cannot be read.
     """
-    found: dict[HolderKey, Holder | None] = {}
     for _ in range(_LISTINGS):
-        new = [key for key in _listed(table) if key not in found]
-        found |= dict(zip(new, _parallel(lambda key: _holder(table, key), new), strict=True))
-        if all(found[key] is not None for key in new):
-            there = (h for h in found.values() if h is not None)
-            return sorted(there, key=lambda h: _order(h, table.branch))
+        listed = _listed(table)
+        found = [h for h in _parallel(lambda key: _holder(table, key), listed) if h is not None]
+        if len(found) == len(listed):
+            return sorted(found, key=lambda h: _order(h, table.branch))
     raise CorruptTableError(
         f"The snapshots and tags of table {table.name} keep changing while they are read.",
         hint="Wait until other jobs that expire snapshots or delete tags are done, then try again.",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from paimon_spark.core import refs
 from paimon_spark.core.manifests import clear_cache
 from paimon_spark.core.refs import RefStore
 from paimon_spark.core.table import Table
@@ -38,6 +39,19 @@ def roll_back(table: Table) -> None:
     execute_rollback(table, plan_rollback(table, snapshot_id=3))
 
 
+def roll_back_to_tag(table: Table) -> None:
+    execute_rollback(table, plan_rollback(table, tag="fifth"))
+
+
+def commit(table: Table) -> None:
+    History(file_io=table.file_io, path=table.path).add(samples.file(1, 9, v=77))
+
+
+def roll_back_and_commit(table: Table) -> None:
+    roll_back_to_tag(table)
+    commit(table)
+
+
 def clean(table: Table) -> None:
     later = NOW * 10**6
     execute_orphans(plan_orphans([table], LocalRunner(), clock_millis=later, older_than=later - DAY_MILLIS))
@@ -48,6 +62,7 @@ OPERATIONS: dict[str, Operation] = {
     "expire to one": expire(1),
     "delete tags": delete_tags,
     "roll back": roll_back,
+    "roll back, then commit": roll_back_and_commit,
     "clean": clean,
 }
 
@@ -103,7 +118,7 @@ def between(prepared: Table, first: str, second: str) -> Iterator[tuple[int, Tab
 
 
 @pytest.mark.parametrize("second", OPERATIONS)
-@pytest.mark.parametrize("first", [o for o in OPERATIONS if o != "roll back"])
+@pytest.mark.parametrize("first", [o for o in OPERATIONS if not o.startswith("roll back")])
 def test_who_comes_second_has_nothing_to_do(prepared: Table, first: str, second: str) -> None:
     for n, table, failure in between(prepared, first, second):
         assert failure is None, f"step {n}: {failure}"
@@ -123,6 +138,41 @@ def test_a_rollback_whose_target_expires_says_so_and_leaves_a_table(prepared: Ta
         else:
             assert isinstance(failure, CorruptTableError), f"step {n}: {failure}"
             assert "expired" in str(failure), f"step {n}: {failure}"
+
+
+@dataclass
+class Script:
+    """Runs each of some things before the next operation on a path that ends as it says, one after the other."""
+
+    left: list[tuple[str, Callable[[], object]]]
+
+    def choose(self, operation: str, path: str) -> Mode | None:
+        if self.left and path.endswith(self.left[0][0]):
+            self.left.pop(0)[1]()
+        return None
+
+
+@pytest.mark.parametrize("gone", ["snapshot/snapshot-6", "tag/tag-third"])
+def test_a_holder_under_the_id_of_another_one_is_found(
+    prepared: Table, gone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refs, "_THREADS", 1)
+    assert isinstance(prepared.file_io, InMemoryFileIO)
+    inner = prepared.file_io.fork()
+    table = replace(prepared, file_io=inner)
+    old = table.snapshots.get(6)
+
+    def vanish() -> None:
+        execute_delete_tags(table, plan_delete_tags(table, "third"))
+        roll_back_to_tag(table)
+
+    script = Script([(gone, vanish), ("/snapshot", lambda: commit(table))])
+    found = refs.holders(replace(prepared, file_io=FaultFileIO(inner, script)))
+    assert not script.left
+    assert table.snapshots.get(6) != old
+    own = [h.snapshot for h in found if h.kind is refs.HolderKind.SNAPSHOT]
+    assert own == [table.snapshots.get(i) for i in range(1, 7)]
+    assert [h.name for h in found if h.kind is refs.HolderKind.TAG] == ["first", "fifth"]
 
 
 def test_two_expiries_leave_what_one_leaves(prepared: Table) -> None:
