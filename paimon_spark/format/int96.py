@@ -195,7 +195,6 @@ class _Thrift:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
-        self._kind = _STRUCT
 
     def fields(self) -> Iterator[tuple[int, int]]:
         """Yield the number of each field of a struct and where its header is."""
@@ -207,7 +206,7 @@ class _Thrift:
             if not header & 15:
                 return
             number = number + (header >> 4) if header >> 4 else self._zigzag()
-            self._kind, value_at = header & 15, self.at
+            value_at = self.at
             yield number, header_at
             if self.at == value_at:
                 self._skip(header & 15)
