@@ -223,8 +223,8 @@ def holders(table: Table) -> list[Holder]:
     """Return every snapshot, tag and long-lived changelog of the table and all its branches.
 
     The snapshots of the table's own branch come first, then tags, then the rest. Where one vanishes after it was listed
-    the files that it held may have got another holder, so all are listed and read again: after a rollback, the next commit
-    takes an id that was in use before.
+    the files that it held may have got another holder, so all are listed and read again: after a rollback, the next
+    commit takes an id that was in use before.
 
     Raises:
         CorruptTableError: one of them cannot be read.

@@ -104,7 +104,10 @@ def timestamp_text(value: Timestamp, *, digits: int | None = None, separator: st
 
 
 def java_float(value: float, *, single: bool) -> str:
-    """Return a floating point number as Java prints it: ``1.0``, ``1.0E10``, ``NaN``."""
+    """Return a floating point number as Java prints it: ``1.0``, ``1.0E10``, ``NaN``.
+
+    `core.casts.to_text.float_text` gives the same texts of a whole column.
+    """
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -33,7 +33,16 @@ def refuse(column: pa.Array, bad: pa.Array | Mask, what: str) -> None:
     """Raise ValueError that names the first value of `column` for which `bad` holds, if there is one."""
     mask = np.asarray(pc.fill_null(bad, False)) if isinstance(bad, pa.Array) else bad  # noqa: FBT003
     if mask.any():
-        raise ValueError(f"{column[int(mask.argmax())].as_py()!r} is no {what}")
+        raise ValueError(f"{_shown(column, int(mask.argmax()))} is no {what}")
+
+
+def _shown(column: pa.Array, at: int) -> str:
+    """Return the text of one value. Dates and times come from Arrow: Python has none before year 1 or after 9999."""
+    value = column.slice(at, 1)
+    if not pa.types.is_temporal(column.type):
+        return repr(value[0].as_py())
+    text = str(value.cast(pa.string())[0].as_py())
+    return str(value.view(f"int{column.type.bit_width}")[0].as_py()) if text.startswith("<") else text
 
 
 def parsed(column: pa.Array, pattern: str, what: str) -> dict[str, pa.Array]:

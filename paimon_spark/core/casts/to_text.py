@@ -17,6 +17,11 @@ _PLAIN_FROM, _PLAIN_TO = 1e-3, 1e7
 _COARSE = 200
 """So many of the smallest floats are so coarse that a second digit can bring a text nearer to them."""
 
+_YEAR_0 = -719_528
+"""The first day of year 0."""
+_DAYS_OF_10000_YEARS = 25 * 146_097
+"""After so many days the calendar repeats itself with the same last four digits of the year."""
+
 
 def fitted(text: pa.Array, target: AtomicType) -> pa.Array:
     """Return texts cut to the length of `target`, and filled up with blanks if it is CHAR."""
@@ -31,7 +36,8 @@ def float_text(column: pa.Array) -> pa.Array:
     """Return floats as Java's `toString` writes them: `1.0`, `1.0E10`, `NaN`, `-Infinity`.
 
     The digits are the fewest that tell the number from its neighbours, as Java writes them since its release 19. Older
-    ones write a digit more of some numbers: 1.23456792E8 for the float 1.2345679E8.
+    ones write a digit more of some numbers: 1.23456792E8 for the float 1.2345679E8. `spec.literals.java_float` is the
+    same for one number.
     """
     size = pc.abs(column)
     shortest = size.cast(pa.string())
@@ -86,11 +92,12 @@ def date_text(days: pa.Array) -> pa.Array:
 
 
 def _day(days: I64, like: pa.Array) -> pa.Array:
+    refuse(like, days < _YEAR_0, "date that has a text")
+    days = (days - _YEAR_0) % _DAYS_OF_10000_YEARS + _YEAR_0
     dates = pa.array(days.astype(np.int32)).view(pa.date32())
     years = np.asarray(pc.year(dates))
-    refuse(like, years < 0, "date that has a text")
     return pc.binary_join_element_wise(
-        _padded(years % 10000, 4), _padded(np.asarray(pc.month(dates)), 2), _padded(np.asarray(pc.day(dates)), 2), "-"
+        _padded(years, 4), _padded(np.asarray(pc.month(dates)), 2), _padded(np.asarray(pc.day(dates)), 2), "-"
     )
 
 

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.core.casts.to_text import float_text
+from paimon_spark.spec.literals import java_float
 
 # Java's answers; those of FLOAT are of Java 19 and later, where older releases write digits that are not needed.
 DOUBLES = [
@@ -56,3 +57,15 @@ def test_every_text_is_the_number_again_and_none_is_shorter(bits: type, dtype: t
         digits = len((whole + part).strip("0"))
         shortest = np.format_float_scientific(abs(number), unique=True, trim="-").partition("e")[0].replace(".", "")
         assert digits <= max(len(shortest), 2)
+
+
+@pytest.mark.parametrize(("bits", "dtype"), [(np.int64, np.float64), (np.int32, np.float32)])
+def test_a_number_alone_has_the_text_of_a_column(bits: type, dtype: type) -> None:
+    draw, limits = np.random.default_rng(11), np.iinfo(bits)
+    drawn = draw.integers(limits.min, limits.max, 20000, dtype=bits)
+    numbers = np.concatenate([drawn, np.arange(300, dtype=bits), np.arange(limits.min, limits.min + 300, dtype=bits)])
+    powers = 10.0 ** np.arange(-40, 38)
+    numbers = np.concatenate([numbers.view(dtype), powers.astype(dtype), np.nextafter(powers.astype(dtype), dtype(0))])
+    alone = [java_float(number, single=dtype is np.float32) for number in numbers.tolist()]
+    together = float_text(pa.array(numbers)).to_pylist()
+    assert [(n, a, t) for n, a, t in zip(numbers, alone, together, strict=True) if a != t] == []
