@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -85,6 +85,8 @@ def plan_columns(
 def convert(column: pa.Array, source: DataType, target: DataType, zone: str = UTC) -> pa.Array:
     """Return a column as another type, the way a column type change asks for.
 
+    Nullability is no matter of reading: the type may have been made NOT NULL after it was changed.
+
     Args:
         column: values of the type `source`.
         source: the type of the values.
@@ -109,7 +111,7 @@ def convert(column: pa.Array, source: DataType, target: DataType, zone: str = UT
         items = convert(column.items, source.value, target.value, zone)
         keys = convert(column.keys, source.key, target.key, zone)
         return pa.MapArray.from_arrays(column.offsets, keys, items, type=to_arrow_type(target), mask=_nulls(column))
-    if not isinstance(target, AtomicType) or not can_change(source, target, explicit=True):
+    if not isinstance(target, AtomicType) or not can_change(source, replace(target, nullable=True), explicit=True):
         raise UnsupportedError(
             f"A column of type {type_to_json(source)} cannot be read as {type_to_json(target)}.",
             hint="Change the column type back, or rewrite the table.",

@@ -16,10 +16,10 @@ from paimon_spark.engine.compact import execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
-from paimon_spark.errors import CorruptTableError, UnsupportedError
+from paimon_spark.errors import CorruptTableError, ErrorKind, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.predicate import Comparison, IsNull
-from paimon_spark.spec.types import ArrayType, DataField, MapType, MultisetType, RowType, parse_atomic
+from paimon_spark.spec.types import ArrayType, DataField, MapType, MultisetType, RowType, not_null, parse_atomic
 from paimon_spark.testing.tables import new_table
 
 INT, BIGINT, STRING = parse_atomic("INT"), parse_atomic("BIGINT"), parse_atomic("STRING")
@@ -51,6 +51,59 @@ def test_type_changes(old: str, new: str, values: list[Any], expected: list[Any]
 def test_values_that_cannot_be_read_are_an_error() -> None:
     with pytest.raises(CorruptTableError, match="cannot be read as INT"):
         convert(pa.array(["x"]), STRING, INT)
+
+
+@pytest.mark.parametrize(
+    ("old", "value", "shown"),
+    [
+        ("DATE", -800_000, "-0221-09-04"),
+        ("DATE", -(2**31), "-2147483648"),
+        ("TIMESTAMP(3)", -80_000_000_000_000, "-0566-11-26 01:46:40.000"),
+        ("TIMESTAMP(6)", -80_000_000_000_000_000, "-0566-11-26 01:46:40.000000"),
+        ("TIMESTAMP(3) WITH LOCAL TIME ZONE", -80_000_000_000_000, "-0566-11-26 01:46:40.000Z"),
+        ("TIMESTAMP(3)", -(2**62), "-4611686018427387904"),
+    ],
+)
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_day_without_a_text_is_an_error_that_names_it(old: str, value: int, shown: str, *, nested: bool) -> None:
+    source = parse_atomic(old)
+    arrow = to_arrow_type(source)
+    column = pa.array([None, value, 0], pa.int32() if pa.types.is_date32(arrow) else pa.int64()).view(arrow)
+    given, t = (pa.ListArray.from_arrays([0, 3], column), ArrayType(source)) if nested else (column, source)
+    with pytest.raises(CorruptTableError) as e:
+        convert(given, t, STRING)
+    assert f"{shown} is no date that has a text" in str(e.value)
+    assert e.value.kind is ErrorKind.CORRUPT_METADATA
+
+
+def test_a_year_beyond_9999_has_its_last_four_digits() -> None:
+    days = pa.array([2932896, 2932897, 2**31 - 1], pa.int32()).view(pa.date32())  # numpy: 5881580-07-11
+    assert convert(days, parse_atomic("DATE"), STRING).to_pylist() == ["9999-12-31", "0000-01-01", "1580-07-11"]
+    moment = pa.array([2**62]).view(pa.timestamp("ms"))  # numpy: 146140482-04-24T15:36:27.904
+    assert convert(moment, parse_atomic("TIMESTAMP(3)"), STRING).to_pylist() == ["0482-04-24 15:36:27.904"]
+
+
+@pytest.mark.parametrize("old", ["DATE", "TIMESTAMP(3)", "TIME(3)", "INT", "STRING"])
+def test_nullability_does_not_decide_what_can_be_read(old: str) -> None:
+    source = parse_atomic(old)
+    column = pa.array([0], pa.int64() if old.startswith("TIMESTAMP") else pa.int32())
+    column = column.cast(pa.string()) if old == "STRING" else column.view(to_arrow_type(source))
+    expected = convert(column, source, STRING)
+    for before in (source, not_null(source)):
+        assert convert(column, before, not_null(STRING)).equals(expected)
+        row, to = RowType((DataField(1, "a", before),)), RowType((DataField(1, "a", not_null(STRING)),))
+        assert convert(pa.StructArray.from_arrays([column], names=["a"]), row, to).to_pylist() == [
+            {"a": expected[0].as_py()}
+        ]
+
+
+def test_a_date_that_became_a_text_and_then_not_null_is_read() -> None:
+    first = new_table({"k": "INT", "d": "DATE"})
+    write_arrow(first, pa.table({"k": pa.array([1], pa.int32()), "d": [date(2024, 2, 29)]}))
+    k, d = first.schema.fields
+    second = evolved(first, k, replace(d, type=STRING))
+    third = evolved(second, k, replace(d, type=not_null(STRING)))
+    assert read_arrow(third).to_pylist() == [{"k": 1, "d": "2024-02-29"}]
 
 
 def test_nested_members_follow_their_ids() -> None:
