@@ -100,7 +100,9 @@ class LocalFileIO:
         try:
             created = _publish(temp, target)
         except OSError as e:
-            raise refusal(e, path) if e.errno in _NEVER_LINKED else e from e
+            if e.errno in _NEVER_LINKED:
+                raise refusal(e, path) from e
+            raise
         finally:
             _discard(temp)
         if created:

@@ -133,6 +133,7 @@ def test_an_unclear_failure_of_the_link_is_no_refusal(tmp_path: Path, monkeypatc
     with pytest.raises(OSError, match=os.strerror(errno.EIO)) as e:
         LocalFileIO().create_exclusive(f"{tmp_path}/f", b"1")
     assert not isinstance(e.value, StoreError)
+    assert e.value.__cause__ is None
     assert list(tmp_path.iterdir()) == []
 
 
