@@ -275,6 +275,7 @@ class Sources:
         self._carried = carried
         self._formats = ("parquet",) if rows_located else ("parquet", "orc")
         self._known: dict[NativeKey, list[DataField | None] | None] = {}
+        self._schemas: dict[int, TableSchema] = {table.schema.id: table.schema}
         keys = table.schema.partition_keys
         self._days = [f.name for f in carried if _is_day(f.type) and f.name not in keys]
         self._keys: dict[int, tuple[NativeKey, ...]] = {}
@@ -300,8 +301,10 @@ class Sources:
         return any(may_precede(stats.get(day, UNKNOWN), GREGORIAN_FROM, file.row_count) for day in self._days)
 
     def _schema(self, schema_id: int) -> TableSchema:
-        table = self._table
-        return table.schema if schema_id == table.schema.id else table.schema_store.get(schema_id)
+        """Return the schema that files were written with. It is asked for each file, and read once."""
+        if schema_id not in self._schemas:
+            self._schemas[schema_id] = self._table.schema_store.get(schema_id)
+        return self._schemas[schema_id]
 
     def keys(self, split: Split) -> tuple[NativeKey, ...]:
         """Return the formats and schemas of the files of a split of the request that Spark can read."""

@@ -14,6 +14,7 @@ import pytest
 
 from paimon_spark.core import scan
 from paimon_spark.core.file_pool import PackedFiles
+from paimon_spark.core.schemas import SchemaStore
 from paimon_spark.core.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
@@ -23,7 +24,7 @@ from paimon_spark.spark import reads
 from paimon_spark.spark.frames import _lines
 from paimon_spark.spark.reads import NativeFiles, ReadRequest, _native_spec
 from paimon_spark.spec.predicate import TRUE
-from paimon_spark.spec.types import parse_atomic
+from paimon_spark.spec.types import DataField, parse_atomic
 from paimon_spark.testing.tables import new_table
 
 
@@ -121,6 +122,33 @@ def test_orc_files_with_days_of_an_older_calendar_go_to_workers(
     parquet = new_table({"k": "INT", "d": "DATE"})
     write_arrow(parquet, pa.table({"k": pa.array([1, 2], pa.int32()), "d": days(*values)}))
     assert division_of(parquet, "d").native
+
+
+def evolved(table: Table, *fields: DataField) -> Table:
+    schema = replace(table.schema, id=table.schema.id + 1, fields=fields, highest_field_id=9)
+    assert table.schema_store.try_create(schema)
+    return table.with_schema(schema)
+
+
+@pytest.mark.parametrize("stats", ["full", "none"])
+def test_orc_files_from_before_there_were_days_need_no_worker(stats: str) -> None:
+    first = new_table({"k": "INT"}, options={"file.format": "orc", "metadata.stats-mode": stats})
+    write_arrow(first, pa.table({"k": pa.array([1], pa.int32())}))
+    second = evolved(first, *first.schema.fields, DataField(2, "d", parse_atomic("DATE")))
+    assert division_of(second, "k", "d").native
+
+
+@pytest.mark.parametrize("file_format", ["orc", "parquet"])
+def test_the_schema_of_many_files_is_read_once(file_format: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = new_table({"k": "INT", "d": "DATE"}, options={"file.format": file_format})
+    for _ in range(3):
+        write_arrow(table, pa.table({"k": pa.array([1], pa.int32()), "d": days("2024-02-29")}))
+    table = evolved(table, *table.schema.fields, DataField(2, "e", parse_atomic("INT")))
+    request = ReadRequest(table, ("k", "d", "e"), TRUE, plan_select(table, columns=("k", "d", "e")).splits)
+    reading, read = SchemaStore.get, []
+    monkeypatch.setattr(SchemaStore, "get", lambda store, i: read.append(i) or reading(store, i))
+    assert sum(len(s.files) for s in request.division.native) == 3
+    assert read == [0]
 
 
 def test_orc_files_without_their_statistics_go_to_workers(monkeypatch: pytest.MonkeyPatch) -> None:
