@@ -201,6 +201,7 @@ RULES: Mapping[str, Rule] = {
     "as_of": moment,
     "cascade": flag,
     "catalog": text,
+    "columns": names,
     "comment": text,
     "database": text,
     "default_catalog": flag,
@@ -226,4 +227,4 @@ RULES: Mapping[str, Rule] = {
     "version": version,
     "warehouse": location,
 }
-"""What is asked of an argument, by its name. Rows, schemas and columns have rules where they are used."""
+"""What is asked of an argument, by its name. Rows and schemas have rules where they are used."""

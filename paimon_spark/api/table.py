@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC
 from typing import TypeVar
 
 import pyarrow as pa
 
-from paimon_spark.api.arguments import Moment, checked, millis, names
+from paimon_spark.api.arguments import Moment, Names, checked, millis, names
 from paimon_spark.api.changes import Counted, completed, deletions, of_kind
 from paimon_spark.api.results import Compacted, Expired, Removed, SnapshotInfo, Written
 from paimon_spark.api.rows import ArrowRows, Source, check_rows
@@ -183,7 +183,7 @@ class TableHandle:
     @checked
     def to_arrow(
         self,
-        columns: Sequence[str] | None = None,
+        columns: Names = None,
         filter: str | None = None,  # noqa: A002
         version: int | str | None = None,
         *,
@@ -195,7 +195,7 @@ class TableHandle:
         Should the newest snapshot expire while it is read, the one that is the newest then is read instead.
 
         Args:
-            columns: which columns; all if not given.
+            columns: which columns, several or one; all if not given.
             filter: a condition in SQL over any columns.
             version: the number of a snapshot, or the name of a tag; the newest snapshot if not given.
             as_of: the newest snapshot at that time, a datetime, date, text or epoch milliseconds; UTC without a zone.
@@ -215,7 +215,7 @@ class TableHandle:
     @checked
     def to_reader(
         self,
-        columns: Sequence[str] | None = None,
+        columns: Names = None,
         filter: str | None = None,  # noqa: A002
         version: int | str | None = None,
         *,
@@ -420,7 +420,7 @@ class TableHandle:
 
     def _plan(
         self,
-        columns: Sequence[str] | None,
+        columns: Iterable[str] | None,
         condition: str | None,
         version: int | str | None,
         as_of: Moment | None,
@@ -431,13 +431,10 @@ class TableHandle:
         table = self.load()
         if isinstance(version, int):
             table, version = table.with_options({"scan.snapshot-id": str(version)}), None
-        if isinstance(columns, str):
-            raise ArgumentError("columns is a text.", hint=f"Write columns=['{columns}'].")
-        columns = None if columns is None else names(columns, "columns")
         predicate: Predicate = TRUE if condition is None else parse_filter(condition, table.schema)
         return plan_select(
             table,
-            columns=columns,
+            columns=None if columns is None else names(columns, "columns"),
             predicate=predicate,
             limit=limit,
             version=version,

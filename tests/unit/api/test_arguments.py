@@ -16,9 +16,11 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
+from paimon_spark.api import table as api_table
 from paimon_spark.api.arguments import RULES, millis, names, options
 from paimon_spark.api.catalog import CatalogHandle
 from paimon_spark.api.table import TableHandle
+from paimon_spark.engine.select import SelectPlan
 from paimon_spark.errors import ArgumentError, PaimonError
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
@@ -116,7 +118,7 @@ def test_a_session_is_configured_or_not(parameter: str, monkeypatch: pytest.Monk
 
 
 def test_every_argument_has_a_rule_or_is_looked_at_where_it_is_used() -> None:
-    elsewhere = {"data", "keys", "schema", "columns"}
+    elsewhere = {"data", "keys", "schema"}
     for kind, name, method in METHODS:
         for parameter in set(inspect.signature(method).parameters) - LEFT_OUT - elsewhere:
             assert parameter in RULES, f"{kind.__name__}.{name}({parameter})"
@@ -142,6 +144,31 @@ def test_keys_are_none_one_or_several(catalog: CatalogHandle, keys: Any) -> None
     some = keys is not None and not (isinstance(keys, list | tuple) and not keys)
     table = catalog.create_table("d.k", SCHEMA, primary_key=keys)
     assert table.primary_key == (("id",) if some else ())
+
+
+@pytest.mark.parametrize("columns", ["id", ["id"], ("id",), {"id": 1}.keys(), iter(["id"]), np.array(["id"])])
+def test_columns_are_one_or_several(catalog: CatalogHandle, columns: Any) -> None:
+    assert _table(catalog).to_arrow(columns).column_names == ["id"]
+
+
+def test_a_read_that_starts_again_has_the_columns_of_the_first_one(
+    catalog: CatalogHandle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = _table(catalog)
+    reading, times = api_table.read_batches, []
+
+    def late(plan: SelectPlan) -> Iterator[pa.RecordBatch]:
+        """Read when another program has compacted the table, and what was read is gone."""
+        times.append(plan.schema.names)
+        if len(times) == 1:
+            table.append(ROWS)
+            table.compact()
+            table.expire_snapshots(retain_max=1, retain_min=1)
+        return reading(plan)
+
+    monkeypatch.setattr(api_table, "read_batches", late)
+    assert table.to_arrow(name for name in ("day", "id")).column_names == ["day", "id"]
+    assert times == [["day", "id"]] * 2
 
 
 def test_a_moment_is_written_as_one_likes() -> None:

@@ -191,8 +191,6 @@ def test_wrong_uses_are_told(catalog: CatalogHandle) -> None:
         table.delete()
     with pytest.raises(ArgumentError, match="exclude"):
         table.overwrite(rows(), partitions="p = 'a'", dynamic=True)
-    with pytest.raises(ArgumentError, match="text"):
-        table.to_arrow(columns="k")
     with pytest.raises(NotFoundError, match="'kk'") as e:
         table.to_arrow(filter="kk = 1")
     assert e.value.kind is ErrorKind.COLUMN_NOT_FOUND
