@@ -9,17 +9,12 @@ from __future__ import annotations
 from datetime import UTC, tzinfo
 
 from paimon_spark.errors import ArgumentError, did_you_mean
-from paimon_spark.spec.predicate import Comparison, IsNull, Predicate, and_, or_
+from paimon_spark.spec.predicate import Comparison, IsNull, Predicate, and_
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.sqlparse.casts import cast_text
 from paimon_spark.sqlparse.options_text import Pair, split_pairs
 
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
-
-
-def parse_partitions(text: str, schema: TableSchema, *, zone: tzinfo = UTC, parameter: str = "partitions") -> Predicate:
-    """Return the predicate that `text` stands for; see `each_partition`."""
-    return or_(*(predicate for _, predicate in each_partition(text, schema, zone=zone, parameter=parameter)))
 
 
 def each_partition(

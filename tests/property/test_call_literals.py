@@ -13,7 +13,7 @@ from paimon_spark.spec.types import DataField, parse_atomic
 from paimon_spark.sqlparse.call import parse_call
 from paimon_spark.sqlparse.claims import claims
 from paimon_spark.sqlparse.options_text import parse_options
-from paimon_spark.sqlparse.partitions import parse_partitions
+from paimon_spark.sqlparse.partitions import each_partition
 from paimon_spark.sqlparse.script import split_script
 from paimon_spark.sqlparse.tokens import pieces
 from paimon_spark.sqlparse.where import parse_where
@@ -73,6 +73,6 @@ def test_noise_gives_a_result_or_an_error_of_ours(noise: str) -> None:
     with contextlib.suppress(PaimonError):
         parse_where(noise, SCHEMA)
     with contextlib.suppress(PaimonError):
-        parse_partitions(noise, SCHEMA)
+        each_partition(noise, SCHEMA)
     with contextlib.suppress(PaimonError):
         parse_options(noise)

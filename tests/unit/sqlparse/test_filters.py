@@ -1,18 +1,18 @@
 from __future__ import annotations
 
-from datetime import timedelta, timezone
+from datetime import UTC, timedelta, timezone, tzinfo
 from typing import Any
 
 import pytest
 
 from paimon_spark.errors import ArgumentError
-from paimon_spark.spec.predicate import And, Comparison, InList, IsNull, Not, Or, StartsWith
+from paimon_spark.spec.predicate import And, Comparison, InList, IsNull, Not, Or, Predicate, StartsWith, or_
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import DataField, parse_atomic
 from paimon_spark.sqlparse.casts import timestamp_millis
 from paimon_spark.sqlparse.options_text import parse_options
-from paimon_spark.sqlparse.partitions import parse_partitions
+from paimon_spark.sqlparse.partitions import each_partition
 from paimon_spark.sqlparse.where import parse_where
 
 COLUMNS = {"id": "INT", "dt": "STRING", "hh": "INT", "d": "DATE", "ts": "TIMESTAMP(3) WITH LOCAL TIME ZONE"}
@@ -24,6 +24,11 @@ SCHEMA = TableSchema(
 )
 FLAT = TableSchema(id=0, fields=SCHEMA.fields, highest_field_id=4)
 EAST = timezone(timedelta(hours=2))
+
+
+def parse_partitions(text: str, schema: TableSchema, zone: tzinfo = UTC) -> Predicate:
+    """Return the one predicate that the alternatives of a text make."""
+    return or_(*(p for _, p in each_partition(text, schema, zone=zone)))
 
 
 def eq(column: Any, value: Any) -> Any:
