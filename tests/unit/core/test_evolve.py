@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
@@ -172,6 +173,19 @@ def test_timestamps_lose_their_zone_in_the_zone_of_the_reader(zone: str, local: 
     assert convert(convert(column, instant, wall, zone), wall, instant, zone).equals(column)
     lists = pa.array([[datetime(2024, 6, 1, 10)]], to_arrow_type(ArrayType(instant)))
     assert convert(lists, ArrayType(instant), ArrayType(wall), zone).to_pylist() == [[local]]
+
+
+def test_compaction_writes_what_its_zone_makes_of_older_files() -> None:
+    instant = "TIMESTAMP(3) WITH LOCAL TIME ZONE"
+    first = new_table({"k": "INT", "t": instant}, primary_key=["k"], options={"bucket": "1", "write-only": "true"})
+    for k in (1, 2):
+        stamp = pa.array([datetime(2024, 6, 1, 10)], to_arrow_type(parse_atomic(instant)))
+        write_arrow(first, pa.table({"k": pa.array([k], pa.int32()), "t": stamp}))
+    k_field, t_field = first.schema.fields
+    second = evolved(first, k_field, replace(t_field, type=parse_atomic("TIMESTAMP(3)")))
+    assert set(read_arrow(second)["t"].to_pylist()) == {datetime(2024, 6, 1, 10)}
+    execute_compaction(plan_compaction(second.in_zone(ZoneInfo("Asia/Tokyo"))), LocalRunner())
+    assert set(read_arrow(second)["t"].to_pylist()) == {datetime(2024, 6, 1, 19)}
 
 
 def test_a_member_that_did_not_change_stays_as_it_is() -> None:
