@@ -28,6 +28,7 @@ PRINT_HEADER = {"spark.sql.cli.print.header": "true"}
 PROGRESS = "spark.paimon.progress"
 #: `spark-submit` wants a resource even where the class is in Spark's own jars.
 NO_RESOURCE = "spark-internal"
+ENDS_WITHIN_S = 30
 
 
 def spark_environ() -> dict[str, str]:
@@ -132,7 +133,23 @@ def run_shell(choice: CatalogChoice | None, arguments: Sequence[str], *, readabl
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        return Shell(process, ask, Path(scratch), readable=readable).run()
+        try:
+            return Shell(process, ask, Path(scratch), readable=readable).run()
+        finally:
+            end(process)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Have a process end that may run in a session of its own, and wait for it: nobody else would end it."""
+    if process.poll() is not None:
+        return
+    with passing_signals(process):
+        process.terminate()
+        try:
+            process.wait(ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def without_stacks() -> list[str]:

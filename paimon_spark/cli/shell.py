@@ -60,6 +60,7 @@ class Shell:
         self._out, self._err = out or sys.stdout, err or sys.stderr
         self._database = ""
         self._interrupts = 0
+        self._typing = False
 
     def run(self) -> int:
         """Serve until the input or the program ends; return the exit status."""
@@ -69,18 +70,17 @@ class Shell:
                 print(GREETING, file=self._err, flush=True)
             while alive and (statements := self._typed()) is not None:
                 for text in statements:
-                    alive = alive and self._do(text)
+                    alive = alive and (self._interrupts > 0 or self._do(text))
             with suppress(BrokenPipeError):
                 self._stdin.close()
             return self._process.wait()
 
     def _typed(self) -> list[str] | None:
         """Return the next statements that somebody has typed to their ends; None at the end of the input."""
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         prompt, text = f"spark-sql ({self._database})> ", ""
         while True:
             try:
-                text += self._ask("".rjust(len(prompt) - 2) + "> " if text.strip() else prompt) + "\n"
+                text += self._line("".rjust(len(prompt) - 2) + "> " if text.strip() else prompt) + "\n"
             except KeyboardInterrupt:
                 print(file=self._err)
                 text = ""
@@ -94,6 +94,15 @@ class Shell:
                 return [s.text for s in done]
             if not done and not rest.strip():
                 text = ""
+
+    def _line(self, prompt: str) -> str:
+        """Ask for a line: only meanwhile a signal is an exception, which `_typed` catches."""
+        self._interrupts = 0
+        try:
+            self._typing = True
+            return self._ask(prompt)
+        finally:
+            self._typing = False
 
     def _do(self, text: str) -> bool:
         """Have a statement run and print its answer; return whether the program still runs."""
@@ -109,8 +118,7 @@ class Shell:
         """Print what the program says until it shows its prompt; return False if it ends instead."""
         course = Course((), alone=False)
         renderer = Renderer(course, out=self._out, err=self._err, typed=True, readable=self._readable)
-        signal.signal(signal.SIGINT, self._forward)
-        self._interrupts, held = 0, b""
+        held = b""
         while chunk := os.read(self._stdout.fileno(), 65536):
             *lines, held = (held + chunk).split(b"\n")
             for line in lines:
@@ -126,17 +134,26 @@ class Shell:
 
     @contextmanager
     def _passing_signals(self) -> Iterator[None]:
-        """Pass requests to end on to the program; Ctrl-C means what `_typed` and `_listen` say."""
+        """Let `_on_signal` handle requests to end and Ctrl-C."""
         numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-        before = {number: signal.signal(number, self._forward) for number in numbers}
+        before = {number: signal.signal(number, self._on_signal) for number in numbers}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _forward(self, number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        """Ctrl-C ends the line that is being typed; every other signal, and Ctrl-C at any other time, is the program's.
+
+        The end of the program ends the typing too.
+        """
+        typing, self._typing = self._typing, False
+        if typing and number == signal.SIGINT:
+            raise KeyboardInterrupt
         self._process.send_signal(number)
+        if typing:
+            raise EOFError
         self._interrupts += number == signal.SIGINT
         if self._interrupts == 1:
             os.write(2, b"\nCancelling; Ctrl-C again ends the session.\n")
