@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from pyspark import InheritableThread
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 LIMIT_S = 5
 GROUP = "to be cancelled"
@@ -107,3 +108,14 @@ def test_a_failed_task_takes_the_files_of_the_others_along(spark: SparkSession, 
         spark.sql(f"INSERT INTO f SELECT id + {bad}, CAST(id % 3 AS INT) FROM range(0, 200000, 1, 2)")
     assert files(spark, warehouse, "f") == before
     assert spark.sql("SELECT * FROM f").collect() == [(1, 1)]
+
+
+def test_what_a_statement_parses_is_no_new_statement_that_ctrl_c_does_not_concern(spark: SparkSession) -> None:
+    jvm, session = cast("Any", spark._jvm), spark._jsparkSession
+    slow = 'reflect("java.lang.Thread", "sleep", 20000L) IS NOT NULL'
+    text = f"EXECUTE IMMEDIATE 'SELECT id FROM range(2) WHERE {slow}'"
+    parsed = session.sessionState().sqlParser().parsePlan(text)
+    jvm.org.apache.hadoop.hive.common.HiveInterruptUtils.interrupt()
+    with pytest.raises(Exception, match="SPARK_JOB_CANCELLED"):
+        DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, parsed), spark).collect()
+    assert spark.sql("SELECT count(*) FROM range(2)").collect() == [(2,)]

@@ -67,8 +67,15 @@ object Cancel extends Logging {
     thread.start()
   }
 
-  /** A statement begins: no interrupt of an earlier one concerns it. */
-  def begin(): Unit = interrupted = false
+  /** A text is parsed. If that begins a statement, no interrupt of an earlier one concerns it; what a statement parses
+    * itself, as EXECUTE IMMEDIATE does, and what the engine has Spark run are parts of the statement that runs. */
+  def begin(): Unit = if (interrupted && waiting.isEmpty && !isNested) interrupted = false
+
+  /** Whether this thread analyses or runs a statement already. */
+  private def isNested: Boolean = StackWalker.getInstance().walk(_.anyMatch(f => Running.contains(f.getClassName)))
+
+  private val Running = Set("org.apache.spark.sql.execution.QueryExecution",
+    "org.apache.spark.sql.catalyst.rules.RuleExecutor")
 
   /** Unlike SIG_IGN, behind which Java installs no other handler. */
   private object Nothing extends SignalHandler { override def handle(signal: Signal): Unit = () }
