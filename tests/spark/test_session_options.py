@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from pyspark.sql import SparkSession
+
+from paimon_spark.spark.zones import SESSION_ZONE, SHORT_IDS, session_zone
 
 pytestmark = pytest.mark.spark
 
@@ -136,3 +140,25 @@ def test_readers_and_writers_of_frames_obey_the_same_rules(tables: SparkSession)
     assert rows(tables, "SELECT * FROM T") == NOW
     frame.writeTo("T").option("bucket", "1").option("write-only", "true").append()
     assert len(rows(tables, "SELECT * FROM T")) == 3
+
+
+def test_every_zone_that_spark_takes_is_known(tables: SparkSession) -> None:
+    zones = tables._jvm.java.time.ZoneId  # type: ignore[union-attr]
+    given = dict(zones.SHORT_IDS)
+    assert set(given) == set(SHORT_IDS)
+    moment = datetime(2026, 7, 1, tzinfo=UTC)
+    at = tables._jvm.java.time.Instant.ofEpochSecond(int(moment.timestamp()))  # type: ignore[union-attr]
+    for text in [*given, *SHORT_IDS.values(), "Europe/London", "America/New_York", "Etc/GMT+5", "UTC+5", "GMT-08:00"]:
+        seconds = zones.of(text, zones.SHORT_IDS).getRules().getOffset(at).getTotalSeconds()
+        assert moment.astimezone(session_zone({SESSION_ZONE: text})).utcoffset() == timedelta(seconds=seconds), text
+    for text in zones.getAvailableZoneIds():
+        if not text.startswith("SystemV/"):  # of the 1980s: neither in the time zone database nor in Java 21
+            session_zone({SESSION_ZONE: text})
+
+
+def test_a_session_in_a_zone_by_its_abbreviation(tables: SparkSession) -> None:
+    tables.sql("CREATE TABLE moments (id INT, at TIMESTAMP)")
+    tables.sql(f"SET {SESSION_ZONE} = PST")
+    tables.sql("INSERT INTO moments VALUES (1, TIMESTAMP '2026-01-01 00:00:00')")
+    assert rows(tables, "SELECT id FROM moments WHERE at = TIMESTAMP '2026-01-01 08:00:00Z'") == [(1,)]
+    assert rows(tables, "SELECT CAST(at AS STRING) FROM moments") == [("2026-01-01 00:00:00",)]
