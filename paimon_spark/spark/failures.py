@@ -15,13 +15,17 @@ from paimon_spark.spark.frames import toolbox
 
 _RAISED = re.compile(r"paimon_spark\.errors\.(\w+): \[([A-Z_]+)\] (.*)")
 _DEAD_WORKER = re.compile(
-    r"Python worker exited unexpectedly|EOFException\s+at \S*DataInputStream\.readInt\S*\s+at \S*PythonWorkerFactory\."
+    r"Python worker exited unexpectedly|Python worker failed to connect back|"
+    r"EOFException occurred while reading the port number from|"
+    r"EOFException\s+at \S*DataInputStream\.readInt\S*\s+at \S*PythonWorkerFactory\."
 )
 """A worker that died at work, or the process that starts workers, as one was asked for."""
+_LOST_EXECUTOR = "ExecutorLostFailure"
 _ABSENT = re.compile(
     r"ModuleNotFoundError: No module named '(paimon_spark|pyarrow|numpy|fastavro|backports|pyroaring|pydantic|botocore)"
 )
 """Of this package and what its tasks import; another module is missing in a function of the user's query."""
+# The object TaskFailure of the bridge finds the same in exceptions of the JVM.
 
 
 def was_cancelled(error: Exception) -> bool:
@@ -46,7 +50,12 @@ def clear_failure(error: Exception) -> Exception:
     if found:
         name, code, said = found[-1]
         return _named(name, code, said)
-    return _dead_worker() if _DEAD_WORKER.search(text) else _without_module(error)
+    absent = _ABSENT.search(text)
+    if absent is not None:
+        return _without_module(absent[1])
+    if _DEAD_WORKER.search(text):
+        return _dead_worker()
+    return _lost_executor() if _LOST_EXECUTOR in text else error
 
 
 def _in_jvm(error: Exception) -> Any | None:
@@ -72,13 +81,18 @@ def _dead_worker() -> EngineError:
     )
 
 
-def _without_module(error: Exception) -> Exception:
-    """Return what to do if a worker did not find this package or one that it needs, else `error` itself."""
-    absent = _ABSENT.search(str(error))
-    if absent is None:
-        return error
+def _lost_executor() -> EngineError:
     return EngineError(
-        f"The Python of the workers has no module '{absent[1]}'.",
+        "An executor ended before its tasks were done.",
+        hint="Look in the log of the cluster for a kill, which is often for lack of memory; "
+        "then run the statement again.",
+        kind=ErrorKind.WORKER_FAILED,
+    )
+
+
+def _without_module(module: str) -> EngineError:
+    return EngineError(
+        f"The Python of the workers has no module '{module}'.",
         hint="Install paimon-spark on every machine, or ship it: `paimon-spark env --archive FILE`, --py-files FILE; "
         "what it needs must be in the environment that spark.pyspark.python names; see docs/cluster.md.",
         kind=ErrorKind.ENVIRONMENT,

@@ -54,7 +54,7 @@ private class ToldRDD(source: RDD[InternalRow]) extends RDD[InternalRow](source)
 object TaskFailure {
   private val Raised = """(?m)^paimon_spark\.errors\.(\w+): \[([A-Z_]+)\] """.r
   private val Absent =
-    "ModuleNotFoundError: No module named '(paimon_spark|pyarrow|numpy|fastavro|backports|pyroaring|pydantic)".r
+    "ModuleNotFoundError: No module named '(paimon_spark|pyarrow|numpy|fastavro|backports|pyroaring|pydantic|botocore)".r
   private val Ours = Seq("org.apache.spark.api.python.", "org.apache.spark.sql.execution.python.")
   private val Passed = Seq("java.", "javax.", "jdk.", "sun.", "scala.", "io.netty.", "org.apache.arrow.")
   private val LostExecutor = "ExecutorLostFailure"

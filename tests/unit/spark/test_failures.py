@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import re
+
 import pytest
 
+from paimon_spark.bridge.jars import SOURCES
 from paimon_spark.errors import ErrorKind, PaimonError, UsageError
-from paimon_spark.spark.failures import clear_failure
+from paimon_spark.spark.failures import _ABSENT, clear_failure
 
 ABORTED = (
     "An error occurred while calling o60.sql.\n: org.apache.spark.SparkException: Job aborted due to stage failure: "
@@ -54,3 +58,32 @@ def test_what_is_not_ours_stays_as_it_is() -> None:
     assert clear_failure(of_the_user) is of_the_user
     ours = UsageError("No.")
     assert clear_failure(ours) is ours
+
+
+def in_scala(name: str) -> list[str]:
+    """Return the texts in the definition of `name` in the bridge, which ends with an empty line or the next definition.
+
+    Parts that a plus sign joins are one text.
+    """
+    source = (SOURCES / "Tasks.scala").read_text(encoding="utf-8")
+    found = re.search(rf"(?:val|def) {name}\b.*?(?=\n\s*(?:private )?(?:val|def)|\n\n)", source, re.DOTALL)
+    assert found is not None
+    joined = re.sub(r'" \+\s*s?"', "", found[0])
+    return [ast.literal_eval(text) for text in re.findall(r'"(?:[^"\\]|\\.)*"', joined)]
+
+
+def test_the_bridge_knows_the_same_absent_modules() -> None:
+    (pattern,) = in_scala("Absent")
+    for module in [*pattern.partition("(")[2].rstrip(")").split("|"), "botocore"]:
+        found = clear_failure(RuntimeError(f"ModuleNotFoundError: No module named '{module}'"))
+        assert isinstance(found, PaimonError), module
+        assert found.kind is ErrorKind.ENVIRONMENT
+        assert str(found) == in_scala("missing")[0].replace("$module", module)
+    assert pattern == _ABSENT.pattern
+
+
+def test_the_bridge_says_the_same_of_workers_and_executors_that_ended() -> None:
+    for said in in_scala("Dead"):
+        assert str(clear_failure(RuntimeError(ABORTED + TASK + said))) == in_scala("deadWorker")[0]
+    (lost,) = in_scala("LostExecutor")
+    assert str(clear_failure(RuntimeError(ABORTED + lost))) == in_scala("lostExecutor")[0]
