@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
 import pytest
 from pyspark.errors import AnalysisException, NumberFormatException, PySparkException, SparkRuntimeException
 from pyspark.sql import SparkSession
@@ -269,3 +274,43 @@ def test_a_wrong_partition_is_told_with_the_partition_columns(
     assert "dt, hh" in message or "COLUMN" not in message
     assert "\n" not in message.strip()
     assert len(spark.sql("SELECT * FROM p").collect()) == 2
+
+
+@contextmanager
+def log_of(spark: SparkSession, name: str, file: Path) -> Iterator[None]:
+    """Write what loggers below `name` say from INFO on to a file too."""
+    jvm: Any = spark._jvm
+    log4j = jvm.org.apache.logging.log4j
+    level, core = log4j.Level.INFO, log4j.core
+    appender = core.appender.FileAppender.newBuilder().withFileName(str(file)).setName(name).build()
+    appender.start()
+    context = log4j.LogManager.getContext(False)
+    logger = core.config.LoggerConfig(name, level, True)
+    logger.addAppender(appender, level, None)
+    context.getConfiguration().addLogger(name, logger)
+    context.updateLoggers()
+    try:
+        yield
+    finally:
+        context.getConfiguration().removeLogger(name)
+        context.updateLoggers()
+        appender.stop()
+
+
+def test_the_trace_of_a_failed_task_is_in_the_log_once_and_not_in_the_message(
+    spark: SparkSession, warehouse: Path, tmp_path: Path
+) -> None:
+    options = "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1', 'write-only' = 'true')"
+    spark.sql(f"CREATE TABLE t (id INT NOT NULL, v STRING) {options}")
+    for value in "ab":
+        spark.sql(f"INSERT INTO t VALUES (1, '{value}')")
+    for file in (warehouse / f"{spark.catalog.currentDatabase()}.db/t").glob("bucket-0/data-*"):
+        file.write_bytes(b"no such format")
+    log = tmp_path / "executor.log"
+    with log_of(spark, "org.apache.spark.sql.paimonbridge.ToldRDD", log), pytest.raises(PySparkException) as caught:
+        spark.sql("SELECT * FROM t").collect()
+    assert "Traceback" not in str(caught.value)
+    said = log.read_text(encoding="utf-8")
+    assert said.count("A task failed: ") == 1
+    assert "Traceback (most recent call last)" in said
+    assert str(caught.value).partition("\n")[0][:60] in said

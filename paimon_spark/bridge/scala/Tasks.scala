@@ -47,7 +47,13 @@ private class ToldRDD(source: RDD[InternalRow]) extends RDD[InternalRow](source)
   }
 
   private def told[T](context: TaskContext)(body: => T): T =
-    try body catch { case e: Exception if !context.isInterrupted() => throw TaskFailure.named(e).getOrElse(e) }
+    try body catch { case e: Exception if !context.isInterrupted() => throw TaskFailure.named(e).fold(e)(tell(e, _)) }
+
+  /** What reaches the user has no trace: the log of the executor keeps it. */
+  private def tell(e: Exception, found: PaimonException): Exception = {
+    if (!Errors.chain(e).contains(found)) logInfo(s"A task failed: ${found.code}", e)
+    found
+  }
 }
 
 /** Finds out of the exceptions inside each other what stopped a task, by their classes and by where they come from. */
