@@ -129,7 +129,7 @@ class TableWriter(TaskOutput):
         self._tracked = tracked
         self._plan = plan
         self._mode = table.bucket_mode
-        check_buckets(table, plan)
+        check_bucket_mode(table)
         self._rules = IntakeRules.of(table) if fill_defaults else IntakeRules.of(table).without_defaults()
         if tracked:
             self._rules = replace(self._rules, fields=(*self._rules.fields, *TRACKING_FIELDS))
@@ -301,12 +301,11 @@ def fixed_buckets(table: Table, columns: pa.Table) -> I32:
     raise _unknown_function(table)
 
 
-def check_buckets(table: Table, plan: WritePlanInfo) -> None:
+def check_bucket_mode(table: Table) -> None:
     """Refuse a table that no row can be written to, whatever the row: before a job begins, and again in its tasks.
 
     Raises:
         UnsupportedError: this release does not write its kind of buckets.
-        UsageError: all its rows are in another number of buckets than it now says.
     """
     if table.bucket_mode in (BucketMode.KEY_DYNAMIC, BucketMode.POSTPONE):
         raise UnsupportedError(
@@ -316,6 +315,14 @@ def check_buckets(table: Table, plan: WritePlanInfo) -> None:
     several = table.bucket_mode is BucketMode.HASH_FIXED and table.options.bucket != 1
     if several and table.options.bucket_function_type not in _FUNCTIONS:
         raise _unknown_function(table)
+
+
+def check_bucket_number(table: Table, plan: WritePlanInfo) -> None:
+    """Refuse to add rows to a table without partitions whose number of buckets changed, before a job begins.
+
+    Raises:
+        UsageError: all its rows are in another number of buckets than it now says.
+    """
     if not table.schema.partition_keys:
         for partition, present in plan.foreign_buckets.items():
             raise other_buckets(table, partition, present)

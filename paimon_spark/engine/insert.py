@@ -17,7 +17,7 @@ from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.scan import live_in_partitions
 from paimon_spark.core.stored import store_errors
 from paimon_spark.core.table import Table
-from paimon_spark.core.write import TableWriter, WritePlanInfo, check_buckets
+from paimon_spark.core.write import TableWriter, WritePlanInfo, check_bucket_mode, check_bucket_number
 from paimon_spark.engine.compact import CompactionPlan, CompactionResult, Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.maintenance import maintain_after_commit
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
@@ -27,6 +27,8 @@ from paimon_spark.spec.kinds import BucketMode, Operation
 from paimon_spark.spec.manifest import HASH_INDEX, DataFileMeta, ManifestEntry
 from paimon_spark.spec.predicate import Predicate
 
+_CHANGES = (Operation.DELETE, Operation.UPDATE, Operation.MERGE)
+"""Without a primary key, these may only mark rows or replace files, in the buckets in which they are."""
 Overwrite = Literal["static", "dynamic"]
 _BYTES_PER_ASSIGNER = 128 << 20
 _UNCOMPACTED = "The rows written to %s are committed, but the compaction that should follow failed: %s"
@@ -85,7 +87,9 @@ def plan_write(
     assigners = _assigners(table, parallelism, size_hint)
     info = WritePlanInfo(assigners=assigners) if overwrite else _state(table, assigners)
     if overwrite is None:
-        check_buckets(table, info)
+        check_bucket_mode(table)
+        if table.is_primary_key_table or operation not in _CHANGES:
+            check_bucket_number(table, info)
     return WritePlan(table=table, info=info, overwrite=overwrite, partitions=static_partitions, operation=operation)
 
 

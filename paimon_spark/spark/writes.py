@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from paimon_spark.core.messages import CommitMessage, messages_from_json
 from paimon_spark.core.table import Table
 from paimon_spark.core.unfinished import clean_up_marked
-from paimon_spark.core.write import WritePlanInfo, check_buckets
+from paimon_spark.core.write import WritePlanInfo, check_bucket_mode
 from paimon_spark.engine.insert import Overwrite, WritePlan, WriteResult, complete_write, follow_up, plan_write
 from paimon_spark.engine.replace import finish_replacement
 from paimon_spark.errors import OptionError
@@ -77,6 +77,7 @@ def _plan(
     partitions: Predicate | None = None,
     operation: Operation | None,
 ) -> WritePlan:
+    check_bucket_mode(table)
     asked = _asked_tasks(table) is not None
     plan = plan_write(
         table,
@@ -86,7 +87,6 @@ def _plan(
         size_hint=_estimated_bytes(frame) if table.bucket_mode is BucketMode.HASH_DYNAMIC and not asked else None,
         operation=operation,
     )
-    check_buckets(table, plan.info)
     return replace(plan, info=replace(plan.info, buffer=writer_share(session, table)))
 
 
