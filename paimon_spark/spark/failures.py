@@ -17,7 +17,7 @@ _RAISED = re.compile(r"paimon_spark\.errors\.(\w+): \[([A-Z_]+)\] (.*)")
 _DEAD_WORKER = re.compile(
     r"Python worker exited unexpectedly|Python worker failed to connect back|"
     r"EOFException occurred while reading the port number from|"
-    r"EOFException\s+at \S*DataInputStream\.readInt\S*\s+at \S*PythonWorkerFactory\."
+    r"EOFException\s+at \S*DataInputStream\.readInt\S*\s+(?:at \S*SocketAuth\S*\s+)*at \S*PythonWorkerFactory\."
 )
 """A worker that died at work, or the process that starts workers, as one was asked for."""
 _LOST_EXECUTOR = "ExecutorLostFailure"

@@ -62,7 +62,8 @@ object TaskFailure {
   private val Absent =
     "ModuleNotFoundError: No module named '(paimon_spark|pyarrow|numpy|fastavro|backports|pyroaring|pydantic|botocore)".r
   private val Ours = Seq("org.apache.spark.api.python.", "org.apache.spark.sql.execution.python.")
-  private val Passed = Seq("java.", "javax.", "jdk.", "sun.", "scala.", "io.netty.", "org.apache.arrow.")
+  private val Passed = Seq("java.", "javax.", "jdk.", "sun.", "scala.", "io.netty.", "org.apache.arrow.",
+    "org.apache.spark.security.")
   private val LostExecutor = "ExecutorLostFailure"
   private val Dead = Seq("Python worker exited unexpectedly", "Python worker failed to connect back",
     "EOFException occurred while reading the port number from")
