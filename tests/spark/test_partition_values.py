@@ -18,6 +18,7 @@ from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import DataField, parse_atomic
+from tests.answers import answers, rows
 
 DATES = ("0001-01-01", "1582-10-04", "1582-10-10", "1582-10-15", "1970-01-01", "9999-12-31")
 TIMES = (
@@ -72,21 +73,6 @@ def literal_rows(*, nulls: bool) -> str:
     if nulls:
         rows.append([str(COUNT), *("NULL" for _ in COLUMNS)])
     return ", ".join(f"({', '.join(r)})" for r in rows)
-
-
-def rows(spark: SparkSession, sql: str) -> list[tuple]:
-    return [tuple(r) for r in spark.sql(sql).collect()]
-
-
-def answers(spark: SparkSession, table: str, conditions: Sequence[str]) -> dict[str, list[int]]:
-    """The numbers of the rows for which each condition holds, each found by a scan of its own."""
-    found: dict[str, list[int]] = {c: [] for c in conditions}
-    for start in range(0, len(conditions), 40):
-        batch = list(enumerate(conditions))[start : start + 40]
-        scans = (f"SELECT {i} AS c, id FROM {table} WHERE {condition}" for i, condition in batch)
-        for i, number in rows(spark, " UNION ALL ".join(scans)):
-            found[conditions[i]].append(number)
-    return {c: sorted(n) for c, n in found.items()}
 
 
 def shown(spark: SparkSession, table: str, where: str = "true") -> list[tuple]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
+from tests.answers import answers, rows
 
 DAYS = ("0001-01-01", "1500-03-01", "1582-10-04", "1582-10-05", "1582-10-10", "1582-10-14", "1582-10-15", "2024-02-29")
 TIMES = (
@@ -69,23 +69,8 @@ CONDITIONS = (
 )
 
 
-def rows(spark: SparkSession, sql: str) -> list[tuple]:
-    return [tuple(r) for r in spark.sql(sql).collect()]
-
-
 def plan(spark: SparkSession, sql: str) -> str:
     return str(rows(spark, f"EXPLAIN EXTENDED {sql}")[0][0])
-
-
-def answers(spark: SparkSession, table: str, conditions: Sequence[str]) -> dict[str, list[int]]:
-    """The numbers of the rows for which each condition holds, each found by a scan of its own."""
-    found: dict[str, list[int]] = {c: [] for c in conditions}
-    for start in range(0, len(conditions), 40):
-        batch = list(enumerate(conditions))[start : start + 40]
-        scans = (f"SELECT {i} AS c, id FROM {table} WHERE {condition}" for i, condition in batch)
-        for i, number in rows(spark, " UNION ALL ".join(scans)):
-            found[conditions[i]].append(number)
-    return {c: sorted(n) for c, n in found.items()}
 
 
 def literal_rows() -> str:
