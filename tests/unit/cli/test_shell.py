@@ -48,14 +48,19 @@ class InterruptedText(io.StringIO):
 
 @pytest.fixture
 def process() -> Iterator[subprocess.Popen[bytes]]:
-    """A program that answers every statement with its text."""
-    with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    ) as started:
+    """A program that answers every statement with its text, and that a hangup ends even below `nohup`."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        started = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    with started:
         yield started
         end(started)
 
