@@ -178,11 +178,12 @@ class _Repairs:
     example="CALL sys.repair_snapshots('default.T');",
 )
 class RepairSnapshots:
-    """Replace the operation of a snapshot or tag where it is a name that Paimon does not have, in all branches.
+    """Replace retired operation names in the snapshots and tags of all branches, which Paimon fails to read.
 
     Paimon 2.0 fails on every statement over a table with such a snapshot: `Cannot deserialize Snapshot$Operation`.
     Releases 0.1 of this project wrote `DROP_PARTITION`, which becomes `TRUNCATE`, and `COMPACT`, which is removed.
-    Rows, files and all other keys stay as they are. Stop other writers and maintenance of the table first.
+    Rows, files, all other keys and all other names stay as they are. Stop other writers and maintenance of the
+    table first.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Repairs]:

@@ -1,4 +1,4 @@
-"""Repair of snapshot and tag files that Paimon fails to read because of a name that it does not have."""
+"""Repair of snapshot and tag files that Paimon fails to read because of a retired name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paimon_spark.core.stored import read_if_there, store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ConflictError
 from paimon_spark.spec.kinds import Operation
-from paimon_spark.spec.snapshot import readable_operation
+from paimon_spark.spec.snapshot import RETIRED_OPERATIONS
 from paimon_spark.spec.stored_json import json_object
 
 _KEY = "operation"
@@ -36,10 +36,12 @@ class Repair:
 
 
 def plan_repair(table: Table) -> tuple[Repair, ...]:
-    """Return the snapshot, tag and changelog files of all branches whose operation no Paimon release reads.
+    """Return the snapshot, tag and changelog files of all branches that hold a retired operation.
+
+    Any other name stays: a later release of Paimon may have written it.
 
     Raises:
-        CorruptTableError: a file is damaged beyond such a name.
+        CorruptTableError: a file is damaged.
     """
     return tuple(r for holder in holders(table) for r in _repairs(table, holder))
 
@@ -49,9 +51,9 @@ def _repairs(table: Table, holder: Holder) -> Iterator[Repair]:
     data = read_if_there(table.file_io, path)
     raw = {} if data is None else json_object(data)
     name = raw.get(_KEY)
-    if data is None or name is None or name in set(Operation):
+    if data is None or name not in RETIRED_OPERATIONS:
         return
-    instead = readable_operation(name)
+    instead = RETIRED_OPERATIONS[name]
     what = f"the operation '{name}' is removed" if instead is None else f"the operation '{name}' becomes '{instead}'"
     yield Repair(holder, path, data, _repaired(raw, instead), what)
 

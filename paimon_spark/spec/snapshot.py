@@ -17,7 +17,12 @@ NO_WATERMARK = -9223372036854775808
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One immutable state of a table. `extra` keeps keys of other writers as they were read."""
+    """One immutable state of a table.
+
+    Attributes:
+        operation: what the statement was; text where a later release of Paimon may have written it.
+        extra: keys of other writers as they were read.
+    """
 
     id: int
     schema_id: int
@@ -41,7 +46,7 @@ class Snapshot:
     statistics: str | None = None
     properties: Mapping[str, str] | None = None
     next_row_id: int | None = None
-    operation: Operation | None = None
+    operation: Operation | str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
@@ -75,8 +80,8 @@ _KEYS = {
     "nextRowId": "next_row_id",
     "operation": "operation",
 }
-_FOREIGN_OPERATIONS = {"DROP_PARTITION": Operation.TRUNCATE}
-"""Names that no release of Paimon reads, and Paimon's own for the same; all others mean none."""
+RETIRED_OPERATIONS: Mapping[str, Operation | None] = {"DROP_PARTITION": Operation.TRUNCATE, "COMPACT": None}
+"""Names that releases 0.1 of this project wrote and no release of Paimon reads, with what replaces them."""
 _FILES = {"baseManifestList", "deltaManifestList", "changelogManifestList", "indexManifest", "statistics"}
 """Keys that hold the name of a file, which is never a path."""
 _NUMBERS = {
@@ -119,19 +124,14 @@ def parse_snapshot(text: str | bytes, where: str) -> tuple[Snapshot, Mapping[str
     ), raw
 
 
-def readable_operation(text: str | None) -> Operation | None:
-    """Return the operation that a snapshot names, or what stands for a name that Paimon does not have."""
-    return Operation(text) if text in set(Operation) else _FOREIGN_OPERATIONS.get(text or "")
-
-
 def _value(raw: Mapping[str, Any], key: str) -> Any:
     if key in _NUMBERS:
         return whole(raw, key, _BOUNDS.get(key, LONG))
     if key == "properties":
         return texts(raw, key)
     text = text_or_none(raw, key)
-    if key == "operation":
-        return readable_operation(text)
+    if key == "operation" and text is not None:
+        return Operation(text) if text in set(Operation) else RETIRED_OPERATIONS.get(text, text)
     if key in _FILES and (not text or not is_one_name(text)):
         raise held(key, text)
     if key != "commitKind":

@@ -78,6 +78,15 @@ def test_a_copy_of_such_a_snapshot_is_sound(lake: Lake) -> None:
     assert stored(lake, lake.table.paths.tag("another")) == "TRUNCATE"
 
 
+def test_a_name_of_a_later_release_stays(lake: Lake) -> None:
+    path = lake.table.paths.snapshot(4)
+    spoil(lake, path, "VACUUM")
+    assert lake.table.snapshots.get(4).operation == "VACUUM"
+    assert lake.one("repair_snapshots('t')")["repaired_count"] == 3
+    lake.call("create_tag('t', 'another', 4)")
+    assert stored(lake, path) == stored(lake, lake.table.paths.tag("another")) == "VACUUM"
+
+
 def test_a_snapshot_that_expires_while_it_is_repaired_stays_away(lake: Lake) -> None:
     paths, manifest_list = lake.table.paths, lake.table.snapshots.get(2).delta_manifest_list
 
