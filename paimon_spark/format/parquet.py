@@ -46,6 +46,7 @@ _LEAST_PIECE = 16 << 10
 _WORTH_THREADS = 256 << 10
 """To hand columns to a pool of threads takes as long as to decode so many bytes of them; in a pool of one, half as long
 as to decode all."""
+_LONG_ON_AVERAGE = 16 << 10
 _SAMPLE_PIECES = 4
 _SAMPLE_ROWS = 4096
 _FEW_TEXTS = 0.25
@@ -376,8 +377,7 @@ class ParquetWriter:
     def _open(self, first: pa.Table) -> pq.ParquetWriter:
         s = self._settings
         delta = dict.fromkeys(s.delta_columns, "DELTA_BINARY_PACKED")
-        # Statistics and a dictionary copy a long value several times, and no reader has a use for either.
-        long = {f.name for f, c in zip(first.schema, first.columns, strict=True) if has_long_values(c)}
+        long = {f.name for f, c in zip(first.schema, first.columns, strict=True) if _is_long(c)}
         columns = dictionary_columns(first.drop_columns(list(long))) if s.dictionary else []
         leaves = [leaf for f in self._schema if f.name not in long for leaf in _leaves(f.name, f.type)]
         return pq.ParquetWriter(
@@ -468,6 +468,14 @@ def _takes_delta(f: DataField) -> bool:
 
 def _rows_only(rows: int) -> pa.Table:
     return pa.table({"": pa.array(np.zeros(rows, np.int8))})
+
+
+def _is_long(column: pa.ChunkedArray) -> bool:
+    """Return whether a column gets no statistics and no dictionary, which copy each long value several times.
+
+    A few long values among many short ones do not count: filters on that column need its statistics.
+    """
+    return has_long_values(column) and column.nbytes >= _LONG_ON_AVERAGE * len(column)
 
 
 def _give_back(rows: pa.Table) -> None:

@@ -87,6 +87,14 @@ def test_chunks_of_numbers_are_as_large_as_asked_for_from_the_first() -> None:
         assert all(29_000 < c.num_rows <= 30_000 for c in list(reader.chunks(0, 12 * 30_000))[:3])
 
 
+@pytest.mark.parametrize(("short", "has_dictionary"), [(10, False), (1000, True)])
+def test_one_long_value_takes_no_dictionary_from_short_ones(short: int, has_dictionary: bool) -> None:
+    texts = ["a", "b"] * (short // 2) + ["c" * (1 << 20)]
+    file = write(InMemoryFileIO(), fields_of(t="STRING"), pa.table({"t": texts}))
+    assert file.metadata.row_group(0).column(0).has_dictionary_page is has_dictionary
+    assert file.read().column("t").to_pylist() == texts
+
+
 def _parquet(rows: pa.Table) -> bytes:
     sink = bytes_io.BytesIO()
     pq.write_table(rows, sink, row_group_size=rows.num_rows)
