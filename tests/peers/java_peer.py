@@ -1,7 +1,8 @@
-"""Run scripts of table steps through Apache Paimon's own Java API (`PaimonPeer.java`)."""
+"""Run scripts of table steps through Apache Paimon's own Java API (the `.java` files beside this one)."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -57,18 +58,34 @@ def bundle_jar(release: str = NEWEST) -> Path:
     return jar
 
 
+def command(program: str, jar: Path, warehouse: Path, *, zone: str = "UTC") -> list[str]:
+    """Return the command that runs one of the Java programs beside this file over a warehouse, compiled before."""
+    classpath = f"{_compiled(program, jar)}:{_libraries(jar)}"
+    return ["java", "-Xmx1g", f"-Duser.timezone={zone}", "-cp", classpath, program, str(warehouse)]
+
+
+def _libraries(jar: Path) -> str:
+    return f"{jar}:{spark_home() / 'jars'}/*"
+
+
+def _compiled(program: str, jar: Path) -> Path:
+    """Return the directory with the classes of a program, compiled once for a jar and a version of the sources."""
+    source = HERE / f"{program}.java"
+    content = b"".join(s.read_bytes() for s in sorted(HERE.glob("*.java")))
+    out = ROOT / ".cache" / "peer" / hashlib.sha256(content + f"{program} {jar.resolve()}".encode()).hexdigest()[:16]
+    if not (out / f"{program}.class").exists():
+        out.mkdir(parents=True, exist_ok=True)
+        compiler = ["javac", "-nowarn", "-cp", _libraries(jar), "-sourcepath", str(HERE), "-d", str(out), str(source)]
+        subprocess.run(compiler, check=True)
+    return out
+
+
 def run_steps(
     warehouse: Path, steps: Sequence[Mapping[str, Any]], release: str = NEWEST, *, zone: str = "UTC"
 ) -> list[dict[str, Any]]:
     """Run `steps` in order in the time zone `zone`, one answer per step; a step that fails raises RuntimeError."""
     done = subprocess.run(
-        [
-            "java",
-            f"-Duser.timezone={zone}",
-            *("-cp", f"{bundle_jar(release)}:{spark_home() / 'jars'}/*"),
-            str(HERE / "PaimonPeer.java"),
-            str(warehouse),
-        ],
+        command("PaimonPeer", bundle_jar(release), warehouse, zone=zone),
         input="\n".join(json.dumps(s) for s in steps),
         capture_output=True,
         text=True,

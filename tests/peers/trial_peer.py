@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import subprocess
 from collections.abc import Mapping
@@ -10,9 +9,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.peers.java_peer import HERE, ROOT, spark_home
+from tests.peers.java_peer import command
 
-_SOURCES = (HERE / "PaimonPeer.java", HERE / "TrialPeer.java")
+_PATIENCE_SECONDS = 30
 
 
 class PeerError(Exception):
@@ -28,14 +27,10 @@ class TrialPeer:
     """
 
     def __init__(self, jar: Path, warehouse: Path) -> None:
-        classpath = f"{_compiled(jar)}:{jar}:{spark_home() / 'jars'}/*"
+        program = command("TrialPeer", jar, warehouse)
         self._log = (warehouse.parent / "peer.log").open("w", encoding="utf-8")
         self._process = subprocess.Popen(
-            ["java", "-Xmx1g", "-cp", classpath, "TrialPeer", str(warehouse)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
+            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True
         )
 
     def ask(self, do: str, table: str, **step: Any) -> Mapping[str, Any]:
@@ -64,16 +59,8 @@ class TrialPeer:
     ) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(30)
-        self._log.close()
-
-
-def _compiled(jar: Path) -> Path:
-    """Return the directory with the classes of the program, compiled once for a jar and a version of the sources."""
-    digest = hashlib.sha256(b"".join(s.read_bytes() for s in _SOURCES) + str(jar.resolve()).encode()).hexdigest()[:16]
-    out = ROOT / ".cache" / "peer" / digest
-    if not (out / "TrialPeer.class").exists():
-        out.mkdir(parents=True, exist_ok=True)
-        classpath = f"{jar}:{spark_home() / 'jars'}/*"
-        subprocess.run(["javac", "-nowarn", "-cp", classpath, "-d", str(out), *map(str, _SOURCES)], check=True)
-    return out
+        try:
+            self._process.wait(_PATIENCE_SECONDS)
+        finally:
+            self._process.kill()
+            self._log.close()

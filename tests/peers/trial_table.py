@@ -294,12 +294,13 @@ class TrialTable:
         elif what == "drop":
             self._alter(side, {"drop": chosen.name}, DropColumn((chosen.name,)))
         else:
-            self._retype(side, chosen, WIDER if what == "widen" else CAST)
+            self._retype(side, chosen, WIDER if what == "widen" else CAST, number)
 
-    def _retype(self, side: Side, column: DataField, changes: Mapping[str, str]) -> None:
-        text = changes.get(_type(column))
-        if text is None:
+    def _retype(self, side: Side, column: DataField, changes: Mapping[str, tuple[str, ...]], number: int) -> None:
+        choices = changes.get(_type(column), ())
+        if not choices:
             return
+        text = choices[number % len(choices)]
         self._alter(side, {"type": [column.name, text]}, UpdateColumnType((column.name,), parse_atomic(text)))
         if changes is CAST:
             self.cast.add(column.id)

@@ -36,23 +36,25 @@ EDGES: Mapping[str, tuple[Value, ...]] = {
 }
 """The values that columns of each type take."""
 
-WIDER: Mapping[str, str] = {
-    "TINYINT": "SMALLINT",
-    "SMALLINT": "INT",
-    "INT": "BIGINT",
-    "FLOAT": "DOUBLE",
-    "DECIMAL(10, 2)": "DECIMAL(20, 2)",
+WIDER: Mapping[str, tuple[str, ...]] = {
+    "TINYINT": ("SMALLINT", "INT"),
+    "SMALLINT": ("INT", "BIGINT"),
+    "INT": ("BIGINT",),
+    "FLOAT": ("DOUBLE",),
+    "DECIMAL(10, 2)": ("DECIMAL(20, 2)",),
 }
 """Changes of type that keep every value as it is spelled."""
 
-CAST: Mapping[str, str] = {
-    "BOOLEAN": "STRING",
-    "BIGINT": "STRING",
-    "DOUBLE": "STRING",
-    "DECIMAL(30, 5)": "STRING",
-    "DATE": "TIMESTAMP(3)",
-    "TIMESTAMP(3)": "STRING",
-    "TIMESTAMP(6)": "DATE",
+_LTZ = "TIMESTAMP(6) WITH LOCAL TIME ZONE"
+CAST: Mapping[str, tuple[str, ...]] = {
+    "BOOLEAN": ("STRING", "INT"),
+    "BIGINT": ("STRING", "DOUBLE"),
+    "DOUBLE": ("STRING",),
+    "DECIMAL(30, 5)": ("STRING",),
+    "DATE": ("TIMESTAMP(3)", "STRING", _LTZ),
+    "TIMESTAMP(3)": ("STRING", _LTZ),
+    "TIMESTAMP(6)": ("DATE", _LTZ),
+    _LTZ: ("STRING", "DATE", "TIMESTAMP(6)"),
 }
 """Changes of type by which values change."""
 
