@@ -78,7 +78,7 @@ def test_partitions_that_a_join_leaves_out_are_not_opened(session: SparkSession,
     assert session.sql(query).collect() == [Row(sum(wanted), len(wanted))]
 
 
-def test_their_rows_come_in_few_batches(session: SparkSession, many: str) -> None:
+def test_their_rows_come_in_few_tasks(session: SparkSession, many: str) -> None:
     frame = session.sql(f"SELECT * FROM {many}")
     assert frame.rdd.getNumPartitions() < MANY_FILES // 50
     assert len(frame.limit(5).collect()) == 5
