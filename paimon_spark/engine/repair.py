@@ -51,7 +51,7 @@ def _repairs(table: Table, holder: Holder) -> Iterator[Repair]:
     data = read_if_there(table.file_io, path)
     raw = {} if data is None else json_object(data)
     name = raw.get(_KEY)
-    if data is None or name not in RETIRED_OPERATIONS:
+    if data is None or not isinstance(name, str) or name not in RETIRED_OPERATIONS:
         return
     instead = RETIRED_OPERATIONS[name]
     what = f"the operation '{name}' is removed" if instead is None else f"the operation '{name}' becomes '{instead}'"

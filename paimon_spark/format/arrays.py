@@ -1,0 +1,12 @@
+"""Types of NumPy arrays, by the width of their values in bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+U32 = npt.NDArray[np.uint32]
+U64 = npt.NDArray[np.uint64]
+Mask = npt.NDArray[np.bool_]
