@@ -1,13 +1,16 @@
-"""Between Arrow cells and the values of binary rows: single values, constant columns."""
+"""Arrow cells and columns as the values of binary rows and as arrays of NumPy, and back."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
+from paimon_spark.format.arrays import I64, U64
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.types import AtomicType, DataField, DataType, TypeRoot, atomic_text
@@ -66,3 +69,59 @@ def constant_column(value: Any, t: DataType, n: int) -> pa.Array:
     if value is None:
         return pa.nulls(n, to_arrow_type(t))
     return pa.repeat(arrow_scalar(value, t), n)
+
+
+def one_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """Return `column` as one contiguous, plainly encoded array."""
+    if isinstance(column, pa.ChunkedArray):
+        chunks = column.chunks or [pa.array([], column.type)]
+        column = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def values_of(column: pa.Array) -> npt.NDArray[Any]:
+    """Return the values of a fixed-width array as numbers, temporal ones too; slots of nulls hold anything."""
+    buffer = column.buffers()[1]
+    kind = "f" if pa.types.is_floating(column.type) else "u" if pa.types.is_unsigned_integer(column.type) else "i"
+    dtype = np.dtype(f"{kind}{column.type.bit_width // 8}")
+    if buffer is None:
+        return np.zeros(len(column), dtype=dtype)
+    return np.frombuffer(buffer, dtype=dtype, count=len(column), offset=column.offset * dtype.itemsize)
+
+
+def string_parts(column: pa.Array) -> tuple[I64, I64, npt.NDArray[np.uint8]]:
+    """Return start and length of every value, and the bytes they point into, of a string or binary array."""
+    if pa.types.is_string_view(column.type) or pa.types.is_fixed_size_binary(column.type):
+        column = column.cast(pa.large_binary())
+    wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
+    dtype = np.dtype(np.int64 if wide else np.int32)
+    n = len(column)
+    buffers = column.buffers()
+    if n == 0 or buffers[1] is None:
+        return np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(0, np.uint8)
+    offsets = np.frombuffer(buffers[1], dtype, n + 1, column.offset * dtype.itemsize).astype(np.int64)
+    first, last = int(offsets[0]), int(offsets[-1])
+    raw = np.zeros(0, np.uint8) if buffers[2] is None else np.frombuffer(buffers[2], np.uint8)[first:last]
+    return offsets[:-1] - first, offsets[1:] - offsets[:-1], raw
+
+
+def load_words(data: npt.NDArray[np.uint8], starts: I64, lengths: I64) -> U64:
+    """Return the first ``min(8, length)`` bytes at each start as a little-endian word, zero filled.
+
+    `data` must have 8 spare bytes at its end.
+    """
+    words: U64 = np.ndarray((len(data) - 7,), dtype="<u8", buffer=data, strides=(1,))[starts]
+    keep = np.clip(lengths, 0, 8).astype(np.uint64)
+    full = np.uint64(0xFFFFFFFFFFFFFFFF)
+    mask = np.where(keep == 0, np.uint64(0), full >> (np.uint64(64) - np.maximum(keep, np.uint64(1)) * np.uint64(8)))
+    return words & mask
+
+
+def decimal_limbs(column: pa.Array) -> tuple[U64, I64]:
+    """Return low and high 64 bits of the unscaled values of a decimal128 array."""
+    n = len(column)
+    buffer = column.buffers()[1]
+    if buffer is None:
+        return np.zeros(n, np.uint64), np.zeros(n, np.int64)
+    limbs = np.frombuffer(buffer, np.uint64, 2 * n, column.offset * 16).reshape(n, 2)
+    return np.ascontiguousarray(limbs[:, 0]), np.ascontiguousarray(limbs[:, 1]).view(np.int64)

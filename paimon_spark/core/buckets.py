@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
+from paimon_spark.format.arrays import I32
+
 MAX_BUCKETS = 32766
 
 

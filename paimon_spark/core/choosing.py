@@ -6,14 +6,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from paimon_spark.core.manifests import ManifestStore, fit_cache
+from paimon_spark.format.arrays import Mask
 from paimon_spark.format.packed_manifest import Manifest, Places, Rows
 from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import FileIdentity, ManifestFileMeta
 
-Mask = npt.NDArray[np.bool_]
 PlaceTest = Callable[[Places], Mask]
 
 

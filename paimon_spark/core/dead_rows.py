@@ -12,26 +12,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from paimon_spark.core.key_hash import values_of
+from paimon_spark.core.arrow import one_chunk, values_of
 from paimon_spark.core.levels import SortedRun, oldest_first, sections
 from paimon_spark.core.merge.functions import Window, deduplicate, drop_retracts, retracts
-from paimon_spark.core.merge.keys import one_chunk
 from paimon_spark.core.merge.passes import MERGE_BYTES
 from paimon_spark.core.merge.rules import KIND_FIELD, merge_order, needed_fields
 from paimon_spark.core.merge.sort_merge import MergeOrder, merge_windows, stretches, superseded
 from paimon_spark.core.read import ROW_INDEX, BucketFiles, DeletedRows, deleted_rows
 from paimon_spark.core.splits import Split
 from paimon_spark.core.table import Table
+from paimon_spark.format.arrays import I64
 from paimon_spark.spec.kinds import VALUE_KIND
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE
 from paimon_spark.spec.types import DataField
 
-I64 = npt.NDArray[np.int64]
 _PLACE = "_place_"
 _MOST = 1 << 32
 """Positions that a bitmap can hold; no data file has that many rows."""

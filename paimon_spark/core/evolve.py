@@ -9,11 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.core.arrow import constant_column, one_chunk
 from paimon_spark.core.casts.atomic import cast
 from paimon_spark.core.casts.nested_text import text_of
 from paimon_spark.core.casts.times import UTC
-from paimon_spark.core.merge.keys import one_chunk
-from paimon_spark.core.values import constant_column
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.casts import can_change

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.core.values import arrow_scalar
+from paimon_spark.core.arrow import arrow_scalar
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.predicate import (
     AlwaysFalse,

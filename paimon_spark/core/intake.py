@@ -11,11 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.core.key_hash import values_of
-from paimon_spark.core.merge.keys import one_chunk
+from paimon_spark.core.arrow import arrow_scalar, one_chunk, values_of
 from paimon_spark.core.table import Table
-from paimon_spark.core.values import arrow_scalar
 from paimon_spark.errors import ArgumentError, ErrorKind
+from paimon_spark.format.arrays import I64
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.format.registry import for_name
 from paimon_spark.spec.kinds import RowKind
@@ -25,7 +24,6 @@ from paimon_spark.spec.types import DataField, type_to_json
 ROW_KIND_COLUMN = "_row_kind_"
 BUCKET_COLUMN = "_bucket_"
 HASH_COLUMN = "_hash_"
-I64 = npt.NDArray[np.int64]
 _UNITS = ("s", "ms", "us", "ns")
 _RECODE_FROM = 1 << 40
 

@@ -14,13 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_spark.core.arrow import decimal_limbs, load_words, one_chunk, string_parts, values_of
 from paimon_spark.errors import UnsupportedError
+from paimon_spark.format.arrays import I32, I64, U32, U64
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, type_to_json
-
-U32 = npt.NDArray[np.uint32]
-U64 = npt.NDArray[np.uint64]
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
 
 _BLOCK = 16384
 _SEED = 42
@@ -47,7 +44,7 @@ NANOS_PER = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 def hash_rows(batch: pa.RecordBatch | pa.Table, fields: Sequence[DataField]) -> I32:
     """Return the signed 32-bit hash of `fields` (in this order) of every row of `batch`."""
     types = [_atomic(f) for f in fields]
-    columns = [_single(batch.column(f.name)) for f in fields]
+    columns = [one_chunk(batch.column(f.name)) for f in fields]
     n = batch.num_rows
     out = np.empty(n, dtype=np.int32)
     for start in range(0, n, _BLOCK):
@@ -68,16 +65,6 @@ def _atomic(f: DataField) -> AtomicType:
             f"Column '{f.name}' of type {type_to_json(f.type)} cannot be a key.", hint="Use a column of an atomic type."
         )
     return f.type
-
-
-def _single(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-        if isinstance(column, pa.ChunkedArray):
-            column = pa.concat_arrays(column.chunks)
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    return column
 
 
 class _Variable(NamedTuple):
@@ -116,16 +103,6 @@ def _encode(column: pa.Array, t: AtomicType) -> _Part:
     return _Part(nulls, _zero_nulls(values.view(unsigned).astype(np.uint64), nulls))
 
 
-def values_of(column: pa.Array) -> npt.NDArray[Any]:
-    """Return the values of a fixed-width array as numbers, temporal ones too; slots of nulls hold anything."""
-    buffer = column.buffers()[1]
-    kind = "f" if pa.types.is_floating(column.type) else "u" if pa.types.is_unsigned_integer(column.type) else "i"
-    dtype = np.dtype(f"{kind}{column.type.bit_width // 8}")
-    if buffer is None:
-        return np.zeros(len(column), dtype=dtype)
-    return np.frombuffer(buffer, dtype=dtype, count=len(column), offset=column.offset * dtype.itemsize)
-
-
 def _zero_nulls(values: U64, nulls: npt.NDArray[np.bool_] | None) -> U64:
     return values if nulls is None else np.where(nulls, np.uint64(0), values)
 
@@ -141,44 +118,6 @@ def _encode_strings(column: pa.Array, nulls: npt.NDArray[np.bool_] | None) -> _P
     slots = _zero_nulls(np.where(short, inline, lengths.astype(np.uint64)), nulls)
     stored = np.where(short, 0, (lengths + 7) // 8 * 8)
     return _Part(nulls, slots, _Variable(stored, np.where(short, 0, lengths), starts, data))
-
-
-def string_parts(column: pa.Array) -> tuple[I64, I64, npt.NDArray[np.uint8]]:
-    """Return start and length of every value, and the bytes they point into, of a string or binary array."""
-    if pa.types.is_string_view(column.type) or pa.types.is_fixed_size_binary(column.type):
-        column = column.cast(pa.large_binary())
-    wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
-    dtype = np.dtype(np.int64 if wide else np.int32)
-    n = len(column)
-    buffers = column.buffers()
-    if n == 0 or buffers[1] is None:
-        return np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(0, np.uint8)
-    offsets = np.frombuffer(buffers[1], dtype, n + 1, column.offset * dtype.itemsize).astype(np.int64)
-    first, last = int(offsets[0]), int(offsets[-1])
-    raw = np.zeros(0, np.uint8) if buffers[2] is None else np.frombuffer(buffers[2], np.uint8)[first:last]
-    return offsets[:-1] - first, offsets[1:] - offsets[:-1], raw
-
-
-def load_words(data: npt.NDArray[np.uint8], starts: I64, lengths: I64) -> U64:
-    """Return the first ``min(8, length)`` bytes at each start as a little-endian word, zero filled.
-
-    `data` must have 8 spare bytes at its end.
-    """
-    words: U64 = np.ndarray((len(data) - 7,), dtype="<u8", buffer=data, strides=(1,))[starts]
-    keep = np.clip(lengths, 0, 8).astype(np.uint64)
-    full = np.uint64(0xFFFFFFFFFFFFFFFF)
-    mask = np.where(keep == 0, np.uint64(0), full >> (np.uint64(64) - np.maximum(keep, np.uint64(1)) * np.uint64(8)))
-    return words & mask
-
-
-def decimal_limbs(column: pa.Array) -> tuple[U64, I64]:
-    """Return low and high 64 bits of the unscaled values of a decimal128 array."""
-    n = len(column)
-    buffer = column.buffers()[1]
-    if buffer is None:
-        return np.zeros(n, np.uint64), np.zeros(n, np.int64)
-    limbs = np.frombuffer(buffer, np.uint64, 2 * n, column.offset * 16).reshape(n, 2)
-    return np.ascontiguousarray(limbs[:, 0]), np.ascontiguousarray(limbs[:, 1]).view(np.int64)
 
 
 def _encode_decimals(column: pa.Array, t: AtomicType, nulls: npt.NDArray[np.bool_] | None) -> _Part:

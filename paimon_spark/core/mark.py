@@ -14,10 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_spark.core.arrow import one_chunk, values_of
 from paimon_spark.core.intake import ROW_KIND_COLUMN, IntakeRules, take_in
-from paimon_spark.core.key_hash import values_of
 from paimon_spark.core.live_files import LiveFiles
-from paimon_spark.core.merge.keys import one_chunk
 from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.read import FILE_PATH, ROW_INDEX, VECTOR
 from paimon_spark.core.stored import delete_leftovers, store_errors

@@ -16,19 +16,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.core.arrow import one_chunk, values_of
 from paimon_spark.core.intake import ROW_KIND_COLUMN, IntakeRules, take_in
-from paimon_spark.core.key_hash import values_of
 from paimon_spark.core.live_files import LiveFiles
-from paimon_spark.core.merge.keys import one_chunk
 from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.read import FILE_PATH, ROW_INDEX, BucketFiles
 from paimon_spark.core.table import Table
 from paimon_spark.core.tracking import TRACKING_FIELDS, tracks_rows, with_kept_ids
 from paimon_spark.core.write import TableWriter, TaskOutput, WritePlanInfo
 from paimon_spark.errors import EngineError, UnsupportedError
+from paimon_spark.format.arrays import I64
 from paimon_spark.spec.kinds import ROW_ID, RowKind
-
-I64 = npt.NDArray[np.int64]
 
 
 class FilePatcher(TaskOutput):

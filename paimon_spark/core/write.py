@@ -18,24 +18,23 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_spark.core.arrow import one_chunk, row_at, values_of
 from paimon_spark.core.bucket_writers import AppendBucket, PrimaryKeyBucket
 from paimon_spark.core.buckets import BucketLimits, HashIndex
 from paimon_spark.core.intake import IntakeRules, Rows, group_codes, partition_codes, take_in
-from paimon_spark.core.key_hash import bucket_numbers, hash_rows, values_of
-from paimon_spark.core.merge.keys import one_chunk
+from paimon_spark.core.key_hash import bucket_numbers, hash_rows
 from paimon_spark.core.messages import CommitMessage
 from paimon_spark.core.spill import SpillRules, SpillSpace
 from paimon_spark.core.stored import delete_leftovers, read_needed, store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.core.tracking import TRACKING_FIELDS
-from paimon_spark.core.values import row_at
 from paimon_spark.errors import ErrorKind, UnsupportedError, UsageError
 from paimon_spark.format import hash_index
+from paimon_spark.format.arrays import I32
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.manifest import HASH_INDEX, IndexFileMeta
 from paimon_spark.spec.rows import encode_row
 
-I32 = npt.NDArray[np.int32]
 Place = tuple[bytes, int]
 """(partition, bucket)."""
 _FUNCTIONS = ("default", "mod")

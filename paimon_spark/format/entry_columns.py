@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from paimon_spark.format.arrays import I64
 from paimon_spark.format.manifest_schemas import LARGEST_INT, MANIFEST_VERSION
 from paimon_spark.format.quick_entries import (
     REST,
@@ -30,7 +31,6 @@ from paimon_spark.spec.identifier import is_one_name
 from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.paths import POSTPONE_BUCKET
 
-_Array = npt.NDArray[np.int64]
 _PAD = bytes(256)
 _MAX_BYTES = 9
 """Longer numbers, which nothing usual has, are left to the reader of single entries."""
@@ -92,7 +92,7 @@ def read_columns(blocks: Sequence[tuple[int, bytes]], partitions: dict[bytes, in
         return None
 
 
-def longs_at(data: npt.NDArray[np.uint8], at: _Array) -> tuple[_Array, _Array]:
+def longs_at(data: npt.NDArray[np.uint8], at: I64) -> tuple[I64, I64]:
     """Return the numbers that begin at some places of bytes, and where they end.
 
     Raises:
@@ -148,7 +148,7 @@ class _Reader:
             raise UnusualError
         return EntryColumns(*table)
 
-    def _entries(self, begins: _Array) -> npt.NDArray[Any]:
+    def _entries(self, begins: I64) -> npt.NDArray[Any]:
         start = self._at
         kind = self._bytes[start + 1].astype(np.int64)
         if (self._bytes[start] != MANIFEST_VERSION << 1).any() or not np.isin(kind, _KIND_BYTES).all():
@@ -175,17 +175,17 @@ class _Reader:
         places = (file - start, keys_end - start, numbers - start, self._at - start)
         return np.stack([kind >> 1, partition, bucket, total, level, size, rows, start - begins, *places])
 
-    def _longs(self) -> _Array:
+    def _longs(self) -> I64:
         """Read a number in every lane."""
         value, self._at = longs_at(self._bytes, self._at)
         return value
 
-    def _within(self, value: _Array, low: int, high: int | None = None) -> _Array:
+    def _within(self, value: I64, low: int, high: int | None = None) -> I64:
         if (value < low).any() or (high is not None and (value > high).any()):
             raise UnusualError
         return value
 
-    def _span(self) -> tuple[_Array, _Array]:
+    def _span(self) -> tuple[I64, I64]:
         """Return where the bytes begin and end that stand in every lane with their length before them."""
         size = self._longs()
         begin, self._at = self._at, self._at + size
@@ -206,11 +206,11 @@ class _Reader:
         if _UNSAFE.search(text) or text.count(b"\n") != len(names) - 1 or not {b"", b".", b".."}.isdisjoint(names):
             raise UnusualError
 
-    def _partition_ids(self) -> _Array:
+    def _partition_ids(self) -> I64:
         known = self._partitions
         return np.array([known.setdefault(p, len(known)) for p in self._slices()], np.int64)
 
-    def _branches(self, at: _Array) -> npt.NDArray[np.bool_]:
+    def _branches(self, at: I64) -> npt.NDArray[np.bool_]:
         """Return for every lane whether the union that begins here holds its second type, which is not null."""
         branch = self._bytes[at]
         there = branch == 2
@@ -228,7 +228,7 @@ class _Reader:
             after = self._after_counts(self._at[lanes])
             self._at[lanes] = after
 
-    def _after_counts(self, at: _Array) -> _Array:
+    def _after_counts(self, at: I64) -> I64:
         """Return where null counts end: as a rule a block of n of them, each null or a number, and a block of none."""
         first = self._bytes[at].astype(np.int64)
         count = first >> 1
@@ -240,7 +240,7 @@ class _Reader:
             after[lane] = null_counts_at(self._raw, int(at[lane]), {})[1]
         return after
 
-    def _after_numbers(self, at: _Array, count: _Array) -> _Array:
+    def _after_numbers(self, at: I64, count: I64) -> I64:
         """Return where `count` optional numbers end, which begin one byte behind `at`."""
         most = int(count.max())
         begins = np.minimum(at[:, None] + 1 + 2 * np.arange(most), self._size)
@@ -251,7 +251,7 @@ class _Reader:
             after[others] = self._after_any_numbers(at[others] + 1, count[others])
         return np.minimum(after, self._size)
 
-    def _after_any_numbers(self, at: _Array, count: _Array) -> _Array:
+    def _after_any_numbers(self, at: I64, count: I64) -> I64:
         for number in range(int(count.max())):
             lanes = np.flatnonzero(count > number)
             there = lanes[self._branches(at[lanes])]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from paimon_spark.format.arrays import I64
 from paimon_spark.format.entry_columns import longs_at
 from paimon_spark.format.packed_manifest import unpack_file
 from paimon_spark.format.quick_entries import UnusualError
@@ -14,10 +15,9 @@ from paimon_spark.format.quick_entries import UnusualError
 WORD = 8
 """Bytes of a name that are compared at a time."""
 _PAD = bytes(WORD)
-_Places = npt.NDArray[np.int64]
 
 
-def first_sequences(data: bytes, begins: _Places) -> npt.NDArray[np.int64]:
+def first_sequences(data: bytes, begins: I64) -> npt.NDArray[np.int64]:
     """Return the first sequence number of the files that begin at some places, packed without their statistics."""
     raw = np.frombuffer(data, np.uint8)
     try:
@@ -34,7 +34,7 @@ def first_sequences(data: bytes, begins: _Places) -> npt.NDArray[np.int64]:
         return np.array([f.min_sequence_number for f in files], np.int64)
 
 
-def name_words(data: bytes, begins: _Places, number: int) -> npt.NDArray[Any]:
+def name_words(data: bytes, begins: I64, number: int) -> npt.NDArray[Any]:
     """Return a word of each name as a number, so that words are ordered as their bytes are; 0 is behind the end."""
     raw = np.frombuffer(data + _PAD, np.uint8)
     size, at = longs_at(raw, begins)

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-Longs = npt.NDArray[np.int64]
+from paimon_spark.format.arrays import I64
 
 BILLION = 1_000_000_000
 PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": BILLION}
@@ -29,7 +28,7 @@ def in_column(name: str) -> Iterator[None]:
         raise OutOfRangeError(f"in column '{name}' {e}") from e
 
 
-def check_range(seconds: Longs, nanos: Longs, target: pa.DataType) -> None:
+def check_range(seconds: I64, nanos: I64, target: pa.DataType) -> None:
     """Check that timestamps are within the range of their unit.
 
     Args:
@@ -53,7 +52,7 @@ def check_range(seconds: Longs, nanos: Longs, target: pa.DataType) -> None:
         )
 
 
-def timestamps(shape: pa.Array, seconds: Longs, nanos: Longs, target: pa.DataType) -> pa.Array:
+def timestamps(shape: pa.Array, seconds: I64, nanos: I64, target: pa.DataType) -> pa.Array:
     """Return timestamps with the nulls of `shape`, between which the values belong."""
     per_second = PER_SECOND[target.unit]
     values = np.zeros(len(shape), np.int64)

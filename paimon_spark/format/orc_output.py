@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from pyarrow import orc
 
 from paimon_spark.errors import ArgumentError, ErrorKind
-from paimon_spark.format.moments import BILLION, PER_SECOND, Longs
+from paimon_spark.format.arrays import I64
+from paimon_spark.format.moments import BILLION, PER_SECOND
 from paimon_spark.format.orc_layout import (
     DATA,
     FOOTER_STRIPES,
@@ -250,7 +251,7 @@ def _mend(source: pa.NativeFile, index: int, stripe: Stripe, codec: str, changed
     return data + end, place
 
 
-def _customary(seconds: Longs, nanos: Longs) -> tuple[Longs, Longs]:
+def _customary(seconds: I64, nanos: I64) -> tuple[I64, I64]:
     """Return stored seconds and nanoseconds such that no nanoseconds are below 0.
 
     Readers take a second off where seconds are below 0 and there is a millisecond at least. For the last second before
@@ -261,7 +262,7 @@ def _customary(seconds: Longs, nanos: Longs) -> tuple[Longs, Longs]:
     return whole + cut - EPOCH_2015, np.where(cut & (whole == -1), rest - BILLION, rest)
 
 
-def _encoded(seconds: Longs, nanos: Longs, codec: str) -> tuple[bytes, bytes]:
+def _encoded(seconds: I64, nanos: I64, codec: str) -> tuple[bytes, bytes]:
     """Return the streams of seconds and nanoseconds."""
     table = pa.table({"seconds": seconds, "nanos": pa.array(nanos).cast(pa.timestamp("ns"))})
     buffer = pa.BufferOutputStream()
@@ -357,7 +358,7 @@ def check_last_second(name: str, column: pa.ChunkedArray) -> None:
             )
 
 
-def _numbers(column: pa.ChunkedArray) -> Iterator[tuple[Longs, int]]:
+def _numbers(column: pa.ChunkedArray) -> Iterator[tuple[I64, int]]:
     """Yield the times of a column, unless all are usual ones, and how many of their unit make a second."""
     for times in (t for c in column.chunks for t in timestamps_in(c)):
         numbers = times.cast(pa.int64())

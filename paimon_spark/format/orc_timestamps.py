@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 
+from paimon_spark.format.arrays import I64
 from paimon_spark.format.arrow_types import to_arrow_type
-from paimon_spark.format.moments import BILLION, Longs, check_range, in_column, timestamps
+from paimon_spark.format.moments import BILLION, check_range, in_column, timestamps
 from paimon_spark.format.orc_layout import (
     DATA,
     DIRECT,
@@ -97,9 +98,9 @@ class TimestampFile:
                 arrays.append(self._walk(array, column, by_name[name], decoded))
         return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
-    def stored(self, index: int, footer: StripeFooter) -> dict[int, tuple[Longs, Longs]]:
+    def stored(self, index: int, footer: StripeFooter) -> dict[int, tuple[I64, I64]]:
         """Return seconds and nanoseconds of each column of timestamps of a stripe as they are stored, without nulls."""
-        found: dict[int, tuple[Longs, Longs]] = {}
+        found: dict[int, tuple[I64, I64]] = {}
 
         def keep(seconds: pa.Array, column: int, t: DataType | None) -> pa.Array:
             del t
@@ -143,7 +144,7 @@ class TimestampFile:
         ]
         return pa.StructArray.from_arrays(parts, names=list(node.names), mask=mask)
 
-    def _parts(self, seconds: pa.Array, column: int, footer: StripeFooter) -> tuple[Longs, Longs]:
+    def _parts(self, seconds: pa.Array, column: int, footer: StripeFooter) -> tuple[I64, I64]:
         """Return the values without nulls, and the nanoseconds that belong to them."""
         whole = seconds.drop_null().to_numpy()
         if not len(whole):
@@ -223,7 +224,7 @@ def _target(t: DataType | None) -> pa.DataType:
     return found if pa.types.is_timestamp(found) else pa.timestamp("us")
 
 
-def wall_clock(seconds: Longs, nanos: Longs, zone: str) -> tuple[Longs, Longs]:
+def wall_clock(seconds: I64, nanos: I64, zone: str) -> tuple[I64, I64]:
     """Return seconds since 1970 of the wall clock in the writer's zone, and nanoseconds from 0 to a billion.
 
     A writer cuts the fraction off the seconds towards 1970 where there is a millisecond at least: seconds of before

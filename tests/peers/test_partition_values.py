@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.catalog.resolve import open_catalog
+from paimon_spark.core.arrow import arrow_scalar, value_at
 from paimon_spark.core.table import Table
-from paimon_spark.core.values import arrow_scalar, value_at
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.select import plan_select, read_arrow
 from paimon_spark.format.arrow_types import to_arrow_type

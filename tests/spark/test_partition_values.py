@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from paimon_spark.catalog.resolve import open_catalog
-from paimon_spark.core.values import arrow_scalar
+from paimon_spark.core.arrow import arrow_scalar
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spark.reads import FEWEST_ROWS

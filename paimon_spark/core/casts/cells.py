@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-I64 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from paimon_spark.format.arrays import I64, Mask
+
 BLANKS = r"[\x00-\x20]*"
 """What Java's String.trim takes away."""
 

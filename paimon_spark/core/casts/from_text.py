@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.core.casts.cells import BLANKS, I64, Mask, from_numpy, parsed, refuse, valid_mask, whole_numbers
+from paimon_spark.core.casts.cells import BLANKS, from_numpy, parsed, refuse, valid_mask, whole_numbers
 from paimon_spark.core.casts.times import MILLIS_PER_DAY, instant_millis, timestamps_of
+from paimon_spark.format.arrays import I64, Mask
 from paimon_spark.spec.types import AtomicType, TypeRoot
 
 _TRUE = ("t", "true", "y", "yes", "1")

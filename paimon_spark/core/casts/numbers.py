@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.core.casts.cells import I64, from_numpy, in_groups, parsed, refuse, whole_numbers
-from paimon_spark.core.key_hash import decimal_limbs, values_of
+from paimon_spark.core.arrow import decimal_limbs, values_of
+from paimon_spark.core.casts.cells import from_numpy, in_groups, parsed, refuse, whole_numbers
+from paimon_spark.format.arrays import I64
 
 _MOST_DIGITS = 38
 _WIDE = 76

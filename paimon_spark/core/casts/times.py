@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.core.casts.cells import I64, from_numpy, valid_mask
-from paimon_spark.core.key_hash import values_of
+from paimon_spark.core.arrow import values_of
+from paimon_spark.core.casts.cells import from_numpy, valid_mask
+from paimon_spark.format.arrays import I64
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.types import AtomicType, TypeRoot
 

@@ -7,9 +7,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.core.casts.cells import I64, refuse, valid_mask, whole_numbers
+from paimon_spark.core.arrow import values_of
+from paimon_spark.core.casts.cells import refuse, valid_mask, whole_numbers
 from paimon_spark.core.casts.times import days_and_millis, local_millis, split_timestamps
-from paimon_spark.core.key_hash import values_of
+from paimon_spark.format.arrays import I64
 from paimon_spark.spec.types import MAX_LENGTH, AtomicType, TypeRoot
 
 _FLOAT_TEXT = r"^(?P<whole>[0-9]+)(?:\.(?P<part>[0-9]*))?(?:e(?P<power>[+-]?[0-9]+))?$"

@@ -14,8 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.format.arrays import U64
+
 U8 = npt.NDArray[np.uint8]
-U64 = npt.NDArray[np.uint64]
 _SIGN = np.uint64(1 << 63)
 _WORD_BYTES = 8
 _HILBERT_BITS = 63

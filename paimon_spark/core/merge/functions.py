@@ -9,11 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.core.key_hash import values_of
-from paimon_spark.core.merge.keys import one_chunk
+from paimon_spark.core.arrow import one_chunk, values_of
+from paimon_spark.format.arrays import I64
 from paimon_spark.spec.kinds import VALUE_KIND, RowKind
-
-I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

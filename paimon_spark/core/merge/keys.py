@@ -13,11 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.core.key_hash import decimal_limbs, load_words, string_parts, values_of
+from paimon_spark.core.arrow import decimal_limbs, load_words, one_chunk, string_parts, values_of
 from paimon_spark.errors import UnsupportedError
+from paimon_spark.format.arrays import I64
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, type_to_json
 
-I64 = npt.NDArray[np.int64]
 Column: TypeAlias = "I64 | pa.Array"
 """int64 numbers, or an array of (large) binary."""
 Key: TypeAlias = tuple[Any, ...]
@@ -46,14 +46,6 @@ def comparable_columns(rows: pa.Table, fields: Sequence[DataField]) -> list[Colu
             )
         out.extend(_comparable(one_chunk(rows.column(f.name)), f.type))
     return out
-
-
-def one_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """Return `column` as one contiguous, plainly encoded array."""
-    if isinstance(column, pa.ChunkedArray):
-        chunks = column.chunks or [pa.array([], column.type)]
-        column = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 def _comparable(column: pa.Array, t: AtomicType) -> list[Column]:

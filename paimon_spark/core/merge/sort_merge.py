@@ -12,27 +12,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.core.key_hash import values_of
+from paimon_spark.core.arrow import one_chunk, values_of
 from paimon_spark.core.merge.functions import MergeFunction, Window, deduplicate
 from paimon_spark.core.merge.keys import (
     Column,
     Key,
     comparable_columns,
     key_at,
-    one_chunk,
     rows_below,
     sequence_codes,
     sort_codes,
     sorted_positions,
 )
+from paimon_spark.format.arrays import I64, Mask
 from paimon_spark.spec.kinds import SEQUENCE_NUMBER
 from paimon_spark.spec.types import DataField
 
-I64 = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 _DENSE = 16
 """Whole numbers that lie closer together than this are looked up in a table of bytes, others are sorted."""
 _ALONE = 4096

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_spark.core.values import arrow_scalar
+from paimon_spark.core.arrow import arrow_scalar
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.format.arrow_types import to_arrow_type
