@@ -87,8 +87,11 @@ STEPS: dict[str, Callable[[LongValue], float]] = {
 
 
 def alone(step: str, value: LongValue) -> float:
-    """Take one of the `STEPS` in a new process; return how many times the size of the value that process grew."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+    """Take one of the `STEPS` in a new process; return how many times the size of the value that process grew.
+
+    Arrow has one thread there, as in a worker of Spark: with more, the threads of a busy machine hold more at a time.
+    """
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=pa.set_cpu_count, initargs=(1,)) as pool:
         return pool.submit(STEPS[step], value).result()
 
 

@@ -27,7 +27,7 @@ def test_a_long_value_is_not_copied_more_often_than_it_must(
 ) -> None:
     """The limits leave a margin above what the library of each format needs by itself.
 
-    A read is measured up to three times: the threads of a busy machine may hold a copy more at one moment.
+    A read is measured up to three times: on a busy machine Arrow may free what it has read later than usual.
     """
     value = LongValue(tmp_path, file_format, kind, keyed, 48 << 20)
     value.make()
