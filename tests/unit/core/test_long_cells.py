@@ -16,10 +16,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells the
 @pytest.mark.parametrize(
     ("file_format", "kind", "keyed", "limits"),
     [
-        ("parquet", "STRING", False, (3.5, 5.0, 3.5)),
-        ("parquet", "BYTES", True, (3.5, 5.0, 3.5)),
-        ("orc", "BYTES", False, (1.5, 3.0, 3.0)),
-        ("avro", "STRING", True, (5.0, 7.0, 7.0)),
+        ("parquet", "STRING", False, (3.5, 5.0, 4.5)),
+        ("parquet", "BYTES", True, (3.5, 5.0, 4.5)),
+        ("orc", "BYTES", False, (1.5, 4.0, 4.0)),
+        ("avro", "STRING", True, (5.0, 7.0, 8.0)),
     ],
 )
 def test_a_long_value_is_not_copied_more_often_than_it_must(
@@ -27,11 +27,11 @@ def test_a_long_value_is_not_copied_more_often_than_it_must(
 ) -> None:
     """The limits leave a margin above what the library of each format needs by itself.
 
-    A read is measured up to three times: on a busy machine Arrow may free what it has read later than usual.
+    The margin of reads is one copy: on a busy machine the allocator returns memory late.
     """
     value = LongValue(tmp_path, file_format, kind, keyed, 48 << 20)
     value.make()
     assert alone("add", value) < limits[0]
     assert alone("compact", value) < limits[1]
-    assert any(alone("read", value) < limits[2] for _ in range(3))
+    assert alone("read", value) < limits[2]
     assert connect(tmp_path).table(NAME).count() == SMALL_FILES + 1
