@@ -25,7 +25,7 @@ from benchmarks.session import EngineSession
 from benchmarks.workload import row_query
 from paimon_spark import connect
 from paimon_spark.bridge.launcher import worker_environment
-from paimon_spark.core.dead_rows import dead_rows
+from paimon_spark.core.read.superseded_rows import dead_rows
 from paimon_spark.engine.select import plan_select
 
 _MB = 1 << 20

@@ -18,10 +18,10 @@ import fastavro
 import pyarrow as pa
 
 from paimon_spark import connect
-from paimon_spark.core.commit import FileStoreCommit
-from paimon_spark.core.manifests import ManifestStore, partition_stats
-from paimon_spark.core.messages import CommitMessage
-from paimon_spark.core.scan import live_entries
+from paimon_spark.core.commit.committer import FileStoreCommit
+from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.metadata.manifest_store import ManifestStore, partition_stats
+from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
 from paimon_spark.format.avro_container import AvroContainer
 from paimon_spark.format.manifests import write_manifest

@@ -13,7 +13,7 @@ from paimon_spark.api.arguments import options as option_texts
 from paimon_spark.api.table import TableHandle
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.catalog.resolve import open_catalog
-from paimon_spark.core.stored import store_errors
+from paimon_spark.core.metadata_io import store_errors
 from paimon_spark.errors import ArgumentError, ErrorKind, OptionError
 from paimon_spark.format.arrow_types import fields_from_arrow
 from paimon_spark.spec.evolution import new_schema

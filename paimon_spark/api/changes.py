@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from paimon_spark.core.intake import ROW_KIND_COLUMN
-from paimon_spark.core.read import FILE_PATH, ROW_INDEX, VECTOR, read_split
+from paimon_spark.core.read.split_reader import FILE_PATH, ROW_INDEX, VECTOR, read_split
 from paimon_spark.core.table import Table
+from paimon_spark.core.write.row_conversion import ROW_KIND_COLUMN
 from paimon_spark.engine.select import SelectPlan
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import RowKind

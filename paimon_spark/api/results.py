@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from paimon_spark.core.commit import Committed
+from paimon_spark.core.commit.committer import Committed
 from paimon_spark.engine.compact import CompactionResult
 from paimon_spark.engine.expire import ExpireResult
 from paimon_spark.engine.insert import WriteResult

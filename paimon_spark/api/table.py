@@ -15,8 +15,8 @@ from paimon_spark.api.changes import Counted, completed, deletions, of_kind
 from paimon_spark.api.results import Compacted, Expired, Removed, SnapshotInfo, Written
 from paimon_spark.api.rows import ArrowRows, Source, check_rows
 from paimon_spark.catalog.base import Catalog
-from paimon_spark.core.stored import store_errors
-from paimon_spark.core.system_tables import system_table
+from paimon_spark.core.metadata_io import store_errors
+from paimon_spark.core.system.tables import system_table
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire

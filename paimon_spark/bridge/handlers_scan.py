@@ -14,7 +14,7 @@ from paimon_spark.bridge.protocol import Request, scan_predicate
 from paimon_spark.bridge.server import JvmAnswer
 from paimon_spark.bridge.systems import KIND_COLUMN, is_rows, struct_of, system_rows
 from paimon_spark.bridge.tables import Token, load_token, pinned
-from paimon_spark.core.system_tables import SYSTEM_SCANS
+from paimon_spark.core.system.tables import SYSTEM_SCANS
 from paimon_spark.core.table import Table
 from paimon_spark.engine.select import SelectPlan, plan_select
 from paimon_spark.spark.arrow_map import quoted

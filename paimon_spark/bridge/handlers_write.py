@@ -17,7 +17,7 @@ from paimon_spark.bridge.tables import (
     path_table,
     table_options,
 )
-from paimon_spark.core.scan import scan
+from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import Overwrite, complete_write, plan_write
 from paimon_spark.errors import AlreadyExistsError, NotFoundError, UsageError

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from paimon_spark.bridge.protocol import Envelope
 from paimon_spark.bridge.tables import catalog_of, load_named, pinned
-from paimon_spark.core.scan import scan
-from paimon_spark.core.system_tables import SYSTEM_SCANS, check_system_table, system_table, system_table_schema
+from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS, tracks_rows
+from paimon_spark.core.scan.scan import scan
+from paimon_spark.core.system.tables import SYSTEM_SCANS, check_system_table, system_table, system_table_schema
 from paimon_spark.core.table import Table
-from paimon_spark.core.tracking import TRACKING_FIELDS, tracks_rows
 from paimon_spark.errors import ErrorKind, NotFoundError, UnsupportedError, did_you_mean
 from paimon_spark.format.arrow_types import from_arrow
 from paimon_spark.spark.types import struct_to_spark, type_to_spark

@@ -12,10 +12,10 @@ from typing import Any
 from paimon_spark.bridge.protocol import CatalogInfo, Envelope
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.catalog.resolve import open_catalog
-from paimon_spark.core.refs import RefStore
+from paimon_spark.core.metadata.refs import RefStore
+from paimon_spark.core.metadata.row_tracking import tracks_rows
+from paimon_spark.core.metadata.time_travel import resolve_snapshot
 from paimon_spark.core.table import TRAVEL_OPTIONS, Table
-from paimon_spark.core.tracking import tracks_rows
-from paimon_spark.core.travel import resolve_snapshot
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.conf import session_options
 from paimon_spark.spark.types import struct_to_spark

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from paimon_spark.core.refs import BRANCH_PREFIX, branch_name
+from paimon_spark.core.metadata.refs import BRANCH_PREFIX, branch_name
 from paimon_spark.core.schemas import SchemaStore
 from paimon_spark.core.table import Table
 from paimon_spark.errors import (

@@ -1,1 +1,1 @@
-"""The LSM table: scan, merge, write, compact, commit, retention."""
+"""The table core: decides and transforms, one bucket in one process at a time; knows neither Spark nor catalogs."""

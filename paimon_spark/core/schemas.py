@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paimon_spark.core.stored import create_once, read_if_there, store_errors
+from paimon_spark.core.metadata_io import create_once, read_if_there, store_errors
 from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.paths import TablePaths

@@ -6,7 +6,7 @@ import contextlib
 import re
 from dataclasses import dataclass
 
-from paimon_spark.core.stored import read_if_there, store_errors
+from paimon_spark.core.metadata_io import read_if_there, store_errors
 from paimon_spark.errors import (
     CorruptTableError,
     ErrorKind,

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from paimon_spark.core.deletion import DELETE, KEEP, WARN, WRITE, Action
+from paimon_spark.core.maintenance.deletion import DELETE, KEEP, WARN, WRITE, Action
 
 __all__ = ["DELETE", "KEEP", "WARN", "WRITE", "Action"]

@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from paimon_spark.core.cancellation import checkpoint
-from paimon_spark.core.commit import CommitResult, Committed, FileStoreCommit
+from paimon_spark.core.commit.committer import CommitResult, Committed, FileStoreCommit
+from paimon_spark.core.commit_message import CommitMessage, messages_from_json
 from paimon_spark.core.compact.append import AppendOptions, Vectors, pick_bucketed, pick_bucketed_full, pick_unaware
 from paimon_spark.core.compact.pick import CompactUnit, PickOptions, pick, pick_full
 from paimon_spark.core.compact.rewrite import CompactTask
 from paimon_spark.core.levels import highest_level, max_level, sorted_runs
-from paimon_spark.core.manifests import ManifestStore
-from paimon_spark.core.messages import CommitMessage, messages_from_json
-from paimon_spark.core.rolling import wall_clock_millis
-from paimon_spark.core.scan import Bucket, PackedBucket, live_in_partitions, scan_buckets
-from paimon_spark.core.stored import store_errors
+from paimon_spark.core.maintenance.abandoned_files import clean_up_marked
+from paimon_spark.core.metadata.deletion_vectors import FilePlace, VectorRef, vector_refs
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata_io import store_errors
+from paimon_spark.core.scan.scan import Bucket, PackedBucket, live_in_partitions, scan_buckets
 from paimon_spark.core.table import Table
-from paimon_spark.core.unfinished import clean_up_marked
-from paimon_spark.core.vectors import FilePlace, VectorRef, vector_refs
+from paimon_spark.core.write.rolling import wall_clock_millis
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tasks import compact_payload, compact_work
 from paimon_spark.errors import ConflictError, CorruptTableError, ErrorKind

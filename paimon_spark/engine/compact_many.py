@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from paimon_spark.core.cancellation import checkpoint
-from paimon_spark.core.commit import FileStoreCommit
-from paimon_spark.core.messages import CommitMessage, messages_from_json
+from paimon_spark.core.commit.committer import FileStoreCommit
+from paimon_spark.core.commit_message import CommitMessage, messages_from_json
+from paimon_spark.core.maintenance.abandoned_files import clean_up_marked
 from paimon_spark.core.table import Table
-from paimon_spark.core.unfinished import clean_up_marked
 from paimon_spark.engine.compact import (
     CompactGroup,
     CompactionPlan,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from paimon_spark.core.compact.rewrite import CompactTask, preview
-from paimon_spark.core.rolling import wall_clock_millis
-from paimon_spark.core.scan import matching_partitions, scan_buckets
+from paimon_spark.core.scan.scan import matching_partitions, scan_buckets
 from paimon_spark.core.table import Table
+from paimon_spark.core.write.rolling import wall_clock_millis
 from paimon_spark.engine.actions import Action
 from paimon_spark.engine.compact import CompactionPlan, Place
 from paimon_spark.errors import suggestion

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paimon_spark.core.deletion import DELETE, WARN, WRITE, Action
-from paimon_spark.core.refs import RefStore
+from paimon_spark.core.maintenance.deletion import DELETE, WARN, WRITE, Action
+from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.table import Table
 from paimon_spark.errors import did_you_mean
 from paimon_spark.spec.identifier import check_name

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from paimon_spark.core.cancellation import uninterrupted
-from paimon_spark.core.deletion import DELETE, WRITE, Action, Deleted, DeletionPlan, SafeDeleter
-from paimon_spark.core.garbage import Garbage
-from paimon_spark.core.refs import Holder, HolderKind, RefStore
-from paimon_spark.core.retention import RetentionRule, choose_end
-from paimon_spark.core.stored import create_once, store_errors
+from paimon_spark.core.maintenance.deletion import DELETE, WRITE, Action, Deleted, DeletionPlan, SafeDeleter
+from paimon_spark.core.maintenance.expiry_candidates import Garbage
+from paimon_spark.core.maintenance.retention import RetentionRule, choose_end
+from paimon_spark.core.metadata.refs import Holder, HolderKind, RefStore
+from paimon_spark.core.metadata_io import create_once, store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.spec.snapshot import Snapshot
 

@@ -9,15 +9,15 @@ from typing import Literal
 
 import pyarrow as pa
 
-from paimon_spark.core.buckets import BucketLimits
-from paimon_spark.core.commit import CommitResult, Committed, FileStoreCommit
-from paimon_spark.core.conflicts import hash_file_name
-from paimon_spark.core.manifests import ManifestStore
-from paimon_spark.core.messages import CommitMessage
-from paimon_spark.core.scan import live_in_partitions
-from paimon_spark.core.stored import store_errors
+from paimon_spark.core.commit.committer import CommitResult, Committed, FileStoreCommit
+from paimon_spark.core.commit.conflicts import hash_file_name
+from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata_io import store_errors
+from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
-from paimon_spark.core.write import TableWriter, WritePlanInfo, check_bucket_mode, check_bucket_number
+from paimon_spark.core.write.dynamic_buckets import BucketLimits
+from paimon_spark.core.write.table_writer import TableWriter, WritePlanInfo, check_bucket_mode, check_bucket_number
 from paimon_spark.engine.compact import CompactionPlan, CompactionResult, Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.maintenance import maintain_after_commit
 from paimon_spark.engine.runner import LocalRunner, TaskRunner

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from paimon_spark.core.refs import RefStore
+from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.table import Table
 from paimon_spark.engine.expire import ExpireConfig, ExpireResult, execute_expire, plan_expire
 from paimon_spark.engine.tags import execute_delete_tags, expired_tags, plan_delete_tags

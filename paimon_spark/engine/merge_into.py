@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from paimon_spark.core.commit import Committed
-from paimon_spark.core.scan import scan
+from paimon_spark.core.commit.committer import Committed
+from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.actions import WRITE, Action
 from paimon_spark.engine.insert import WriteResult

@@ -11,9 +11,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from paimon_spark.core.deletion import DELETE, WARN, Action, Deleted, SafeDeleter
-from paimon_spark.core.orphans import Listing, Place, emptied, places, spread
-from paimon_spark.core.stored import store_errors
+from paimon_spark.core.maintenance.deletion import DELETE, WARN, Action, Deleted, SafeDeleter
+from paimon_spark.core.maintenance.orphans import Listing, Place, emptied, places, spread
+from paimon_spark.core.metadata_io import store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tasks import listing_payload, listings

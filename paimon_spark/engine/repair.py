@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from paimon_spark.core.deletion import WRITE, Action
-from paimon_spark.core.refs import Holder, HolderKind, holder_path, holders
-from paimon_spark.core.stored import read_if_there, store_errors
+from paimon_spark.core.maintenance.deletion import WRITE, Action
+from paimon_spark.core.metadata.refs import Holder, HolderKind, holder_path, holders
+from paimon_spark.core.metadata_io import read_if_there, store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ConflictError
 from paimon_spark.spec.kinds import Operation

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from paimon_spark.core.commit import FileStoreCommit
-from paimon_spark.core.messages import CommitMessage
-from paimon_spark.core.stored import store_errors
+from paimon_spark.core.commit.committer import FileStoreCommit
+from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.metadata_io import store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import WritePlan, WriteResult, finish_write
 from paimon_spark.errors import ConflictError, OutcomeUnknownError, PaimonError

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paimon_spark.core.cancellation import uninterrupted
-from paimon_spark.core.deletion import WRITE, Action, SafeDeleter
-from paimon_spark.core.rollback import Target, deletions, find_target, remove_above
-from paimon_spark.core.stored import create_once, store_errors
+from paimon_spark.core.maintenance.deletion import WRITE, Action, SafeDeleter
+from paimon_spark.core.maintenance.rollback import Target, deletions, find_target, remove_above
+from paimon_spark.core.metadata_io import create_once, store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, CorruptTableError, ErrorKind, NotFoundError
 

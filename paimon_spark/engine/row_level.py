@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from paimon_spark.core.commit import FileStoreCommit
-from paimon_spark.core.mark import RowMarker
-from paimon_spark.core.messages import CommitMessage
-from paimon_spark.core.patch import FilePatcher
+from paimon_spark.core.commit.committer import FileStoreCommit
+from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.row_level.copy_on_write import FilePatcher
+from paimon_spark.core.row_level.position_deletes import RowMarker
 from paimon_spark.core.table import Table
-from paimon_spark.core.write import WritePlanInfo
+from paimon_spark.core.write.table_writer import WritePlanInfo
 from paimon_spark.engine.insert import WritePlan, WriteResult, follow_up, plan_write
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
 from paimon_spark.errors import UsageError

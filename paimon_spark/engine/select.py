@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from paimon_spark.core.read import ROW_KIND_FIELD, first_rows, read_split
-from paimon_spark.core.scan import ScanCounts, scan_buckets
-from paimon_spark.core.splits import Split, plan_splits
-from paimon_spark.core.stored import store_errors
+from paimon_spark.core.metadata.time_travel import resolve_snapshot
+from paimon_spark.core.metadata_io import store_errors
+from paimon_spark.core.read.split_reader import ROW_KIND_FIELD, first_rows, read_split
+from paimon_spark.core.scan.scan import ScanCounts, scan_buckets
+from paimon_spark.core.scan.splits import Split, plan_splits
 from paimon_spark.core.table import Table
-from paimon_spark.core.travel import resolve_snapshot
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.features import check_readable
 from paimon_spark.spec.predicate import TRUE, Predicate, columns_of

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from paimon_spark.core.commit import Committed, FileStoreCommit
-from paimon_spark.core.messages import CommitMessage
-from paimon_spark.core.scan import scan
-from paimon_spark.core.splits import Split, plan_splits
+from paimon_spark.core.commit.committer import Committed, FileStoreCommit
+from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.metadata.deletion_vectors import StoredVectors
+from paimon_spark.core.metadata.row_tracking import tracks_rows
+from paimon_spark.core.scan.scan import scan
+from paimon_spark.core.scan.splits import Split, plan_splits
 from paimon_spark.core.table import Table
-from paimon_spark.core.tracking import tracks_rows
-from paimon_spark.core.vectors import StoredVectors
 from paimon_spark.engine.actions import Action
 from paimon_spark.engine.compact import CompactionResult, GroupResult
 from paimon_spark.engine.compact_view import REWRITE

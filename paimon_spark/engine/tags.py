@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from paimon_spark.core.cancellation import uninterrupted
-from paimon_spark.core.deletion import DELETE, WARN, WRITE, Action, Deleted, DeletionPlan, SafeDeleter
-from paimon_spark.core.garbage import Garbage
-from paimon_spark.core.manifests import ManifestStore
-from paimon_spark.core.refs import HolderKey, HolderKind, RefStore, check_tag_name
-from paimon_spark.core.stored import delete_leftovers, store_errors
+from paimon_spark.core.maintenance.deletion import DELETE, WARN, WRITE, Action, Deleted, DeletionPlan, SafeDeleter
+from paimon_spark.core.maintenance.expiry_candidates import Garbage
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata.refs import HolderKey, HolderKind, RefStore, check_tag_name
+from paimon_spark.core.metadata_io import delete_leftovers, store_errors
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, PaimonError, did_you_mean
 from paimon_spark.spec.identifier import is_one_name

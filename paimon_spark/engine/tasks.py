@@ -9,12 +9,12 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from paimon_spark.core.commit import FileStoreCommit
+from paimon_spark.core.bin_packing import work_of
+from paimon_spark.core.commit.committer import FileStoreCommit
+from paimon_spark.core.commit_message import CommitMessage, messages_to_json
 from paimon_spark.core.compact.rewrite import CompactTask, compact_bucket
-from paimon_spark.core.messages import CommitMessage, messages_to_json
-from paimon_spark.core.orphans import Candidate, Listing, Place, list_old
-from paimon_spark.core.packing import work_of
-from paimon_spark.core.stored import store_errors
+from paimon_spark.core.maintenance.orphans import Candidate, Listing, Place, list_old
+from paimon_spark.core.metadata_io import store_errors
 from paimon_spark.core.table import Table, table_of_task
 from paimon_spark.errors import ArgumentError, PaimonError
 from paimon_spark.fs.base import FileIO

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from paimon_spark.core.messages import CommitMessage
+from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.table import Table
 from paimon_spark.engine.merge_into import MergeRequest, PreparedMerge
 from paimon_spark.engine.sort_compact import SortPlan

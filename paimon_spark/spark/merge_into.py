@@ -14,8 +14,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import DataType
 
-from paimon_spark.core.intake import ROW_KIND_COLUMN
 from paimon_spark.core.table import Table
+from paimon_spark.core.write.row_conversion import ROW_KIND_COLUMN
 from paimon_spark.engine.insert import WriteResult
 from paimon_spark.engine.merge_into import CONDITIONED_TOGETHER, Clause, MergeAction, MergeRequest
 from paimon_spark.errors import ArgumentError, ErrorKind

@@ -13,13 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from paimon_spark.core.file_pool import PackedFiles
-from paimon_spark.core.merge.rules import merge_order
-from paimon_spark.core.packing import SMALL_TASK_WORK, in_tasks, work_of
-from paimon_spark.core.read import BUCKET, FILE_PATH, PLACE_FIELDS, ROW_INDEX, VECTOR
-from paimon_spark.core.splits import Split, splits_to_json
+from paimon_spark.core.bin_packing import SMALL_TASK_WORK, in_tasks, work_of
+from paimon_spark.core.merge.config import merge_order
+from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS
+from paimon_spark.core.read.split_reader import BUCKET, FILE_PATH, PLACE_FIELDS, ROW_INDEX, VECTOR
+from paimon_spark.core.scan.packed_files import PackedFiles
+from paimon_spark.core.scan.splits import Split, splits_to_json
 from paimon_spark.core.table import Table
-from paimon_spark.core.tracking import TRACKING_FIELDS
 from paimon_spark.spark.arrow_map import map_in_arrow, quoted
 from paimon_spark.spark.frames import dead_rows_of, empty_frame, native_frame, tasks_at_once, text_frame
 from paimon_spark.spark.stores import native_access

@@ -9,8 +9,8 @@ from typing import TypeVar
 from pyspark import InheritableThread
 from pyspark.sql import DataFrame, SparkSession
 
+from paimon_spark.core.bin_packing import in_tasks
 from paimon_spark.core.cancellation import checkpoint
-from paimon_spark.core.packing import in_tasks
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.failures import clear_failure
 from paimon_spark.spark.frames import tasks_at_once, text_frame

@@ -11,14 +11,14 @@ from typing import Any
 import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
-from paimon_spark.core.compact.curves import hilbert_keys, zorder_keys
-from paimon_spark.core.dead_rows import dead_rows
-from paimon_spark.core.messages import messages_to_json
-from paimon_spark.core.read import ROW_KIND, first_rows, read_split
-from paimon_spark.core.spill import local_directories
-from paimon_spark.core.splits import Split, splits_from_json, splits_to_json
+from paimon_spark.core.commit_message import messages_to_json
+from paimon_spark.core.compact.space_filling_curves import hilbert_keys, zorder_keys
+from paimon_spark.core.read.split_reader import ROW_KIND, first_rows, read_split
+from paimon_spark.core.read.superseded_rows import dead_rows
+from paimon_spark.core.scan.splits import Split, splits_from_json, splits_to_json
+from paimon_spark.core.spill.space import local_directories
 from paimon_spark.core.table import Table, table_of_task
-from paimon_spark.core.write import TableWriter, WritePlanInfo
+from paimon_spark.core.write.table_writer import TableWriter, WritePlanInfo
 from paimon_spark.engine.row_level import row_changer
 from paimon_spark.engine.sort_compact import Order
 from paimon_spark.engine.tasks import run_task

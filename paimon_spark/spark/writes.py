@@ -8,10 +8,10 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from paimon_spark.core.messages import CommitMessage, messages_from_json
+from paimon_spark.core.commit_message import CommitMessage, messages_from_json
+from paimon_spark.core.maintenance.abandoned_files import clean_up_marked
 from paimon_spark.core.table import Table
-from paimon_spark.core.unfinished import clean_up_marked
-from paimon_spark.core.write import WritePlanInfo, check_bucket_mode
+from paimon_spark.core.write.table_writer import WritePlanInfo, check_bucket_mode
 from paimon_spark.engine.insert import Overwrite, WritePlan, WriteResult, complete_write, follow_up, plan_write
 from paimon_spark.engine.replace import finish_replacement
 from paimon_spark.errors import OptionError

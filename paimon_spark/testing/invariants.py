@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from paimon_spark.core.levels import sections
-from paimon_spark.core.manifests import ManifestStore, clear_cache
-from paimon_spark.core.refs import Holder, HolderKind, holder_path, holders
-from paimon_spark.core.scan import live_entries
+from paimon_spark.core.metadata.manifest_store import ManifestStore, clear_cache
+from paimon_spark.core.metadata.refs import Holder, HolderKind, holder_path, holders
+from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
 from paimon_spark.spec.kinds import Operation
 from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, HASH_INDEX, ManifestEntry

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from paimon_spark.core.refs import RefStore
+from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.fs.local import LocalFileIO

@@ -16,8 +16,8 @@ import fastavro
 import numpy as np
 from pyroaring import BitMap
 
-from paimon_spark.core.messages import CommitMessage, messages_from_json, messages_to_json
-from paimon_spark.core.splits import Split, VectorRef, splits_from_json, splits_to_json
+from paimon_spark.core.commit_message import CommitMessage, messages_from_json, messages_to_json
+from paimon_spark.core.scan.splits import Split, VectorRef, splits_from_json, splits_to_json
 from paimon_spark.errors import PaimonError
 from paimon_spark.format import deletion_vectors, hash_index, packed_manifest
 from paimon_spark.format import manifests as m

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.catalog.resolve import open_catalog
-from paimon_spark.core.intake import IntakeRules, take_in
 from paimon_spark.core.table import Table
+from paimon_spark.core.write.row_conversion import IntakeRules, take_in
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError

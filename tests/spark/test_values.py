@@ -97,7 +97,7 @@ def _strict(t: DataType) -> bool:
 
 def _written(table: Table, rows: pa.Table) -> pa.Table:
     """Write the rows that the table takes, and return them."""
-    from paimon_spark.core.intake import IntakeRules, take_in
+    from paimon_spark.core.write.row_conversion import IntakeRules, take_in
     from paimon_spark.errors import ArgumentError
 
     kept = []

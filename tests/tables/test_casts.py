@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_spark.core.evolve import convert
+from paimon_spark.core.read.projection import convert
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.casts import can_change
 from paimon_spark.spec.types import parse_atomic, type_from_json

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.catalog.base import Catalog
-from paimon_spark.core.manifests import ManifestStore
-from paimon_spark.core.scan import live_in_partitions
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.engine.select import plan_select, read_arrow, read_batches
 from paimon_spark.errors import CorruptTableError, ErrorKind, UnsupportedError

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks import scaling
 from benchmarks.synthetic import Shape, build, open_synthetic
-from paimon_spark.core.commit import FileStoreCommit
+from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.engine.select import plan_select
 
 SHAPE = Shape(files=240, partitions=4, buckets=6, snapshots=3)

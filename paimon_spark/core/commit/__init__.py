@@ -1,1 +1,1 @@
-""""""
+"""Commit messages in, one snapshot out."""

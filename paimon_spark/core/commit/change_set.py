@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.levels import sections
-from paimon_spark.core.messages import CommitMessage
+from paimon_spark.core.metadata.deletion_vectors import FilePlace
 from paimon_spark.core.table import Table
-from paimon_spark.core.vectors import FilePlace
 from paimon_spark.spec.kinds import BucketMode, CommitKind, FileKind
 from paimon_spark.spec.manifest import (
     DELETION_VECTORS_INDEX,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from paimon_spark.core.changes import (
+from paimon_spark.core.commit.change_set import (
     Change,
     append_part,
     combine_index,
@@ -22,7 +22,7 @@ from paimon_spark.core.changes import (
     overwrite_part,
     raised_to_top,
 )
-from paimon_spark.core.conflicts import (
+from paimon_spark.core.commit.conflicts import (
     Conflict,
     VectorChanged,
     bucket_count_conflict,
@@ -33,14 +33,14 @@ from paimon_spark.core.conflicts import (
     marked_file_gone,
     marked_twice,
 )
-from paimon_spark.core.manifests import ManifestStore, merge_manifests
-from paimon_spark.core.messages import CommitMessage
-from paimon_spark.core.rollback import complete_rollback
-from paimon_spark.core.scan import live_in_partitions, matching_partitions
-from paimon_spark.core.settle import settle_vectors
-from paimon_spark.core.stored import delete_leftovers, store_errors
+from paimon_spark.core.commit.deletion_vector_rewrite import settle_vectors
+from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.maintenance.rollback import complete_rollback
+from paimon_spark.core.metadata.manifest_store import ManifestStore, merge_manifests
+from paimon_spark.core.metadata.row_tracking import assign, tracks_rows
+from paimon_spark.core.metadata_io import delete_leftovers, store_errors
+from paimon_spark.core.scan.scan import live_in_partitions, matching_partitions
 from paimon_spark.core.table import Table
-from paimon_spark.core.tracking import assign, tracks_rows
 from paimon_spark.errors import (
     ArgumentError,
     ConflictError,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from paimon_spark.core.levels import key_range
-from paimon_spark.core.vectors import NO_VECTOR, FilePlace
+from paimon_spark.core.metadata.deletion_vectors import NO_VECTOR, FilePlace
 from paimon_spark.spec.kinds import CommitKind, FileKind
 from paimon_spark.spec.manifest import (
     HASH_INDEX,

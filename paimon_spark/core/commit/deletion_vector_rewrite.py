@@ -11,11 +11,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from paimon_spark.core.changes import Change
-from paimon_spark.core.conflicts import VectorChanged, vector_conflict
-from paimon_spark.core.manifests import ManifestStore
+from paimon_spark.core.commit.change_set import Change
+from paimon_spark.core.commit.conflicts import VectorChanged, vector_conflict
+from paimon_spark.core.metadata.deletion_vectors import FilePlace, StoredVectors, VectorRef, VectorWriter, vector_refs
+from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.table import Table
-from paimon_spark.core.vectors import FilePlace, StoredVectors, VectorRef, VectorWriter, vector_refs
 from paimon_spark.spec.kinds import BucketMode, FileKind
 from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, IndexManifestEntry
 

@@ -1,1 +1,1 @@
-"""Choosing what to compact (pure) and rewriting it."""
+"""Which files to rewrite (pure), and their rewriting: tasks in, commit messages out."""

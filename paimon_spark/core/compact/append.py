@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from paimon_spark.core.vectors import VectorRef
+from paimon_spark.core.metadata.deletion_vectors import VectorRef
 from paimon_spark.spec.manifest import DataFileMeta
 
 _FULL_MIN_FILES = 3

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
+from paimon_spark.core.commit_message import CommitMessage, file_from_plain, file_to_plain
 from paimon_spark.core.compact.append import in_order
 from paimon_spark.core.levels import SortedRun, sections
-from paimon_spark.core.merge.functions import drop_retracts
-from paimon_spark.core.messages import CommitMessage, file_from_plain, file_to_plain
-from paimon_spark.core.read import BucketFiles, marked_rows, merged_rows
-from paimon_spark.core.rolling import RollingWriter
+from paimon_spark.core.merge.engines.deduplicate import drop_retracts
+from paimon_spark.core.metadata.deletion_vectors import StoredVectors, VectorRef
+from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS, tracks_rows
+from paimon_spark.core.read.split_reader import BucketFiles, marked_rows, merged_rows
 from paimon_spark.core.table import Table
-from paimon_spark.core.tracking import TRACKING_FIELDS, tracks_rows
-from paimon_spark.core.vectors import StoredVectors, VectorRef
+from paimon_spark.core.write.rolling import RollingWriter
 from paimon_spark.spec.kinds import FileSource
 from paimon_spark.spec.manifest import DataFileMeta
 

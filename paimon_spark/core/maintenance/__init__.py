@@ -1,1 +1,1 @@
-""""""
+"""What may be deleted, and its deletion."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from paimon_spark.core.cancellation import uninterrupted
-from paimon_spark.core.orphans import Place, Rule, list_old
+from paimon_spark.core.maintenance.orphans import Place, Rule, list_old
 from paimon_spark.core.table import Table
 from paimon_spark.errors import PaimonError
 

@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from paimon_spark.core.manifests import ManifestStore
-from paimon_spark.core.reachability import Reachability, ReadManifests
-from paimon_spark.core.refs import Holder, HolderKey, HolderKind, holders
+from paimon_spark.core.maintenance.reachability import Reachability, ReadManifests
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata.refs import Holder, HolderKey, HolderKind, holders
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError, EngineError, ErrorKind, PaimonError, StoreError
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from paimon_spark.core.deletion import Proposals
-from paimon_spark.core.manifests import ManifestStore
-from paimon_spark.core.scan import live_entries
+from paimon_spark.core.maintenance.deletion import Proposals
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError, ErrorKind
 from paimon_spark.spec.kinds import FileKind

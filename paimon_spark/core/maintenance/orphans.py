@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from paimon_spark.core.cancellation import checkpoint
-from paimon_spark.core.refs import branch_name, branches
+from paimon_spark.core.metadata.refs import branch_name, branches
 from paimon_spark.core.schemas import SchemaStore
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from paimon_spark.core.manifests import ManifestStore
-from paimon_spark.core.refs import Holder, HolderKind
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata.refs import Holder, HolderKind
 from paimon_spark.errors import CorruptTableError, ErrorKind
 from paimon_spark.spec.kinds import FileKind, FileSource
 from paimon_spark.spec.manifest import FileIdentity, ManifestEntry, ManifestFileMeta

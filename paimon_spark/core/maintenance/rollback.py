@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paimon_spark.core.deletion import DELETE, Action, Deleted, SafeDeleter
-from paimon_spark.core.manifests import ManifestStore
-from paimon_spark.core.refs import RefStore
+from paimon_spark.core.maintenance.deletion import DELETE, Action, Deleted, SafeDeleter
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError
 from paimon_spark.spec.snapshot import Snapshot

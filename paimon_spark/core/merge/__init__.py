@@ -1,1 +1,1 @@
-"""Merging sorted runs into one row per key."""
+"""Sorted runs in, one row a key out."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paimon_spark.core.merge.functions import deduplicate, deduplicate_ignoring_deletes
+from paimon_spark.core.merge.engines.deduplicate import deduplicate, deduplicate_ignoring_deletes
 from paimon_spark.core.merge.sort_merge import MergeOrder
 from paimon_spark.core.table import Table
 from paimon_spark.errors import UnsupportedError

@@ -14,9 +14,9 @@ from functools import partial
 import pyarrow as pa
 
 from paimon_spark.core.levels import SortedRun
-from paimon_spark.core.merge.rules import SYSTEM_FIELDS
+from paimon_spark.core.merge.config import SYSTEM_FIELDS
 from paimon_spark.core.merge.sort_merge import MergeOrder, merge_runs
-from paimon_spark.core.spill import Run, SpillRules, SpillSpace, local_directories
+from paimon_spark.core.spill.space import Run, SpillRules, SpillSpace, local_directories
 from paimon_spark.core.table import Table
 from paimon_spark.fs.base import PIECE_BYTES
 from paimon_spark.spec.manifest import DataFileMeta

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.core.arrow import one_chunk, values_of
-from paimon_spark.core.merge.functions import MergeFunction, Window, deduplicate
+from paimon_spark.core.merge.engines.deduplicate import MergeFunction, Window, deduplicate
 from paimon_spark.core.merge.keys import (
     Column,
     Key,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyroaring import BitMap
 
-from paimon_spark.core.stored import read_needed
+from paimon_spark.core.metadata_io import read_needed
 from paimon_spark.core.table import Table
 from paimon_spark.format.deletion_vectors import VectorFile, fingerprint, stored_vector, vector_in
 from paimon_spark.fs.base import FileIO

@@ -12,7 +12,7 @@ import numpy as np
 
 from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.levels import comparable
-from paimon_spark.core.stored import delete_leftovers, read_needed
+from paimon_spark.core.metadata_io import delete_leftovers, read_needed
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.format.manifests import (

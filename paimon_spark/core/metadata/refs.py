@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
+from paimon_spark.core.metadata_io import create_once, read_if_there
 from paimon_spark.core.snapshots import SnapshotStore
-from paimon_spark.core.stored import create_once, read_if_there
 from paimon_spark.core.table import Table
 from paimon_spark.errors import (
     AlreadyExistsError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, tzinfo
 
-from paimon_spark.core.stored import read_if_there
+from paimon_spark.core.metadata_io import read_if_there
 from paimon_spark.core.table import TRAVEL_OPTIONS, Table
 from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UnsupportedError, did_you_mean
 from paimon_spark.spec.identifier import is_one_name

@@ -16,17 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from paimon_spark.core.evolve import ColumnPlan, plan_columns
-from paimon_spark.core.filtering import to_expression
 from paimon_spark.core.levels import SortedRun, oldest_first, sections
-from paimon_spark.core.merge.functions import drop_retracts
-from paimon_spark.core.merge.passes import Source, merge_sources, runs_at_once
-from paimon_spark.core.merge.rules import SYSTEM_FIELDS, merge_order, needed_fields
-from paimon_spark.core.splits import Split
-from paimon_spark.core.stored import store_errors
+from paimon_spark.core.merge.config import SYSTEM_FIELDS, merge_order, needed_fields
+from paimon_spark.core.merge.engines.deduplicate import drop_retracts
+from paimon_spark.core.merge.multi_pass import Source, merge_sources, runs_at_once
+from paimon_spark.core.metadata.deletion_vectors import StoredVectors, VectorRef
+from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS, numbered, stored_tracking
+from paimon_spark.core.metadata_io import store_errors
+from paimon_spark.core.read.arrow_predicates import to_expression
+from paimon_spark.core.read.projection import ColumnPlan, plan_columns
+from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
-from paimon_spark.core.tracking import TRACKING_FIELDS, numbered, stored_tracking
-from paimon_spark.core.vectors import StoredVectors, VectorRef
 from paimon_spark.errors import CorruptTableError, ErrorKind
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS

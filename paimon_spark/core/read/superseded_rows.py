@@ -17,12 +17,12 @@ from pyroaring import BitMap
 
 from paimon_spark.core.arrow import one_chunk, values_of
 from paimon_spark.core.levels import SortedRun, oldest_first, sections
-from paimon_spark.core.merge.functions import Window, deduplicate, drop_retracts, retracts
-from paimon_spark.core.merge.passes import MERGE_BYTES
-from paimon_spark.core.merge.rules import KIND_FIELD, merge_order, needed_fields
+from paimon_spark.core.merge.config import KIND_FIELD, merge_order, needed_fields
+from paimon_spark.core.merge.engines.deduplicate import Window, deduplicate, drop_retracts, retracts
+from paimon_spark.core.merge.multi_pass import MERGE_BYTES
 from paimon_spark.core.merge.sort_merge import MergeOrder, merge_windows, stretches, superseded
-from paimon_spark.core.read import ROW_INDEX, BucketFiles, DeletedRows, deleted_rows
-from paimon_spark.core.splits import Split
+from paimon_spark.core.read.split_reader import ROW_INDEX, BucketFiles, DeletedRows, deleted_rows
+from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrays import I64
 from paimon_spark.spec.kinds import VALUE_KIND

@@ -1,1 +1,1 @@
-""""""
+"""Changed rows in, commit messages of DELETE, UPDATE and MERGE out."""

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.core.arrow import one_chunk, values_of
-from paimon_spark.core.intake import ROW_KIND_COLUMN, IntakeRules, take_in
-from paimon_spark.core.live_files import LiveFiles
-from paimon_spark.core.messages import CommitMessage
-from paimon_spark.core.read import FILE_PATH, ROW_INDEX, BucketFiles
+from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS, tracks_rows, with_kept_ids
+from paimon_spark.core.read.split_reader import FILE_PATH, ROW_INDEX, BucketFiles
+from paimon_spark.core.row_level.live_file_lookup import LiveFiles
 from paimon_spark.core.table import Table
-from paimon_spark.core.tracking import TRACKING_FIELDS, tracks_rows, with_kept_ids
-from paimon_spark.core.write import TableWriter, TaskOutput, WritePlanInfo
+from paimon_spark.core.write.row_conversion import ROW_KIND_COLUMN, IntakeRules, take_in
+from paimon_spark.core.write.table_writer import TableWriter, TaskOutput, WritePlanInfo
 from paimon_spark.errors import EngineError, UnsupportedError
 from paimon_spark.format.arrays import I64
 from paimon_spark.spec.kinds import ROW_ID, RowKind

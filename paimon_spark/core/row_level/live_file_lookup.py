@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from paimon_spark.core.manifests import ManifestStore
-from paimon_spark.core.scan import live_in_partitions
+from paimon_spark.core.metadata.deletion_vectors import FilePlace, VectorRef, vector_refs
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
-from paimon_spark.core.vectors import FilePlace, VectorRef, vector_refs
 from paimon_spark.errors import ConflictError
 from paimon_spark.spec.manifest import ManifestEntry
 

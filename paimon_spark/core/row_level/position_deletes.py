@@ -15,14 +15,14 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_spark.core.arrow import one_chunk, values_of
-from paimon_spark.core.intake import ROW_KIND_COLUMN, IntakeRules, take_in
-from paimon_spark.core.live_files import LiveFiles
-from paimon_spark.core.messages import CommitMessage
-from paimon_spark.core.read import FILE_PATH, ROW_INDEX, VECTOR
-from paimon_spark.core.stored import delete_leftovers, store_errors
+from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.metadata.deletion_vectors import NO_VECTOR, StoredVectors, VectorWriter
+from paimon_spark.core.metadata_io import delete_leftovers, store_errors
+from paimon_spark.core.read.split_reader import FILE_PATH, ROW_INDEX, VECTOR
+from paimon_spark.core.row_level.live_file_lookup import LiveFiles
 from paimon_spark.core.table import Table
-from paimon_spark.core.vectors import NO_VECTOR, StoredVectors, VectorWriter
-from paimon_spark.core.write import TableWriter, TaskOutput, WritePlanInfo
+from paimon_spark.core.write.row_conversion import ROW_KIND_COLUMN, IntakeRules, take_in
+from paimon_spark.core.write.table_writer import TableWriter, TaskOutput, WritePlanInfo
 from paimon_spark.errors import ConflictError, EngineError
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.manifest import ManifestEntry

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from paimon_spark.core.manifests import ManifestStore, fit_cache
+from paimon_spark.core.metadata.manifest_store import ManifestStore, fit_cache
 from paimon_spark.format.arrays import Mask
 from paimon_spark.format.packed_manifest import Manifest, Places, Rows
 from paimon_spark.spec.kinds import FileKind

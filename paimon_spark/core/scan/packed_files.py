@@ -14,7 +14,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from paimon_spark.core.byte_store import ByteStore
+from paimon_spark.core.spill.buffer import ByteStore
 from paimon_spark.format.entry_columns import smallest
 from paimon_spark.format.file_order import first_sequences, name_words
 from paimon_spark.format.packed_manifest import unpack_file, unpack_files

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from paimon_spark.core.choosing import Chosen, Seen, choose_live, in_partitions
-from paimon_spark.core.file_pool import FilePool, Numbers, Record
-from paimon_spark.core.manifests import LIVE, ManifestStore, cached, may_hold_partition
+from paimon_spark.core.metadata.manifest_store import LIVE, ManifestStore, cached, may_hold_partition
+from paimon_spark.core.scan.entry_filter import Chosen, Seen, choose_live, in_partitions
+from paimon_spark.core.scan.packed_files import FilePool, Numbers, Record
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrays import Mask
 from paimon_spark.format.packed_manifest import Manifest, Places, Rows

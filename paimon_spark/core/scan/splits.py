@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from paimon_spark.core.file_pool import PackedFiles
+from paimon_spark.core.bin_packing import packed
+from paimon_spark.core.commit_message import file_from_plain, file_to_plain, travelled
 from paimon_spark.core.levels import sections
-from paimon_spark.core.messages import file_from_plain, file_to_plain, travelled
-from paimon_spark.core.packing import packed
-from paimon_spark.core.scan import Bucket, PackedBucket, PackedScan, ScanResult, reads_above_level_0
+from paimon_spark.core.metadata.deletion_vectors import FilePlace, VectorRef, vector_refs
+from paimon_spark.core.scan.packed_files import PackedFiles
+from paimon_spark.core.scan.scan import Bucket, PackedBucket, PackedScan, ScanResult, reads_above_level_0
 from paimon_spark.core.table import Table
-from paimon_spark.core.vectors import FilePlace, VectorRef, vector_refs
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.types import DataType
 

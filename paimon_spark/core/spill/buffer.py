@@ -6,7 +6,7 @@ import os
 import tempfile
 import weakref
 
-from paimon_spark.core.spill import local_directories, one_directory
+from paimon_spark.core.spill.space import local_directories, one_directory
 from paimon_spark.errors import EngineError, ErrorKind
 
 _HELD = 1 << 20

@@ -1,1 +1,1 @@
-"""The parts of the system tables: columns, rendering, rows."""
+"""System tables as rows: `t$snapshots`, `t$files` and the others."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from paimon_spark.core.system.context import View
 from paimon_spark.core.system.render import (
     key_list,
     partition_set,
@@ -14,7 +15,6 @@ from paimon_spark.core.system.render import (
     sorted_map,
     stored_time,
 )
-from paimon_spark.core.system.view import View
 from paimon_spark.spec.manifest import (
     DELETION_VECTORS_INDEX,
     DataFileMeta,

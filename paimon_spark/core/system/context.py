@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from paimon_spark.core.manifests import ManifestStore
-from paimon_spark.core.scan import live_entries
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
 from paimon_spark.spec.manifest import ManifestEntry
 from paimon_spark.spec.snapshot import Snapshot

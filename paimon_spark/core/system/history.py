@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from paimon_spark.core.refs import RefStore, branch_name, branches
-from paimon_spark.core.stored import read_if_there
+from paimon_spark.core.metadata.refs import RefStore, branch_name, branches
+from paimon_spark.core.metadata_io import read_if_there
+from paimon_spark.core.system.context import View
 from paimon_spark.core.system.render import flat_json, local_time, text_list, type_text
-from paimon_spark.core.system.view import View
 from paimon_spark.errors import CorruptTableError, ErrorKind
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.stored_json import json_object

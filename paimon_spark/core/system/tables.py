@@ -13,11 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_spark.core.metadata.time_travel import resolve_snapshot
 from paimon_spark.core.system import content, history
 from paimon_spark.core.system.columns import COLUMNS
-from paimon_spark.core.system.view import View
+from paimon_spark.core.system.context import View
 from paimon_spark.core.table import Table
-from paimon_spark.core.travel import resolve_snapshot
 from paimon_spark.errors import NotFoundError, UnsupportedError, did_you_mean
 from paimon_spark.spec.snapshot import Snapshot
 

@@ -12,13 +12,13 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.core.intake import Rows
-from paimon_spark.core.merge.passes import Source, fewer, spilled_source
-from paimon_spark.core.merge.rules import merge_order
+from paimon_spark.core.merge.config import merge_order
+from paimon_spark.core.merge.multi_pass import Source, fewer, spilled_source
 from paimon_spark.core.merge.sort_merge import merge_rows, merge_runs
-from paimon_spark.core.rolling import RollingWriter
-from paimon_spark.core.spill import Run, SpillSpace
+from paimon_spark.core.spill.space import Run, SpillSpace
 from paimon_spark.core.table import Table
+from paimon_spark.core.write.rolling import RollingWriter
+from paimon_spark.core.write.row_conversion import Rows
 from paimon_spark.spec.kinds import SEQUENCE_NUMBER, VALUE_KIND, FileSource
 from paimon_spark.spec.manifest import DataFileMeta
 

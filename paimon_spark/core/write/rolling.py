@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.core.arrow import row_at
-from paimon_spark.core.merge.functions import retracts
-from paimon_spark.core.merge.rules import SYSTEM_FIELDS
-from paimon_spark.core.stored import delete_leftovers
+from paimon_spark.core.merge.config import SYSTEM_FIELDS
+from paimon_spark.core.merge.engines.deduplicate import retracts
+from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS, sequence_bounds, tracks_rows
+from paimon_spark.core.metadata_io import delete_leftovers
 from paimon_spark.core.table import Table
-from paimon_spark.core.tracking import TRACKING_FIELDS, sequence_bounds, tracks_rows
 from paimon_spark.errors import ArgumentError
 from paimon_spark.format.base import FileWriter, WrittenFile
 from paimon_spark.format.registry import for_name

@@ -19,15 +19,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.core.arrow import one_chunk, row_at, values_of
-from paimon_spark.core.bucket_writers import AppendBucket, PrimaryKeyBucket
-from paimon_spark.core.buckets import BucketLimits, HashIndex
-from paimon_spark.core.intake import IntakeRules, Rows, group_codes, partition_codes, take_in
-from paimon_spark.core.key_hash import bucket_numbers, hash_rows
-from paimon_spark.core.messages import CommitMessage
-from paimon_spark.core.spill import SpillRules, SpillSpace
-from paimon_spark.core.stored import delete_leftovers, read_needed, store_errors
+from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS
+from paimon_spark.core.metadata_io import delete_leftovers, read_needed, store_errors
+from paimon_spark.core.spill.space import SpillRules, SpillSpace
 from paimon_spark.core.table import Table
-from paimon_spark.core.tracking import TRACKING_FIELDS
+from paimon_spark.core.write.bucket_hash import bucket_numbers, hash_rows
+from paimon_spark.core.write.bucket_writers import AppendBucket, PrimaryKeyBucket
+from paimon_spark.core.write.dynamic_buckets import BucketLimits, HashIndex
+from paimon_spark.core.write.row_conversion import IntakeRules, Rows, group_codes, partition_codes, take_in
 from paimon_spark.errors import ErrorKind, UnsupportedError, UsageError
 from paimon_spark.format import hash_index
 from paimon_spark.format.arrays import I32

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from paimon_spark.core.commit import Committed, FileStoreCommit
-from paimon_spark.core.messages import CommitMessage
+from paimon_spark.core.commit.committer import Committed, FileStoreCommit
+from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.table import Table
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.manifest import DataFileMeta

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paimon_spark.core.messages import CommitMessage
+from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.table import Table
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.memory import InMemoryFileIO

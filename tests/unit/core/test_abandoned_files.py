@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from paimon_spark.core.maintenance.abandoned_files import delete_marked
 from paimon_spark.core.table import Table
-from paimon_spark.core.unfinished import delete_marked
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.evolution import new_schema
 from paimon_spark.spec.identifier import Identifier

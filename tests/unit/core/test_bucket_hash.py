@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_spark.core.key_hash import bucket_numbers, hash_rows
+from paimon_spark.core.write.bucket_hash import bucket_numbers, hash_rows
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, parse_atomic
 from tests.shared import BUCKET_VECTORS
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.core.cancellation import cancellable, checkpoint, is_cancelled
-from paimon_spark.core.manifests import clear_cache
+from paimon_spark.core.metadata.manifest_store import clear_cache
 from paimon_spark.core.table import Table
-from paimon_spark.core.write import TableWriter
+from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.compact import execute_compaction, plan_compaction
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.insert import finish_write, plan_write, write_arrow

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from paimon_spark.core.commit import Committed, FileStoreCommit, Nothing
-from paimon_spark.core.manifests import ManifestStore
-from paimon_spark.core.scan import scan
+from paimon_spark.core.commit.committer import Committed, FileStoreCommit, Nothing
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, ConflictError, ErrorKind, OutcomeUnknownError
 from paimon_spark.fs.base import FileStatus

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from paimon_spark.core.changes import Change
-from paimon_spark.core.conflicts import (
+from paimon_spark.core.commit.change_set import Change
+from paimon_spark.core.commit.conflicts import (
     BucketCountChanged,
     FileGone,
     FileLive,

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from paimon_spark.core.buckets import BucketLimits, HashIndex
+from paimon_spark.core.write.dynamic_buckets import BucketLimits, HashIndex
 
 
 def assign(index: HashIndex, *hashes: int) -> list[int]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from paimon_spark.core.manifests import (
+from paimon_spark.core.metadata.manifest_store import (
     ManifestStore,
     RecordCache,
     clear_cache,
@@ -11,7 +11,7 @@ from paimon_spark.core.manifests import (
     merge_manifests,
     partition_stats,
 )
-from paimon_spark.core.scan import live_entries
+from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError, ErrorKind
 from paimon_spark.spec.kinds import FileKind

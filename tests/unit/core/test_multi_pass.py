@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.core.levels import SortedRun, sorted_runs
-from paimon_spark.core.merge.passes import Source, merge_sources, runs_at_once
-from paimon_spark.core.merge.rules import merge_order
+from paimon_spark.core.merge.config import merge_order
+from paimon_spark.core.merge.multi_pass import Source, merge_sources, runs_at_once
 from paimon_spark.core.merge.sort_merge import merge_runs
-from paimon_spark.core.scan import scan
-from paimon_spark.core.splits import plan_splits
+from paimon_spark.core.scan.scan import scan
+from paimon_spark.core.scan.splits import plan_splits
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.errors import StoreError

@@ -10,11 +10,12 @@ import pytest
 
 from benchmarks.scaling import _day, one_key
 from benchmarks.synthetic import FIRST_DAY, Shape, build, open_synthetic
-from paimon_spark.core import manifests, scan
-from paimon_spark.core.commit import FileStoreCommit
-from paimon_spark.core.file_pool import PackedFiles
-from paimon_spark.core.manifests import clear_cache
-from paimon_spark.core.splits import Split, splits_from_json, splits_to_json
+from paimon_spark.core.commit.committer import FileStoreCommit
+from paimon_spark.core.metadata import manifest_store as manifests
+from paimon_spark.core.metadata.manifest_store import clear_cache
+from paimon_spark.core.scan import scan
+from paimon_spark.core.scan.packed_files import PackedFiles
+from paimon_spark.core.scan.splits import Split, splits_from_json, splits_to_json
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compact import Strategy, plan_compaction
 from paimon_spark.engine.select import SelectPlan, plan_select

@@ -14,11 +14,14 @@ from hypothesis import strategies as st
 
 from benchmarks.core import many_files
 from paimon_spark import connect
-from paimon_spark.core import byte_store, file_pool, manifests, scan
-from paimon_spark.core.file_pool import FilePool, PackedFiles
-from paimon_spark.core.manifests import clear_cache
-from paimon_spark.core.scan import PackedScan, ScanCounts, ScanResult
-from paimon_spark.core.splits import Split, plan_splits
+from paimon_spark.core.metadata import manifest_store as manifests
+from paimon_spark.core.metadata.manifest_store import clear_cache
+from paimon_spark.core.scan import packed_files as file_pool
+from paimon_spark.core.scan import scan
+from paimon_spark.core.scan.packed_files import FilePool, PackedFiles
+from paimon_spark.core.scan.scan import PackedScan, ScanCounts, ScanResult
+from paimon_spark.core.scan.splits import Split, plan_splits
+from paimon_spark.core.spill import buffer as byte_store
 from paimon_spark.engine.select import plan_select
 from paimon_spark.format.packed_manifest import Manifest
 from paimon_spark.spec.kinds import FileKind

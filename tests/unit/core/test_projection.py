@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pytest
 
-from paimon_spark.core.evolve import convert, plan_columns
+from paimon_spark.core.read.projection import convert, plan_columns
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compact import execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from paimon_spark.core.read import read_split
-from paimon_spark.core.scan import scan
-from paimon_spark.core.splits import plan_splits
+from paimon_spark.core.read.split_reader import read_split
+from paimon_spark.core.scan.scan import scan
+from paimon_spark.core.scan.splits import plan_splits
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.fs.local import LocalFileIO

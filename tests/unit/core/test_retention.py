@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.core.retention import RetentionRule, choose_end
+from paimon_spark.core.maintenance.retention import RetentionRule, choose_end
 from paimon_spark.errors import ArgumentError
 
 FOREVER = 1 << 31

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from paimon_spark.core.intake import IntakeRules, take_in
+from paimon_spark.core.write.row_conversion import IntakeRules, take_in
 from paimon_spark.errors import ArgumentError, ErrorKind
 from paimon_spark.spec.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, parse_atomic
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from paimon_spark.core.manifests import ManifestStore
-from paimon_spark.core.scan import live_in_partitions, scan
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.scan.scan import live_in_partitions, scan
+from paimon_spark.core.scan.splits import plan_splits
 from paimon_spark.core.schemas import SchemaStore
-from paimon_spark.core.splits import plan_splits
 from paimon_spark.core.table import Table
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.spec.identifier import Identifier

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.core.merge import sort_merge
-from paimon_spark.core.merge.functions import deduplicate_ignoring_deletes, drop_retracts
+from paimon_spark.core.merge.engines.deduplicate import deduplicate_ignoring_deletes, drop_retracts
 from paimon_spark.core.merge.keys import sorted_positions
 from paimon_spark.core.merge.sort_merge import MergeOrder, merge_rows, merge_runs, stretches, superseded
 from paimon_spark.format.arrow_types import to_arrow_type

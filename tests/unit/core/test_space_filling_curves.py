@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_spark.core.compact.curves import hilbert_keys, hilbert_transposed, interleaved, zorder_keys
+from paimon_spark.core.compact.space_filling_curves import hilbert_keys, hilbert_transposed, interleaved, zorder_keys
 
 
 def ordered(kind: pa.DataType, *values: object) -> pa.Array:

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from paimon_spark.core.messages import CommitMessage
-from paimon_spark.core.spill import SpillRules, SpillSpace
+from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.spill.space import SpillRules, SpillSpace
 from paimon_spark.core.table import Table
-from paimon_spark.core.write import TableWriter, WritePlanInfo
+from paimon_spark.core.write.table_writer import TableWriter, WritePlanInfo
 from paimon_spark.engine.insert import complete_write, plan_write
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow

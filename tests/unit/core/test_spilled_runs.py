@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_spark.core.spill import Run, SpillRules, SpillSpace
+from paimon_spark.core.spill.space import Run, SpillRules, SpillSpace
 from paimon_spark.core.table import Table
-from paimon_spark.core.write import TableWriter
+from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.insert import complete_write, plan_write
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow

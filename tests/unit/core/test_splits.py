@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from paimon_spark.core.scan import ScanResult
-from paimon_spark.core.splits import Split, plan_splits, splits_from_json, splits_to_json
+from paimon_spark.core.scan.scan import ScanResult
+from paimon_spark.core.scan.splits import Split, plan_splits, splits_from_json, splits_to_json
 from paimon_spark.core.table import Table
 from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import (

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap
 
-from paimon_spark.core import dead_rows as module
-from paimon_spark.core.dead_rows import dead_rows
 from paimon_spark.core.levels import SortedRun
-from paimon_spark.core.read import BucketFiles, read_split
-from paimon_spark.core.splits import Split
+from paimon_spark.core.metadata.deletion_vectors import VectorRef, VectorWriter
+from paimon_spark.core.read import superseded_rows as module
+from paimon_spark.core.read.split_reader import BucketFiles, read_split
+from paimon_spark.core.read.superseded_rows import dead_rows
+from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
-from paimon_spark.core.vectors import VectorRef, VectorWriter
-from paimon_spark.core.write import TableWriter
+from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.insert import complete_write, plan_write, write_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import plan_select

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta, timezone
 import pyarrow as pa
 import pytest
 
-from paimon_spark.core.commit import FileStoreCommit
+from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.system.columns import COLUMNS
 from paimon_spark.core.system.render import partition_set, partition_spec, raw_text, sql_text, type_text
-from paimon_spark.core.system_tables import SYSTEM_SCANS, SYSTEM_TABLE_NAMES, system_table, system_table_schema
+from paimon_spark.core.system.tables import SYSTEM_SCANS, SYSTEM_TABLE_NAMES, system_table, system_table_schema
 from paimon_spark.errors import CorruptTableError, NotFoundError, UnsupportedError
 from paimon_spark.spec.kinds import FileSource
 from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, HASH_INDEX, DeletionRange, IndexFileMeta

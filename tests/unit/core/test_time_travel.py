@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from paimon_spark.core.metadata.time_travel import resolve_snapshot, tag_names
 from paimon_spark.core.table import Table
-from paimon_spark.core.travel import resolve_snapshot, tag_names
 from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UnsupportedError
 from paimon_spark.spec.kinds import CommitKind
 from tests.unit.core import samples

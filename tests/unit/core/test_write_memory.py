@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from paimon_spark.core.write import TableWriter
+from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.insert import complete_write, plan_write
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow

@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paimon_spark.core.manifests import clear_cache
-from paimon_spark.core.scan import scan
+from paimon_spark.core.metadata.manifest_store import clear_cache
+from paimon_spark.core.scan.scan import scan
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.tags import execute_delete_tags, execute_tag, list_tags, plan_create_tag, plan_delete_tags

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pytest
 
-from paimon_spark.core.commit import Committed
+from paimon_spark.core.commit.committer import Committed
 from paimon_spark.core.compact.rewrite import CompactTask
 from paimon_spark.core.table import Table
 from paimon_spark.engine import compact, runner

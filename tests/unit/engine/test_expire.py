@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from paimon_spark.core.manifests import ManifestStore, clear_cache
-from paimon_spark.core.refs import RefStore
+from paimon_spark.core.metadata.manifest_store import ManifestStore, clear_cache
+from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.engine.actions import DELETE, KEEP, WRITE
 from paimon_spark.engine.expire import ExpireConfig, ExpirePlan, ExpireResult, execute_expire, plan_expire
 from paimon_spark.engine.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags

@@ -9,7 +9,7 @@ import pytest
 
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.catalog.resolve import open_catalog
-from paimon_spark.core.refs import RefStore, check_tag_name
+from paimon_spark.core.metadata.refs import RefStore, check_tag_name
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.rollback import plan_rollback

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.api.changes import deletions
-from paimon_spark.core.mark import RowMarker
-from paimon_spark.core.messages import messages_from_json, messages_to_json
-from paimon_spark.core.read import FILE_PATH, ROW_INDEX, VECTOR, read_split
-from paimon_spark.core.scan import scan
-from paimon_spark.core.splits import plan_splits
+from paimon_spark.core.commit_message import messages_from_json, messages_to_json
+from paimon_spark.core.read.split_reader import FILE_PATH, ROW_INDEX, VECTOR, read_split
+from paimon_spark.core.row_level.position_deletes import RowMarker
+from paimon_spark.core.scan.scan import scan
+from paimon_spark.core.scan.splits import plan_splits
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compact import CompactionPlan, Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire

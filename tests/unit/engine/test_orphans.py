@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paimon_spark.core.commit import FileStoreCommit
-from paimon_spark.core.manifests import clear_cache
+from paimon_spark.core.commit.committer import FileStoreCommit
+from paimon_spark.core.metadata.manifest_store import clear_cache
 from paimon_spark.core.table import Table
 from paimon_spark.engine.actions import DELETE, WARN
 from paimon_spark.engine.orphans import OrphanPlan, execute_orphans, plan_orphans

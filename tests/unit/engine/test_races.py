@@ -7,8 +7,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from paimon_spark.core.refs import RefStore
-from paimon_spark.core.stored import create_once
+from paimon_spark.core.metadata.refs import RefStore
+from paimon_spark.core.metadata_io import create_once
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_spark.core.messages import CommitMessage
+from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.table import Table
-from paimon_spark.core.write import TableWriter
+from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine import insert
 from paimon_spark.engine.insert import WritePlan, plan_write, write_arrow
 from paimon_spark.engine.replace import finish_replacement

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from paimon_spark.core.deletion import Action, SafeDeleter
-from paimon_spark.core.manifests import clear_cache
-from paimon_spark.core.refs import RefStore
+from paimon_spark.core.maintenance.deletion import Action, SafeDeleter
+from paimon_spark.core.metadata.manifest_store import clear_cache
+from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.rollback import RollbackResult, execute_rollback, plan_rollback
 from paimon_spark.engine.tags import execute_tag, plan_create_tag

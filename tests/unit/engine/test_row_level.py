@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paimon_spark.core.commit import Committed, Nothing
-from paimon_spark.core.patch import FilePatcher
-from paimon_spark.core.read import FILE_PATH, ROW_INDEX, read_split
-from paimon_spark.core.scan import scan
-from paimon_spark.core.splits import plan_splits
+from paimon_spark.core.commit.committer import Committed, Nothing
+from paimon_spark.core.read.split_reader import FILE_PATH, ROW_INDEX, read_split
+from paimon_spark.core.row_level.copy_on_write import FilePatcher
+from paimon_spark.core.scan.scan import scan
+from paimon_spark.core.scan.splits import plan_splits
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.row_level import change_arrow, finish_changes, plan_changes

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_spark.core.messages import CommitMessage
-from paimon_spark.core.read import read_split
+from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.table import Table
-from paimon_spark.core.write import TableWriter
+from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.select import plan_select, read_arrow
 from paimon_spark.engine.sort_compact import Order, SortPlan, execute_sort, plan_sort, sort_actions

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paimon_spark.core.read import read_split
-from paimon_spark.core.scan import scan
-from paimon_spark.core.splits import plan_splits
+from paimon_spark.core.read.split_reader import read_split
+from paimon_spark.core.scan.scan import scan
+from paimon_spark.core.scan.splits import plan_splits
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow

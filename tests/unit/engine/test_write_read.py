@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_spark.core.commit import Committed, Nothing
-from paimon_spark.core.messages import CommitMessage
-from paimon_spark.core.scan import scan
+from paimon_spark.core.commit.committer import Committed, Nothing
+from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
-from paimon_spark.core.write import TableWriter, WritePlanInfo
+from paimon_spark.core.write.table_writer import TableWriter, WritePlanInfo
 from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import WritePlan, complete_write, plan_write, write_arrow
 from paimon_spark.engine.runner import LocalRunner
@@ -220,7 +220,7 @@ def test_b2_parallel_assigners_never_write_the_same_index_file() -> None:
     put(table, *((k, 0) for k in range(30)))
     plan = plan_write(table, parallelism=3)
     assert plan.info.assigners == 3
-    from paimon_spark.core.key_hash import hash_rows
+    from paimon_spark.core.write.bucket_hash import hash_rows
 
     rows = batch(table, *((k, 1) for k in range(200)))
     hashes = hash_rows(rows, table.key_fields)

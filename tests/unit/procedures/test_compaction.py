@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from paimon_spark.core.scan import scan
+from paimon_spark.core.scan.scan import scan
 from paimon_spark.errors import (
     ArgumentError,
     EngineError,

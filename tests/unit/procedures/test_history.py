@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paimon_spark.core.refs import RefStore
+from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.errors import AlreadyExistsError, ArgumentError, ErrorKind, NotFoundError, PaimonError
 from tests.unit.procedures.calling import Lake
 

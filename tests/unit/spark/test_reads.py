@@ -12,10 +12,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_spark.core import scan
-from paimon_spark.core.file_pool import PackedFiles
+from paimon_spark.core.scan import scan
+from paimon_spark.core.scan.packed_files import PackedFiles
+from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.schemas import SchemaStore
-from paimon_spark.core.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.select import plan_select

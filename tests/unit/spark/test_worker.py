@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_spark.core.splits import splits_to_json
+from paimon_spark.core.scan.splits import splits_to_json
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.select import plan_select
 from paimon_spark.fs.local import LocalFileIO
