@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from paimon_spark.core.read.split_reader import FILE_PATH, ROW_INDEX, VECTOR, read_split
+from paimon_spark.core.read.bucket_files import FILE_PATH, ROW_INDEX, VECTOR
+from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.row_conversion import ROW_KIND_COLUMN
 from paimon_spark.engine.select import SelectPlan

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta, timezone, tzinfo
+from typing import TYPE_CHECKING
 
 from paimon_spark.core.schemas import SchemaStore
 from paimon_spark.core.snapshots import SnapshotStore
@@ -27,6 +28,9 @@ from paimon_spark.spec.rows import decode_row
 from paimon_spark.spec.schema import TableSchema, parse_schema
 from paimon_spark.spec.support import Scope, scope_of
 from paimon_spark.spec.types import DataField, DataType
+
+if TYPE_CHECKING:
+    from paimon_spark.core.metadata.manifest_cache import ManifestCache
 
 TRAVEL_OPTIONS = (
     "scan.snapshot-id",
@@ -57,6 +61,8 @@ class Table:
     """Part of the names of all data and index files that are written through this table; see `marked`."""
     zone: str = "UTC"
     """The time zone in which timestamps with and without one turn into each other where a column changed its type."""
+    manifest_cache: ManifestCache | None = field(default=None, compare=False, repr=False)
+    """Where decoded manifests are remembered; the cache of the process if None."""
 
     @classmethod
     def of(

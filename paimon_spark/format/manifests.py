@@ -36,7 +36,7 @@ from paimon_spark.format.manifest_schemas import (
     record,
     top_record,
 )
-from paimon_spark.format.packed_manifest import Manifest, packed
+from paimon_spark.format.packed_manifest import FEWEST_BLOCKS, Manifest, packed
 from paimon_spark.format.quick_entries import is_usual, quick_entries
 from paimon_spark.spec.identifier import is_one_name, shown
 from paimon_spark.spec.kinds import FileKind, FileSource
@@ -126,14 +126,19 @@ def read_manifest(data: bytes, where: str = "a manifest", size: int | None = Non
     return list(open_manifest(data, where, size).entries())
 
 
-def open_manifest(data: bytes, where: str = "a manifest", size: int | None = None) -> Manifest:
-    """Return a manifest, whose entries are objects where they are few; arguments and errors as in `read_manifest`."""
+def open_manifest(
+    data: bytes, where: str = "a manifest", size: int | None = None, *, fewest_blocks: int = FEWEST_BLOCKS
+) -> Manifest:
+    """Return a manifest; arguments and errors as in `read_manifest`.
+
+    Its entries are objects where the file has fewer Avro blocks than `fewest_blocks`.
+    """
     known = {"": ENTRY_FIELDS, "_FILE": FILE_FIELDS}
 
     def quick(file: AvroContainer) -> Manifest | None:
         if not is_usual(file.schema):
             return None
-        found = packed(file, where)
+        found = packed(file, where) if len(file.blocks) >= fewest_blocks else None
         if found is not None:
             return found
         entries = quick_entries(file.unpacked())

@@ -174,9 +174,7 @@ class PackedManifest(Manifest):
 
 
 def packed(file: AvroContainer, where: str) -> PackedManifest | None:
-    """Return the manifest of a usual file, or None if it has few blocks, or not every entry is sound and usual."""
-    if len(file.blocks) < FEWEST_BLOCKS:
-        return None
+    """Return the manifest of a usual file, or None if not every entry is sound and usual."""
     partitions: dict[bytes, int] = {}
     parts = []
     for blocks in _portions(file.unpacked()):

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from paimon_spark.core.bin_packing import SMALL_TASK_WORK, in_tasks, work_of
 from paimon_spark.core.merge.config import merge_order
 from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS
-from paimon_spark.core.read.split_reader import BUCKET, FILE_PATH, PLACE_FIELDS, ROW_INDEX, VECTOR
+from paimon_spark.core.read.bucket_files import BUCKET, FILE_PATH, PLACE_FIELDS, ROW_INDEX, VECTOR
 from paimon_spark.core.scan.packed_files import PackedFiles
 from paimon_spark.core.scan.splits import Split, splits_to_json
 from paimon_spark.core.table import Table

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from paimon_spark.core.levels import sections
-from paimon_spark.core.metadata.manifest_store import ManifestStore, clear_cache
+from paimon_spark.core.metadata.manifest_cache import clear_cache
+from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import Holder, HolderKind, holder_path, holders
 from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table

@@ -10,7 +10,6 @@ import zlib
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
-from unittest.mock import patch
 
 import fastavro
 import numpy as np
@@ -19,7 +18,7 @@ from pyroaring import BitMap
 from paimon_spark.core.commit_message import CommitMessage, messages_from_json, messages_to_json
 from paimon_spark.core.scan.splits import Split, VectorRef, splits_from_json, splits_to_json
 from paimon_spark.errors import PaimonError
-from paimon_spark.format import deletion_vectors, hash_index, packed_manifest
+from paimon_spark.format import deletion_vectors, hash_index
 from paimon_spark.format import manifests as m
 from paimon_spark.format.avro_container import AvroContainer
 from paimon_spark.format.quick_entries import is_usual
@@ -238,11 +237,10 @@ def manifest(data: bytes) -> None:
 
 def _read_packed(data: bytes) -> object:
     """Return what is read of a manifest that is kept packed, however small it is."""
-    with patch.object(packed_manifest, "FEWEST_BLOCKS", 1):
-        try:
-            return list(m.open_manifest(data).entries())
-        except PaimonError as error:
-            return error
+    try:
+        return list(m.open_manifest(data, fewest_blocks=1).entries())
+    except PaimonError as error:
+        return error
 
 
 def _read_generally(data: bytes) -> object:

@@ -36,10 +36,12 @@ from paimon_spark.core.commit.conflicts import (
 from paimon_spark.core.commit.deletion_vector_rewrite import settle_vectors
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.maintenance.rollback import complete_rollback
-from paimon_spark.core.metadata.manifest_store import ManifestStore, merge_manifests
+from paimon_spark.core.metadata.manifest_merge import merge_manifests
+from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.row_tracking import assign, tracks_rows
 from paimon_spark.core.metadata_io import delete_leftovers, store_errors
-from paimon_spark.core.scan.scan import live_in_partitions, matching_partitions
+from paimon_spark.core.scan.pruning import matching_partitions
+from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.errors import (
     ArgumentError,

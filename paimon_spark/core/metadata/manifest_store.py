@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
-
-import numpy as np
+from typing import Any
 
 from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.levels import comparable
+from paimon_spark.core.metadata.manifest_cache import PROCESS_CACHE, ManifestCache, cached
 from paimon_spark.core.metadata_io import delete_leftovers, read_needed
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError
@@ -23,10 +21,9 @@ from paimon_spark.format.manifests import (
     write_manifest,
     write_manifest_list,
 )
-from paimon_spark.format.packed_manifest import ENTRY_BYTES, Manifest, PackedManifest, Rows, entries_bytes
+from paimon_spark.format.packed_manifest import Manifest, PackedManifest, Rows
 from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import (
-    FileIdentity,
     IndexManifestEntry,
     ManifestEntry,
     ManifestFileMeta,
@@ -36,118 +33,9 @@ from paimon_spark.spec.rows import decode_row, encode_row, row_arity
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.types import DataType
 
-_T = TypeVar("_T")
-_CACHED_BYTES = 64 << 20
-_LIVE_BYTES = 144 << 20
-_UNPACKED = 130
-"""Percent of its size in the store that a manifest of many entries takes in memory."""
-_RECORD_BYTES = 800
-"""About what the record of a manifest or of an index file takes."""
-_FEW = 1_000
-"""A manifest of more entries is not kept as it was written: read from the file it is smaller."""
 _FULL = 105
 """Percent of the target size that a manifest is cut at; pieces of one size in entries differ a little in bytes."""
 _RESTORE = "Restore the file from a backup, or roll the table back to a snapshot that does not need it."
-
-
-class _Bounded(Generic[_T]):
-    """Items by the path they are from, the least recently used out first. Files are immutable, names unique.
-
-    Args:
-        limit: about the most bytes that all items may take.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._weights: dict[str, int] = {}
-        self._held = 0
-        self._items: OrderedDict[str, _T] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, path: str) -> _T | None:
-        """Return the item from a path if it is here."""
-        with self._lock:
-            found = self._items.get(path)
-            if found is not None:
-                self._items.move_to_end(path)
-            return found
-
-    def _hold(self, path: str, item: _T, weight: int) -> None:
-        """Keep an item, under the lock; it takes `weight` more bytes than what was there before."""
-        self._items[path] = item
-        self._items.move_to_end(path)
-        self._weights[path] = self._weights.get(path, 0) + weight
-        self._held += weight
-        while self._held > self._limit:
-            oldest, _ = self._items.popitem(last=False)
-            self._held -= self._weights.pop(oldest)
-
-    def clear(self) -> None:
-        """Forget everything."""
-        with self._lock:
-            self._items.clear()
-            self._weights.clear()
-            self._held = 0
-
-
-class RecordCache(_Bounded[tuple[_T, ...]]):
-    """Decoded records of whole files.
-
-    Args:
-        limit: about the most bytes that all records may take.
-        weigh: about how many bytes some records take.
-    """
-
-    def __init__(
-        self, limit: int, weigh: Callable[[tuple[_T, ...]], int] = lambda records: len(records) * _RECORD_BYTES
-    ) -> None:
-        super().__init__(limit)
-        self._weigh = weigh
-
-    def put(self, path: str, records: tuple[_T, ...]) -> None:
-        """Keep the records from a path, unless they alone take too much."""
-        weight = _RECORD_BYTES + self._weigh(records)
-        with self._lock:
-            if path not in self._items and weight <= self._limit:
-                self._hold(path, records, weight)
-
-
-class _Unpacked(_Bounded[Mapping[int, ManifestEntry]]):
-    """Entries of packed manifests that were asked for, by their places."""
-
-    def of(self, manifest: Manifest, rows: Rows) -> list[ManifestEntry]:
-        """Return the entries at some places of a manifest."""
-        known = self.get(manifest.where) or {}
-        missing = [row for row in rows.tolist() if row not in known]
-        if missing:
-            new = dict(zip(missing, manifest.entries(np.array(missing, np.int64)), strict=True))
-            self._keep(manifest.where, new)
-            known = {**known, **new}
-        return [known[row] for row in rows.tolist()]
-
-    def _keep(self, path: str, new: Mapping[int, ManifestEntry]) -> None:
-        weight = entries_bytes(tuple(new.values()))
-        if weight <= self._limit:
-            with self._lock:
-                self._hold(path, {**self._items.get(path, {}), **new}, weight)
-
-
-def _bytes_of(manifests: Iterable[Manifest]) -> int:
-    return sum(m.nbytes for m in manifests)
-
-
-_MANIFESTS: RecordCache[Manifest] = RecordCache(_CACHED_BYTES, _bytes_of)
-_LISTS: RecordCache[ManifestFileMeta] = RecordCache(_CACHED_BYTES // 2)
-_INDEXES: RecordCache[IndexManifestEntry] = RecordCache(_CACHED_BYTES // 2)
-LIVE: RecordCache[Manifest] = RecordCache(_LIVE_BYTES, _bytes_of)
-"""The entries of whole snapshots of few files that nothing cancels, as one manifest would have them."""
-_UNPACKED_ENTRIES = _Unpacked(_CACHED_BYTES)
-
-
-def clear_cache() -> None:
-    """Forget every decoded manifest of this process."""
-    for cache in (_MANIFESTS, _LISTS, _INDEXES, LIVE, _UNPACKED_ENTRIES):
-        cache.clear()
 
 
 @dataclass(slots=True)
@@ -160,10 +48,15 @@ class ManifestStore:
     superseded: list[str] = field(default_factory=list)
     """Paths of files that writers brought and that others take the place of, once the commit has succeeded."""
 
+    @property
+    def cache(self) -> ManifestCache:
+        """Return where decoded manifests are remembered."""
+        return self.table.manifest_cache or PROCESS_CACHE
+
     def read_list(self, name: str, size: int | None = None) -> tuple[ManifestFileMeta, ...]:
         """Return the records of a manifest list."""
         path = self.table.paths.manifest(name)
-        return cached(_LISTS, path, lambda: read_manifest_list(self._bytes(path), path, size))
+        return cached(self.cache.lists, path, lambda: read_manifest_list(self._bytes(path), path, size))
 
     def read(self, meta: ManifestFileMeta) -> tuple[ManifestEntry, ...]:
         """Return the entries of a manifest, for manifests of few entries; `open` gives those that are asked for."""
@@ -173,17 +66,19 @@ class ManifestStore:
         """Return a manifest; who reads more than the cache can hold does not `remember` any, or others would go."""
         path = self.table.paths.manifest(meta.file_name)
 
+        fewest = self.cache.limits.fewest_blocks
+
         def load() -> tuple[Manifest]:
-            return (self._sound(open_manifest(self._bytes(path), path, meta.file_size), path),)
+            return (self._sound(open_manifest(self._bytes(path), path, meta.file_size, fewest_blocks=fewest), path),)
 
         if remember:
-            return cached(_MANIFESTS, path, load)[0]
-        return (_MANIFESTS.get(path) or load())[0]
+            return cached(self.cache.manifests, path, load)[0]
+        return (self.cache.manifests.get(path) or load())[0]
 
     def entries(self, manifest: Manifest, rows: Rows) -> list[ManifestEntry]:
         """Return entries of a manifest that `open` gave; those of a packed one are remembered for the next time."""
         if isinstance(manifest, PackedManifest):
-            return _UNPACKED_ENTRIES.of(manifest, rows)
+            return self.cache.entries.of(manifest, rows)
         return list(manifest.entries(rows))
 
     def read_index(self, name: str | None) -> tuple[IndexManifestEntry, ...]:
@@ -191,7 +86,7 @@ class ManifestStore:
         if name is None:
             return ()
         path = self.table.paths.manifest(name)
-        return cached(_INDEXES, path, lambda: read_index_manifest(self._bytes(path), path))
+        return cached(self.cache.indexes, path, lambda: read_index_manifest(self._bytes(path), path))
 
     def data_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
         """Return the manifests of a snapshot: the base list, then the delta list."""
@@ -240,14 +135,14 @@ class ManifestStore:
         """Write a manifest list; return its name and size."""
         records = tuple(metas)
         name, data = self.table.paths.new_manifest_list_name(), write_manifest_list(records)
-        _LISTS.put(self._put(name, data), records)
+        self.cache.lists.put(self._put(name, data), records)
         return name, len(data)
 
     def write_index(self, entries: Iterable[IndexManifestEntry]) -> str:
         """Write an index manifest; return its name."""
         records = tuple(entries)
         name = self.table.paths.new_index_manifest_name()
-        _INDEXES.put(self._put(name, write_index_manifest(records)), records)
+        self.cache.indexes.put(self._put(name, write_index_manifest(records)), records)
         return name
 
     def write_index_file(self, path: str, data: bytes) -> None:
@@ -263,8 +158,8 @@ class ManifestStore:
     def _write_one(self, entries: tuple[ManifestEntry, ...], data: bytes, schema_id: int) -> ManifestFileMeta:
         name = self.table.paths.new_manifest_name()
         path = self._put(name, data)
-        if len(entries) <= _FEW:
-            _MANIFESTS.put(path, (Manifest(entries),))
+        if len(entries) <= self.cache.limits.few_entries:
+            self.cache.manifests.put(path, (Manifest(entries),))
         buckets, levels = [e.bucket for e in entries], [e.file.level for e in entries]
         rows = [(e.file.first_row_id, e.file.row_count) for e in entries]
         ranged = [(first, first + count - 1) for first, count in rows if first is not None]
@@ -316,21 +211,6 @@ class ManifestStore:
         return read_needed(self.table.file_io, path, "metadata file")
 
 
-def fit_cache(metas: Sequence[ManifestFileMeta]) -> bool:
-    """Return whether the cache can hold some manifests together: those of few entries as objects."""
-    counts = ((m.num_added_files + m.num_deleted_files, m.file_size) for m in metas)
-    return sum(n * ENTRY_BYTES if n <= _FEW else size * _UNPACKED // 100 for n, size in counts) <= _CACHED_BYTES
-
-
-def cached(cache: RecordCache[_T], path: str, load: Callable[[], Iterable[_T]]) -> tuple[_T, ...]:
-    """Return the records from a path, loading them if they are not in the cache."""
-    found = cache.get(path)
-    if found is None:
-        found = tuple(load())
-        cache.put(path, found)
-    return found
-
-
 def partition_stats(counts: Mapping[bytes, int], types: Sequence[DataType]) -> SimpleStats:
     """Return exact statistics over serialized partition rows, given how often each occurs."""
     rows = [(decode_row(p, types), n) for p, n in counts.items()]
@@ -364,79 +244,3 @@ def _inside(value: Any, bounds: tuple[Any, Any, int | None]) -> bool:
     if low is None or high is None:
         return nulls is None
     return bool(_order(low) <= _order(value) <= _order(high))
-
-
-def merge_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """Return entries without the pairs that cancel; a DELETE whose ADD is not among them stays."""
-    live: dict[FileIdentity, ManifestEntry] = {}
-    for entry in entries:
-        if entry.kind is FileKind.ADD or entry.identity not in live:
-            live[entry.identity] = entry
-        elif live[entry.identity].kind is FileKind.ADD:
-            del live[entry.identity]
-    return list(live.values())
-
-
-def merge_manifests(store: ManifestStore, metas: Sequence[ManifestFileMeta], schema_id: int) -> list[ManifestFileMeta]:
-    """Return a list that says the same with fewer, larger manifests; new ones are written through `store`."""
-    full = _merge_full(store, metas, schema_id)
-    return full if full is not None else _merge_minor(store, metas, schema_id)
-
-
-def _merge_full(
-    store: ManifestStore, metas: Sequence[ManifestFileMeta], schema_id: int
-) -> list[ManifestFileMeta] | None:
-    options = store.table.options
-    changing = {m.file_name for m in metas if m.num_deleted_files or m.file_size < options.manifest_target_file_size}
-    size = sum(m.file_size for m in metas if m.file_name in changing)
-    if size < options.manifest_full_compaction_threshold_size or len(metas) < 2:
-        return None
-    removed = {e.identity for m in metas if m.num_deleted_files for e in store.read(m) if e.kind is FileKind.DELETE}
-    partitions = {identity[0] for identity in removed}
-    types = [f.type for f in store.table.schema.partition_fields]
-    kept: list[ManifestFileMeta] = []
-    rewritten: list[ManifestEntry] = []
-    for meta in metas:
-        if meta.file_name not in changing and not (removed and may_hold_partition(meta, partitions, types)):
-            kept.append(meta)
-            continue
-        entries = store.read(meta)
-        live = [e for e in entries if e.kind is FileKind.ADD and e.identity not in removed]
-        if meta.file_name not in changing and len(live) == len(entries):
-            kept.append(meta)
-        else:
-            rewritten += live
-    return kept + store.write(rewritten, schema_id)
-
-
-def _merge_minor(store: ManifestStore, metas: Sequence[ManifestFileMeta], schema_id: int) -> list[ManifestFileMeta]:
-    """Merge neighbours below the target size once they reach it together, or are many; none that reaches it alone.
-
-    A large one would be written again only for the sake of a small one before it, and with the next commit the next.
-    """
-    target = store.table.options.manifest_target_file_size
-    out: list[ManifestFileMeta] = []
-    group: list[ManifestFileMeta] = []
-    size = 0
-    for meta in metas:
-        if meta.file_size >= target:
-            out += [*_merge_many(store, group, schema_id), meta]
-            group, size = [], 0
-            continue
-        group.append(meta)
-        size += meta.file_size
-        if size >= target:
-            out += _merge_group(store, group, schema_id)
-            group, size = [], 0
-    return out + _merge_many(store, group, schema_id)
-
-
-def _merge_many(store: ManifestStore, group: Sequence[ManifestFileMeta], schema_id: int) -> list[ManifestFileMeta]:
-    many = len(group) >= store.table.options.manifest_merge_min_count
-    return _merge_group(store, group, schema_id) if many else list(group)
-
-
-def _merge_group(store: ManifestStore, group: Sequence[ManifestFileMeta], schema_id: int) -> list[ManifestFileMeta]:
-    if len(group) == 1:
-        return list(group)
-    return store.write(merge_entries(e for m in group for e in store.read(m)), schema_id)

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from paimon_spark.core.arrow import one_chunk, values_of
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS, tracks_rows, with_kept_ids
-from paimon_spark.core.read.split_reader import FILE_PATH, ROW_INDEX, BucketFiles
+from paimon_spark.core.read.bucket_files import FILE_PATH, ROW_INDEX, BucketFiles
 from paimon_spark.core.row_level.live_file_lookup import LiveFiles
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.row_conversion import ROW_KIND_COLUMN, IntakeRules, take_in

@@ -18,7 +18,7 @@ from paimon_spark.core.arrow import one_chunk, values_of
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.deletion_vectors import NO_VECTOR, StoredVectors, VectorWriter
 from paimon_spark.core.metadata_io import delete_leftovers, store_errors
-from paimon_spark.core.read.split_reader import FILE_PATH, ROW_INDEX, VECTOR
+from paimon_spark.core.read.bucket_files import FILE_PATH, ROW_INDEX, VECTOR
 from paimon_spark.core.row_level.live_file_lookup import LiveFiles
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.row_conversion import ROW_KIND_COLUMN, IntakeRules, take_in

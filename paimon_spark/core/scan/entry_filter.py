@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from paimon_spark.core.metadata.manifest_store import ManifestStore, fit_cache
+from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.format.arrays import Mask
 from paimon_spark.format.packed_manifest import Manifest, Places, Rows
 from paimon_spark.spec.kinds import FileKind
@@ -51,7 +51,7 @@ def choose_live(
         wanted: which entries, by their places.
         seen: counts all live entries for which readers may ask, wanted or not; without it only wanted ones are netted.
     """
-    remember = fit_cache(metas)
+    remember = store.cache.fits(metas)
     removed = _Removed(store, metas, None if seen is not None else wanted, remember=remember)
     for meta in metas:
         if meta.num_added_files == 0:

@@ -14,7 +14,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from paimon_spark.core.spill.buffer import ByteStore
+from paimon_spark.core.spill.buffer import BUFFERED_BYTES, ByteStore
 from paimon_spark.format.entry_columns import smallest
 from paimon_spark.format.file_order import first_sequences, name_words
 from paimon_spark.format.packed_manifest import unpack_file, unpack_files
@@ -24,10 +24,26 @@ Numbers = npt.NDArray[Any]
 Record = tuple[bytes, int, int]
 """A packed file, how many bytes it has and how many rows."""
 _Piece = tuple[bytes, Numbers, Numbers]
-_AT_ONCE = 4_096
-_GAP = 512
-"""So many bytes between two files are read with them rather than left out."""
-_PARTS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class PackingLimits:
+    """How a store of packed files works.
+
+    Attributes:
+        files_at_once: how many files are appended, or read back, together.
+        gap_bytes: so many bytes between two files are read with them rather than left out.
+        parts: a column of numbers is concatenated when it has so many parts.
+        buffered_bytes: about the most bytes that stay in memory.
+    """
+
+    files_at_once: int = 4_096
+    gap_bytes: int = 512
+    parts: int = 64
+    buffered_bytes: int = BUFFERED_BYTES
+
+
+DEFAULT_LIMITS = PackingLimits()
 
 
 class FilePool:
@@ -35,13 +51,15 @@ class FilePool:
 
     Args:
         statistics: whether they are packed with their statistics.
+        limits: how it works.
     """
 
-    def __init__(self, *, statistics: bool) -> None:
+    def __init__(self, *, statistics: bool, limits: PackingLimits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
         self.statistics = statistics
-        self._found = ByteStore()
-        self._chosen = ByteStore()
-        self._lengths, self._sizes, self._rows = _Column(), _Column(), _Column()
+        self._found = ByteStore(limits.buffered_bytes)
+        self._chosen = ByteStore(limits.buffered_bytes)
+        self._lengths, self._sizes, self._rows = (_Column(limits.parts) for _ in range(3))
         self._ends_then: Numbers | None = None
 
     def __len__(self) -> int:
@@ -50,7 +68,7 @@ class FilePool:
     def add(self, packed: Iterable[bytes], sizes: Numbers, rows: Numbers) -> None:
         """Take some packed files in; how large each is, and how many rows it has, can be told without unpacking it."""
         files = iter(packed)
-        while pieces := list(islice(files, _AT_ONCE)):
+        while pieces := list(islice(files, self._limits.files_at_once)):
             self._found.append(b"".join(pieces))
             self._lengths.extend(np.fromiter(map(len, pieces), np.int64, len(pieces)))
         self._sizes.extend(sizes)
@@ -120,13 +138,13 @@ class FilePool:
     def _pieces(self, numbers: Numbers, order: Numbers | None = None) -> Iterator[_Piece]:
         """Yield some files, many at once: bytes that have them, and where each begins and ends there."""
         ends, lengths = self._ends, self._lengths.values
-        for first in range(0, len(numbers), _AT_ONCE):
-            part = slice(first, first + _AT_ONCE)
+        for first in range(0, len(numbers), self._limits.files_at_once):
+            part = slice(first, first + self._limits.files_at_once)
             some = numbers[part] if order is None else numbers[order[part]]
             yield self._piece(ends[some] - lengths[some], ends[some])
 
     def _piece(self, begins: Numbers, ends: Numbers) -> _Piece:
-        apart = np.flatnonzero((begins[1:] < ends[:-1]) | (begins[1:] > ends[:-1] + _GAP))
+        apart = np.flatnonzero((begins[1:] < ends[:-1]) | (begins[1:] > ends[:-1] + self._limits.gap_bytes))
         firsts, lasts = np.concatenate(([0], apart + 1)), np.append(apart, len(ends) - 1)
         lows, sizes = begins[firsts], ends[lasts] - begins[firsts]
         data = b"".join(map(self._found.read, lows.tolist(), sizes.tolist()))
@@ -143,7 +161,8 @@ class FilePool:
 class _Column:
     """A number of each file, in small types."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._whole: list[Numbers] = []
         self._parts: list[Numbers] = []
         self._count = 0
@@ -155,7 +174,7 @@ class _Column:
         """Take numbers of more files in."""
         self._parts.append(smallest(numbers))
         self._count += len(numbers)
-        if len(self._parts) == _PARTS:
+        if len(self._parts) == self._limit:
             self._whole.append(np.concatenate(self._parts))
             self._parts = []
 

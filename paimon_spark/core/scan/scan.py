@@ -6,21 +6,30 @@ value statistics (semantics R10-R15).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from paimon_spark.core.metadata.manifest_store import LIVE, ManifestStore, cached, may_hold_partition
-from paimon_spark.core.scan.entry_filter import Chosen, Seen, choose_live, in_partitions
+from paimon_spark.core.metadata.manifest_cache import cached
+from paimon_spark.core.metadata.manifest_store import ManifestStore, may_hold_partition
+from paimon_spark.core.scan.entry_filter import Seen, choose_live, in_partitions
 from paimon_spark.core.scan.packed_files import FilePool, Numbers, Record
+from paimon_spark.core.scan.pruning import (
+    StatisticsFilter,
+    char_columns,
+    filter_by_statistics,
+    filter_by_value_statistics,
+    fixed_hashes,
+    manifest_may_match,
+    matching_partitions,
+    reads_above_level_0,
+)
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrays import Mask
 from paimon_spark.format.packed_manifest import Manifest, Places, Rows
-from paimon_spark.spec.kinds import BucketMode, FileKind, MergeEngine
+from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import (
     DataFileMeta,
     FileIdentity,
@@ -29,25 +38,17 @@ from paimon_spark.spec.manifest import (
     ManifestFileMeta,
 )
 from paimon_spark.spec.predicate import (
+    TRUE,
     AlwaysTrue,
     Predicate,
     and_,
-    evaluate,
-    fixed_values,
-    may_match,
     project,
     without_blanks,
 )
-from paimon_spark.spec.rows import bucket_of, decode_row, encode_row, murmur, row_arity, row_body
-from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.rows import bucket_of
 from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.spec.stats import ColumnStats, comparable_stats, key_stats_view, stats_view
-from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
 
 EntryTest = Callable[[ManifestEntry], bool]
-ALL: Predicate = AlwaysTrue()
-MANY_FILES = 110_000
-"""Of a scan that may find more files, only the chosen ones are kept, packed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,8 +148,8 @@ def scan(
     table: Table,
     snapshot: Snapshot | None,
     *,
-    partition_predicate: Predicate = ALL,
-    predicate: Predicate = ALL,
+    partition_predicate: Predicate = TRUE,
+    predicate: Predicate = TRUE,
     buckets: Collection[int] | None = None,
     levels: Collection[int] | None = None,
 ) -> ScanResult:
@@ -172,8 +173,8 @@ def scan_buckets(
     snapshot: Snapshot | None,
     *,
     statistics: bool,
-    partition_predicate: Predicate = ALL,
-    predicate: Predicate = ALL,
+    partition_predicate: Predicate = TRUE,
+    predicate: Predicate = TRUE,
     buckets: Collection[int] | None = None,
     levels: Collection[int] | None = None,
 ) -> ScanResult | PackedScan:
@@ -214,16 +215,16 @@ class _Search:
 
     @property
     def is_large(self) -> bool:
-        return sum(m.num_added_files for m in self.near) > MANY_FILES
+        return sum(m.num_added_files for m in self.near) > self.store.cache.limits.many_files
 
     def remembered(self) -> Manifest | None:
         """Return all live entries of the snapshot if they are remembered, or needed here and worth remembering."""
         if self.is_large or len(self.near) < len(self.metas):
             return None
-        key = self.store.lists_key(self.snapshot)
+        key, live = self.store.lists_key(self.snapshot), self.store.cache.live
         if not isinstance(self.partition_predicate, AlwaysTrue):
-            return next(iter(LIVE.get(key) or ()), None)
-        return cached(LIVE, key, lambda: [Manifest(live_entries(self.store, self.near, lambda e: e.bucket >= 0))])[0]
+            return next(iter(live.get(key) or ()), None)
+        return cached(live, key, lambda: [Manifest(live_entries(self.store, self.near, lambda e: e.bucket >= 0))])[0]
 
     def wants(self, places: Places) -> Mask:
         """Return which entries are wanted, as far as their places tell."""
@@ -256,11 +257,11 @@ def _search(
 ) -> _Search:
     store = ManifestStore(table)
     metas = store.data_manifests(snapshot)
-    chars = _chars(table.schema.fields)
+    chars = char_columns(table.schema.fields)
     predicate = without_blanks(predicate, chars)
     of_partitions = and_(without_blanks(partition_predicate, chars), project(predicate, table.schema.partition_keys))
-    near = [m for m in metas if _manifest_may_match(table, m, of_partitions, buckets)]
-    hashes = _fixed_hashes(table, predicate)
+    near = [m for m in metas if manifest_may_match(table, m, of_partitions, buckets)]
+    hashes = fixed_hashes(table, predicate)
     return _Search(table, store, snapshot, metas, near, of_partitions, predicate, buckets, levels, hashes, {})
 
 
@@ -274,7 +275,7 @@ def _entries(search: _Search) -> ScanResult:
     else:
         found = choose_live(store, search.near, search.wants, seen)
         entries = [e for c in found for e in store.entries(c.manifest, c.rows)]
-    entries = _by_statistics(table, entries, search.predicate)
+    entries = filter_by_statistics(table, entries, search.predicate)
     kept = {(e.partition, e.bucket) for e in entries}
     counts = _counts(search, seen, len(entries), sum(e.file.row_count for e in entries), kept)
     return ScanResult(search.snapshot, tuple(entries), _index_entries(search, kept), counts)
@@ -300,7 +301,7 @@ def _index_entries(search: _Search, kept: Collection[tuple[bytes, int]]) -> tupl
 
 def _packed(search: _Search, *, statistics: bool) -> PackedScan:
     seen, pool = Seen(), FilePool(statistics=statistics)
-    tests = _Statistics(search.table)
+    tests = StatisticsFilter(search.table)
     places: dict[tuple[bytes, int], tuple[int, int]] = {}
     columns: list[tuple[Numbers, Numbers, Mask]] = []
     for found in choose_live(search.store, search.near, search.wants, seen):
@@ -312,7 +313,7 @@ def _packed(search: _Search, *, statistics: bool) -> PackedScan:
     numbers = _grouped([c[0] for c in columns], len(places))
     if numbers and not isinstance(search.predicate, AlwaysTrue):
         levels, matching = (np.concatenate([c[i] for c in columns]) for i in (1, 2))
-        numbers = [n[_by_values(search.table, levels[n], matching[n])] for n in numbers]
+        numbers = [n[filter_by_value_statistics(search.table, levels[n], matching[n])] for n in numbers]
     of_place = [(key, total, n) for (key, (_, total)), n in zip(places.items(), numbers, strict=True) if len(n)]
     kept = {key for key, _, _ in of_place}
     files = sum(len(n) for _, _, n in of_place)
@@ -380,148 +381,3 @@ def live_in_partitions(
     near = [m for m in metas if may_hold_partition(m, partitions, types)]
     found = choose_live(store, near, lambda places: in_partitions(places, partitions))
     return [e for c in found for e in store.entries(c.manifest, c.rows)]
-
-
-def matching_partitions(table: Table, partitions: Iterable[bytes], predicate: Predicate) -> set[bytes]:
-    """Return the serialized partitions for which a filter over partition columns is true.
-
-    Blanks at the end of a CHAR do not count: some writers store them and some do not.
-    """
-    if isinstance(predicate, AlwaysTrue):
-        return set(partitions)
-    chars = _chars(table.schema.partition_fields)
-    wanted = without_blanks(predicate, chars)
-    names, types = table.schema.partition_keys, table.partition_types
-
-    def values(partition: bytes) -> dict[str, Any]:
-        found = dict(zip(names, decode_row(partition, types), strict=True))
-        return found | {c: found[c].rstrip(" ") for c in chars if found[c] is not None}
-
-    return {p for p in set(partitions) if evaluate(wanted, values(p)) is True}
-
-
-def _chars(fields: Iterable[DataField]) -> list[str]:
-    return [f.name for f in fields if isinstance(f.type, AtomicType) and f.type.root is TypeRoot.CHAR]
-
-
-def _manifest_may_match(
-    table: Table, meta: ManifestFileMeta, predicate: Predicate, buckets: Collection[int] | None
-) -> bool:
-    if buckets is not None and meta.min_bucket is not None and meta.max_bucket is not None:
-        low, high = meta.min_bucket, meta.max_bucket
-        if not any(low <= b <= high for b in buckets):
-            return False
-    stats, types = meta.partition_stats, table.partition_types
-    if isinstance(predicate, AlwaysTrue) or row_arity(stats.min_values) < len(types):
-        return True
-    lows, highs = decode_row(stats.min_values, types), decode_row(stats.max_values, types)
-    nulls = stats.null_counts or (None,) * len(types)
-    fields = table.schema.partition_fields
-    view = {
-        f.name: comparable_stats(ColumnStats(low, high, null), f.type)
-        for f, low, high, null in zip(fields, lows, highs, nulls, strict=True)
-    }
-    return may_match(predicate, view, meta.num_added_files + meta.num_deleted_files)
-
-
-def _fixed_hashes(table: Table, predicate: Predicate) -> set[int] | None:
-    """Return the hashes of all bucket keys that a filter allows, or None if it does not fix them.
-
-    A CHAR is never fixed: its blanks at the end do not count in a filter, but they do in the hash.
-    """
-    modes = (BucketMode.HASH_FIXED, BucketMode.POSTPONE)
-    if table.bucket_mode not in modes or table.options.bucket_function_type != "default":
-        return None
-    fields = table.bucket_key_fields
-    combinations = fixed_values(predicate, [f.name for f in fields])
-    if combinations is None:
-        return None
-    types = [f.type for f in fields]
-    if any(isinstance(t, AtomicType) and t.root is TypeRoot.CHAR for t in types):
-        return None
-    try:
-        return {murmur(row_body(encode_row(values, types))) for values in combinations}
-    except (ArithmeticError, TypeError, ValueError):
-        return None
-
-
-def reads_above_level_0(table: Table) -> bool:
-    """Return whether batch readers of the table must not see level 0 (semantics R7)."""
-    if not table.is_primary_key_table:
-        return False
-    options = table.options
-    vectors = options.deletion_vectors_enabled and not options.deletion_vectors_merge_on_read
-    return vectors or options.merge_engine is MergeEngine.FIRST_ROW
-
-
-class _Statistics:
-    """Tests single files against a filter, remembering the schemas that their statistics belong to."""
-
-    def __init__(self, table: Table) -> None:
-        self._table = table
-        self._schemas: dict[int, TableSchema] = {table.schema.id: table.schema}
-
-    def choose(self, found: Chosen, predicate: Predicate) -> tuple[Rows, Mask]:
-        """Return which of some entries to keep by what no other entry matters for, and which may hold wanted rows."""
-        if isinstance(predicate, AlwaysTrue):
-            return found.rows, np.ones(len(found.rows), bool)
-        keyed = self._table.is_primary_key_table
-        keys = project(predicate, self._table.schema.trimmed_primary_keys) if keyed else ALL
-        kept, matching = [], []
-        for row, entry in zip(found.rows.tolist(), found.manifest.entries(found.rows), strict=True):
-            if isinstance(keys, AlwaysTrue) or self.may_match_keys(entry, keys):
-                matches = self.may_match_values(entry, predicate)
-                if matches or keyed:
-                    kept.append(row)
-                    matching.append(matches)
-        return np.array(kept, np.int64), np.array(matching, bool)
-
-    def may_match_keys(self, entry: ManifestEntry, predicate: Predicate) -> bool:
-        view = key_stats_view(entry.file, self._schema_of(entry), self._table.schema)
-        return may_match(predicate, view, entry.file.row_count)
-
-    def may_match_values(self, entry: ManifestEntry, predicate: Predicate) -> bool:
-        view: Mapping[str, ColumnStats] = stats_view(entry.file, self._schema_of(entry), self._table.schema)
-        return may_match(predicate, view, entry.file.row_count)
-
-    def _schema_of(self, entry: ManifestEntry) -> TableSchema:
-        schema_id = entry.file.schema_id
-        if schema_id not in self._schemas:
-            self._schemas[schema_id] = self._table.schema_store.get(schema_id)
-        return self._schemas[schema_id]
-
-
-def _by_statistics(table: Table, entries: list[ManifestEntry], predicate: Predicate) -> list[ManifestEntry]:
-    if isinstance(predicate, AlwaysTrue):
-        return entries
-    statistics = _Statistics(table)
-    if not table.is_primary_key_table:
-        return [e for e in entries if statistics.may_match_values(e, predicate)]
-    keys = project(predicate, table.schema.trimmed_primary_keys)
-    if not isinstance(keys, AlwaysTrue):
-        entries = [e for e in entries if statistics.may_match_keys(e, keys)]
-    groups: dict[tuple[bytes, int], list[ManifestEntry]] = {}
-    for entry in entries:
-        groups.setdefault((entry.partition, entry.bucket), []).append(entry)
-    out: list[ManifestEntry] = []
-    for group in groups.values():
-        levels = np.array([e.file.level for e in group])
-        matching = np.array([statistics.may_match_values(e, predicate) for e in group], bool)
-        out += [e for e, stays in zip(group, _by_values(table, levels, matching).tolist(), strict=True) if stays]
-    return out
-
-
-def _by_values(table: Table, levels: npt.NDArray[Any], matching: Mask) -> Mask:
-    """Return which files of one bucket stay by value statistics, which must not uncover older versions of a key (R13).
-
-    Args:
-        table: the table.
-        levels: the level of each file.
-        matching: which files may hold wanted rows.
-    """
-    alone = len(levels) == 1 or (len(levels) > 0 and levels[0] != 0 and bool((levels == levels[0]).all()))
-    if alone or not table.is_primary_key_table or reads_above_level_0(table):
-        return matching
-    if table.options.merge_engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION):
-        return np.ones(len(levels), bool)
-    return np.full(len(levels), bool(matching.any()))

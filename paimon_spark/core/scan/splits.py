@@ -14,7 +14,8 @@ from paimon_spark.core.commit_message import file_from_plain, file_to_plain, tra
 from paimon_spark.core.levels import sections
 from paimon_spark.core.metadata.deletion_vectors import FilePlace, VectorRef, vector_refs
 from paimon_spark.core.scan.packed_files import PackedFiles
-from paimon_spark.core.scan.scan import Bucket, PackedBucket, PackedScan, ScanResult, reads_above_level_0
+from paimon_spark.core.scan.pruning import reads_above_level_0
+from paimon_spark.core.scan.scan import Bucket, PackedBucket, PackedScan, ScanResult
 from paimon_spark.core.table import Table
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.types import DataType

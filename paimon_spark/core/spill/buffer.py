@@ -9,7 +9,7 @@ import weakref
 from paimon_spark.core.spill.space import local_directories, one_directory
 from paimon_spark.errors import EngineError, ErrorKind
 
-_HELD = 1 << 20
+BUFFERED_BYTES = 1 << 20
 
 
 class ByteStore:
@@ -18,11 +18,11 @@ class ByteStore:
     Any thread may read once nothing is appended any more; until then only the one that appends.
 
     Args:
-        held: about the most bytes that stay in memory; fewer need no file at all.
+        buffered_bytes: about the most bytes that stay in memory; fewer need no file at all.
     """
 
-    def __init__(self, held: int = _HELD) -> None:
-        self._held = held
+    def __init__(self, buffered_bytes: int = BUFFERED_BYTES) -> None:
+        self._buffered_bytes = buffered_bytes
         self._last = bytearray()
         self._on_disk = 0
         self._file: int | None = None
@@ -38,7 +38,7 @@ class ByteStore:
         """
         begin = len(self)
         self._last += data
-        if len(self._last) > self._held:
+        if len(self._last) > self._buffered_bytes:
             try:
                 self._write_out()
             except OSError as e:

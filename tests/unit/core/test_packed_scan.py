@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,15 +10,12 @@ import pytest
 from benchmarks.scaling import _day, one_key
 from benchmarks.synthetic import FIRST_DAY, Shape, build, open_synthetic
 from paimon_spark.core.commit.committer import FileStoreCommit
-from paimon_spark.core.metadata import manifest_store as manifests
-from paimon_spark.core.metadata.manifest_store import clear_cache
-from paimon_spark.core.scan import scan
+from paimon_spark.core.metadata.manifest_cache import EntryCache, ManifestCache, ManifestLimits, clear_cache
 from paimon_spark.core.scan.packed_files import PackedFiles
 from paimon_spark.core.scan.splits import Split, splits_from_json, splits_to_json
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compact import Strategy, plan_compaction
-from paimon_spark.engine.select import SelectPlan, plan_select
-from paimon_spark.format import packed_manifest
+from paimon_spark.engine.select import plan_select
 from paimon_spark.spec.manifest import EMPTY_STATS, DataFileMeta
 from paimon_spark.spec.predicate import Comparison, Predicate, and_
 from tests.unit.core import samples
@@ -50,10 +46,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def packed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "MANY_FILES", 0)
-    monkeypatch.setattr(packed_manifest, "FEWEST_BLOCKS", 1)
-    clear_cache()
+def packed(table: Table, **limits: int) -> Table:
+    """Return the table with a cache of its own, by which all that scans find of it is packed."""
+    return replace(
+        table, manifest_cache=ManifestCache(ManifestLimits(**{"many_files": 0, "fewest_blocks": 1} | limits))
+    )
+
+
+def paths_in_cache(table: Table) -> set[str]:
+    assert table.manifest_cache is not None
+    return set(table.manifest_cache.manifests._items)
 
 
 def lean(file: DataFileMeta) -> DataFileMeta:
@@ -65,20 +67,16 @@ def plain(split: Split) -> Split:
 
 
 @pytest.mark.parametrize("name", FILTERS)
-def test_a_packed_plan_is_the_same(name: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_packed_plan_is_the_same(name: str, place: Path) -> None:
     table = open_synthetic(place, SHAPE).table
 
-    def planned() -> SelectPlan:
-        return plan_select(table, predicate=FILTERS[name])
-
-    _same(planned, monkeypatch)
+    _same(table, FILTERS[name])
 
 
-def _same(planned: Callable[[], SelectPlan], monkeypatch: pytest.MonkeyPatch) -> None:
+def _same(table: Table, predicate: Predicate | None) -> None:
     clear_cache()
-    usual = planned()
-    packed(monkeypatch)
-    found = planned()
+    usual = plan_select(table, predicate=predicate)
+    found = plan_select(packed(table), predicate=predicate)
     assert found.counts == usual.counts
     assert found.row_count == usual.row_count
     assert all(isinstance(s.files, PackedFiles) for s in found.splits)
@@ -96,56 +94,43 @@ def append_table() -> Table:
 
 
 @pytest.mark.parametrize("predicate", [None, Comparison("=", "p", "b"), Comparison(">", "v", 3)])
-def test_a_packed_plan_of_an_append_table_is_the_same(
-    predicate: Predicate | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_packed_plan_of_an_append_table_is_the_same(predicate: Predicate | None) -> None:
     table = append_table()
-    _same(lambda: plan_select(table, predicate=predicate), monkeypatch)
+    _same(table, predicate)
 
 
 @pytest.mark.parametrize("strategy", Strategy)
-def test_a_choice_among_packed_files_is_the_same(
-    strategy: Strategy, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_choice_among_packed_files_is_the_same(strategy: Strategy, place: Path) -> None:
     table = open_synthetic(place, SHAPE).table
     clear_cache()
     usual = plan_compaction(table, strategy=strategy)
-    packed(monkeypatch)
-    assert plan_compaction(table, strategy=strategy) == usual
+    assert plan_compaction(packed(table), strategy=strategy) == usual
     assert usual.tasks
 
 
-def test_more_than_the_cache_holds_leaves_what_is_in_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = open_synthetic(place, SHAPE).table
-    packed(monkeypatch)
+def test_more_than_the_cache_holds_leaves_what_is_in_it(place: Path) -> None:
+    table = packed(open_synthetic(place, SHAPE).table)
     plan_select(table, predicate=_day(1))
-    held = set(manifests._MANIFESTS._items)
-    assert held
-    clear_cache()
-    monkeypatch.setattr(manifests, "_CACHED_BYTES", 1)
-    expected = plan_select(table, predicate=_day(1))
-    assert not manifests._MANIFESTS._items
-    assert len(expected.splits) > 0
+    assert paths_in_cache(table)
+    small = packed(table, cached_bytes=1)
+    assert len(plan_select(small, predicate=_day(1)).splits) > 0
+    assert not paths_in_cache(small)
 
 
-def test_small_manifests_that_the_cache_cannot_hold_are_not_put_into_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_manifests_that_the_cache_cannot_hold_are_not_put_into_it() -> None:
     table = samples.table({"manifest.target-file-size": "4 kb"})
     FileStoreCommit(table).commit([samples.message(*(samples.file() for _ in range(2_000)))])
-    packed(monkeypatch)
+    table, small = packed(table), packed(table, cached_bytes=1_000_000)
     plan = plan_select(table)
     assert plan.counts.manifests_read > 1
-    assert len(manifests._MANIFESTS._items) == plan.counts.manifests_read
-    clear_cache()
-    monkeypatch.setattr(manifests, "_CACHED_BYTES", 1_000_000)
-    assert plan_select(table) == plan
-    assert not manifests._MANIFESTS._items
+    assert len(paths_in_cache(table)) == plan.counts.manifests_read
+    assert plan_select(small) == plan
+    assert not paths_in_cache(small)
 
 
 @pytest.mark.parametrize("name", FILTERS)
-def test_warm_plans_are_what_cold_ones_are(name: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = open_synthetic(place, SHAPE).table
-    monkeypatch.setattr(packed_manifest, "FEWEST_BLOCKS", 1)
-    clear_cache()
+def test_warm_plans_are_what_cold_ones_are(name: str, place: Path) -> None:
+    table = replace(open_synthetic(place, SHAPE).table, manifest_cache=ManifestCache(ManifestLimits(fewest_blocks=1)))
     cold = plan_select(table, predicate=FILTERS[name])
     assert plan_select(table, predicate=FILTERS[name]) == cold
     plan_select(table)  # whose entries all plans are made of from here on
@@ -153,20 +138,16 @@ def test_warm_plans_are_what_cold_ones_are(name: str, place: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize(("limit", "forgotten"), [(1 << 24, False), (1 << 19, True), (1, True)])
-def test_entries_are_unpacked_once_as_far_as_the_limit_goes(
-    limit: int, forgotten: bool, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = open_synthetic(place, SHAPE).table
-    monkeypatch.setattr(packed_manifest, "FEWEST_BLOCKS", 1)
-    remembered = manifests._Unpacked(limit)
-    monkeypatch.setattr(manifests, "_UNPACKED_ENTRIES", remembered)
-    clear_cache()
+def test_entries_are_unpacked_once_as_far_as_the_limit_goes(limit: int, forgotten: bool, place: Path) -> None:
+    cache = ManifestCache(ManifestLimits(fewest_blocks=1))
+    cache.entries = EntryCache(limit)
+    table = replace(open_synthetic(place, SHAPE).table, manifest_cache=cache)
     first = _entry_of(table, 0)
     assert (_entry_of(table, 0) is first) == (limit > 1)
     for day in range(1, SHAPE.partitions):
         plan_select(table, predicate=_day(day))
     assert (_entry_of(table, 0) is not first) == forgotten
-    assert remembered._held <= limit
+    assert cache.entries._weight <= limit
 
 
 def _entry_of(table: Table, day: int) -> DataFileMeta:

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import tracemalloc
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.core import many_files
 from paimon_spark import connect
-from paimon_spark.core.metadata import manifest_store as manifests
-from paimon_spark.core.metadata.manifest_store import clear_cache
-from paimon_spark.core.scan import packed_files as file_pool
-from paimon_spark.core.scan import scan
-from paimon_spark.core.scan.packed_files import FilePool, PackedFiles
+from paimon_spark.core.metadata.manifest_cache import ManifestCache, ManifestLimits
+from paimon_spark.core.scan.packed_files import FilePool, PackedFiles, PackingLimits
 from paimon_spark.core.scan.scan import PackedScan, ScanCounts, ScanResult
 from paimon_spark.core.scan.splits import Split, plan_splits
-from paimon_spark.core.spill import buffer as byte_store
 from paimon_spark.engine.select import plan_select
 from paimon_spark.format.packed_manifest import Manifest
 from paimon_spark.spec.kinds import FileKind
@@ -34,8 +28,8 @@ NAMES = st.one_of(LETTERS, st.builds("data-{}-{}.parquet".format, st.uuids(), st
 FILES = st.lists(st.tuples(NAMES, SEQUENCES, st.integers(0, 1 << 33), st.integers(0, 1 << 40)), min_size=1, max_size=60)
 
 
-def packed_scan(files: list[DataFileMeta], places: list[int], parts: int) -> PackedScan:
-    pool = FilePool(statistics=False)
+def packed_scan(files: list[DataFileMeta], places: list[int], parts: int, limits: PackingLimits) -> PackedScan:
+    pool = FilePool(statistics=False, limits=limits)
     for some in np.array_split(np.arange(len(files)), parts):
         manifest = Manifest(ManifestEntry(FileKind.ADD, samples.partition(), 0, 1, f) for f in files)
         columns = manifest.places()
@@ -59,14 +53,13 @@ def test_any_files_of_an_append_table(drawn: list[tuple[str, int, int, int]], da
     ]
     places = data.draw(st.lists(st.integers(0, 3), min_size=len(files), max_size=len(files)))
     parts = data.draw(st.integers(1, 5))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(file_pool, "_AT_ONCE", data.draw(st.integers(1, 70)))
-        patch.setattr(file_pool, "_PARTS", 2)
-        patch.setattr(file_pool, "_GAP", data.draw(st.sampled_from([0, 100, 10_000])))
-        patch.setattr(
-            file_pool, "ByteStore", partial(byte_store.ByteStore, data.draw(st.sampled_from([0, 500, 1 << 20])))
-        )
-        found = plan_splits(table, packed_scan(files, places, parts))
+    limits = PackingLimits(
+        files_at_once=data.draw(st.integers(1, 70)),
+        gap_bytes=data.draw(st.sampled_from([0, 100, 10_000])),
+        parts=2,
+        buffered_bytes=data.draw(st.sampled_from([0, 500, 1 << 20])),
+    )
+    found = plan_splits(table, packed_scan(files, places, parts, limits))
     order = sorted(range(len(files)), key=places.__getitem__)
     entries = tuple(ManifestEntry(FileKind.ADD, samples.partition(), places[i], 4, files[i]) for i in order)
     usual = plan_splits(table, ScanResult(samples.snapshot(4), entries))
@@ -79,7 +72,7 @@ def memory_of_a_plan(place: Path, files: int) -> tuple[int, int]:
     """Return the bytes that the plan of an append table takes in the end, and at most."""
     connect(place).create_database("bench")
     table, _ = many_files(place, files)
-    clear_cache()
+    table = replace(table, manifest_cache=ManifestCache(ManifestLimits(cached_bytes=1, many_files=0)))
     tracemalloc.start()
     try:
         plan = plan_select(table)
@@ -89,10 +82,8 @@ def memory_of_a_plan(place: Path, files: int) -> tuple[int, int]:
         tracemalloc.stop()
 
 
-def test_a_plan_has_nothing_of_a_single_file_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_has_nothing_of_a_single_file_in_memory(tmp_path: Path) -> None:
     few, many = 10_000, 30_000
-    monkeypatch.setattr(scan, "MANY_FILES", 0)
-    monkeypatch.setattr(manifests, "_CACHED_BYTES", 1)
     memory_of_a_plan(tmp_path / "first", 100)
     before, most_before = memory_of_a_plan(tmp_path / "few", few)
     after, most_after = memory_of_a_plan(tmp_path / "many", many)

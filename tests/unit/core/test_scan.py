@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.core.commit.committer import FileStoreCommit
-from paimon_spark.core.metadata.manifest_store import clear_cache
+from paimon_spark.core.metadata.manifest_cache import clear_cache
 from paimon_spark.core.scan.scan import ScanResult, scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow

@@ -14,7 +14,8 @@ from pyroaring import BitMap
 from paimon_spark.core.levels import SortedRun
 from paimon_spark.core.metadata.deletion_vectors import VectorRef, VectorWriter
 from paimon_spark.core.read import superseded_rows as module
-from paimon_spark.core.read.split_reader import BucketFiles, read_split
+from paimon_spark.core.read.bucket_files import BucketFiles
+from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.read.superseded_rows import dead_rows
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table

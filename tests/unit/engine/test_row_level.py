@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.core.commit.committer import Committed, Nothing
-from paimon_spark.core.read.split_reader import FILE_PATH, ROW_INDEX, read_split
+from paimon_spark.core.read.bucket_files import FILE_PATH, ROW_INDEX
+from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.row_level.copy_on_write import FilePatcher
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.scan.splits import plan_splits

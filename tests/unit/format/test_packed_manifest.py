@@ -23,9 +23,9 @@ from tests.unit.format.test_quick_entries import SAMPLES, block_of
 NAMES = st.text(string.ascii_letters + "-._", min_size=3, max_size=150).filter(lambda n: n.strip("."))
 
 
-@pytest.fixture(autouse=True)
-def always_packed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(p, "FEWEST_BLOCKS", 1)
+def opened(entries: list[ManifestEntry]) -> p.Manifest:
+    """Return what opening a manifest of some entries gives, however few its blocks are."""
+    return m.open_manifest(m.write_manifest(entries), fewest_blocks=1)
 
 
 def named(entry: ManifestEntry, name: str) -> ManifestEntry:
@@ -43,7 +43,7 @@ def test_a_packed_manifest_says_what_was_written(entries: list[ManifestEntry], t
         if max(sizes) >= 1 << 61:
             return
     whole = usual * times
-    found = m.open_manifest(m.write_manifest(whole))
+    found = opened(whole)
     assert list(found.entries()) == whole
     rows = np.array(sorted(data.draw(st.sets(st.integers(0, len(whole) - 1)))), np.int64)
     chosen = [whole[r] for r in rows]
@@ -78,7 +78,7 @@ def usual_entries(count: int) -> list[ManifestEntry]:
 
 def test_usual_manifests_are_packed_and_take_little_memory() -> None:
     entries = usual_entries(2_000)
-    found = m.open_manifest(m.write_manifest(entries))
+    found = opened(entries)
     assert isinstance(found, p.PackedManifest)
     assert list(found.entries()) == entries
     assert found.nbytes * 5 < p.Manifest(entries).nbytes
@@ -120,4 +120,4 @@ def _check_agreement(blocks: Sequence[tuple[int, bytes]]) -> None:
 def test_names_that_lead_elsewhere_are_refused(name: str) -> None:
     entries = [*usual_entries(100), named(ENTRIES[0], name)]
     with pytest.raises(CorruptTableError, match="is no name of a file"):
-        m.open_manifest(m.write_manifest(entries))
+        opened(entries)

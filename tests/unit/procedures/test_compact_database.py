@@ -14,7 +14,7 @@ from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.run import run_call
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.core.cancellation import cancellable
-from paimon_spark.core.metadata.manifest_store import clear_cache
+from paimon_spark.core.metadata.manifest_cache import clear_cache
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.runner import LocalRunner

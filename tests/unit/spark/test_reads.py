@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from paimon_spark.core.scan import scan
+from paimon_spark.core.metadata.manifest_cache import ManifestCache, ManifestLimits
 from paimon_spark.core.scan.packed_files import PackedFiles
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.schemas import SchemaStore
@@ -59,10 +60,14 @@ def test_a_read_that_nobody_needs_goes_without_a_search_for_garbage() -> None:
         gc.enable()
 
 
+def packed(*columns: Any, **more: Any) -> Table:
+    """Return a new table of which scans find very many files, however few there are."""
+    return replace(new_table(*columns, **more), manifest_cache=ManifestCache(ManifestLimits(many_files=0)))
+
+
 def test_files_are_told_one_group_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reads, "_TOGETHER", 2)
-    monkeypatch.setattr(scan, "MANY_FILES", 0)
-    table = new_table({"k": "INT", "p": "INT"}, partition=["p"])
+    table = packed({"k": "INT", "p": "INT"}, partition=["p"])
     for _ in range(3):
         write_arrow(table, pa.table({"k": pa.array([1, 2], pa.int32()), "p": pa.array([1, 2], pa.int32())}))
     splits = plan_select(table).splits
@@ -151,9 +156,8 @@ def test_the_schema_of_many_files_is_read_once(file_format: str, monkeypatch: py
     assert read == [0]
 
 
-def test_orc_files_without_their_statistics_go_to_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "MANY_FILES", 0)
-    table = new_table({"k": "INT", "d": "DATE"}, options={"file.format": "orc"})
+def test_orc_files_without_their_statistics_go_to_workers() -> None:
+    table = packed({"k": "INT", "d": "DATE"}, options={"file.format": "orc"})
     write_arrow(table, pa.table({"k": pa.array([1], pa.int32()), "d": days("2024-02-29")}))
     assert division_of(table, "k", "d").workers
     assert division_of(table, "k").native

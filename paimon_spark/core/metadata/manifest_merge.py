@@ -1,0 +1,89 @@
+"""Merging of manifests: the same entries in fewer, larger files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from paimon_spark.core.metadata.manifest_store import ManifestStore, may_hold_partition
+from paimon_spark.spec.kinds import FileKind
+from paimon_spark.spec.manifest import (
+    FileIdentity,
+    ManifestEntry,
+    ManifestFileMeta,
+)
+
+
+def merge_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """Return entries without the pairs that cancel; a DELETE whose ADD is not among them stays."""
+    live: dict[FileIdentity, ManifestEntry] = {}
+    for entry in entries:
+        if entry.kind is FileKind.ADD or entry.identity not in live:
+            live[entry.identity] = entry
+        elif live[entry.identity].kind is FileKind.ADD:
+            del live[entry.identity]
+    return list(live.values())
+
+
+def merge_manifests(store: ManifestStore, metas: Sequence[ManifestFileMeta], schema_id: int) -> list[ManifestFileMeta]:
+    """Return a list that says the same with fewer, larger manifests; new ones are written through `store`."""
+    full = _merge_full(store, metas, schema_id)
+    return full if full is not None else _merge_minor(store, metas, schema_id)
+
+
+def _merge_full(
+    store: ManifestStore, metas: Sequence[ManifestFileMeta], schema_id: int
+) -> list[ManifestFileMeta] | None:
+    options = store.table.options
+    changing = {m.file_name for m in metas if m.num_deleted_files or m.file_size < options.manifest_target_file_size}
+    size = sum(m.file_size for m in metas if m.file_name in changing)
+    if size < options.manifest_full_compaction_threshold_size or len(metas) < 2:
+        return None
+    removed = {e.identity for m in metas if m.num_deleted_files for e in store.read(m) if e.kind is FileKind.DELETE}
+    partitions = {identity[0] for identity in removed}
+    types = [f.type for f in store.table.schema.partition_fields]
+    kept: list[ManifestFileMeta] = []
+    rewritten: list[ManifestEntry] = []
+    for meta in metas:
+        if meta.file_name not in changing and not (removed and may_hold_partition(meta, partitions, types)):
+            kept.append(meta)
+            continue
+        entries = store.read(meta)
+        live = [e for e in entries if e.kind is FileKind.ADD and e.identity not in removed]
+        if meta.file_name not in changing and len(live) == len(entries):
+            kept.append(meta)
+        else:
+            rewritten += live
+    return kept + store.write(rewritten, schema_id)
+
+
+def _merge_minor(store: ManifestStore, metas: Sequence[ManifestFileMeta], schema_id: int) -> list[ManifestFileMeta]:
+    """Merge neighbours below the target size once they reach it together, or are many; none that reaches it alone.
+
+    A large one would be written again only for the sake of a small one before it, and with the next commit the next.
+    """
+    target = store.table.options.manifest_target_file_size
+    out: list[ManifestFileMeta] = []
+    group: list[ManifestFileMeta] = []
+    size = 0
+    for meta in metas:
+        if meta.file_size >= target:
+            out += [*_merge_many(store, group, schema_id), meta]
+            group, size = [], 0
+            continue
+        group.append(meta)
+        size += meta.file_size
+        if size >= target:
+            out += _merge_group(store, group, schema_id)
+            group, size = [], 0
+    return out + _merge_many(store, group, schema_id)
+
+
+def _merge_many(store: ManifestStore, group: Sequence[ManifestFileMeta], schema_id: int) -> list[ManifestFileMeta]:
+    many = len(group) >= store.table.options.manifest_merge_min_count
+    return _merge_group(store, group, schema_id) if many else list(group)
+
+
+def _merge_group(store: ManifestStore, group: Sequence[ManifestFileMeta], schema_id: int) -> list[ManifestFileMeta]:
+    if len(group) == 1:
+        return list(group)
+    return store.write(merge_entries(e for m in group for e in store.read(m)), schema_id)

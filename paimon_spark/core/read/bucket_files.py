@@ -1,0 +1,207 @@
+"""The data files of one bucket as columns of the table as it is today: row groups in, chunks of rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap
+
+from paimon_spark.core.levels import SortedRun
+from paimon_spark.core.merge.config import SYSTEM_FIELDS
+from paimon_spark.core.metadata.deletion_vectors import StoredVectors, VectorRef
+from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS, numbered, stored_tracking
+from paimon_spark.core.metadata_io import store_errors
+from paimon_spark.core.read.arrow_predicates import to_expression
+from paimon_spark.core.read.projection import ColumnPlan, plan_columns
+from paimon_spark.core.scan.splits import Split
+from paimon_spark.core.table import Table
+from paimon_spark.errors import CorruptTableError, ErrorKind
+from paimon_spark.format.deletion_vectors import positions
+from paimon_spark.format.registry import open_reader
+from paimon_spark.spec.manifest import DataFileMeta
+from paimon_spark.spec.predicate import TRUE, Predicate, project
+from paimon_spark.spec.types import MAX_LENGTH, AtomicType, DataField, TypeRoot
+
+_CHUNK_BYTES = 16 << 20
+_NOWHERE = np.zeros(0, dtype=np.int64)
+FILE_PATH = "__paimon_file_path"
+ROW_INDEX = "__paimon_row_index"
+BUCKET = "__paimon_bucket"
+VECTOR = "__paimon_deletion_vector"
+PLACE_FIELDS = (
+    DataField(-1, FILE_PATH, AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)),
+    DataField(-1, ROW_INDEX, AtomicType(TypeRoot.BIGINT)),
+    DataField(-1, BUCKET, AtomicType(TypeRoot.INT)),
+    DataField(-1, VECTOR, AtomicType(TypeRoot.BIGINT)),
+    *TRACKING_FIELDS,
+)
+"""Columns that tell where a row is stored: its file, its position in the file, its bucket, and a fingerprint of the
+rows of the file that were deleted when it was read (null if none were). Then which row it is, and when it changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """Physical positions of the deleted rows of a file, and what tells them from any others."""
+
+    positions: BitMap
+    fingerprint: int
+
+
+DeletedRows = Callable[[DataFileMeta], Deleted | None]
+"""The deleted rows of a file; None where there are none."""
+
+
+class BucketFiles:
+    """The data files of one bucket, read as the table's present columns."""
+
+    def __init__(self, table: Table, partition: bytes, bucket: int, deleted_rows: DeletedRows = lambda _: None) -> None:
+        self.table = table
+        self.partition = partition
+        self.bucket = bucket
+        self._deleted_rows = deleted_rows
+        self._paths = table.paths
+        self._fields = {table.schema.id: table.schema.fields}
+
+    def path(self, file: DataFileMeta) -> str:
+        """Return where `file` is."""
+        return self._paths.data_file(self.partition, self.bucket, file)
+
+    def run(
+        self,
+        run: SortedRun,
+        fields: Sequence[DataField],
+        condition: Predicate,
+        places: Sequence[str],
+        chunk_bytes: int,
+    ) -> Iterator[pa.Table]:
+        """Yield the rows of a sorted run in chunks of about `chunk_bytes`, holding no more of its file than it must."""
+        for file in run.files:
+            with store_errors():
+                yield from self._chunks(file, fields, condition, chunk_bytes, places=places, streamed=True)
+
+    def chunks(
+        self,
+        file: DataFileMeta,
+        fields: Sequence[DataField],
+        condition: Predicate = TRUE,
+        *,
+        places: Sequence[str] = (),
+    ) -> Iterator[pa.Table]:
+        """Yield the rows of one file as `fields` of the table, in chunks of about `_CHUNK_BYTES`.
+
+        Row groups are left out where statistics prove `condition` false. The columns of `PLACE_FIELDS` that `places`
+        names come last.
+        """
+        with store_errors():
+            yield from self._chunks(file, fields, condition, _CHUNK_BYTES, places=places)
+
+    def _chunks(
+        self,
+        file: DataFileMeta,
+        fields: Sequence[DataField],
+        condition: Predicate,
+        chunk_bytes: int,
+        *,
+        places: Sequence[str],
+        streamed: bool = False,
+    ) -> Iterator[pa.Table]:
+        plan = self._plan(file, fields)
+        deleted = self._deleted_rows(file)
+        path = self.path(file)
+        try:
+            reader = open_reader(self.table.file_io, path, plan.physical, file.file_size)
+        except FileNotFoundError as e:
+            raise CorruptTableError(
+                f"The data file {path} of table {self.table.name} is missing.",
+                hint="If its snapshot was expired meanwhile, run the query again; else roll back.",
+                kind=ErrorKind.FILE_MISSING,
+            ) from e
+        with reader:
+            if reader.row_count != file.row_count:
+                raise CorruptTableError(
+                    f"The data file {path} has {reader.row_count} rows, its manifest says {file.row_count}.",
+                    hint="It is not the file that was committed. Restore it, or roll back to a snapshot without it.",
+                    kind=ErrorKind.CORRUPT_DATA_FILE,
+                )
+            # Where row groups start is asked only where it is needed: some formats have to count.
+            tracked = any(f in TRACKING_FIELDS for f in fields)
+            located = ROW_INDEX in places or tracked or deleted is not None
+            starts = np.concatenate([[0], np.cumsum(reader.row_group_rows)]) if located else _NOWHERE
+            for index in reader.select_row_groups(_pushable(condition, plan)):
+                start = int(starts[index]) if located else 0
+                for batch in reader.chunks(index, chunk_bytes, streamed=streamed):
+                    rows = plan.apply(batch)
+                    if tracked:
+                        rows = numbered(rows, file, start, path)
+                    rows = self._placed(rows, path, start, deleted, places)
+                    yield rows if deleted is None else _without(rows, deleted, start)
+                    start += batch.num_rows
+
+    def _placed(
+        self, rows: pa.Table, path: str, start: int, deleted: Deleted | None, places: Sequence[str]
+    ) -> pa.Table:
+        n = rows.num_rows
+        vector = None if deleted is None else deleted.fingerprint
+        columns: dict[str, Callable[[], pa.Array]] = {
+            FILE_PATH: lambda: pa.repeat(path, n),
+            ROW_INDEX: lambda: pa.array(np.arange(start, start + n, dtype=np.int64)),
+            BUCKET: lambda: pa.repeat(pa.scalar(self.bucket, pa.int32()), n),
+            VECTOR: lambda: pa.repeat(pa.scalar(vector, pa.int64()), n),
+        }
+        for name, column in columns.items():
+            if name in places:
+                rows = rows.append_column(name, column())
+        return rows
+
+    def _plan(self, file: DataFileMeta, fields: Sequence[DataField]) -> ColumnPlan:
+        table = self.table
+        written = self._fields.get(file.schema_id)
+        if written is None:
+            written = self._fields[file.schema_id] = table.schema_store.get(file.schema_id).fields
+        held = written if file.write_cols is None else tuple(f for f in written if f.name in file.write_cols)
+        values = dict(zip(table.schema.partition_keys, table.partition_values(self.partition), strict=True))
+        constants = {f.name: values[f.name] for f in fields if f.name in values}
+        system = SYSTEM_FIELDS if table.is_primary_key_table else stored_tracking(file)
+        return plan_columns(fields, (*system, *held), constants, table.zone)
+
+
+def _pushable(condition: Predicate, plan: ColumnPlan) -> pc.Expression | None:
+    """Return the part of `condition` that the file's own statistics can judge."""
+    same = {
+        w.name: s
+        for w, s in zip(plan.wanted, plan.sources, strict=True)
+        if s is not None and s.name == w.name and s.type == w.type
+    }
+    part = project(condition, list(same))
+    return None if part == TRUE else to_expression(part, same)
+
+
+def _without(rows: pa.Table, deleted: Deleted, start: int) -> pa.Table:
+    here = positions(deleted.positions, start, start + rows.num_rows)
+    if not len(here):
+        return rows
+    keep = np.ones(rows.num_rows, dtype=np.bool_)
+    keep[here - start] = False
+    return rows.filter(pa.array(keep))
+
+
+def deleted_rows(table: Table, split: Split) -> DeletedRows:
+    """Return how to find the deleted rows of a split's files."""
+    refs = {f.file_name: v for f, v in zip(split.files, split.vectors, strict=False) if v is not None}
+    return marked_rows(table, refs)
+
+
+def marked_rows(table: Table, refs: Mapping[str, VectorRef]) -> DeletedRows:
+    """Return how to find the deleted rows of files whose vectors stand at `refs`."""
+    vectors = StoredVectors(table.file_io)
+
+    def find(file: DataFileMeta) -> Deleted | None:
+        ref = refs.get(file.file_name)
+        bitmap = vectors.bitmap(file.file_name, ref)
+        return None if bitmap is None else Deleted(bitmap, vectors.fingerprint(file.file_name, ref))
+
+    return find

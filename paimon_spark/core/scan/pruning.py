@@ -1,0 +1,187 @@
+"""What metadata tells of a filter: partitions, buckets, keys and values of manifests and files (semantics R10-R15)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from paimon_spark.core.scan.entry_filter import Chosen
+from paimon_spark.core.table import Table
+from paimon_spark.format.arrays import Mask
+from paimon_spark.format.packed_manifest import Rows
+from paimon_spark.spec.kinds import BucketMode, MergeEngine
+from paimon_spark.spec.manifest import (
+    ManifestEntry,
+    ManifestFileMeta,
+)
+from paimon_spark.spec.predicate import (
+    TRUE,
+    AlwaysTrue,
+    Predicate,
+    evaluate,
+    fixed_values,
+    may_match,
+    project,
+    without_blanks,
+)
+from paimon_spark.spec.rows import decode_row, encode_row, murmur, row_arity, row_body
+from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.stats import ColumnStats, comparable_stats, key_stats_view, stats_view
+from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
+
+
+def matching_partitions(table: Table, partitions: Iterable[bytes], predicate: Predicate) -> set[bytes]:
+    """Return the serialized partitions for which a filter over partition columns is true.
+
+    Blanks at the end of a CHAR do not count: some writers store them and some do not.
+    """
+    if isinstance(predicate, AlwaysTrue):
+        return set(partitions)
+    chars = char_columns(table.schema.partition_fields)
+    wanted = without_blanks(predicate, chars)
+    names, types = table.schema.partition_keys, table.partition_types
+
+    def values(partition: bytes) -> dict[str, Any]:
+        found = dict(zip(names, decode_row(partition, types), strict=True))
+        return found | {c: found[c].rstrip(" ") for c in chars if found[c] is not None}
+
+    return {p for p in set(partitions) if evaluate(wanted, values(p)) is True}
+
+
+def char_columns(fields: Iterable[DataField]) -> list[str]:
+    """Return the names of the CHAR columns, whose trailing blanks no comparison counts."""
+    return [f.name for f in fields if isinstance(f.type, AtomicType) and f.type.root is TypeRoot.CHAR]
+
+
+def manifest_may_match(
+    table: Table, meta: ManifestFileMeta, predicate: Predicate, buckets: Collection[int] | None
+) -> bool:
+    """Return whether a manifest may have entries of some buckets and of partitions that match, by its ranges."""
+    if buckets is not None and meta.min_bucket is not None and meta.max_bucket is not None:
+        low, high = meta.min_bucket, meta.max_bucket
+        if not any(low <= b <= high for b in buckets):
+            return False
+    stats, types = meta.partition_stats, table.partition_types
+    if isinstance(predicate, AlwaysTrue) or row_arity(stats.min_values) < len(types):
+        return True
+    lows, highs = decode_row(stats.min_values, types), decode_row(stats.max_values, types)
+    nulls = stats.null_counts or (None,) * len(types)
+    fields = table.schema.partition_fields
+    view = {
+        f.name: comparable_stats(ColumnStats(low, high, null), f.type)
+        for f, low, high, null in zip(fields, lows, highs, nulls, strict=True)
+    }
+    return may_match(predicate, view, meta.num_added_files + meta.num_deleted_files)
+
+
+def fixed_hashes(table: Table, predicate: Predicate) -> set[int] | None:
+    """Return the hashes of all bucket keys that a filter allows, or None if it does not fix them.
+
+    A CHAR is never fixed: its blanks at the end do not count in a filter, but they do in the hash.
+    """
+    modes = (BucketMode.HASH_FIXED, BucketMode.POSTPONE)
+    if table.bucket_mode not in modes or table.options.bucket_function_type != "default":
+        return None
+    fields = table.bucket_key_fields
+    combinations = fixed_values(predicate, [f.name for f in fields])
+    if combinations is None:
+        return None
+    types = [f.type for f in fields]
+    if any(isinstance(t, AtomicType) and t.root is TypeRoot.CHAR for t in types):
+        return None
+    try:
+        return {murmur(row_body(encode_row(values, types))) for values in combinations}
+    except (ArithmeticError, TypeError, ValueError):
+        return None
+
+
+def reads_above_level_0(table: Table) -> bool:
+    """Return whether batch readers of the table must not see level 0 (semantics R7)."""
+    if not table.is_primary_key_table:
+        return False
+    options = table.options
+    vectors = options.deletion_vectors_enabled and not options.deletion_vectors_merge_on_read
+    return vectors or options.merge_engine is MergeEngine.FIRST_ROW
+
+
+class StatisticsFilter:
+    """Tests single files against a filter by their statistics; keeps the schemas that these belong to."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._schemas: dict[int, TableSchema] = {table.schema.id: table.schema}
+
+    def choose(self, found: Chosen, predicate: Predicate) -> tuple[Rows, Mask]:
+        """Return which of some entries to keep by what no other entry matters for, and which may hold wanted rows."""
+        if isinstance(predicate, AlwaysTrue):
+            return found.rows, np.ones(len(found.rows), bool)
+        keyed = self._table.is_primary_key_table
+        keys = project(predicate, self._table.schema.trimmed_primary_keys) if keyed else TRUE
+        kept, matching = [], []
+        for row, entry in zip(found.rows.tolist(), found.manifest.entries(found.rows), strict=True):
+            if isinstance(keys, AlwaysTrue) or self.may_match_keys(entry, keys):
+                matches = self.may_match_values(entry, predicate)
+                if matches or keyed:
+                    kept.append(row)
+                    matching.append(matches)
+        return np.array(kept, np.int64), np.array(matching, bool)
+
+    def may_match_keys(self, entry: ManifestEntry, predicate: Predicate) -> bool:
+        """Return whether a file may hold keys that match."""
+        view = key_stats_view(entry.file, self._schema_of(entry), self._table.schema)
+        return may_match(predicate, view, entry.file.row_count)
+
+    def may_match_values(self, entry: ManifestEntry, predicate: Predicate) -> bool:
+        """Return whether a file may hold rows that match."""
+        view: Mapping[str, ColumnStats] = stats_view(entry.file, self._schema_of(entry), self._table.schema)
+        return may_match(predicate, view, entry.file.row_count)
+
+    def _schema_of(self, entry: ManifestEntry) -> TableSchema:
+        schema_id = entry.file.schema_id
+        if schema_id not in self._schemas:
+            self._schemas[schema_id] = self._table.schema_store.get(schema_id)
+        return self._schemas[schema_id]
+
+
+def filter_by_statistics(table: Table, entries: list[ManifestEntry], predicate: Predicate) -> list[ManifestEntry]:
+    """Return the entries whose files stay by key and value statistics, in order."""
+    if isinstance(predicate, AlwaysTrue):
+        return entries
+    statistics = StatisticsFilter(table)
+    if not table.is_primary_key_table:
+        return [e for e in entries if statistics.may_match_values(e, predicate)]
+    keys = project(predicate, table.schema.trimmed_primary_keys)
+    if not isinstance(keys, AlwaysTrue):
+        entries = [e for e in entries if statistics.may_match_keys(e, keys)]
+    groups: dict[tuple[bytes, int], list[ManifestEntry]] = {}
+    for entry in entries:
+        groups.setdefault((entry.partition, entry.bucket), []).append(entry)
+    out: list[ManifestEntry] = []
+    for group in groups.values():
+        levels = np.array([e.file.level for e in group])
+        matching = np.array([statistics.may_match_values(e, predicate) for e in group], bool)
+        out += [
+            e
+            for e, stays in zip(group, filter_by_value_statistics(table, levels, matching).tolist(), strict=True)
+            if stays
+        ]
+    return out
+
+
+def filter_by_value_statistics(table: Table, levels: npt.NDArray[Any], matching: Mask) -> Mask:
+    """Return which files of one bucket stay by value statistics, which must not uncover older versions of a key (R13).
+
+    Args:
+        table: the table.
+        levels: the level of each file.
+        matching: which files may hold wanted rows.
+    """
+    alone = len(levels) == 1 or (len(levels) > 0 and levels[0] != 0 and bool((levels == levels[0]).all()))
+    if alone or not table.is_primary_key_table or reads_above_level_0(table):
+        return matching
+    if table.options.merge_engine in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION):
+        return np.ones(len(levels), bool)
+    return np.full(len(levels), bool(matching.any()))
