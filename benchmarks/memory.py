@@ -25,7 +25,7 @@ from benchmarks.session import EngineSession
 from benchmarks.workload import row_query
 from paimon_spark import connect
 from paimon_spark.bridge.launcher import worker_environment
-from paimon_spark.core.read.superseded_rows import dead_rows
+from paimon_spark.core.read.superseded_rows import superseded_rows
 from paimon_spark.engine.select import plan_select
 
 _MB = 1 << 20
@@ -89,7 +89,7 @@ def find_dead(place: Path) -> None:
     """Find the rows of a whole bucket that the merge drops, by their keys alone."""
     table = connect(place).table(_TABLE).load()
     for split in plan_select(table).splits:
-        for _ in dead_rows(table, split):
+        for _ in superseded_rows(table, split):
             pass
 
 

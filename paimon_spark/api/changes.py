@@ -45,5 +45,5 @@ def completed(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
 def deletions(plan: SelectPlan) -> Iterator[pa.RecordBatch]:
     """Yield where the rows of a plan are, as what `change_arrow` takes for deleting them."""
     for split in plan.splits:
-        for batch in read_split(plan.table, split, (), plan.predicate, places=(FILE_PATH, ROW_INDEX, VECTOR)):
+        for batch in read_split(plan.table, split, (), plan.predicate, metadata_columns=(FILE_PATH, ROW_INDEX, VECTOR)):
             yield of_kind(batch.select([FILE_PATH, ROW_INDEX, VECTOR]), RowKind.DELETE)

@@ -17,7 +17,7 @@ _FILE_WORK = 256 << 10
 _TASKS_A_SLOT = 2
 
 
-def packed(items: Iterable[_T], size_of: Callable[[_T], int], limit: int, cost: int = 0) -> Iterator[list[_T]]:
+def bin_packed(items: Iterable[_T], size_of: Callable[[_T], int], limit: int, cost: int = 0) -> Iterator[list[_T]]:
     """Pack items in order into bins: a bin is closed when the next item would take it past the limit.
 
     An item counts as much as `cost` at least.
@@ -35,19 +35,21 @@ def packed(items: Iterable[_T], size_of: Callable[[_T], int], limit: int, cost: 
         yield current
 
 
-def work_of(size: int, files: int) -> int:
+def task_cost(size: int, files: int) -> int:
     """Return the work that so many bytes in so many files are, in bytes."""
     return size + files * _FILE_WORK
 
 
-def in_tasks(items: Sequence[_T], work: Callable[[_T], int], slots: int, most: int = TASK_WORK) -> Iterator[list[_T]]:
+def group_tasks(
+    items: Sequence[_T], work: Callable[[_T], int], slots: int, most: int = TASK_WORK
+) -> Iterator[list[_T]]:
     """Yield items in order, those together that share a task.
 
     Args:
         items: what one task each could do.
-        work: about how much work an item is; see `work_of`.
+        work: about how much work an item is; see `task_cost`.
         slots: how many tasks run at once; there are two tasks for each of them, where there is work enough.
         most: how much work a task has at most.
     """
     share = sum(map(work, items)) // (max(slots, 1) * _TASKS_A_SLOT)
-    return packed(items, work, min(most, max(_LEAST_WORK, share)))
+    return bin_packed(items, work, min(most, max(_LEAST_WORK, share)))

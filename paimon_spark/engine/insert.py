@@ -17,7 +17,7 @@ from paimon_spark.core.metadata_io import store_errors
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.dynamic_buckets import BucketLimits
-from paimon_spark.core.write.table_writer import TableWriter, WritePlanInfo, check_bucket_mode, check_bucket_number
+from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState, check_bucket_mode, check_bucket_number
 from paimon_spark.engine.compact import CompactionPlan, CompactionResult, Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.maintenance import maintain_after_commit
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
@@ -40,7 +40,7 @@ class WritePlan:
     """One write statement: the table, what its writers must know, and what it replaces."""
 
     table: Table
-    info: WritePlanInfo
+    info: WriterRestoreState
     overwrite: Overwrite | None = None
     partitions: Predicate | None = None
     operation: Operation | None = None
@@ -85,7 +85,7 @@ def plan_write(
     """
     check_writable(table.effective_schema)
     assigners = _assigners(table, parallelism, size_hint)
-    info = WritePlanInfo(assigners=assigners) if overwrite else _state(table, assigners)
+    info = WriterRestoreState(assigners=assigners) if overwrite else _state(table, assigners)
     if overwrite is None:
         check_bucket_mode(table)
         if table.is_primary_key_table or operation not in _CHANGES:
@@ -104,10 +104,10 @@ def _assigners(table: Table, parallelism: int, size_hint: int | None) -> int:
     return max(1, min(wanted, ceiling))
 
 
-def _state(table: Table, assigners: int) -> WritePlanInfo:
+def _state(table: Table, assigners: int) -> WriterRestoreState:
     mode = table.bucket_mode
     if mode is BucketMode.BUCKET_UNAWARE:
-        return WritePlanInfo(assigners=assigners)
+        return WriterRestoreState(assigners=assigners)
     store, snapshot = ManifestStore(table), table.snapshots.latest()
     sequences: dict[bytes, dict[int, int]] = {}
     foreign: dict[bytes, int] = {}
@@ -121,7 +121,9 @@ def _state(table: Table, assigners: int) -> WritePlanInfo:
         for item in store.read_index(snapshot.index_manifest):
             if item.file.index_type == HASH_INDEX:
                 hash_files.setdefault(item.partition, {})[item.bucket] = hash_file_name(item.file)
-    return WritePlanInfo(assigners=assigners, max_sequences=sequences, hash_files=hash_files, foreign_buckets=foreign)
+    return WriterRestoreState(
+        assigners=assigners, max_sequences=sequences, hash_files=hash_files, rescaled_partitions=foreign
+    )
 
 
 def _is_foreign(table: Table, entry: ManifestEntry) -> bool:

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage
-from paimon_spark.core.row_level.copy_on_write import FilePatcher
-from paimon_spark.core.row_level.position_deletes import RowMarker
+from paimon_spark.core.row_level.copy_on_write import CopyOnWriteRewriter
+from paimon_spark.core.row_level.position_deletes import PositionDeleteWriter
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.table_writer import WritePlanInfo
+from paimon_spark.core.write.table_writer import WriterRestoreState
 from paimon_spark.engine.insert import WritePlan, WriteResult, follow_up, plan_write
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
 from paimon_spark.errors import UsageError
@@ -38,14 +38,14 @@ def plan_changes(table: Table, operation: Operation, *, parallelism: int = 1) ->
     return plan
 
 
-def marks_rows(table: Table) -> bool:
+def writes_position_deletes(table: Table) -> bool:
     """Return whether removed rows are marked in deletion vectors, instead of their files being written anew."""
     return table.options.deletion_vectors_enabled and not table.is_primary_key_table
 
 
-def row_changer(table: Table, info: WritePlanInfo) -> FilePatcher | RowMarker:
+def row_changer(table: Table, info: WriterRestoreState) -> CopyOnWriteRewriter | PositionDeleteWriter:
     """Return what takes the changes of one task."""
-    return RowMarker(table, info) if marks_rows(table) else FilePatcher(table, info)
+    return PositionDeleteWriter(table, info) if writes_position_deletes(table) else CopyOnWriteRewriter(table, info)
 
 
 def finish_changes(plan: WritePlan, messages: Sequence[CommitMessage], runner: TaskRunner) -> WriteResult:
@@ -69,7 +69,8 @@ def change_arrow(
 
     Args:
         table: what to change.
-        changes: what `FilePatcher` takes; with deletion vectors in any order, and as `RowMarker` takes them.
+        changes: what `CopyOnWriteRewriter` takes; with deletion vectors in any order, and as
+            `PositionDeleteWriter` takes them.
         operation: what the statement is, for the snapshot.
         runner: see `finish_changes`; in this process if not given.
     """

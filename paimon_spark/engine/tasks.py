@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from paimon_spark.core.bin_packing import work_of
+from paimon_spark.core.bin_packing import task_cost
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage, messages_to_json
 from paimon_spark.core.compact.rewrite import CompactTask, compact_bucket
@@ -36,7 +36,7 @@ def run_task(kind: str, payload: str) -> str:
 
 def compact_work(task: CompactTask) -> int:
     """Return about how much work it is to compact a bucket."""
-    return work_of(task.bytes_in, len(task.files))
+    return task_cost(task.bytes_in, len(task.files))
 
 
 def compact_payload(table: Table, tasks: Sequence[CompactTask]) -> str:

@@ -186,11 +186,11 @@ class AvroWriter:
         return int(self._raw_bytes * _RATIO)
 
     @property
-    def held(self) -> int:
+    def buffered_bytes(self) -> int:
         """Return the bytes of all rows so far."""
         return self._raw_bytes
 
-    def relieve(self) -> None:
+    def flush(self) -> None:
         """Do nothing: the file is written when it is closed."""
 
     def write(self, data: pa.RecordBatch | pa.Table) -> None:

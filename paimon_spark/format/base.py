@@ -105,11 +105,11 @@ class FileWriter(Protocol):
         ...
 
     @property
-    def held(self) -> int:
+    def buffered_bytes(self) -> int:
         """Return about how many bytes of rows wait in memory."""
         ...
 
-    def relieve(self) -> None:
+    def flush(self) -> None:
         """Write out what waits, if the format can: what is held afterwards stays until the file is closed."""
         ...
 

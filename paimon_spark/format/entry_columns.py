@@ -40,7 +40,7 @@ _UNSAFE = re.compile(rb"[\x00-\x09\x0b-\x1f\x7f-\xff/\\]")
 
 
 @dataclass(slots=True)
-class EntryColumns:
+class DecodedEntries:
     """Of each entry: what it says of its place and size, and where in its block its parts begin and end."""
 
     kind: npt.NDArray[Any]
@@ -65,10 +65,10 @@ class EntryColumns:
         return sum(getattr(self, f.name).nbytes for f in fields(self))
 
 
-def joined(parts: Sequence[EntryColumns]) -> EntryColumns:
+def joined(parts: Sequence[DecodedEntries]) -> DecodedEntries:
     """Return the entries of all parts, each column in the smallest type that holds it."""
-    columns = (np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(EntryColumns))
-    return EntryColumns(*map(smallest, columns))
+    columns = (np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(DecodedEntries))
+    return DecodedEntries(*map(smallest, columns))
 
 
 def smallest(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -79,7 +79,7 @@ def smallest(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return column.astype(np.promote_types(low, high))
 
 
-def read_columns(blocks: Sequence[tuple[int, bytes]], partitions: dict[bytes, int]) -> EntryColumns | None:
+def read_columns(blocks: Sequence[tuple[int, bytes]], partitions: dict[bytes, int]) -> DecodedEntries | None:
     """Return the columns of the entries of some blocks, or None if not every entry is sound and usual.
 
     Args:
@@ -130,9 +130,9 @@ class _Reader:
         self._firsts = np.concatenate(([0], np.cumsum(self._counts)[:-1]))
         self._at = self._begins
 
-    def read(self) -> EntryColumns:
+    def read(self) -> DecodedEntries:
         total = int(self._counts.sum())
-        table = np.empty((len(fields(EntryColumns)), total), np.int64)
+        table = np.empty((len(fields(DecodedEntries)), total), np.int64)
         order = np.argsort(-self._counts, kind="stable")
         descending, at = self._counts[order], self._begins[order]
         begins, ends, firsts = self._begins[order], self._ends[order], self._firsts[order]
@@ -146,7 +146,7 @@ class _Reader:
             table[:, firsts[:lanes] + step] = columns
         if (at != ends).any():
             raise UnusualError
-        return EntryColumns(*table)
+        return DecodedEntries(*table)
 
     def _entries(self, begins: I64) -> npt.NDArray[Any]:
         start = self._at

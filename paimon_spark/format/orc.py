@@ -207,19 +207,19 @@ class OrcWriter:
     def bytes_written(self) -> int:
         """Return the bytes of finished stripes plus an estimate for the open one."""
         done = self._out.tell()
-        held = self.held
+        held = self.buffered_bytes
         ratio = done / self._raw_at_flush if self._raw_at_flush else _RATIO
         return done + int(held * ratio)
 
     @property
-    def held(self) -> int:
+    def buffered_bytes(self) -> int:
         """Return the raw bytes of the rows in the open stripe."""
         done = self._out.tell()
         if done > max(self._flushed, _HEADER_BYTES):
             self._flushed, self._raw_at_flush = done, self._raw_bytes
         return self._raw_bytes - self._raw_at_flush
 
-    def relieve(self) -> None:
+    def flush(self) -> None:
         """Do nothing: the library ends a stripe when it is full."""
 
     def write(self, data: pa.RecordBatch | pa.Table) -> None:

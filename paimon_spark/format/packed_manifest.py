@@ -16,14 +16,14 @@ import numpy.typing as npt
 
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.format.avro_container import AvroContainer
-from paimon_spark.format.entry_columns import EntryColumns, joined, read_columns
+from paimon_spark.format.entry_columns import DecodedEntries, joined, read_columns
 from paimon_spark.format.file_records import file_record
 from paimon_spark.format.manifest_schemas import FILE_FIELDS, record
 from paimon_spark.format.quick_entries import Counts, entry_at, file_at
 from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry
 
 Rows = npt.NDArray[np.int64]
-"""Places of entries in a manifest, in their order."""
+"""EntryColumns of entries in a manifest, in their order."""
 FEWEST_BLOCKS = 16
 """A file of fewer blocks is not worth reading block by block at once."""
 _BLOCKS_AT_ONCE = 512
@@ -39,7 +39,7 @@ class Manifest:
 
     def __init__(self, entries: Iterable[ManifestEntry], where: str = "a manifest") -> None:
         self._entries = tuple(entries)
-        self._places: Places | None = None
+        self._places: EntryColumns | None = None
         self.where = where
 
     def __len__(self) -> int:
@@ -59,13 +59,13 @@ class Manifest:
         """Yield the entries, all or those at some places."""
         return iter(self._entries) if rows is None else map(self._entries.__getitem__, rows.tolist())
 
-    def places(self) -> Places:
+    def entry_columns(self) -> EntryColumns:
         """Return what the entries say of their places; who asks again gets the same."""
         if self._places is None:
-            self._places = self._read_places()
+            self._places = self._read_columns()
         return self._places
 
-    def _read_places(self) -> Places:
+    def _read_columns(self) -> EntryColumns:
         numbers = {p: n for n, p in enumerate(self.partitions)}
         columns = (
             [e.kind for e in self._entries],
@@ -76,7 +76,7 @@ class Manifest:
             [e.file.file_size for e in self._entries],
             [e.file.row_count for e in self._entries],
         )
-        return Places(tuple(numbers), *(np.array(c, np.int64) for c in columns))
+        return EntryColumns(tuple(numbers), *(np.array(c, np.int64) for c in columns))
 
     def packed_files(self, rows: Rows, *, statistics: bool) -> Iterator[bytes]:
         """Yield the files at some places as `unpack_file` reads them."""
@@ -87,7 +87,7 @@ class Manifest:
         return ((row, self._entries[row].file.file_name) for row in rows.tolist())
 
 
-class Places:
+class EntryColumns:
     """Of each entry of a manifest what chooses among them, as columns; `partition` is an index to `partitions`."""
 
     __slots__ = ("bucket", "kind", "level", "partition", "partitions", "rows", "size", "total_buckets")
@@ -100,7 +100,7 @@ class Places:
 class PackedManifest(Manifest):
     """The entries of one manifest as they stand in its file."""
 
-    def __init__(self, file: AvroContainer, columns: EntryColumns, partitions: Sequence[bytes], where: str) -> None:
+    def __init__(self, file: AvroContainer, columns: DecodedEntries, partitions: Sequence[bytes], where: str) -> None:
         self._file = file
         self._columns = columns
         self._partitions = partitions
@@ -137,10 +137,10 @@ class PackedManifest(Manifest):
                 f"{self.where} cannot be read: its entries are not sound.", hint="Restore the file from a backup."
             ) from e
 
-    def places(self) -> Places:
+    def entry_columns(self) -> EntryColumns:
         """Return what the entries say of their places."""
         c = self._columns
-        return Places(self._partitions, c.kind, c.partition, c.bucket, c.total_buckets, c.level, c.size, c.rows)
+        return EntryColumns(self._partitions, c.kind, c.partition, c.bucket, c.total_buckets, c.level, c.size, c.rows)
 
     def names(self, rows: Rows) -> Iterator[tuple[int, str]]:
         """Yield some places, and the names of the files there."""

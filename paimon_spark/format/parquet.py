@@ -310,11 +310,11 @@ class ParquetWriter:
         return done + int(self._waiting_bytes * ratio)
 
     @property
-    def held(self) -> int:
+    def buffered_bytes(self) -> int:
         """Return the bytes of the rows that wait for their row group to fill up."""
         return self._waiting_bytes
 
-    def relieve(self) -> None:
+    def flush(self) -> None:
         """Write what waits as a row group of its own."""
         self._flush()
 

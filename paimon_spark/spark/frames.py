@@ -76,14 +76,14 @@ def native_frame(
         spec: columns, and how files are read.
         groups: the files, which may be more than fit into memory.
         access: what Hadoop must know to reach the files.
-        dead: what `dead_rows_of` returned, if rows have to be left out.
+        dead: what `superseded_rows_of` returned, if rows have to be left out.
     """
     with _lines(map(json.dumps, chain([spec], groups))) as text:
         frame = toolbox().nativeFrame(session._jsparkSession, text, json.dumps(dict(access)), dead)
         return frame_of(frame, session)
 
 
-def dead_rows_of(splits: Sequence[str], find: Callable[[Sequence[str]], DataFrame]) -> Any:
+def superseded_rows_of(splits: Sequence[str], find: Callable[[Sequence[str]], DataFrame]) -> Any:
     """Return the JVM's knowledge of the dead rows of splits, which lasts longer than a statement.
 
     Args:

@@ -13,15 +13,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from paimon_spark.core.bin_packing import SMALL_TASK_WORK, in_tasks, work_of
+from paimon_spark.core.bin_packing import SMALL_TASK_WORK, group_tasks, task_cost
 from paimon_spark.core.merge.config import merge_order
 from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS
-from paimon_spark.core.read.bucket_files import BUCKET, FILE_PATH, PLACE_FIELDS, ROW_INDEX, VECTOR
-from paimon_spark.core.scan.packed_files import PackedFiles
+from paimon_spark.core.read.bucket_files import BUCKET, FILE_PATH, METADATA_FIELDS, ROW_INDEX, VECTOR
+from paimon_spark.core.scan.packed_files import PackedFileList
 from paimon_spark.core.scan.splits import Split, splits_to_json
 from paimon_spark.core.table import Table
 from paimon_spark.spark.arrow_map import map_in_arrow, quoted
-from paimon_spark.spark.frames import dead_rows_of, empty_frame, native_frame, tasks_at_once, text_frame
+from paimon_spark.spark.frames import empty_frame, native_frame, superseded_rows_of, tasks_at_once, text_frame
 from paimon_spark.spark.stores import native_access
 from paimon_spark.spark.types import plain_struct, type_to_spark
 from paimon_spark.spark.values import value_to_jvm
@@ -43,7 +43,7 @@ from paimon_spark.spec.types import (
 
 NATIVE_OPTIONS = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED", "mergeSchema": "false"}
 PARTITION = "__paimon_partition"
-METADATA_COLUMNS = (*(f.name for f in PLACE_FIELDS), PARTITION)
+METADATA_COLUMNS = (*(f.name for f in METADATA_FIELDS), PARTITION)
 """Names of the columns that tell where a row is; `SELECT *` does not show them."""
 _TIMES = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _MILLIS = 3
@@ -95,7 +95,7 @@ class ReadRequest:
     @property
     def places(self) -> tuple[DataField, ...]:
         """Return the columns that readers add to each row."""
-        return tuple(f for f in PLACE_FIELDS if f.name in self.metadata)
+        return tuple(f for f in METADATA_FIELDS if f.name in self.metadata)
 
 
 def _width(field: DataField) -> int:
@@ -109,11 +109,13 @@ def read_frame(session: SparkSession, request: ReadRequest) -> DataFrame:
     division = request.division
     frames = [_native(session, request, files) for files in _by_key(request, division.native)]
     if division.live:
-        dead = _dead_rows(session, request.table, division.live)
+        dead = _superseded_rows(session, request.table, division.live)
         frames += [_native(session, request, files, dead) for files in _by_key(request, division.live)]
     if division.workers or division.small:
         slots = tasks_at_once(session)
-        tasks = chain(in_tasks(division.workers, _work, slots), in_tasks(division.small, _work, slots, SMALL_TASK_WORK))
+        tasks = chain(
+            group_tasks(division.workers, _work, slots), group_tasks(division.small, _work, slots, SMALL_TASK_WORK)
+        )
         lines = map(splits_to_json, tasks)
         predicate = None if request.predicate == TRUE else to_json(request.predicate)
         names = [f.name for f in request.carried]
@@ -131,20 +133,20 @@ def _native(session: SparkSession, request: ReadRequest, files: NativeFiles, dea
     return native_frame(session, spec, groups, native_access(request.table).conf, dead)
 
 
-def _dead_rows(session: SparkSession, table: Table, splits: Sequence[Split]) -> Any:
+def _superseded_rows(session: SparkSession, table: Table, splits: Sequence[Split]) -> Any:
     """Return what is known of the dead rows of `splits`, and how the rest is found."""
     by_name = {_identity(table, s): s for s in splits}
 
     def find(missing: Sequence[str]) -> DataFrame:
-        tasks = in_tasks(missing, lambda name: _work(by_name[name]), tasks_at_once(session))
+        tasks = group_tasks(missing, lambda name: _work(by_name[name]), tasks_at_once(session))
         lines = (keyed_splits((name, by_name[name]) for name in names) for names in tasks)
         return map_in_arrow(text_frame(session, lines), finder(table), FOUND)
 
-    return dead_rows_of(list(by_name), find)
+    return superseded_rows_of(list(by_name), find)
 
 
 def _work(split: Split) -> int:
-    return work_of(split.size, len(split.files))
+    return task_cost(split.size, len(split.files))
 
 
 def _identity(table: Table, split: Split) -> str:
@@ -185,7 +187,7 @@ class NativeFiles:
 
 
 def _split_digest(split: Split) -> int:
-    files = split.files.digest() if isinstance(split.files, PackedFiles) else tuple(f.file_name for f in split.files)
+    files = split.files.digest() if isinstance(split.files, PackedFileList) else tuple(f.file_name for f in split.files)
     return hash((split.partition, split.bucket, files))
 
 
@@ -392,7 +394,7 @@ def _native_spec(
     data = [s for f, s in wanted if s is not None and f.name not in keys]
     partition = [f for f, _ in wanted if f.name in keys]
     placed = {p.name for p in request.places} | ({FILE_PATH, ROW_INDEX} if filtered else set())
-    fixed = [p for p in PLACE_FIELDS if p.name in placed and p.name not in (ROW_INDEX, VECTOR)]
+    fixed = [p for p in METADATA_FIELDS if p.name in placed and p.name not in (ROW_INDEX, VECTOR)]
     spec = {
         "format": files.key[0],
         "root": table.path,

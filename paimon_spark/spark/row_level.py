@@ -8,7 +8,7 @@ from pyspark.sql import functions as f
 from paimon_spark.core.read.bucket_files import FILE_PATH, ROW_INDEX
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import WritePlan, WriteResult
-from paimon_spark.engine.row_level import finish_changes, marks_rows, plan_changes
+from paimon_spark.engine.row_level import finish_changes, plan_changes, writes_position_deletes
 from paimon_spark.spark.frames import packed
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.worker import patcher
@@ -42,4 +42,4 @@ def _by_file(plan: WritePlan, frame: DataFrame, tasks: int) -> DataFrame:
     """
     to = f.coalesce(f.col(FILE_PATH), f.spark_partition_id().cast("string"))
     placed = frame.withColumn(_TO, to).repartition(tasks, _TO).drop(_TO)
-    return placed if marks_rows(plan.table) else placed.sortWithinPartitions(FILE_PATH, ROW_INDEX)
+    return placed if writes_position_deletes(plan.table) else placed.sortWithinPartitions(FILE_PATH, ROW_INDEX)

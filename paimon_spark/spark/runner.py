@@ -9,7 +9,7 @@ from typing import TypeVar
 from pyspark import InheritableThread
 from pyspark.sql import DataFrame, SparkSession
 
-from paimon_spark.core.bin_packing import in_tasks
+from paimon_spark.core.bin_packing import group_tasks
 from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.failures import clear_failure
@@ -29,7 +29,7 @@ class SparkRunner:
 
     def shared(self, units: Sequence[_T], work: Callable[[_T], int]) -> Iterable[list[_T]]:
         """Return units of work in order, those together that share a task: a Python worker costs some 35 ms a task."""
-        return in_tasks(units, work, tasks_at_once(self._session))
+        return group_tasks(units, work, tasks_at_once(self._session))
 
     def run(self, kind: str, payloads: Sequence[str], *, description: str) -> Iterator[str]:
         """Run all payloads in one job and yield each answer when its task is done.

@@ -14,11 +14,11 @@ from pyspark.accumulators import AccumulatorParam
 from paimon_spark.core.commit_message import messages_to_json
 from paimon_spark.core.compact.space_filling_curves import hilbert_keys, zorder_keys
 from paimon_spark.core.read.split_reader import ROW_KIND, first_rows, read_split
-from paimon_spark.core.read.superseded_rows import dead_rows
+from paimon_spark.core.read.superseded_rows import superseded_rows
 from paimon_spark.core.scan.splits import Split, splits_from_json, splits_to_json
 from paimon_spark.core.spill.space import local_directories
 from paimon_spark.core.table import Table, table_of_task
-from paimon_spark.core.write.table_writer import TableWriter, WritePlanInfo
+from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState
 from paimon_spark.engine.row_level import row_changer
 from paimon_spark.engine.sort_compact import Order
 from paimon_spark.engine.tasks import run_task
@@ -105,7 +105,7 @@ def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 def write_rows(table: str, plan: str, batches: Batches, *, fill_defaults: bool = True) -> Batches:
     """Write the rows of one task and yield its commit messages as one text."""
-    target, info = table_of_task(table), WritePlanInfo.from_json(plan)
+    target, info = table_of_task(table), WriterRestoreState.from_json(plan)
     open_writer = partial(TableWriter, target, info, fill_defaults=fill_defaults, spill_dirs=local_directories())
     with _task() as task, open_writer() as writer:
         for batch in unpacked(batches):
@@ -117,7 +117,7 @@ def write_rows(table: str, plan: str, batches: Batches, *, fill_defaults: bool =
 
 def patch_rows(table: str, plan: str, batches: Batches) -> Batches:
     """Change the rows of one task in their files and yield its commit messages as one text."""
-    with _task() as task, row_changer(table_of_task(table), WritePlanInfo.from_json(plan)) as files:
+    with _task() as task, row_changer(table_of_task(table), WriterRestoreState.from_json(plan)) as files:
         for batch in unpacked(batches):
             files.change(batch)
         task.check()
@@ -151,7 +151,11 @@ def read_rows(
     condition: Predicate | None = from_json(predicate) if predicate is not None else None
     with _task():
         splits = (split for text in _texts(batches) for split in splits_from_json(text))
-        rows = (b for s in splits for b in read_split(source, s, columns, condition, keep_kinds=kinds, places=places))
+        rows = (
+            b
+            for s in splits
+            for b in read_split(source, s, columns, condition, keep_kinds=kinds, metadata_columns=places)
+        )
         for batch in _few_batches(first_rows(rows, limit)):
             yield batch_for_spark(_kind_first(batch) if kinds else batch)
 
@@ -161,7 +165,7 @@ def keyed_splits(splits: Iterable[tuple[str, Split]]) -> str:
     return _NEXT.join(f"{key} {splits_to_json([split])}" for key, split in splits)
 
 
-def find_dead_rows(table: str, batches: Batches) -> Batches:
+def find_superseded_rows(table: str, batches: Batches) -> Batches:
     """Yield (key, path of a file, bitmap of its dead rows) for the splits of `batches`; see `keyed_splits`.
 
     Every split has one row without path and bitmap besides.
@@ -172,7 +176,7 @@ def find_dead_rows(table: str, batches: Batches) -> Batches:
             key, _, split = text.partition(" ")
             found: list[tuple[str | None, bytes | None]] = [(None, None)]
             for one in splits_from_json(split):
-                found += [(path, rows.serialize()) for path, rows in dead_rows(source, one)]
+                found += [(path, rows.serialize()) for path, rows in superseded_rows(source, one)]
             paths, bitmaps = zip(*found, strict=True)
             yield pa.RecordBatch.from_pydict(
                 {
@@ -199,17 +203,17 @@ def run_tasks(kind: str, done: Any, batches: Batches) -> Batches:
         yield pa.RecordBatch.from_pydict({"answer": pa.array([answer], pa.string())})
 
 
-def writer(table: Table, plan: WritePlanInfo) -> Any:
+def writer(table: Table, plan: WriterRestoreState) -> Any:
     """Return the function of a write job."""
     return partial(write_rows, table.to_config(), plan.to_json())
 
 
-def rewriter(table: Table, plan: WritePlanInfo) -> Any:
+def rewriter(table: Table, plan: WriterRestoreState) -> Any:
     """Return the function of a job that writes rows which are in the table already, nulls included."""
     return partial(write_rows, table.to_config(), plan.to_json(), fill_defaults=False)
 
 
-def patcher(table: Table, plan: WritePlanInfo) -> Any:
+def patcher(table: Table, plan: WriterRestoreState) -> Any:
     """Return the function of a job that changes rows in their files."""
     return partial(patch_rows, table.to_config(), plan.to_json())
 
@@ -229,7 +233,7 @@ def reader(
 
 def finder(table: Table) -> Any:
     """Return the function of a job that finds dead rows."""
-    return partial(find_dead_rows, table.to_config())
+    return partial(find_superseded_rows, table.to_config())
 
 
 FOUND = "split string, file string, rows binary"

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from paimon_spark.core.commit_message import CommitMessage, messages_from_json
 from paimon_spark.core.maintenance.abandoned_files import clean_up_marked
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.table_writer import WritePlanInfo, check_bucket_mode
+from paimon_spark.core.write.table_writer import WriterRestoreState, check_bucket_mode
 from paimon_spark.engine.insert import Overwrite, WritePlan, WriteResult, complete_write, follow_up, plan_write
 from paimon_spark.engine.replace import finish_replacement
 from paimon_spark.errors import OptionError
@@ -111,7 +111,7 @@ def _estimated_bytes(frame: DataFrame) -> int:
 
 
 def run_writers(
-    session: SparkSession, plan: WritePlan, frame: DataFrame, function: Callable[[Table, WritePlanInfo], Any]
+    session: SparkSession, plan: WritePlan, frame: DataFrame, function: Callable[[Table, WriterRestoreState], Any]
 ) -> list[CommitMessage]:
     """Run one writer a task over the rows of `frame`; return what all of them did.
 

@@ -11,7 +11,7 @@ import pytest
 
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.row_conversion import IntakeRules, take_in
+from paimon_spark.core.write.row_conversion import WriteRules, prepare_batch
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError
@@ -75,7 +75,7 @@ def storable(field: DataField, rows: pa.Table, table: Table) -> pa.Table:
     kept = []
     for i in range(rows.num_rows):
         try:
-            take_in(rows.slice(i, 1), IntakeRules.of(table))
+            prepare_batch(rows.slice(i, 1), WriteRules.of(table))
         except ArgumentError:
             assert has_root(field.type, *TIMES)
             continue

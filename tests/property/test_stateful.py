@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 )
 
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.table_writer import TableWriter, WritePlanInfo, fixed_buckets
+from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState, fixed_buckets
 from paimon_spark.engine.insert import complete_write, plan_write
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.testing.history import PARTS, History, random_rows, random_step
@@ -152,7 +152,7 @@ def test_many_writers_of_one_statement_write_what_one_does(kind: str) -> None:
         messages = []
         for task in range(3):
             given = json.loads(json.dumps({"table": plan.table.to_config(), "info": plan.info.to_json()}))
-            writer = TableWriter(Table.from_config(given["table"]), WritePlanInfo.from_json(given["info"]))
+            writer = TableWriter(Table.from_config(given["table"]), WriterRestoreState.from_json(given["info"]))
             mine = pa.array([i for i, b in enumerate(buckets) if b % 3 == task], pa.int64())
             writer.write(data.take(mine))
             messages += writer.finish()

@@ -97,13 +97,13 @@ def _strict(t: DataType) -> bool:
 
 def _written(table: Table, rows: pa.Table) -> pa.Table:
     """Write the rows that the table takes, and return them."""
-    from paimon_spark.core.write.row_conversion import IntakeRules, take_in
+    from paimon_spark.core.write.row_conversion import WriteRules, prepare_batch
     from paimon_spark.errors import ArgumentError
 
     kept = []
     for i in range(rows.num_rows):
         try:
-            take_in(rows.slice(i, 1), IntakeRules.of(table))
+            prepare_batch(rows.slice(i, 1), WriteRules.of(table))
         except ArgumentError:
             continue
         kept.append(i)

@@ -38,7 +38,7 @@ from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.maintenance.rollback import complete_rollback
 from paimon_spark.core.metadata.manifest_merge import merge_manifests
 from paimon_spark.core.metadata.manifest_store import ManifestStore
-from paimon_spark.core.metadata.row_tracking import assign, tracks_rows
+from paimon_spark.core.metadata.row_tracking import assign_row_ids, tracks_rows
 from paimon_spark.core.metadata_io import delete_leftovers, store_errors
 from paimon_spark.core.scan.pruning import matching_partitions
 from paimon_spark.core.scan.scan import live_in_partitions
@@ -423,7 +423,7 @@ class FileStoreCommit:
         next_row_id = latest.next_row_id if latest else None
         if tracks_rows(self.table):
             grouped = self.table.options.flag("row-tracking.partition-group-on-commit")
-            entries, next_row_id = assign(change.entries, snapshot_id, next_row_id or 0, grouped=grouped)
+            entries, next_row_id = assign_row_ids(change.entries, snapshot_id, next_row_id or 0, grouped=grouped)
             change = replace(change, entries=entries)
         schema_ids = self.table.schema_store.ids()
         schema_id = max(schema_ids, default=self.table.schema.id)

@@ -13,7 +13,7 @@ from paimon_spark.core.levels import SortedRun, sections
 from paimon_spark.core.merge.engines.deduplicate import drop_retracts
 from paimon_spark.core.metadata.deletion_vectors import StoredVectors, VectorRef
 from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS, tracks_rows
-from paimon_spark.core.read.bucket_files import BucketFiles, marked_rows
+from paimon_spark.core.read.bucket_files import BucketFiles, rows_in_vectors
 from paimon_spark.core.read.split_reader import merged_rows
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import RollingWriter
@@ -99,7 +99,7 @@ def _seen(table: Table, task: CompactTask) -> tuple[tuple[str, int], ...]:
 
 def _rewrite_append(table: Table, task: CompactTask) -> list[DataFileMeta]:
     files = in_order(task.files)
-    reader = BucketFiles(table, task.partition, task.bucket, marked_rows(table, dict(task.vectors)))
+    reader = BucketFiles(table, task.partition, task.bucket, rows_in_vectors(table, dict(task.vectors)))
     writer = RollingWriter(
         table,
         task.partition,

@@ -33,7 +33,7 @@ _STRIPE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RunSource:
     """A sorted run: the bytes to read, and how to read its rows in chunks of about so many bytes."""
 
     size: int
@@ -41,7 +41,7 @@ class Source:
     spilled: Run | None = None
 
 
-def merge_sources(table: Table, sources: Sequence[Source], order: MergeOrder, at_once: int) -> Iterator[pa.Table]:
+def merge_sources(table: Table, sources: Sequence[RunSource], order: MergeOrder, at_once: int) -> Iterator[pa.Table]:
     """Merge sorted runs, of which never more than `at_once` are open, into tables as `merge_runs` does.
 
     All are open at once after all where the table does not allow rows on the local disk, or no more of them.
@@ -52,17 +52,17 @@ def merge_sources(table: Table, sources: Sequence[Source], order: MergeOrder, at
         return
     space = SpillSpace(rules, local_directories())
     try:
-        yield from _merged(fewer(sources, order, min(at_once, rules.fan_in), space), order)
+        yield from _merged(reduce_runs(sources, order, min(at_once, rules.fan_in), space), order)
     finally:
         space.close()
 
 
-def _merged(sources: Sequence[Source], order: MergeOrder) -> Iterator[pa.Table]:
+def _merged(sources: Sequence[RunSource], order: MergeOrder) -> Iterator[pa.Table]:
     share = MERGE_BYTES // max(1, len(sources))
     return merge_runs([s.read(share) for s in sources], order)
 
 
-def fewer(sources: Sequence[Source], order: MergeOrder, at_once: int, space: SpillSpace) -> list[Source]:
+def reduce_runs(sources: Sequence[RunSource], order: MergeOrder, at_once: int, space: SpillSpace) -> list[RunSource]:
     """Merge the smallest neighbours into runs on the local disk until no more than `at_once` are left.
 
     More are left where the space for runs is used up.
@@ -81,9 +81,9 @@ def fewer(sources: Sequence[Source], order: MergeOrder, at_once: int, space: Spi
     return left
 
 
-def spilled_source(space: SpillSpace, run: Run) -> Source:
+def spilled_source(space: SpillSpace, run: Run) -> RunSource:
     """Return a run on the local disk as a source."""
-    return Source(run.size, partial(_read_spilled, space, run), run)
+    return RunSource(run.size, partial(_read_spilled, space, run), run)
 
 
 def _read_spilled(space: SpillSpace, run: Run, _: int) -> Iterator[pa.Table]:

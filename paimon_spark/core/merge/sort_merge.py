@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.core.arrow import one_chunk, values_of
-from paimon_spark.core.merge.engines.deduplicate import MergeFunction, Window, deduplicate
+from paimon_spark.core.merge.engines.deduplicate import KeyGroups, MergeFunction, deduplicate
 from paimon_spark.core.merge.keys import (
     Column,
     Key,
@@ -97,13 +97,13 @@ def merge_runs(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterato
     All chunks must have the same schema, with ``_SEQUENCE_NUMBER``, ``_VALUE_KIND`` and the columns of `order`.
     It saves work to give the runs from the oldest to the newest.
     """
-    for part in merge_windows(runs, order):
-        yield order.function(part).combine_chunks() if isinstance(part, Window) else part
+    for part in merge_key_groups(runs, order):
+        yield order.function(part).combine_chunks() if isinstance(part, KeyGroups) else part
 
 
-def merge_windows(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterator[Window | pa.Table]:
+def merge_key_groups(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterator[KeyGroups | pa.Table]:
     """Yield what there is to merge in key order: windows, and rows that stand alone and need no merging."""
-    for slices in stretches(runs, order.key):
+    for slices in overlapping_slices(runs, order.key):
         if len(slices) == 1:
             yield slices[0].rows
         else:
@@ -118,15 +118,15 @@ class Slice:
     keys: list[Column]
 
 
-def stretches(runs: Sequence[Iterator[pa.Table]], key: Sequence[DataField]) -> Iterator[list[Slice]]:
+def overlapping_slices(runs: Sequence[Iterator[pa.Table]], key: Sequence[DataField]) -> Iterator[list[Slice]]:
     """Yield all rows of some keys at a time: a slice of each run that has such rows, in the order of the runs."""
     live = [c for c in (_Cursor(r, key) for r in runs) if c.load()]
     while live:
-        yield [live[0].advance(live[0].left)] if len(live) == 1 else _next_stretch(live)
+        yield [live[0].advance(live[0].left)] if len(live) == 1 else _next_slices(live)
         live = [c for c in live if c.left or c.load()]
 
 
-def _next_stretch(live: Sequence[_Cursor]) -> list[Slice]:
+def _next_slices(live: Sequence[_Cursor]) -> list[Slice]:
     first, second = sorted(live, key=lambda c: c.head)[:2]
     alone = first.count(second.head, inclusive=False)
     if alone and (alone >= _ALONE or alone == first.left):
@@ -181,12 +181,12 @@ def merge_rows(rows: pa.Table, order: MergeOrder) -> pa.Table:
     return order.function(_window(rows, comparable_columns(rows, order.key), order))
 
 
-def _window(rows: pa.Table, columns: Sequence[Column], order: MergeOrder) -> Window:
+def _window(rows: pa.Table, columns: Sequence[Column], order: MergeOrder) -> KeyGroups:
     positions, fresh = _in_key_order(columns)
     starts = np.flatnonzero(fresh)
     if len(starts) < len(positions):
         positions = _order_versions(rows, positions, fresh, order)
-    return Window(rows, positions, starts)
+    return KeyGroups(rows, positions, starts)
 
 
 def _in_key_order(columns: Sequence[Column]) -> tuple[I64, Mask]:

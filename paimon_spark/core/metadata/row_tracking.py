@@ -43,7 +43,7 @@ def stored_tracking(file: DataFileMeta) -> tuple[DataField, ...]:
     return tuple(f for f in TRACKING_FIELDS if file.write_cols is not None and f.name in file.write_cols)
 
 
-def numbered(rows: pa.Table, file: DataFileMeta, start: int, where: str) -> pa.Table:
+def fill_row_ids(rows: pa.Table, file: DataFileMeta, start: int, where: str) -> pa.Table:
     """Return rows of a file with nothing missing in their tracking columns; those that are not read stay away.
 
     Args:
@@ -81,7 +81,7 @@ def sequence_bounds(column: pa.ChunkedArray) -> tuple[int, int]:
     return bounds["min"] or 0, 0 if column.null_count else bounds["max"] or 0
 
 
-def assign(
+def assign_row_ids(
     entries: Iterable[ManifestEntry], snapshot_id: int, next_row_id: int, *, grouped: bool = True
 ) -> tuple[tuple[ManifestEntry, ...], int]:
     """Return the entries of a commit with ids and numbers for their rows, and the next id.

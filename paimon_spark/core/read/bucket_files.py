@@ -13,7 +13,7 @@ from pyroaring import BitMap
 from paimon_spark.core.levels import SortedRun
 from paimon_spark.core.merge.config import SYSTEM_FIELDS
 from paimon_spark.core.metadata.deletion_vectors import StoredVectors, VectorRef
-from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS, numbered, stored_tracking
+from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS, fill_row_ids, stored_tracking
 from paimon_spark.core.metadata_io import store_errors
 from paimon_spark.core.read.arrow_predicates import to_expression
 from paimon_spark.core.read.projection import ColumnPlan, plan_columns
@@ -32,7 +32,7 @@ FILE_PATH = "__paimon_file_path"
 ROW_INDEX = "__paimon_row_index"
 BUCKET = "__paimon_bucket"
 VECTOR = "__paimon_deletion_vector"
-PLACE_FIELDS = (
+METADATA_FIELDS = (
     DataField(-1, FILE_PATH, AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)),
     DataField(-1, ROW_INDEX, AtomicType(TypeRoot.BIGINT)),
     DataField(-1, BUCKET, AtomicType(TypeRoot.INT)),
@@ -44,14 +44,14 @@ rows of the file that were deleted when it was read (null if none were). Then wh
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
+class DeletedPositions:
     """Physical positions of the deleted rows of a file, and what tells them from any others."""
 
     positions: BitMap
     fingerprint: int
 
 
-DeletedRows = Callable[[DataFileMeta], Deleted | None]
+DeletedRows = Callable[[DataFileMeta], DeletedPositions | None]
 """The deleted rows of a file; None where there are none."""
 
 
@@ -75,13 +75,15 @@ class BucketFiles:
         run: SortedRun,
         fields: Sequence[DataField],
         condition: Predicate,
-        places: Sequence[str],
+        metadata_columns: Sequence[str],
         chunk_bytes: int,
     ) -> Iterator[pa.Table]:
         """Yield the rows of a sorted run in chunks of about `chunk_bytes`, holding no more of its file than it must."""
         for file in run.files:
             with store_errors():
-                yield from self._chunks(file, fields, condition, chunk_bytes, places=places, streamed=True)
+                yield from self._chunks(
+                    file, fields, condition, chunk_bytes, metadata_columns=metadata_columns, streamed=True
+                )
 
     def chunks(
         self,
@@ -89,15 +91,15 @@ class BucketFiles:
         fields: Sequence[DataField],
         condition: Predicate = TRUE,
         *,
-        places: Sequence[str] = (),
+        metadata_columns: Sequence[str] = (),
     ) -> Iterator[pa.Table]:
         """Yield the rows of one file as `fields` of the table, in chunks of about `_CHUNK_BYTES`.
 
-        Row groups are left out where statistics prove `condition` false. The columns of `PLACE_FIELDS` that `places`
-        names come last.
+        Row groups are left out where statistics prove `condition` false. The
+        `METADATA_FIELDS` that `metadata_columns` names come last.
         """
         with store_errors():
-            yield from self._chunks(file, fields, condition, _CHUNK_BYTES, places=places)
+            yield from self._chunks(file, fields, condition, _CHUNK_BYTES, metadata_columns=metadata_columns)
 
     def _chunks(
         self,
@@ -106,7 +108,7 @@ class BucketFiles:
         condition: Predicate,
         chunk_bytes: int,
         *,
-        places: Sequence[str],
+        metadata_columns: Sequence[str],
         streamed: bool = False,
     ) -> Iterator[pa.Table]:
         plan = self._plan(file, fields)
@@ -129,20 +131,20 @@ class BucketFiles:
                 )
             # Where row groups start is asked only where it is needed: some formats have to count.
             tracked = any(f in TRACKING_FIELDS for f in fields)
-            located = ROW_INDEX in places or tracked or deleted is not None
+            located = ROW_INDEX in metadata_columns or tracked or deleted is not None
             starts = np.concatenate([[0], np.cumsum(reader.row_group_rows)]) if located else _NOWHERE
             for index in reader.select_row_groups(_pushable(condition, plan)):
                 start = int(starts[index]) if located else 0
                 for batch in reader.chunks(index, chunk_bytes, streamed=streamed):
                     rows = plan.apply(batch)
                     if tracked:
-                        rows = numbered(rows, file, start, path)
-                    rows = self._placed(rows, path, start, deleted, places)
+                        rows = fill_row_ids(rows, file, start, path)
+                    rows = self._with_metadata(rows, path, start, deleted, metadata_columns)
                     yield rows if deleted is None else _without(rows, deleted, start)
                     start += batch.num_rows
 
-    def _placed(
-        self, rows: pa.Table, path: str, start: int, deleted: Deleted | None, places: Sequence[str]
+    def _with_metadata(
+        self, rows: pa.Table, path: str, start: int, deleted: DeletedPositions | None, metadata_columns: Sequence[str]
     ) -> pa.Table:
         n = rows.num_rows
         vector = None if deleted is None else deleted.fingerprint
@@ -153,7 +155,7 @@ class BucketFiles:
             VECTOR: lambda: pa.repeat(pa.scalar(vector, pa.int64()), n),
         }
         for name, column in columns.items():
-            if name in places:
+            if name in metadata_columns:
                 rows = rows.append_column(name, column())
         return rows
 
@@ -180,7 +182,7 @@ def _pushable(condition: Predicate, plan: ColumnPlan) -> pc.Expression | None:
     return None if part == TRUE else to_expression(part, same)
 
 
-def _without(rows: pa.Table, deleted: Deleted, start: int) -> pa.Table:
+def _without(rows: pa.Table, deleted: DeletedPositions, start: int) -> pa.Table:
     here = positions(deleted.positions, start, start + rows.num_rows)
     if not len(here):
         return rows
@@ -192,16 +194,16 @@ def _without(rows: pa.Table, deleted: Deleted, start: int) -> pa.Table:
 def deleted_rows(table: Table, split: Split) -> DeletedRows:
     """Return how to find the deleted rows of a split's files."""
     refs = {f.file_name: v for f, v in zip(split.files, split.vectors, strict=False) if v is not None}
-    return marked_rows(table, refs)
+    return rows_in_vectors(table, refs)
 
 
-def marked_rows(table: Table, refs: Mapping[str, VectorRef]) -> DeletedRows:
+def rows_in_vectors(table: Table, refs: Mapping[str, VectorRef]) -> DeletedRows:
     """Return how to find the deleted rows of files whose vectors stand at `refs`."""
     vectors = StoredVectors(table.file_io)
 
-    def find(file: DataFileMeta) -> Deleted | None:
+    def find(file: DataFileMeta) -> DeletedPositions | None:
         ref = refs.get(file.file_name)
         bitmap = vectors.bitmap(file.file_name, ref)
-        return None if bitmap is None else Deleted(bitmap, vectors.fingerprint(file.file_name, ref))
+        return None if bitmap is None else DeletedPositions(bitmap, vectors.fingerprint(file.file_name, ref))
 
     return find

@@ -16,10 +16,10 @@ import pyarrow as pa
 from paimon_spark.core.levels import SortedRun, oldest_first, sections
 from paimon_spark.core.merge.config import merge_order, needed_fields
 from paimon_spark.core.merge.engines.deduplicate import drop_retracts
-from paimon_spark.core.merge.multi_pass import Source, merge_sources, runs_at_once
+from paimon_spark.core.merge.multi_pass import RunSource, merge_sources, runs_at_once
 from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS
 from paimon_spark.core.read.arrow_predicates import to_expression
-from paimon_spark.core.read.bucket_files import PLACE_FIELDS, BucketFiles, deleted_rows
+from paimon_spark.core.read.bucket_files import METADATA_FIELDS, BucketFiles, deleted_rows
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrow_types import to_arrow_schema
@@ -41,7 +41,7 @@ def read_split(
     predicate: Predicate | None = None,
     *,
     keep_kinds: bool = False,
-    places: Sequence[str] = (),
+    metadata_columns: Sequence[str] = (),
     batch_rows: int = DEFAULT_BATCH_ROWS,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a split for which `predicate` holds.
@@ -52,17 +52,17 @@ def read_split(
         columns: columns to return, in this order; all if not given.
         predicate: filter over columns of the table, applied exactly.
         keep_kinds: keep retracts, and add the column ``_row_kind_`` (int8) at the end.
-        places: names of `PLACE_FIELDS`, which come at the end, in that order. A merged row is where its winner is. The
-            tracking columns are for tables with row tracking.
+        metadata_columns: names of `METADATA_FIELDS`, which come at the end, in that order. A merged row is where
+            its winner is. The tracking columns are for tables with row tracking.
         batch_rows: the most rows of one batch.
     """
     wanted = table.schema.fields if columns is None else tuple(table.schema.field(c) for c in columns)
     condition = predicate or TRUE
     read = tuple({f.id: f for f in (*wanted, *(table.schema.field(c) for c in sorted(columns_of(condition))))}.values())
-    read = (*(read or table.schema.fields[:1]), *(f for f in TRACKING_FIELDS if f.name in places))
+    read = (*(read or table.schema.fields[:1]), *(f for f in TRACKING_FIELDS if f.name in metadata_columns))
     files = BucketFiles(table, split.partition, split.bucket, deleted_rows(table, split))
-    wanted_places = tuple(f for f in PLACE_FIELDS if f.name in places)
-    rows = _read_rows(files, split, read, condition, keep_kinds=keep_kinds, places=places)
+    wanted_places = tuple(f for f in METADATA_FIELDS if f.name in metadata_columns)
+    rows = _read_rows(files, split, read, condition, keep_kinds=keep_kinds, metadata_columns=metadata_columns)
     expression = None if condition == TRUE else to_expression(condition, {f.name: f for f in read})
     out = (*wanted, *((ROW_KIND_FIELD,) if keep_kinds else ()), *wanted_places)
     schema = to_arrow_schema(out)
@@ -99,18 +99,18 @@ def _read_rows(
     condition: Predicate,
     *,
     keep_kinds: bool,
-    places: Sequence[str],
+    metadata_columns: Sequence[str],
 ) -> Iterator[pa.Table]:
     table = files.table
     if not table.is_primary_key_table:
         for file in split.files:
-            for rows in files.chunks(file, read, condition, places=places):
+            for rows in files.chunks(file, read, condition, metadata_columns=metadata_columns):
                 yield _with_kind(rows) if keep_kinds else rows
     elif split.raw and not keep_kinds:
         for file in split.files:
-            yield from files.chunks(file, read, condition, places=places)
+            yield from files.chunks(file, read, condition, metadata_columns=metadata_columns)
     else:
-        for rows in merged_rows(files, sections(split.files, table.key_types), read, condition, places):
+        for rows in merged_rows(files, sections(split.files, table.key_types), read, condition, metadata_columns):
             kept = rows if keep_kinds else drop_retracts(rows)
             if kept.num_rows:
                 yield kept.rename_columns({VALUE_KIND: ROW_KIND}) if keep_kinds else kept
@@ -126,16 +126,18 @@ def merged_rows(
     parts: Sequence[Sequence[SortedRun]],
     columns: tuple[DataField, ...],
     condition: Predicate = TRUE,
-    places: Sequence[str] = (),
+    metadata_columns: Sequence[str] = (),
 ) -> Iterator[pa.Table]:
     """Yield the merged rows of sections in key order, retracts included, with system columns beside `columns`.
 
-    `condition` only spares reading: rows for which it is false may still come. For `places` see `read_split`.
+    `condition` only spares reading: rows for which it is false may still come. For `metadata_columns` see `read_split`.
     """
     order = merge_order(files.table)
     read = needed_fields(files.table, order, columns)
     on_keys = project(condition, [f.name for f in order.key])
     for section in parts:
         pushed = condition if len(section) == 1 else on_keys
-        sources = [Source(r.size, partial(files.run, r, read, pushed, places)) for r in oldest_first(section)]
+        sources = [
+            RunSource(r.size, partial(files.run, r, read, pushed, metadata_columns)) for r in oldest_first(section)
+        ]
         yield from merge_sources(files.table, sources, order, runs_at_once(files.table, section, len(read)))

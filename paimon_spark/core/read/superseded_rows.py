@@ -8,8 +8,9 @@ merging, filtered by the positions of rows in their files.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +19,9 @@ from pyroaring import BitMap
 from paimon_spark.core.arrow import one_chunk, values_of
 from paimon_spark.core.levels import SortedRun, oldest_first, sections
 from paimon_spark.core.merge.config import KIND_FIELD, merge_order, needed_fields
-from paimon_spark.core.merge.engines.deduplicate import Window, deduplicate, drop_retracts, retracts
+from paimon_spark.core.merge.engines.deduplicate import KeyGroups, deduplicate, drop_retracts, retracts
 from paimon_spark.core.merge.multi_pass import MERGE_BYTES
-from paimon_spark.core.merge.sort_merge import MergeOrder, merge_windows, stretches, superseded
+from paimon_spark.core.merge.sort_merge import MergeOrder, merge_key_groups, overlapping_slices, superseded
 from paimon_spark.core.read.bucket_files import ROW_INDEX, BucketFiles, DeletedRows, deleted_rows
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
@@ -30,12 +31,13 @@ from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE
 from paimon_spark.spec.types import DataField
 
-_PLACE = "_place_"
+_ORDINAL = "_place_"
 _MOST = 1 << 32
 """Positions that a bitmap can hold; no data file has that many rows."""
+_Finder = Callable[[Sequence[Iterator[pa.Table]]], Iterator[I64]]
 
 
-def dead_rows(table: Table, split: Split) -> Iterator[tuple[str, BitMap]]:
+def superseded_rows(table: Table, split: Split) -> Iterator[tuple[str, BitMap]]:
     """Yield the path of every file of `split` that has dead rows, and their positions in it.
 
     Memory: a bit for each row of the split, and what a merge takes.
@@ -51,7 +53,7 @@ def dead_rows(table: Table, split: Split) -> Iterator[tuple[str, BitMap]]:
         if len(runs) == 1 and all(f.delete_row_count == 0 for f in members):
             yield from _marked(files, members, deleted)
             continue
-        for file, dead in zip(members, _dead(files, runs, members, deleted), strict=True):
+        for file, dead in zip(members, _superseded_in(files, runs, members, deleted), strict=True):
             if dead:
                 yield files.path(file), dead
 
@@ -69,29 +71,35 @@ def _marked_in(file: DataFileMeta, deleted: DeletedRows) -> BitMap:
     return BitMap() if marked is None else marked.positions & BitMap(range(min(file.row_count, _MOST)))
 
 
-def _dead(
+def _superseded_in(
     files: BucketFiles, runs: Sequence[SortedRun], members: Sequence[DataFileMeta], deleted: DeletedRows
 ) -> list[BitMap]:
     """Return the positions of the rows of each of `members` that are marked, or do not survive the merge of `runs`.
 
-    The runs of a section are given from the oldest to the newest, and `members`, their files, in that order. A place is
-    the number of a row among the rows of all `members`.
+    The runs of a section are given from the oldest to the newest, and `members`, their files, in that order. An ordinal
+    is the number of a row among the rows of all `members`.
     """
-    order = merge_order(files.table)
-    retracting = any(f.delete_row_count != 0 for f in members)
-    plain = order.function is deduplicate or not retracting
-    keys_tell = plain and not order.sequence and _in_turn(runs)
-    read = (*order.key, *([KIND_FIELD] if retracting else ())) if keys_tell else needed_fields(files.table, order, ())
+    find, read = _strategy(files.table, runs, members)
     firsts = np.concatenate([[0], np.cumsum([f.row_count for f in members])])
     first_of = {f.file_name: int(n) for f, n in zip(members, firsts, strict=False)}
     share = MERGE_BYTES // len(runs) // 2
-    sources = [_placed(files, r, read, first_of, share) for r in runs]
     dead = [_marked_in(f, deleted) for f in members]
-    for places in _superseded(sources, order) if keys_tell else _dropped(sources, order):
-        cuts = np.searchsorted(places, firsts)
+    for ordinals in find([_with_ordinals(files, r, read, first_of, share) for r in runs]):
+        cuts = np.searchsorted(ordinals, firsts)
         for i in np.flatnonzero(np.diff(cuts)):
-            _add(dead[i], places[cuts[i] : cuts[i + 1]] - firsts[i])
+            _add(dead[i], ordinals[cuts[i] : cuts[i + 1]] - firsts[i])
     return dead
+
+
+def _strategy(
+    table: Table, runs: Sequence[SortedRun], members: Sequence[DataFileMeta]
+) -> tuple[_Finder, Sequence[DataField]]:
+    """Return how to find the superseded rows of runs, and the columns that it takes: keys alone where these tell."""
+    order = merge_order(table)
+    retracting = any(f.delete_row_count != 0 for f in members)
+    if (order.function is deduplicate or not retracting) and not order.sequence and _in_turn(runs):
+        return partial(_superseded, order=order), (*order.key, *([KIND_FIELD] if retracting else ()))
+    return partial(_dropped, order=order), needed_fields(table, order, ())
 
 
 def _in_turn(runs: Sequence[SortedRun]) -> bool:
@@ -101,41 +109,41 @@ def _in_turn(runs: Sequence[SortedRun]) -> bool:
     return all(before < after for before, after in zip(last, first[1:], strict=False))
 
 
-def _placed(
+def _with_ordinals(
     files: BucketFiles, run: SortedRun, read: Sequence[DataField], first_of: Mapping[str, int], share: int
 ) -> Iterator[pa.Table]:
-    """Yield columns of a run and the places of its rows, in key order."""
+    """Yield columns of a run and the ordinals of its rows, in key order."""
     for file in run.files:
         first = first_of[file.file_name]
         for rows in files.run(SortedRun(run.level, (file,)), read, TRUE, (ROW_INDEX,), share):
-            places = values_of(one_chunk(rows.column(ROW_INDEX))) + first
-            yield rows.drop_columns([ROW_INDEX]).append_column(_PLACE, pa.array(places))
+            ordinals = values_of(one_chunk(rows.column(ROW_INDEX))) + first
+            yield rows.drop_columns([ROW_INDEX]).append_column(_ORDINAL, pa.array(ordinals))
 
 
 def _superseded(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterator[I64]:
-    """Yield, ascending, the places of rows that retract, or that a later run has another row for."""
-    for slices in stretches(runs, order.key):
+    """Yield, ascending, the ordinals of rows that retract, or that a later run has another row for."""
+    for slices in overlapping_slices(runs, order.key):
         for part, dead in zip(slices, superseded(slices), strict=True):
             if VALUE_KIND in part.rows.column_names:
                 dead |= retracts(part.rows)
-            yield _places(part.rows)[dead]
+            yield _ordinals(part.rows)[dead]
 
 
 def _dropped(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterator[I64]:
-    """Yield, ascending, the places of rows that a merge leaves out, and of those that only retract."""
-    for part in merge_windows(runs, order):
-        rows = part.rows if isinstance(part, Window) else part
-        if isinstance(part, Window) and len(part.starts) < len(part.order):
-            numbered = pa.table({VALUE_KIND: rows.column(VALUE_KIND), _PLACE: np.arange(rows.num_rows)})
+    """Yield, ascending, the ordinals of rows that a merge leaves out, and of those that only retract."""
+    for part in merge_key_groups(runs, order):
+        rows = part.rows if isinstance(part, KeyGroups) else part
+        if isinstance(part, KeyGroups) and len(part.starts) < len(part.order):
+            numbered = pa.table({VALUE_KIND: rows.column(VALUE_KIND), _ORDINAL: np.arange(rows.num_rows)})
             dropped = np.ones(rows.num_rows, dtype=np.bool_)
-            dropped[_places(drop_retracts(order.function(replace(part, rows=numbered))))] = False
+            dropped[_ordinals(drop_retracts(order.function(replace(part, rows=numbered))))] = False
         else:
             dropped = retracts(rows)
-        yield _places(rows)[dropped]
+        yield _ordinals(rows)[dropped]
 
 
-def _places(rows: pa.Table) -> I64:
-    return values_of(one_chunk(rows.column(_PLACE)))
+def _ordinals(rows: pa.Table) -> I64:
+    return values_of(one_chunk(rows.column(_ORDINAL)))
 
 
 def _add(dead: BitMap, positions: I64) -> None:

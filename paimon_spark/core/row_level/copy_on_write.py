@@ -20,30 +20,30 @@ from paimon_spark.core.arrow import one_chunk, values_of
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS, tracks_rows, with_kept_ids
 from paimon_spark.core.read.bucket_files import FILE_PATH, ROW_INDEX, BucketFiles
-from paimon_spark.core.row_level.live_file_lookup import LiveFiles
+from paimon_spark.core.row_level.live_file_lookup import LiveFileLookup
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.row_conversion import ROW_KIND_COLUMN, IntakeRules, take_in
-from paimon_spark.core.write.table_writer import TableWriter, TaskOutput, WritePlanInfo
+from paimon_spark.core.write.row_conversion import ROW_KIND_COLUMN, WriteRules, prepare_batch
+from paimon_spark.core.write.table_writer import AbortableWriter, TableWriter, WriterRestoreState
 from paimon_spark.errors import EngineError, UnsupportedError
 from paimon_spark.format.arrays import I64
 from paimon_spark.spec.kinds import ROW_ID, RowKind
 
 
-class FilePatcher(TaskOutput):
+class CopyOnWriteRewriter(AbortableWriter):
     """Takes the changes of one task.
 
     A batch has the columns of the table, ``_row_kind_`` (int8), and the file and position of the row: a row to be
     removed or replaced has both, a new row neither. Rows are sorted by file and position, new ones first.
     """
 
-    def __init__(self, table: Table, plan: WritePlanInfo) -> None:
+    def __init__(self, table: Table, plan: WriterRestoreState) -> None:
         self._table = table
-        self._rules = replace(IntakeRules.of(table), kind_column=None)
+        self._rules = replace(WriteRules.of(table), kind_column=None)
         self._writer = TableWriter(table, plan, fill_defaults=False)
         tracked = tracks_rows(table)
         self._fields = (*table.schema.fields, *(TRACKING_FIELDS if tracked else ()))
         self._kept = TableWriter(table, plan, fill_defaults=False, tracked=True) if tracked else self._writer
-        self._files = LiveFiles(table)
+        self._files = LiveFileLookup(table)
         self._open: _OpenFile | None = None
         self._messages: list[CommitMessage] = []
         self._done: set[str] = set()
@@ -115,7 +115,7 @@ class FilePatcher(TaskOutput):
         self._kept.write(rows)
 
     def _new_rows(self, part: pa.RecordBatch | pa.Table) -> pa.Table:
-        return take_in(part.select([f.name for f in self._rules.fields]), self._rules).columns
+        return prepare_batch(part.select([f.name for f in self._rules.fields]), self._rules).columns
 
     def replacements(self, part: pa.RecordBatch, positions: I64) -> pa.Table:
         """Return the rows of `part` at `positions` as the table stores them."""
@@ -125,7 +125,7 @@ class FilePatcher(TaskOutput):
 class _OpenFile:
     """One file that is being written anew."""
 
-    def __init__(self, path: str, chunks: Iterator[pa.Table], patcher: FilePatcher) -> None:
+    def __init__(self, path: str, chunks: Iterator[pa.Table], patcher: CopyOnWriteRewriter) -> None:
         self.path = path
         self._chunks = chunks
         self._patcher = patcher

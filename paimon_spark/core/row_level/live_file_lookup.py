@@ -17,7 +17,7 @@ from paimon_spark.spec.manifest import ManifestEntry
 
 
 @dataclass(frozen=True)
-class LiveFiles:
+class LiveFileLookup:
     """The files of a table, read once when one is first asked for."""
 
     table: Table

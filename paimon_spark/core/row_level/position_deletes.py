@@ -19,10 +19,10 @@ from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.deletion_vectors import NO_VECTOR, StoredVectors, VectorWriter
 from paimon_spark.core.metadata_io import delete_leftovers, store_errors
 from paimon_spark.core.read.bucket_files import FILE_PATH, ROW_INDEX, VECTOR
-from paimon_spark.core.row_level.live_file_lookup import LiveFiles
+from paimon_spark.core.row_level.live_file_lookup import LiveFileLookup
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.row_conversion import ROW_KIND_COLUMN, IntakeRules, take_in
-from paimon_spark.core.write.table_writer import TableWriter, TaskOutput, WritePlanInfo
+from paimon_spark.core.write.row_conversion import ROW_KIND_COLUMN, WriteRules, prepare_batch
+from paimon_spark.core.write.table_writer import AbortableWriter, TableWriter, WriterRestoreState
 from paimon_spark.errors import ConflictError, EngineError
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.manifest import ManifestEntry
@@ -37,18 +37,18 @@ class _Marks:
     positions: BitMap = field(default_factory=BitMap)
 
 
-class RowMarker(TaskOutput):
+class PositionDeleteWriter(AbortableWriter):
     """Takes the changes of one task.
 
     A batch has the columns of the table, ``_row_kind_`` (int8), and file, position and vector of the row: a row to be
     removed or replaced has them, a new row does not.
     """
 
-    def __init__(self, table: Table, plan: WritePlanInfo) -> None:
+    def __init__(self, table: Table, plan: WriterRestoreState) -> None:
         self._table = table
-        self._rules = replace(IntakeRules.of(table), kind_column=None)
+        self._rules = replace(WriteRules.of(table), kind_column=None)
         self._writer = TableWriter(table, plan, fill_defaults=False)
-        self._files = LiveFiles(table)
+        self._files = LiveFileLookup(table)
         self._marks: dict[str, _Marks] = {}
         self._written: list[str] = []
 
@@ -64,7 +64,7 @@ class RowMarker(TaskOutput):
         kept = np.flatnonzero(kinds != RowKind.DELETE)
         if len(kept):
             rows = batch if len(kept) == batch.num_rows else batch.take(pa.array(kept))
-            self._writer.write(take_in(rows.select([f.name for f in self._rules.fields]), self._rules).columns)
+            self._writer.write(prepare_batch(rows.select([f.name for f in self._rules.fields]), self._rules).columns)
 
     @store_errors()
     def finish(self) -> list[CommitMessage]:

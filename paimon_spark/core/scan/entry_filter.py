@@ -9,22 +9,22 @@ import numpy as np
 
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.format.arrays import Mask
-from paimon_spark.format.packed_manifest import Manifest, Places, Rows
+from paimon_spark.format.packed_manifest import EntryColumns, Manifest, Rows
 from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import FileIdentity, ManifestFileMeta
 
-PlaceTest = Callable[[Places], Mask]
+EntryFilter = Callable[[EntryColumns], Mask]
 
 
 @dataclass(slots=True)
-class Seen:
+class ScanTotals:
     """What there is to choose from."""
 
     files: int = 0
     rows: int = 0
     partitions: set[bytes] = field(default_factory=set)
 
-    def add(self, places: Places, live: Mask) -> None:
+    def add(self, places: EntryColumns, live: Mask) -> None:
         """Count the live entries of a manifest."""
         self.files += int(live.sum())
         self.rows += int(places.rows[live].sum(dtype=np.int64))
@@ -32,17 +32,17 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class SelectedEntries:
     """Some live entries of one manifest."""
 
     manifest: Manifest
-    places: Places
+    places: EntryColumns
     rows: Rows
 
 
-def choose_live(
-    store: ManifestStore, metas: Sequence[ManifestFileMeta], wanted: PlaceTest, seen: Seen | None = None
-) -> Iterator[Chosen]:
+def select_live(
+    store: ManifestStore, metas: Sequence[ManifestFileMeta], wanted: EntryFilter, seen: ScanTotals | None = None
+) -> Iterator[SelectedEntries]:
     """Yield, manifest by manifest, the wanted ADD entries that no DELETE among the manifests cancels.
 
     Args:
@@ -57,7 +57,7 @@ def choose_live(
         if meta.num_added_files == 0:
             continue
         manifest = store.open(meta, remember=remember)
-        places = manifest.places()
+        places = manifest.entry_columns()
         chosen = wanted(places)
         live = (places.kind == FileKind.ADD) & (chosen if seen is None else places.bucket >= 0)
         live[removed.among(manifest, places, live)] = False
@@ -66,20 +66,20 @@ def choose_live(
             live &= chosen
         rows = np.flatnonzero(live)
         if len(rows):
-            yield Chosen(manifest, places, rows)
+            yield SelectedEntries(manifest, places, rows)
 
 
 class _Removed:
     """The files that some manifests take away."""
 
     def __init__(
-        self, store: ManifestStore, metas: Sequence[ManifestFileMeta], wanted: PlaceTest | None, *, remember: bool
+        self, store: ManifestStore, metas: Sequence[ManifestFileMeta], wanted: EntryFilter | None, *, remember: bool
     ) -> None:
         self._identities: set[FileIdentity] = set()
         for meta in metas:
             if meta.num_deleted_files > 0:
                 manifest = store.open(meta, remember=remember)
-                places = manifest.places()
+                places = manifest.entry_columns()
                 taken = places.kind == FileKind.DELETE
                 rows = np.flatnonzero(taken if wanted is None else taken & wanted(places))
                 self._identities.update(e.identity for e in store.entries(manifest, rows))
@@ -87,7 +87,7 @@ class _Removed:
         self._buckets = {i[1] for i in self._identities}
         self._names = {i[3] for i in self._identities}
 
-    def among(self, manifest: Manifest, places: Places, live: Mask) -> Rows:
+    def among(self, manifest: Manifest, places: EntryColumns, live: Mask) -> Rows:
         """Return which of the live entries of a manifest are taken away."""
         if not self._identities:
             return np.empty(0, np.int64)
@@ -98,7 +98,7 @@ class _Removed:
         return rows[np.array(gone, bool)]
 
 
-def in_partitions(places: Places, partitions: Collection[bytes]) -> Mask:
+def in_partitions(places: EntryColumns, partitions: Collection[bytes]) -> Mask:
     """Return which entries are in some partitions."""
     among = np.array([p in partitions for p in places.partitions], bool)
     found: Mask = among[places.partition] if len(among) else np.zeros(len(places.kind), bool)

@@ -46,7 +46,7 @@ class PackingLimits:
 DEFAULT_LIMITS = PackingLimits()
 
 
-class FilePool:
+class PackedFileStore:
     """Files by the numbers that they get as they come.
 
     Args:
@@ -91,12 +91,12 @@ class FilePool:
         """Return how many rows some files have."""
         return int(self._rows.values[numbers].sum(dtype=np.uint64))
 
-    def choose(self, records: Sequence[Record]) -> PackedFiles:
+    def choose(self, records: Sequence[Record]) -> PackedFileList:
         """Return some files, one at least, as a sequence that unpacks them when it is read."""
         files, sizes, rows = zip(*records, strict=True)
         data = b"".join(files)
         begin = self._chosen.append(data)
-        return PackedFiles(self._chosen, begin, len(data), len(records), self.statistics, sum(sizes), sum(rows))
+        return PackedFileList(self._chosen, begin, len(data), len(records), self.statistics, sum(sizes), sum(rows))
 
     def in_order(self, numbers: Numbers) -> Numbers:
         """Return files in the order of their first sequence numbers, those with the same one in that of their names.
@@ -187,7 +187,7 @@ class _Column:
 
 
 @dataclass(slots=True, eq=False)
-class PackedFiles(Sequence[DataFileMeta]):
+class PackedFileList(Sequence[DataFileMeta]):
     """Some files next to each other, in order; each look at one makes it anew."""
 
     store: ByteStore
@@ -220,7 +220,7 @@ class PackedFiles(Sequence[DataFileMeta]):
         return next(islice(self, range(self.number)[index], None))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PackedFiles | tuple) and tuple(self) == tuple(other)
+        return isinstance(other, PackedFileList | tuple) and tuple(self) == tuple(other)
 
     def __hash__(self) -> int:
         return hash(tuple(self))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from paimon_spark.core.scan.entry_filter import Chosen
+from paimon_spark.core.scan.entry_filter import SelectedEntries
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrays import Mask
 from paimon_spark.format.packed_manifest import Rows
@@ -114,7 +114,7 @@ class StatisticsFilter:
         self._table = table
         self._schemas: dict[int, TableSchema] = {table.schema.id: table.schema}
 
-    def choose(self, found: Chosen, predicate: Predicate) -> tuple[Rows, Mask]:
+    def choose(self, found: SelectedEntries, predicate: Predicate) -> tuple[Rows, Mask]:
         """Return which of some entries to keep by what no other entry matters for, and which may hold wanted rows."""
         if isinstance(predicate, AlwaysTrue):
             return found.rows, np.ones(len(found.rows), bool)

@@ -14,8 +14,8 @@ import numpy as np
 
 from paimon_spark.core.metadata.manifest_cache import cached
 from paimon_spark.core.metadata.manifest_store import ManifestStore, may_hold_partition
-from paimon_spark.core.scan.entry_filter import Seen, choose_live, in_partitions
-from paimon_spark.core.scan.packed_files import FilePool, Numbers, Record
+from paimon_spark.core.scan.entry_filter import ScanTotals, in_partitions, select_live
+from paimon_spark.core.scan.packed_files import Numbers, PackedFileStore, Record
 from paimon_spark.core.scan.pruning import (
     StatisticsFilter,
     char_columns,
@@ -28,7 +28,7 @@ from paimon_spark.core.scan.pruning import (
 )
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrays import Mask
-from paimon_spark.format.packed_manifest import Manifest, Places, Rows
+from paimon_spark.format.packed_manifest import EntryColumns, Manifest, Rows
 from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import (
     DataFileMeta,
@@ -86,7 +86,7 @@ class PackedBucket:
     partition: bytes
     bucket: int
     total_buckets: int
-    pool: FilePool
+    pool: PackedFileStore
     numbers: Numbers
 
     @cached_property
@@ -130,7 +130,7 @@ class PackedScan:
     """What a scan found where it looked at very many files: they are packed, and objects one bucket at a time."""
 
     snapshot: Snapshot
-    pool: FilePool
+    pool: PackedFileStore
     places: tuple[tuple[bytes, int, int], ...]
     """Partition, bucket, and how many buckets there are."""
     numbers: tuple[Numbers, ...]
@@ -226,7 +226,7 @@ class _Search:
             return next(iter(live.get(key) or ()), None)
         return cached(live, key, lambda: [Manifest(live_entries(self.store, self.near, lambda e: e.bucket >= 0))])[0]
 
-    def wants(self, places: Places) -> Mask:
+    def wants(self, places: EntryColumns) -> Mask:
         """Return which entries are wanted, as far as their places tell."""
         wanted: Mask = places.bucket >= 0
         if not isinstance(self.partition_predicate, AlwaysTrue):
@@ -267,13 +267,13 @@ def _search(
 
 def _entries(search: _Search) -> ScanResult:
     table, store = search.table, search.store
-    live, seen = search.remembered(), Seen()
+    live, seen = search.remembered(), ScanTotals()
     if live is not None:
-        places = live.places()
+        places = live.entry_columns()
         seen.add(places, places.kind == FileKind.ADD)
         entries = list(live.entries(np.flatnonzero(search.wants(places))))
     else:
-        found = choose_live(store, search.near, search.wants, seen)
+        found = select_live(store, search.near, search.wants, seen)
         entries = [e for c in found for e in store.entries(c.manifest, c.rows)]
     entries = filter_by_statistics(table, entries, search.predicate)
     kept = {(e.partition, e.bucket) for e in entries}
@@ -281,7 +281,9 @@ def _entries(search: _Search) -> ScanResult:
     return ScanResult(search.snapshot, tuple(entries), _index_entries(search, kept), counts)
 
 
-def _counts(search: _Search, seen: Seen, files: int, rows: int, kept: Collection[tuple[bytes, int]]) -> ScanCounts:
+def _counts(
+    search: _Search, seen: ScanTotals, files: int, rows: int, kept: Collection[tuple[bytes, int]]
+) -> ScanCounts:
     return ScanCounts(
         manifests=len(search.metas),
         manifests_read=len(search.near),
@@ -300,11 +302,11 @@ def _index_entries(search: _Search, kept: Collection[tuple[bytes, int]]) -> tupl
 
 
 def _packed(search: _Search, *, statistics: bool) -> PackedScan:
-    seen, pool = Seen(), FilePool(statistics=statistics)
+    seen, pool = ScanTotals(), PackedFileStore(statistics=statistics)
     tests = StatisticsFilter(search.table)
     places: dict[tuple[bytes, int], tuple[int, int]] = {}
     columns: list[tuple[Numbers, Numbers, Mask]] = []
-    for found in choose_live(search.store, search.near, search.wants, seen):
+    for found in select_live(search.store, search.near, search.wants, seen):
         rows, matching = tests.choose(found, search.predicate)
         if len(rows):
             p = found.places
@@ -328,7 +330,7 @@ def _packed(search: _Search, *, statistics: bool) -> PackedScan:
     )
 
 
-def _place_numbers(places: Places, rows: Rows, known: dict[tuple[bytes, int], tuple[int, int]]) -> Numbers:
+def _place_numbers(places: EntryColumns, rows: Rows, known: dict[tuple[bytes, int], tuple[int, int]]) -> Numbers:
     """Return for each row the number of its partition and bucket, counted in the order of their first files."""
     least = int(places.bucket[rows].min())
     buckets = places.bucket[rows].astype(np.int64) - least
@@ -379,5 +381,5 @@ def live_in_partitions(
         return list(live_entries(store, metas))
     types = store.table.partition_types
     near = [m for m in metas if may_hold_partition(m, partitions, types)]
-    found = choose_live(store, near, lambda places: in_partitions(places, partitions))
+    found = select_live(store, near, lambda places: in_partitions(places, partitions))
     return [e for c in found for e in store.entries(c.manifest, c.rows)]

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from paimon_spark.core.bin_packing import packed
+from paimon_spark.core.bin_packing import bin_packed
 from paimon_spark.core.commit_message import file_from_plain, file_to_plain, travelled
 from paimon_spark.core.levels import sections
 from paimon_spark.core.metadata.deletion_vectors import FilePlace, VectorRef, vector_refs
-from paimon_spark.core.scan.packed_files import PackedFiles
+from paimon_spark.core.scan.packed_files import PackedFileList
 from paimon_spark.core.scan.pruning import reads_above_level_0
 from paimon_spark.core.scan.scan import Bucket, PackedBucket, PackedScan, ScanResult
 from paimon_spark.core.table import Table
@@ -42,7 +42,7 @@ class Split:
     @property
     def size(self) -> int:
         """Return the bytes of all files."""
-        return self.files.size if isinstance(self.files, PackedFiles) else sum(f.file_size for f in self.files)
+        return self.files.size if isinstance(self.files, PackedFileList) else sum(f.file_size for f in self.files)
 
     @property
     def file_rows(self) -> int:
@@ -97,9 +97,9 @@ def _append_groups(table: Table, found: Bucket | PackedBucket) -> Iterator[Seque
     target, cost = table.options.source_split_target_size, table.options.source_split_open_file_cost
     if isinstance(found, PackedBucket):
         records = found.pool.records(found.pool.in_order(found.numbers))
-        return map(found.pool.choose, packed(records, itemgetter(1), target, cost))
+        return map(found.pool.choose, bin_packed(records, itemgetter(1), target, cost))
     ordered = sorted(sorted(found.files, key=attrgetter("file_name")), key=attrgetter("min_sequence_number"))
-    return map(found.keep, packed(ordered, _SIZE, target, cost))
+    return map(found.keep, bin_packed(ordered, _SIZE, target, cost))
 
 
 def _keyed_groups(table: Table, files: Sequence[DataFileMeta]) -> Iterator[tuple[list[DataFileMeta], bool]]:
@@ -107,10 +107,10 @@ def _keyed_groups(table: Table, files: Sequence[DataFileMeta]) -> Iterator[tuple
     settled = all(f.level != 0 and not f.delete_row_count for f in files)
     if settled and (reads_above_level_0(table) or len({f.level for f in files}) == 1):
         ordered = _in_key_order(files, table.key_types)
-        yield from ((group, True) for group in packed(ordered, _SIZE, target, cost))
+        yield from ((group, True) for group in bin_packed(ordered, _SIZE, target, cost))
         return
     items = [[f for run in section for f in run.files] for section in sections(files, table.key_types)]
-    for together in packed(items, lambda item: sum(map(_SIZE, item)), target, cost):
+    for together in bin_packed(items, lambda item: sum(map(_SIZE, item)), target, cost):
         group = [f for item in together for f in item]
         yield group, len(group) == 1 and group[0].delete_row_count == 0
 
@@ -137,7 +137,7 @@ def _row_count(files: Sequence[DataFileMeta], vectors: Iterable[VectorRef | None
 
 
 def _rows_in(files: Sequence[DataFileMeta]) -> int:
-    return files.row_count if isinstance(files, PackedFiles) else sum(f.row_count for f in files)
+    return files.row_count if isinstance(files, PackedFileList) else sum(f.row_count for f in files)
 
 
 def splits_to_json(splits: Iterable[Split]) -> str:

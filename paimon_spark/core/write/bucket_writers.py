@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.core.merge.config import merge_order
-from paimon_spark.core.merge.multi_pass import Source, fewer, spilled_source
+from paimon_spark.core.merge.multi_pass import RunSource, reduce_runs, spilled_source
 from paimon_spark.core.merge.sort_merge import merge_rows, merge_runs
 from paimon_spark.core.spill.space import Run, SpillSpace
 from paimon_spark.core.table import Table
@@ -33,7 +33,7 @@ def _own_copy(tables: list[pa.Table]) -> list[pa.Table]:
     return [rows.take(pa.array(np.arange(rows.num_rows, dtype=np.int64)))]
 
 
-class PrimaryKeyBucket:
+class MergeTreeWriter:
     """Rows of one bucket that wait to be sorted and merged into a level-0 file.
 
     Args:
@@ -57,7 +57,7 @@ class PrimaryKeyBucket:
         self._waiting: list[pa.Table] = []
         self._runs: list[Run] = []
         self._done: list[tuple[RollingWriter, list[DataFileMeta]]] = []
-        self.held = 0
+        self.buffered_bytes = 0
 
     def add(self, rows: Rows, size: int) -> None:
         """Take rows, giving them the next sequence numbers."""
@@ -65,9 +65,9 @@ class PrimaryKeyBucket:
         self._next += rows.count
         table = rows.columns.append_column(SEQUENCE_NUMBER, pa.array(numbers))
         self._waiting.append(table.append_column(VALUE_KIND, pa.array(rows.kinds)))
-        self.held += size
+        self.buffered_bytes += size
 
-    def relieve(self) -> None:
+    def flush(self) -> None:
         """Let nothing wait in memory: sort it and put it on disk, or into a file."""
         rows = self._sorted()
         if rows is None:
@@ -80,7 +80,7 @@ class PrimaryKeyBucket:
         if self._spill is not None:
             self._join_runs(self._spill)
 
-    def settle(self) -> None:
+    def detach(self) -> None:
         """Keep alive only what waits here, not the batches that it is a part of."""
         self._waiting = _own_copy(self._waiting)
 
@@ -101,7 +101,7 @@ class PrimaryKeyBucket:
         """Return what waits, one row a key in key order; nothing waits afterwards."""
         if not self._waiting:
             return None
-        waiting, self._waiting, self.held = self._waiting, [], 0
+        waiting, self._waiting, self.buffered_bytes = self._waiting, [], 0
         rows = pa.concat_tables(waiting)
         del waiting
         return merge_rows(rows, self._order)
@@ -136,25 +136,25 @@ class PrimaryKeyBucket:
                 self._spill.drop(s.spilled for s in group if s.spilled is not None)
         self._runs = []
 
-    def _readable(self) -> list[list[Source]]:
+    def _readable(self) -> list[list[RunSource]]:
         """Return the runs in groups that may be read at once: one, if the disk has space to merge the smallest."""
         if self._spill is None or not self._runs:
             return [[]]
         spill, at_once = self._spill, self._spill.rules.fan_in
-        few = fewer([spilled_source(spill, r) for r in self._runs], self._order, at_once, spill)
+        few = reduce_runs([spilled_source(spill, r) for r in self._runs], self._order, at_once, spill)
         return [few[i : i + at_once] for i in range(0, len(few), at_once)]
 
     def _write_file(self, parts: Iterable[pa.Table]) -> None:
         writer = RollingWriter(self._table, *self._place, level=0, source=FileSource.APPEND)
         self._done.append((writer, []))
         for part in parts:
-            if writer.held > self._hold:
-                writer.relieve()
+            if writer.buffered_bytes > self._hold:
+                writer.flush()
             writer.write(part)
         self._done[-1] = (writer, writer.close())
 
 
-class AppendBucket:
+class AppendWriter:
     """Rows of one bucket of an append table on their way into a file."""
 
     def __init__(
@@ -173,35 +173,35 @@ class AppendBucket:
         self._waiting_bytes = 0
 
     @property
-    def held(self) -> int:
+    def buffered_bytes(self) -> int:
         """Return the bytes that wait here and in the open file."""
-        return self._waiting_bytes + self._writer.held
+        return self._waiting_bytes + self._writer.buffered_bytes
 
     def add(self, rows: Rows, size: int) -> None:
         """Take rows."""
         self._waiting.append(rows.columns)
         self._waiting_bytes += size
         if self._waiting_bytes >= _APPEND_CHUNK:
-            self.flush()
+            self._write_waiting()
 
-    def flush(self) -> None:
+    def _write_waiting(self) -> None:
         """Hand what waits to the file."""
         if self._waiting:
             waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
             self._writer.write(pa.concat_tables(waiting).combine_chunks())
 
-    def relieve(self) -> None:
+    def flush(self) -> None:
         """Let nothing wait in memory, nor in the file."""
-        self.flush()
-        self._writer.relieve()
+        self._write_waiting()
+        self._writer.flush()
 
-    def settle(self) -> None:
+    def detach(self) -> None:
         """Keep alive only what waits here, not the batches that it is a part of."""
         self._waiting = _own_copy(self._waiting)
 
     def finish(self) -> list[DataFileMeta]:
         """Write what waits; return all files."""
-        self.flush()
+        self._write_waiting()
         return self._writer.close()
 
     def abort(self) -> None:

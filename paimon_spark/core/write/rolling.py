@@ -80,15 +80,15 @@ class RollingWriter:
                 self._finish()
 
     @property
-    def held(self) -> int:
+    def buffered_bytes(self) -> int:
         """Return about how many bytes of rows the open file keeps in memory."""
-        return self._open.writer.held if self._open is not None else 0
+        return self._open.writer.buffered_bytes if self._open is not None else 0
 
-    def relieve(self) -> None:
+    def flush(self) -> None:
         """Let no row wait in memory; a file whose format cannot write it out yet is closed."""
         if self._open is not None:
-            self._open.writer.relieve()
-        if self.held:
+            self._open.writer.flush()
+        if self.buffered_bytes:
             self._finish()
 
     def close(self) -> list[DataFileMeta]:

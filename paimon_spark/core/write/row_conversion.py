@@ -29,7 +29,7 @@ _RECODE_FROM = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
-class IntakeRules:
+class WriteRules:
     """How a table takes rows."""
 
     name: str
@@ -41,7 +41,7 @@ class IntakeRules:
     """The file formats that must hold the values."""
 
     @classmethod
-    def of(cls, table: Table) -> IntakeRules:
+    def of(cls, table: Table) -> WriteRules:
         """Return the rules of a table."""
         options = table.options
         dropped = (RowKind.UPDATE_BEFORE, RowKind.DELETE) if options.ignore_delete else ()
@@ -50,7 +50,7 @@ class IntakeRules:
         keyed, formats = table.is_primary_key_table, options.file_formats
         return cls(table.name, table.schema.fields, keyed, options.rowkind_field, dropped, formats)
 
-    def without_defaults(self) -> IntakeRules:
+    def without_defaults(self) -> WriteRules:
         """Return the rules for rows whose nulls are meant."""
         return replace(self, fields=tuple(replace(f, default_value=None) for f in self.fields))
 
@@ -78,7 +78,7 @@ class Rows:
         return Rows(self.columns.slice(start, n), self.kinds[start : start + n])
 
 
-def take_in(batch: pa.RecordBatch | pa.Table, rules: IntakeRules) -> Rows:
+def prepare_batch(batch: pa.RecordBatch | pa.Table, rules: WriteRules) -> Rows:
     """Return the rows of a batch that are to be written, in the table's own types.
 
     Raises:
@@ -100,7 +100,7 @@ def take_in(batch: pa.RecordBatch | pa.Table, rules: IntakeRules) -> Rows:
     return Rows(table, kinds, *extras)
 
 
-def _column(batch: pa.RecordBatch | pa.Table, names: Sequence[str], i: int, rules: IntakeRules) -> pa.ChunkedArray:
+def _column(batch: pa.RecordBatch | pa.Table, names: Sequence[str], i: int, rules: WriteRules) -> pa.ChunkedArray:
     f = rules.fields[i]
     at = i if i < len(names) and names[i] == f.name else next((n for n, c in enumerate(names) if c == f.name), -1)
     if at < 0:
@@ -113,7 +113,7 @@ def _column(batch: pa.RecordBatch | pa.Table, names: Sequence[str], i: int, rule
     return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
 
 
-def _fit(column: pa.ChunkedArray, f: DataField, rules: IntakeRules) -> pa.ChunkedArray:
+def _fit(column: pa.ChunkedArray, f: DataField, rules: WriteRules) -> pa.ChunkedArray:
     """Return a column in the table's type, without forbidden nulls, with the default in place of null."""
     if not f.type.nullable and column.null_count:
         raise ArgumentError(
@@ -145,7 +145,7 @@ def _coarser(given: pa.DataType, wanted: pa.DataType) -> bool:
     return _UNITS.index(wanted.unit) <= _UNITS.index(given.unit)
 
 
-def _kinds(batch: pa.RecordBatch | pa.Table, table: pa.Table, rules: IntakeRules) -> npt.NDArray[np.int8]:
+def _kinds(batch: pa.RecordBatch | pa.Table, table: pa.Table, rules: WriteRules) -> npt.NDArray[np.int8]:
     if ROW_KIND_COLUMN in batch.schema.names:
         kinds = values_of(one_chunk(batch.column(ROW_KIND_COLUMN)).cast(pa.int8()))
     elif rules.kind_column is not None:
@@ -160,7 +160,7 @@ def _kinds(batch: pa.RecordBatch | pa.Table, table: pa.Table, rules: IntakeRules
     return kinds
 
 
-def _parse_kinds(column: pa.ChunkedArray, rules: IntakeRules) -> npt.NDArray[np.int8]:
+def _parse_kinds(column: pa.ChunkedArray, rules: WriteRules) -> npt.NDArray[np.int8]:
     spellings = pa.array([k.short for k in RowKind])
     found = pc.index_in(one_chunk(column), value_set=spellings)
     if found.null_count:

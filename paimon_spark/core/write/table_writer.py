@@ -25,9 +25,9 @@ from paimon_spark.core.metadata_io import delete_leftovers, read_needed, store_e
 from paimon_spark.core.spill.space import SpillRules, SpillSpace
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.bucket_hash import bucket_numbers, hash_rows
-from paimon_spark.core.write.bucket_writers import AppendBucket, PrimaryKeyBucket
+from paimon_spark.core.write.bucket_writers import AppendWriter, MergeTreeWriter
 from paimon_spark.core.write.dynamic_buckets import BucketLimits, HashIndex
-from paimon_spark.core.write.row_conversion import IntakeRules, Rows, group_codes, partition_codes, take_in
+from paimon_spark.core.write.row_conversion import Rows, WriteRules, group_codes, partition_codes, prepare_batch
 from paimon_spark.errors import ErrorKind, UnsupportedError, UsageError
 from paimon_spark.format import hash_index
 from paimon_spark.format.arrays import I32
@@ -43,21 +43,21 @@ _PIECES_OF_A_BUFFER = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WritePlanInfo:
+class WriterRestoreState:
     """What the writers of one statement must know of the table's present state; travels as JSON.
 
     Attributes:
         assigners: into how many classes the key hashes of a dynamic-bucket table are split.
         max_sequences: the highest sequence number in use, by partition and bucket.
         hash_files: names (or external paths) of the hash index files, by partition and bucket.
-        foreign_buckets: partitions that are organised with another number of buckets than the table now says.
+        rescaled_partitions: partitions that are organised with another number of buckets than the table now says.
         buffer: the bytes that one writer may hold; what the table says if not given.
     """
 
     assigners: int = 1
     max_sequences: Mapping[bytes, Mapping[int, int]] = field(default_factory=dict)
     hash_files: Mapping[bytes, Mapping[int, str]] = field(default_factory=dict)
-    foreign_buckets: Mapping[bytes, int] = field(default_factory=dict)
+    rescaled_partitions: Mapping[bytes, int] = field(default_factory=dict)
     buffer: int | None = None
 
     def to_json(self) -> str:
@@ -67,21 +67,21 @@ class WritePlanInfo:
                 "assigners": self.assigners,
                 "max_sequences": [[_text(p), list(m.items())] for p, m in self.max_sequences.items()],
                 "hash_files": [[_text(p), list(m.items())] for p, m in self.hash_files.items()],
-                "foreign_buckets": [[_text(p), n] for p, n in self.foreign_buckets.items()],
+                "rescaled_partitions": [[_text(p), n] for p, n in self.rescaled_partitions.items()],
                 "buffer": self.buffer,
             },
             separators=(",", ":"),
         )
 
     @classmethod
-    def from_json(cls, text: str) -> WritePlanInfo:
+    def from_json(cls, text: str) -> WriterRestoreState:
         """Parse what `to_json` made."""
         raw = json.loads(text)
         return cls(
             assigners=raw["assigners"],
             max_sequences={b64decode(p): dict(m) for p, m in raw["max_sequences"]},
             hash_files={b64decode(p): dict(m) for p, m in raw["hash_files"]},
-            foreign_buckets={b64decode(p): n for p, n in raw["foreign_buckets"]},
+            rescaled_partitions={b64decode(p): n for p, n in raw["rescaled_partitions"]},
             buffer=raw["buffer"],
         )
 
@@ -90,7 +90,7 @@ def _text(partition: bytes) -> str:
     return b64encode(partition).decode("ascii")
 
 
-class TaskOutput(ABC):
+class AbortableWriter(ABC):
     """What one task writes; as a context manager it deletes its files if the task fails."""
 
     @abstractmethod
@@ -107,7 +107,7 @@ class TaskOutput(ABC):
             self.abort()
 
 
-class TableWriter(TaskOutput):
+class TableWriter(AbortableWriter):
     """Writes rows of one task.
 
     A batch has all columns of the table in order and may carry ``_row_kind_`` (int8), ``_bucket_`` (int32, tables with
@@ -118,7 +118,7 @@ class TableWriter(TaskOutput):
     def __init__(
         self,
         table: Table,
-        plan: WritePlanInfo,
+        plan: WriterRestoreState,
         *,
         fill_defaults: bool = True,
         spill_dirs: Sequence[str] = (),
@@ -129,14 +129,14 @@ class TableWriter(TaskOutput):
         self._plan = plan
         self._mode = table.bucket_mode
         check_bucket_mode(table)
-        self._rules = IntakeRules.of(table) if fill_defaults else IntakeRules.of(table).without_defaults()
+        self._rules = WriteRules.of(table) if fill_defaults else WriteRules.of(table).without_defaults()
         if tracked:
             self._rules = replace(self._rules, fields=(*self._rules.fields, *TRACKING_FIELDS))
         budget = table.options.write_buffer_size if plan.buffer is None else plan.buffer
         rules = SpillRules.of(table.options, budget) if table.is_primary_key_table else None
         self._budget = budget if rules is None else rules.buffer
         self._spill = None if rules is None else SpillSpace(rules, spill_dirs)
-        self._buckets: dict[Place, PrimaryKeyBucket | AppendBucket] = {}
+        self._buckets: dict[Place, MergeTreeWriter | AppendWriter] = {}
         self._indexes: dict[bytes, HashIndex] = {}
         self._paths = table.paths
         self._index_paths: list[str] = []
@@ -154,7 +154,7 @@ class TableWriter(TaskOutput):
             self._write_piece(batch.slice(start, step))
 
     def _write_piece(self, batch: pa.RecordBatch | pa.Table) -> None:
-        rows = take_in(batch, self._rules)
+        rows = prepare_batch(batch, self._rules)
         if not rows.count:
             return
         codes, firsts = partition_codes(rows.columns, self._table.schema.partition_fields)
@@ -246,21 +246,21 @@ class TableWriter(TaskOutput):
         self._table.file_io.write(path, data)
         return IndexFileMeta(index_type=HASH_INDEX, file_name=name, file_size=len(data), row_count=len(hashes))
 
-    def _bucket(self, place: Place) -> PrimaryKeyBucket | AppendBucket:
+    def _bucket(self, place: Place) -> MergeTreeWriter | AppendWriter:
         writer = self._buckets.get(place)
         if writer is None:
             writer = self._buckets[place] = self._new_bucket(*place)
         return writer
 
-    def _new_bucket(self, partition: bytes, bucket: int) -> PrimaryKeyBucket | AppendBucket:
-        present = self._plan.foreign_buckets.get(partition)
+    def _new_bucket(self, partition: bytes, bucket: int) -> MergeTreeWriter | AppendWriter:
+        present = self._plan.rescaled_partitions.get(partition)
         if present is not None:
             raise other_buckets(self._table, partition, present)
         unaware = self._mode is BucketMode.BUCKET_UNAWARE
         first = 0 if unaware else self._plan.max_sequences.get(partition, {}).get(bucket, -1) + 1
         if self._table.is_primary_key_table:
-            return PrimaryKeyBucket(self._table, partition, bucket, first, self._spill, self._budget // 4)
-        return AppendBucket(self._table, partition, bucket, first, tracked=self._tracked)
+            return MergeTreeWriter(self._table, partition, bucket, first, self._spill, self._budget // 4)
+        return AppendWriter(self._table, partition, bucket, first, tracked=self._tracked)
 
     def _relieve(self) -> None:
         """Take from the buckets that hold most until half of the budget is free; the others let go of their batches.
@@ -269,16 +269,16 @@ class TableWriter(TaskOutput):
         counts as all of it.
         """
         budget = self._budget if self._spill is None else self._budget // 2
-        sizes = sorted(((b.held, i, b) for i, b in enumerate(self._buckets.values())), reverse=True)
+        sizes = sorted(((b.buffered_bytes, i, b) for i, b in enumerate(self._buckets.values())), reverse=True)
         held = sum(size for size, _, _ in sizes)
         if held <= budget:
             return
         for size, _, writer in sizes:
             if held > budget // 2:
                 held -= size
-                writer.relieve()
+                writer.flush()
             else:
-                writer.settle()
+                writer.detach()
         pa.default_memory_pool().release_unused()
 
 
@@ -316,14 +316,14 @@ def check_bucket_mode(table: Table) -> None:
         raise _unknown_function(table)
 
 
-def check_bucket_number(table: Table, plan: WritePlanInfo) -> None:
+def check_bucket_number(table: Table, plan: WriterRestoreState) -> None:
     """Refuse to add rows to a table without partitions whose number of buckets changed, before a job begins.
 
     Raises:
         UsageError: all its rows are in another number of buckets than it now says.
     """
     if not table.schema.partition_keys:
-        for partition, present in plan.foreign_buckets.items():
+        for partition, present in plan.rescaled_partitions.items():
             raise other_buckets(table, partition, present)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from paimon_spark.core.levels import SortedRun, sorted_runs
 from paimon_spark.core.merge.config import merge_order
-from paimon_spark.core.merge.multi_pass import Source, merge_sources, runs_at_once
+from paimon_spark.core.merge.multi_pass import RunSource, merge_sources, runs_at_once
 from paimon_spark.core.merge.sort_merge import merge_runs
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.scan.splits import plan_splits
@@ -80,7 +80,7 @@ def test_passes_give_the_rows_of_one_pass(at_once: int, tmp_path: Path, local: P
     order = merge_order(table)
     runs, counts = drawn_runs(30), [0, 0]
     expected = pa.concat_tables(merge_runs([iter([r]) for r in runs], order)).combine_chunks()
-    sources = [Source(r.nbytes, partial(in_chunks, r, counts)) for r in runs]
+    sources = [RunSource(r.nbytes, partial(in_chunks, r, counts)) for r in runs]
     found = pa.concat_tables(merge_sources(table, sources, order, at_once)).combine_chunks()
     assert found.equals(expected)
     assert counts == [0, at_once]
@@ -90,8 +90,8 @@ def test_passes_give_the_rows_of_one_pass(at_once: int, tmp_path: Path, local: P
 def test_runs_may_have_no_rows_left(tmp_path: Path, local: Path) -> None:
     table = keyed(tmp_path)
     runs = drawn_runs(5)
-    filtered = [Source(1, lambda _: iter(())) for _ in range(4)]
-    sources = [*filtered, *(Source(r.nbytes, partial(in_chunks, r, [0, 0])) for r in runs), *filtered]
+    filtered = [RunSource(1, lambda _: iter(())) for _ in range(4)]
+    sources = [*filtered, *(RunSource(r.nbytes, partial(in_chunks, r, [0, 0])) for r in runs), *filtered]
     expected = pa.concat_tables(merge_runs([iter([r]) for r in runs], merge_order(table)))
     assert pa.concat_tables(merge_sources(table, sources, merge_order(table), 2)).equals(expected)
     assert list(merge_sources(table, filtered, merge_order(table), 2)) == []
@@ -103,15 +103,15 @@ def test_a_store_that_fails_is_not_called_the_local_disk(tmp_path: Path, local: 
         yield pa.table({})
 
     table = keyed(tmp_path)
-    sources = [Source(r.nbytes, partial(in_chunks, r, [0, 0])) for r in drawn_runs(3)]
+    sources = [RunSource(r.nbytes, partial(in_chunks, r, [0, 0])) for r in drawn_runs(3)]
     with pytest.raises(StoreError, match="did not answer"):
-        list(merge_sources(table, [Source(0, failing), *sources], merge_order(table), 2))
+        list(merge_sources(table, [RunSource(0, failing), *sources], merge_order(table), 2))
     assert list(local.iterdir()) == []
 
 
 def test_a_merge_that_is_given_up_leaves_nothing_on_the_disk(tmp_path: Path, local: Path) -> None:
     table = keyed(tmp_path)
-    sources = [Source(r.nbytes, partial(in_chunks, r, [0, 0])) for r in drawn_runs(9)]
+    sources = [RunSource(r.nbytes, partial(in_chunks, r, [0, 0])) for r in drawn_runs(9)]
     merged = merge_sources(table, sources, merge_order(table), 2)
     next(merged)
     assert list(local.iterdir())
@@ -123,7 +123,7 @@ def test_a_merge_that_is_given_up_leaves_nothing_on_the_disk(tmp_path: Path, loc
 def test_runs_are_all_open_where_the_disk_may_not_be_used(option: dict[str, str], tmp_path: Path, local: Path) -> None:
     table = keyed(tmp_path, **option)
     runs, counts = drawn_runs(9), [0, 0]
-    sources = [Source(r.nbytes, partial(in_chunks, r, counts)) for r in runs]
+    sources = [RunSource(r.nbytes, partial(in_chunks, r, counts)) for r in runs]
     found = pa.concat_tables(merge_sources(table, sources, merge_order(table), 2))
     expected = pa.concat_tables(merge_runs([iter([r]) for r in runs], merge_order(table)))
     assert found.equals(expected)

@@ -11,7 +11,7 @@ from benchmarks.scaling import _day, one_key
 from benchmarks.synthetic import FIRST_DAY, Shape, build, open_synthetic
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.metadata.manifest_cache import EntryCache, ManifestCache, ManifestLimits, clear_cache
-from paimon_spark.core.scan.packed_files import PackedFiles
+from paimon_spark.core.scan.packed_files import PackedFileList
 from paimon_spark.core.scan.splits import Split, splits_from_json, splits_to_json
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compact import Strategy, plan_compaction
@@ -79,7 +79,7 @@ def _same(table: Table, predicate: Predicate | None) -> None:
     found = plan_select(packed(table), predicate=predicate)
     assert found.counts == usual.counts
     assert found.row_count == usual.row_count
-    assert all(isinstance(s.files, PackedFiles) for s in found.splits)
+    assert all(isinstance(s.files, PackedFileList) for s in found.splits)
     assert [plain(s) for s in found.splits] == [plain(s) for s in usual.splits]
     assert [(s.size, s.file_rows) for s in found.splits] == [(s.size, s.file_rows) for s in usual.splits]
     assert splits_from_json(splits_to_json(found.splits)) == [plain(s) for s in usual.splits]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from benchmarks.core import many_files
 from paimon_spark import connect
 from paimon_spark.core.metadata.manifest_cache import ManifestCache, ManifestLimits
-from paimon_spark.core.scan.packed_files import FilePool, PackedFiles, PackingLimits
+from paimon_spark.core.scan.packed_files import PackedFileList, PackedFileStore, PackingLimits
 from paimon_spark.core.scan.scan import PackedScan, ScanCounts, ScanResult
 from paimon_spark.core.scan.splits import Split, plan_splits
 from paimon_spark.engine.select import plan_select
@@ -29,10 +29,10 @@ FILES = st.lists(st.tuples(NAMES, SEQUENCES, st.integers(0, 1 << 33), st.integer
 
 
 def packed_scan(files: list[DataFileMeta], places: list[int], parts: int, limits: PackingLimits) -> PackedScan:
-    pool = FilePool(statistics=False, limits=limits)
+    pool = PackedFileStore(statistics=False, limits=limits)
     for some in np.array_split(np.arange(len(files)), parts):
         manifest = Manifest(ManifestEntry(FileKind.ADD, samples.partition(), 0, 1, f) for f in files)
-        columns = manifest.places()
+        columns = manifest.entry_columns()
         pool.add(manifest.packed_files(some, statistics=False), columns.size[some], columns.rows[some])
     buckets = sorted(set(places))
     numbers = tuple(np.flatnonzero(np.array(places) == b).astype(np.uint32) for b in buckets)
@@ -63,7 +63,7 @@ def test_any_files_of_an_append_table(drawn: list[tuple[str, int, int, int]], da
     order = sorted(range(len(files)), key=places.__getitem__)
     entries = tuple(ManifestEntry(FileKind.ADD, samples.partition(), places[i], 4, files[i]) for i in order)
     usual = plan_splits(table, ScanResult(samples.snapshot(4), entries))
-    assert all(isinstance(s.files, PackedFiles) for s in found)
+    assert all(isinstance(s.files, PackedFileList) for s in found)
     assert [plain(s) for s in found] == usual
     assert [(s.size, s.file_rows) for s in found] == [(s.size, s.file_rows) for s in usual]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from paimon_spark.core.write.row_conversion import IntakeRules, take_in
+from paimon_spark.core.write.row_conversion import WriteRules, prepare_batch
 from paimon_spark.errors import ArgumentError, ErrorKind
 from paimon_spark.spec.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, parse_atomic
 
@@ -13,8 +13,8 @@ STAMP = parse_atomic("TIMESTAMP(6)")
 NANOS = parse_atomic("TIMESTAMP(9) WITH LOCAL TIME ZONE")
 
 
-def rules_for(t: DataType, *formats: str) -> IntakeRules:
-    return IntakeRules("d.t", (DataField(0, "c", t),), True, None, (), formats)
+def rules_for(t: DataType, *formats: str) -> WriteRules:
+    return WriteRules("d.t", (DataField(0, "c", t),), True, None, (), formats)
 
 
 def nested(t: DataType, numbers: list[int]) -> pa.Array:
@@ -53,14 +53,14 @@ def test_orc_refuses_fractions_of_a_millisecond_in_the_last_second_before_1970(
     unit = "us" if t is STAMP else "ns"
     rows = pa.table({"c": pa.array([5, None, number], pa.int64()).cast(pa.timestamp(unit))})
     with pytest.raises(ArgumentError, match=rf"'c' has the time 1969-12-31 23:59:{said}") as refused:
-        take_in(rows, rules_for(t, "parquet", "orc"))
+        prepare_batch(rows, rules_for(t, "parquet", "orc"))
     assert refused.value.kind is ErrorKind.VALUE_NOT_STORABLE
-    assert take_in(rows, rules_for(t, "parquet", "avro")).count == 3
+    assert prepare_batch(rows, rules_for(t, "parquet", "avro")).count == 3
 
 
 @pytest.mark.parametrize("t", NESTED, ids=lambda t: type(t).__name__)
 def test_orc_refuses_them_inside_other_values(t: DataType) -> None:
     with pytest.raises(ArgumentError, match=r"59\.999999"):
-        take_in(pa.table({"c": nested(t, [7, -1])}), rules_for(t, "orc"))
+        prepare_batch(pa.table({"c": nested(t, [7, -1])}), rules_for(t, "orc"))
     both = pa.concat_arrays([nested(t, [-1]), nested(t, [7, -1000, -1_000_001])])
-    assert take_in(pa.table({"c": both}).slice(1), rules_for(t, "orc")).count == 1
+    assert prepare_batch(pa.table({"c": both}).slice(1), rules_for(t, "orc")).count == 1

@@ -16,7 +16,7 @@ import pytest
 from paimon_spark.core.merge import sort_merge
 from paimon_spark.core.merge.engines.deduplicate import deduplicate_ignoring_deletes, drop_retracts
 from paimon_spark.core.merge.keys import sorted_positions
-from paimon_spark.core.merge.sort_merge import MergeOrder, merge_rows, merge_runs, stretches, superseded
+from paimon_spark.core.merge.sort_merge import MergeOrder, merge_rows, merge_runs, overlapping_slices, superseded
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.types import DataField, parse_atomic
 
@@ -240,7 +240,7 @@ def test_rows_that_a_later_run_has_again_are_found(texts: list[str], key: Callab
             yield pa.table({f"k{n}": list(values) for n, values in enumerate(columns)})
 
     found = []
-    for slices in stretches([stored(run) for run in runs], fields):
+    for slices in overlapping_slices([stored(run) for run in runs], fields):
         for part, mask in zip(slices, superseded(slices), strict=True):
             found += [tuple(row.values()) for row in part.rows.filter(pa.array(mask)).to_pylist()]
 
@@ -259,7 +259,7 @@ def test_keys_that_lie_close_together_are_not_sorted(step: int, sorts: int, monk
 
     monkeypatch.setattr(sort_merge, "sorted_positions", counted)
     runs = [iter([pa.table({"k": [i * step for i in run]})]) for run in ([1, 2, 5], [2, 5, 7])]
-    (slices,) = list(stretches(runs, [field("k", "BIGINT")]))[:1]
+    (slices,) = list(overlapping_slices(runs, [field("k", "BIGINT")]))[:1]
     assert [m.tolist() for m in superseded(slices)] == [[False, True, True], [False, False]]
     assert len(asked) == sorts
 
@@ -272,7 +272,7 @@ def test_a_key_that_a_run_has_twice_is_left_over_as_often_as_by_a_merge(key: Cal
     order = MergeOrder(key=(field("k", text),))
 
     left: list[Row] = []
-    for slices in stretches([chunks(run, arrow, 100) for run in runs], order.key):
+    for slices in overlapping_slices([chunks(run, arrow, 100) for run in runs], order.key):
         for part, mask in zip(slices, superseded(slices), strict=True):
             left += [tuple(row.values()) for row in part.rows.filter(pa.array(~mask)).to_pylist()]
     merged = [

@@ -13,7 +13,7 @@ import pytest
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.spill.space import SpillRules, SpillSpace
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.table_writer import TableWriter, WritePlanInfo
+from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState
 from paimon_spark.engine.insert import complete_write, plan_write
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
@@ -103,7 +103,7 @@ def test_nothing_is_left_of_a_failed_task(tmp_path: Path) -> None:
         assert list(spill.glob("paimon-spill-*/run-*"))
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), TableWriter(table, WritePlanInfo(), spill_dirs=[str(spill)]) as writer:
+    with pytest.raises(KeyboardInterrupt), TableWriter(table, WriterRestoreState(), spill_dirs=[str(spill)]) as writer:
         failing(writer)
     assert list(spill.iterdir()) == []
     assert not list((tmp_path / "db.db" / "t").glob("bucket-*/*"))

@@ -16,7 +16,7 @@ from paimon_spark.core.metadata.deletion_vectors import VectorRef, VectorWriter
 from paimon_spark.core.read import superseded_rows as module
 from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.read.split_reader import read_split
-from paimon_spark.core.read.superseded_rows import dead_rows
+from paimon_spark.core.read.superseded_rows import superseded_rows
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter
@@ -40,7 +40,7 @@ def stored_rows(table: Table, split: Split) -> dict[str, list[dict]]:
 
 
 def alive(table: Table, split: Split) -> list[dict]:
-    found = dict(dead_rows(table, split))
+    found = dict(superseded_rows(table, split))
     stored = stored_rows(table, split)
     assert set(found) <= set(stored)
     assert all(found.values()), "a file without dead rows is not named"
@@ -136,7 +136,7 @@ def test_no_more_columns_are_read_than_decide(
     write_arrow(table, numbered(range(9), "old"))
     delete(table, numbered([3], "old")) if deletes else write_arrow(table, numbered([3], "new"))
     (split,) = plan_select(table).splits
-    assert [len(dead) for _, dead in dead_rows(table, split)] == ([1, 1] if deletes else [1])
+    assert [len(dead) for _, dead in superseded_rows(table, split)] == ([1, 1] if deletes else [1])
     assert asked == read
 
 
@@ -162,7 +162,7 @@ def test_nothing_is_said_of_files_that_lost_nothing() -> None:
     table = new_table({"k": "INT"}, primary_key=["k"], options={"bucket": "1", "write-only": "true"})
     for keys in ([1, 2, 9], [5], [20, 21]):
         write_arrow(table, pa.table({"k": pa.array(keys, pa.int32())}))
-    assert [list(dead_rows(table, s)) for s in plan_select(table).splits] == [[]]
+    assert [list(superseded_rows(table, s)) for s in plan_select(table).splits] == [[]]
 
 
 def marked(table: Table, split: Split, positions: BitMap) -> Split:

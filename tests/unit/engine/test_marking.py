@@ -16,7 +16,7 @@ from paimon_spark.api.changes import deletions
 from paimon_spark.core.commit_message import messages_from_json, messages_to_json
 from paimon_spark.core.read.bucket_files import FILE_PATH, ROW_INDEX, VECTOR
 from paimon_spark.core.read.split_reader import read_split
-from paimon_spark.core.row_level.position_deletes import RowMarker
+from paimon_spark.core.row_level.position_deletes import PositionDeleteWriter
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.scan.splits import plan_splits
 from paimon_spark.core.table import Table
@@ -62,7 +62,7 @@ def placed(table: Table) -> dict[int, tuple[Place, tuple[Any, ...]]]:
     """Every row by its number, with its place."""
     found = {}
     for split in plan_splits(table, scan(table, table.snapshots.latest())):
-        for batch in read_split(table, split, places=(FILE_PATH, ROW_INDEX, VECTOR)):
+        for batch in read_split(table, split, metadata_columns=(FILE_PATH, ROW_INDEX, VECTOR)):
             for row in batch.to_pylist():
                 place = row.pop(FILE_PATH), row.pop(ROW_INDEX), row.pop(VECTOR)
                 found[row["k"]] = place, tuple(row.values())
@@ -89,7 +89,7 @@ def delete(table: Table, *numbers: int) -> None:
 def begun(table: Table, *changes: Change) -> tuple[WritePlan, Any]:
     """Do all of a change but the commit, as tasks elsewhere do."""
     plan = plan_changes(table, "UPDATE")
-    with RowMarker(table, plan.info) as marker:
+    with PositionDeleteWriter(table, plan.info) as marker:
         for part in batch(table, changes).to_batches():
             marker.change(part)
         return plan, messages_from_json(messages_to_json(marker.finish()))
@@ -275,7 +275,7 @@ def test_rows_of_one_file_must_be_chosen_at_one_time(apart: bool) -> None:
     late = placed(table)
     changes = [(late[1][0], DELETE, (1, None)), (early[2][0], DELETE, (2, None))]
     parts = [changes[:1], changes[1:]] if apart else [changes]
-    with RowMarker(table, plan_changes(table, "DELETE").info) as marker:
+    with PositionDeleteWriter(table, plan_changes(table, "DELETE").info) as marker:
         *before, last = (rows for part in parts for rows in batch(table, part).to_batches())
         for rows in before:
             marker.change(rows)

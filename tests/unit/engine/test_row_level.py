@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from paimon_spark.core.commit.committer import Committed, Nothing
 from paimon_spark.core.read.bucket_files import FILE_PATH, ROW_INDEX
 from paimon_spark.core.read.split_reader import read_split
-from paimon_spark.core.row_level.copy_on_write import FilePatcher
+from paimon_spark.core.row_level.copy_on_write import CopyOnWriteRewriter
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.scan.splits import plan_splits
 from paimon_spark.core.table import Table
@@ -51,7 +51,7 @@ def placed(table: Table) -> list[tuple[str, int, tuple[Any, ...]]]:
     """Every row with its file and position."""
     found = []
     for split in plan_splits(table, scan(table, table.snapshots.latest())):
-        for batch in read_split(table, split, places=(FILE_PATH, ROW_INDEX)):
+        for batch in read_split(table, split, metadata_columns=(FILE_PATH, ROW_INDEX)):
             for row in batch.to_pylist():
                 path, index = row.pop(FILE_PATH), row.pop(ROW_INDEX)
                 found.append((path, index, tuple(row.values())))
@@ -172,7 +172,7 @@ def test_a_file_that_another_commit_replaces_is_a_conflict() -> None:
     put(table, (1, "a"), (2, "b"))
     (path, at, _), (_, other, _) = placed(table)
     plan = plan_changes(table, "DELETE")
-    with FilePatcher(table, plan.info) as patcher:
+    with CopyOnWriteRewriter(table, plan.info) as patcher:
         for part in batch(table, [(path, at, DELETE, (None, None))]).to_batches():
             patcher.change(part)
         messages = patcher.finish()

@@ -52,7 +52,7 @@ def put(table: Table, *rows: tuple[Any, ...]) -> None:
 def rows(table: Table) -> list[dict[str, Any]]:
     """Every row with its place and tracking columns."""
     splits = plan_splits(table, scan(table, table.snapshots.latest()))
-    return [r for s in splits for b in read_split(table, s, places=PLACES) for r in b.to_pylist()]
+    return [r for s in splits for b in read_split(table, s, metadata_columns=PLACES) for r in b.to_pylist()]
 
 
 def tracked(table: Table) -> Tracked:
@@ -144,7 +144,7 @@ def test_rows_without_ids_are_told() -> None:
     table = plain.with_options({})
     splits = plan_splits(table, scan(table, table.snapshots.latest()))
     with pytest.raises(CorruptTableError, match="ids of its rows"):
-        list(read_split(table, splits[0], places=PLACES))
+        list(read_split(table, splits[0], metadata_columns=PLACES))
 
 
 def test_what_is_not_tracked_is_refused() -> None:

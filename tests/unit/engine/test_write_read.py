@@ -14,7 +14,7 @@ from paimon_spark.core.commit.committer import Committed, Nothing
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.table_writer import TableWriter, WritePlanInfo
+from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState
 from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import WritePlan, complete_write, plan_write, write_arrow
 from paimon_spark.engine.runner import LocalRunner
@@ -226,7 +226,9 @@ def test_b2_parallel_assigners_never_write_the_same_index_file() -> None:
     hashes = hash_rows(rows, table.key_fields)
     messages = []
     for assigner in range(3):
-        with TableWriter(Table.from_config(table.to_config()), WritePlanInfo.from_json(plan.info.to_json())) as writer:
+        with TableWriter(
+            Table.from_config(table.to_config()), WriterRestoreState.from_json(plan.info.to_json())
+        ) as writer:
             mask = pa.array(hashes.astype("int64") % 3 == assigner)
             writer.write(rows.append_column("_hash_", pa.array(hashes)).filter(mask))
             messages += writer.finish()
@@ -374,28 +376,28 @@ def test_w2_row_kind_column() -> None:
 
 def test_budget_flushes_into_several_files() -> None:
     table = keyed(write_buffer_size="1 kb", write_only="true", write_buffer_spillable="false")
-    with TableWriter(table, WritePlanInfo()) as writer:
+    with TableWriter(table, WriterRestoreState()) as writer:
         for i in range(5):
             writer.write(batch(table, *((k, f"{i}" * 20) for k in range(100))))
         messages = writer.finish()
     assert len(messages[0].new_files) >= 5
-    complete_write(WritePlan(table=table, info=WritePlanInfo()), messages, LocalRunner())
+    complete_write(WritePlan(table=table, info=WriterRestoreState()), messages, LocalRunner())
     assert {v for _, v in rows_of(table)} == {"4" * 20}
 
 
 def test_a_failed_writer_leaves_no_files() -> None:
     table = keyed(write_buffer_size="1 b")
-    with pytest.raises(PaimonError), TableWriter(table, WritePlanInfo()) as writer:  # noqa: PT012
+    with pytest.raises(PaimonError), TableWriter(table, WriterRestoreState()) as writer:  # noqa: PT012
         writer.write(batch(table, (1, "a")))
         writer.write(pa.table({"k": ["not a number"], "v": ["x"]}))
     assert [f for f in table.file_io.list_recursive(table.path) if "bucket" in f.path] == []
 
 
 def test_plan_travels_as_json() -> None:
-    info = WritePlanInfo(
-        assigners=3, max_sequences={b"p": {0: 7}}, hash_files={b"p": {1: "index-x"}}, foreign_buckets={b"q": 4}
+    info = WriterRestoreState(
+        assigners=3, max_sequences={b"p": {0: 7}}, hash_files={b"p": {1: "index-x"}}, rescaled_partitions={b"q": 4}
     )
-    assert WritePlanInfo.from_json(info.to_json()) == info
+    assert WriterRestoreState.from_json(info.to_json()) == info
 
 
 FILTERS: list[tuple[Predicate, list[int]]] = [

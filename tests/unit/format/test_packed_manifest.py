@@ -49,7 +49,7 @@ def test_a_packed_manifest_says_what_was_written(entries: list[ManifestEntry], t
     chosen = [whole[r] for r in rows]
     assert list(found.entries(rows)) == chosen
     assert list(found.names(rows)) == [(r, whole[r].file.file_name) for r in rows]
-    places = found.places()
+    places = found.entry_columns()
     assert [places.partitions[i] for i in places.partition] == [e.partition for e in whole]
     for column, of in (
         (places.kind, [e.kind for e in whole]),

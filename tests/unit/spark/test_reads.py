@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.core.metadata.manifest_cache import ManifestCache, ManifestLimits
-from paimon_spark.core.scan.packed_files import PackedFiles
+from paimon_spark.core.scan.packed_files import PackedFileList
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.schemas import SchemaStore
 from paimon_spark.core.table import Table
@@ -71,7 +71,7 @@ def test_files_are_told_one_group_after_the_other(monkeypatch: pytest.MonkeyPatc
     for _ in range(3):
         write_arrow(table, pa.table({"k": pa.array([1, 2], pa.int32()), "p": pa.array([1, 2], pa.int32())}))
     splits = plan_select(table).splits
-    assert all(isinstance(s.files, PackedFiles) for s in splits)
+    assert all(isinstance(s.files, PackedFileList) for s in splits)
     request = ReadRequest(table, ("k", "p"), TRUE, splits)
     (files,) = reads._by_key(request, request.division.native)
     spec, groups = _native_spec(request, files, filtered=False)

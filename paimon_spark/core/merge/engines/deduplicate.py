@@ -15,7 +15,7 @@ from paimon_spark.spec.kinds import VALUE_KIND, RowKind
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class KeyGroups:
     """All rows of some keys. `order` lists row positions by key and sequence; `starts` where in it each key begins."""
 
     rows: pa.Table
@@ -23,7 +23,7 @@ class Window:
     starts: I64
 
 
-MergeFunction = Callable[[Window], pa.Table]
+MergeFunction = Callable[[KeyGroups], pa.Table]
 """Return the merged rows, in key order. A key with a single row keeps it as it is."""
 
 
@@ -39,12 +39,12 @@ def drop_retracts(rows: pa.Table) -> pa.Table:
     return rows.filter(pa.array(~mask)) if mask.any() else rows
 
 
-def deduplicate(window: Window) -> pa.Table:
+def deduplicate(window: KeyGroups) -> pa.Table:
     """Keep the last row of every key, whatever its kind."""
     return take(window.rows, window.order[_ends(window)])
 
 
-def deduplicate_ignoring_deletes(window: Window) -> pa.Table:
+def deduplicate_ignoring_deletes(window: KeyGroups) -> pa.Table:
     """Keep the last row of every key that is no retract; a lone retract stays as it is."""
     mask = retracts(window.rows)
     if not mask.any():
@@ -56,7 +56,7 @@ def deduplicate_ignoring_deletes(window: Window) -> pa.Table:
     return take(window.rows, window.order[last[last >= 0]])
 
 
-def _ends(window: Window) -> I64:
+def _ends(window: KeyGroups) -> I64:
     return np.append(window.starts[1:], len(window.order)) - 1
 
 
