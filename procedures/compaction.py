@@ -17,7 +17,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.actions import WARN, Action
 from paimon_spark.engine.compact import CompactionPlan, CompactionResult, Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.compact_many import TablePlan, TableResult, compact_combined, compact_divided
-from paimon_spark.engine.compact_view import compaction_actions, idle_places, unmatched
+from paimon_spark.engine.compact_view import compaction_actions, idle_buckets, unmatched
 from paimon_spark.engine.sort_compact import Order, SortPlan, execute_sort, plan_sort, sort_actions
 from paimon_spark.errors import ArgumentError, OptionError, did_you_mean
 from paimon_spark.spec.identifier import Identifier
@@ -127,7 +127,7 @@ class Compact:
         if order != _NONE:
             sort = plan_sort(table, Order(order), _sort_columns(table, order_by, options), partitions)
             return _plan(sort, asked, sort_actions(sort))
-        places = None if idle_ms is None else idle_places(table, partitions, idle_ms, ctx.clock_millis())
+        places = None if idle_ms is None else idle_buckets(table, partitions, idle_ms, ctx.clock_millis())
         plan = plan_compaction(table, strategy=strategy, partitions=partitions, places=places)
         return _plan(plan, asked, compaction_actions(plan))
 
@@ -308,7 +308,7 @@ def _plan_table(
     table = ctx.load(name, options)
     if not table.is_file_store:
         return CompactionPlan(table, strategy, None, ())
-    places = None if idle_ms is None else idle_places(table, None, idle_ms, ctx.clock_millis())
+    places = None if idle_ms is None else idle_buckets(table, None, idle_ms, ctx.clock_millis())
     return plan_compaction(table, strategy=strategy, places=places)
 
 

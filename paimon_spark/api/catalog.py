@@ -13,7 +13,7 @@ from paimon_spark.api.arguments import options as option_texts
 from paimon_spark.api.table import TableHandle
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.catalog.resolve import open_catalog
-from paimon_spark.core.metadata_io import store_errors
+from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.errors import ArgumentError, ErrorKind, OptionError
 from paimon_spark.format.arrow_types import fields_from_arrow
 from paimon_spark.spec.evolution import new_schema
@@ -54,13 +54,13 @@ class CatalogHandle:
         """Return the location of the warehouse."""
         return self._catalog.warehouse
 
-    @store_errors()
+    @translate_io_errors()
     def list_databases(self) -> list[str]:
         """Return the names of all databases, sorted."""
         return self._catalog.list_databases()
 
     @checked
-    @store_errors()
+    @translate_io_errors()
     def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None:
         """Create a database.
 
@@ -70,7 +70,7 @@ class CatalogHandle:
         self._catalog.create_database(name, ignore_if_exists=ignore_if_exists)
 
     @checked
-    @store_errors()
+    @translate_io_errors()
     def drop_database(self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False) -> None:
         """Drop a database, with its tables only if `cascade` says so.
 
@@ -81,7 +81,7 @@ class CatalogHandle:
         self._catalog.drop_database(name, ignore_if_not_exists=ignore_if_not_exists, cascade=cascade)
 
     @checked
-    @store_errors()
+    @translate_io_errors()
     def list_tables(self, database: str | None = None) -> list[str]:
         """Return the names of the tables of a database, by default the default one.
 
@@ -91,7 +91,7 @@ class CatalogHandle:
         return self._catalog.list_tables(database or self._catalog.default_database)
 
     @checked
-    @store_errors()
+    @translate_io_errors()
     def table_exists(self, name: str) -> bool:
         """Return whether there is a table of that name."""
         return self._catalog.table_exists(self._identifier(name))
@@ -115,7 +115,7 @@ class CatalogHandle:
         return handle
 
     @checked
-    @store_errors()
+    @translate_io_errors()
     def create_table(
         self,
         name: str,
@@ -156,7 +156,7 @@ class CatalogHandle:
         return TableHandle(self._catalog, identifier, {})
 
     @checked
-    @store_errors()
+    @translate_io_errors()
     def rename_table(self, name: str, new_name: str) -> None:
         """Give a table another name, perhaps in another database.
 
@@ -167,7 +167,7 @@ class CatalogHandle:
         self._catalog.rename_table(self._identifier(name), self._identifier(new_name))
 
     @checked
-    @store_errors()
+    @translate_io_errors()
     def drop_table(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
         """Drop a table and delete its files.
 

@@ -15,7 +15,7 @@ from paimon_spark.api.changes import Counted, completed, deletions, of_kind
 from paimon_spark.api.results import Compacted, Expired, Removed, SnapshotInfo, Written
 from paimon_spark.api.rows import ArrowRows, Source, check_rows
 from paimon_spark.catalog.base import Catalog
-from paimon_spark.core.metadata_io import store_errors
+from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.system.tables import system_table
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
@@ -64,7 +64,7 @@ class TableHandle:
     def __repr__(self) -> str:
         return f"<paimon table {self.name}>"
 
-    @store_errors()
+    @translate_io_errors()
     def load(self) -> Table:
         """Return the table as the engine knows it, at its newest schema."""
         return self._catalog.load_table(self._identifier, self._options)
@@ -241,7 +241,7 @@ class TableHandle:
 
     # ---- history
 
-    @store_errors()
+    @translate_io_errors()
     def snapshots(self) -> list[SnapshotInfo]:
         """Return the snapshots that exist, oldest first."""
         store = self.load().snapshots
@@ -249,7 +249,7 @@ class TableHandle:
         return [SnapshotInfo.of(s) for s in found if s is not None]
 
     @checked
-    @store_errors()
+    @translate_io_errors()
     def inspect(self, system_name: str) -> pa.Table:
         """Return a system table: ``files``, ``partitions``, ``manifests``, ``schemas``, ``options`` and so on.
 

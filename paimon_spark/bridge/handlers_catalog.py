@@ -9,7 +9,15 @@ from typing import Any
 from paimon_spark.bridge.changes import schema_change
 from paimon_spark.bridge.protocol import Request
 from paimon_spark.bridge.systems import SYSTEM_DATABASE, describe_global, describe_system, global_tables
-from paimon_spark.bridge.tables import Token, catalog_of, checked_options, described, load_named, path_table, travelled
+from paimon_spark.bridge.tables import (
+    Token,
+    catalog_of,
+    checked_options,
+    decode_errors,
+    described,
+    load_named,
+    path_table,
+)
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.errors import ErrorKind, NotFoundError, UnsupportedError, UsageError, suggestion
 from paimon_spark.fs.local import local_path
@@ -103,7 +111,7 @@ def load_table(request: Request) -> Json:
     writes = bool(args.get("writes"))
     loaded = load_named(request.envelope, identifier, writes=writes)
     given = checked_options(loaded, args.get("options") or {}, Scope.READ)
-    table, snapshot = travelled(loaded.with_options(given), args["travel"], request.envelope.zone)
+    table, snapshot = decode_errors(loaded.with_options(given), args["travel"], request.envelope.zone)
     if identifier.system_table is not None:
         return describe_system(table, identifier, snapshot)
     token = Token(identifier.database, identifier.object_name, table.schema.id, snapshot=snapshot, writes=writes)
@@ -137,7 +145,7 @@ def load_path(request: Request) -> Json:
     args = request.args
     found = path_table(request.envelope, args["path"], args["options"])
     given = checked_options(found, args["options"], Scope.READ)
-    table, snapshot = travelled(found.with_options(given), {}, request.envelope.zone)
+    table, snapshot = decode_errors(found.with_options(given), {}, request.envelope.zone)
     identifier = table.identifier
     token = Token(identifier.database, identifier.object_name, table.schema.id, args["path"], snapshot)
     return described(request.envelope, table, token)

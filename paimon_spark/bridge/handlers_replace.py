@@ -8,7 +8,7 @@ from paimon_spark.bridge.handlers_catalog import new_schema_from_spark, refuse_o
 from paimon_spark.bridge.protocol import Request
 from paimon_spark.bridge.tables import Token, catalog_of, checked_options, described
 from paimon_spark.core.table import Table
-from paimon_spark.engine.insert import follow_up, plan_write
+from paimon_spark.engine.insert import plan_write, run_post_commit
 from paimon_spark.engine.replace import finish_replacement
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.conf import session_options
@@ -42,7 +42,7 @@ def replace_table(request: Request) -> Json:
         replace_with_frame(session, table, frame_of(attached[0], session), operation=Operation(args["operation"]))
         return {}
     plan = plan_write(table, overwrite="static", operation=Operation.TRUNCATE)
-    follow_up(plan, finish_replacement(plan, []), SparkRunner(session))
+    run_post_commit(plan, finish_replacement(plan, []), SparkRunner(session))
     return {}
 
 

@@ -44,12 +44,12 @@ def messages_from_json(text: str) -> list[CommitMessage]:
     Raises:
         EngineError: it is something else.
     """
-    with travelled("commit messages", text):
+    with decode_errors("commit messages", text):
         return [_message(raw) for raw in json.loads(text)]
 
 
 @contextmanager
-def travelled(what: str, text: str) -> Iterator[None]:
+def decode_errors(what: str, text: str) -> Iterator[None]:
     """Turn what the block raises on a text that no process of ours sent into an error of ours."""
     try:
         yield

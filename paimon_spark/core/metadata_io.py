@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def store_errors() -> Iterator[None]:
+def translate_io_errors() -> Iterator[None]:
     """Turn errors of the store into errors of ours; around a block, or as the decorator of a function.
 
     Raises:
@@ -70,7 +70,7 @@ def create_once(file_io: FileIO, path: str, data: bytes) -> bool:
         ) from (failure or e)
 
 
-def delete_leftovers(file_io: FileIO, paths: Iterable[str]) -> None:
+def delete_best_effort(file_io: FileIO, paths: Iterable[str]) -> None:
     """Delete files that nothing refers to, as far as the store lets us: the error that left them behind counts."""
     for path in paths:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paimon_spark.core.metadata_io import create_once, read_if_there, store_errors
+from paimon_spark.core.metadata_io import create_once, read_if_there, translate_io_errors
 from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.paths import TablePaths
@@ -20,7 +20,7 @@ class SchemaStore:
     file_io: FileIO
     paths: TablePaths
 
-    @store_errors()
+    @translate_io_errors()
     def ids(self) -> list[int]:
         """Return all schema ids in order. Names that do not end in a number are no schemas."""
         names = (s.name for s in self.file_io.list(self.paths.schema_dir) if not s.is_dir)
@@ -56,7 +56,7 @@ class SchemaStore:
             )
         return schema
 
-    @store_errors()
+    @translate_io_errors()
     def try_create(self, schema: TableSchema) -> bool:
         """Publish a schema version; return False if another writer took the id."""
         path, data = self.paths.schema(schema.id), schema.to_json().encode()

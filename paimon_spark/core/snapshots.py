@@ -6,7 +6,7 @@ import contextlib
 import re
 from dataclasses import dataclass
 
-from paimon_spark.core.metadata_io import read_if_there, store_errors
+from paimon_spark.core.metadata_io import read_if_there, translate_io_errors
 from paimon_spark.errors import (
     CorruptTableError,
     ErrorKind,
@@ -89,14 +89,14 @@ class SnapshotStore:
         target = self.rollback_target()
         return [i for i in self.listed_ids() if target is None or i <= target]
 
-    @store_errors()
+    @translate_io_errors()
     def listed_ids(self) -> list[int]:
         """Return the ids of all snapshot files in order. Names that do not end in a number are no snapshots."""
         names = (s.name for s in self.file_io.list(self.paths.snapshot_dir) if not s.is_dir)
         ends = (name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX))
         return sorted(int(end) for end in ends if end.isascii() and end.isdigit())
 
-    @store_errors()
+    @translate_io_errors()
     def exists(self, snapshot_id: int) -> bool:
         """Return whether the snapshot file is there."""
         return self.file_io.exists(self.paths.snapshot(snapshot_id))
@@ -213,7 +213,7 @@ class SnapshotStore:
         """Return what the hint says, right or wrong; None if there is none."""
         return _number(self._hint_text(self.paths.latest_hint))
 
-    @store_errors()
+    @translate_io_errors()
     def begin_rollback(self, snapshot_id: int) -> None:
         """Make a snapshot the newest at once, and all above it none; if it is not there yet, as soon as it is.
 
@@ -222,7 +222,7 @@ class SnapshotStore:
         """
         self.file_io.write(self.paths.latest_hint, b"rollback to %d." % snapshot_id)
 
-    @store_errors()
+    @translate_io_errors()
     def end_rollback(self, snapshot_id: int) -> None:
         """Say that nothing is left above the snapshot. Unlike with other hints it matters that this is written."""
         self.file_io.write(self.paths.latest_hint, b"%d" % snapshot_id)

@@ -23,7 +23,7 @@ from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.option_checks import validate_options
 from paimon_spark.spec.options import CoreOptions
-from paimon_spark.spec.paths import MAIN_BRANCH, TablePaths, new_mark
+from paimon_spark.spec.paths import MAIN_BRANCH, TablePaths, new_write_token
 from paimon_spark.spec.rows import decode_row
 from paimon_spark.spec.schema import TableSchema, parse_schema
 from paimon_spark.spec.support import Scope, scope_of
@@ -57,8 +57,8 @@ class Table:
     file_io: FileIO
     options: CoreOptions
     branch: str = MAIN_BRANCH
-    mark: str = ""
-    """Part of the names of all data and index files that are written through this table; see `marked`."""
+    write_token: str = ""
+    """Part of the names of all data and index files that are written through this table; see `with_write_token`."""
     zone: str = "UTC"
     """The time zone in which timestamps with and without one turn into each other where a column changed its type."""
     manifest_cache: ManifestCache | None = field(default=None, compare=False, repr=False)
@@ -86,7 +86,7 @@ class Table:
     @property
     def paths(self) -> TablePaths:
         """Return where the table's files are."""
-        return TablePaths(self.path, self.options, self.schema.partition_fields, self.branch, self.mark)
+        return TablePaths(self.path, self.options, self.schema.partition_fields, self.branch, self.write_token)
 
     @property
     def snapshots(self) -> SnapshotStore:
@@ -202,9 +202,9 @@ class Table:
         text = region if isinstance(region, str) else str(timezone(zone.utcoffset(None) or timedelta()))
         return replace(self, zone=text.removeprefix("UTC") or "UTC")
 
-    def marked(self) -> Table:
+    def with_write_token(self) -> Table:
         """Return the table for one job, whose new files can be told from all others by their names."""
-        return replace(self, mark=new_mark())
+        return replace(self, write_token=new_write_token())
 
     def to_config(self) -> str:
         """Return a JSON text from which another process can rebuild the table without I/O."""
@@ -215,7 +215,7 @@ class Table:
                 "schema": self.schema.to_json(),
                 "options": dict(self.options.values),
                 "branch": self.branch,
-                "mark": self.mark,
+                "write_token": self.write_token,
                 "zone": self.zone,
                 "file_io": dict(self.file_io.to_config()),
             }
@@ -232,7 +232,7 @@ class Table:
             file_io=file_io_from_config(raw["file_io"]),
             options=CoreOptions(raw["options"]),
             branch=raw["branch"],
-            mark=raw["mark"],
+            write_token=raw["write_token"],
             zone=raw["zone"],
         )
 

@@ -14,10 +14,10 @@ from paimon_spark.core.compact.append import AppendOptions, Vectors, pick_bucket
 from paimon_spark.core.compact.pick import CompactUnit, PickOptions, pick, pick_full
 from paimon_spark.core.compact.rewrite import CompactTask
 from paimon_spark.core.levels import highest_level, max_level, sorted_runs
-from paimon_spark.core.maintenance.abandoned_files import clean_up_marked
+from paimon_spark.core.maintenance.abandoned_files import clean_up_abandoned
 from paimon_spark.core.metadata.deletion_vectors import FilePlace, VectorRef, vector_refs
 from paimon_spark.core.metadata.manifest_store import ManifestStore
-from paimon_spark.core.metadata_io import store_errors
+from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.scan.scan import Bucket, PackedBucket, live_in_partitions, scan_buckets
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import wall_clock_millis
@@ -33,7 +33,7 @@ _GROUP_BUCKETS = 32
 _GROUP_BYTES = 256 << 20
 _GROUP_FILES = 4096
 """A group has so many buckets, or more of them where they are small; a failure costs no more than a group."""
-Place = tuple[bytes, int]
+BucketKey = tuple[bytes, int]
 
 
 class Strategy(StrEnum):
@@ -129,13 +129,13 @@ Progress = Callable[[int, int], None]
 """Called with (compacted buckets, all buckets)."""
 
 
-@store_errors()
+@translate_io_errors()
 def plan_compaction(
     table: Table,
     *,
     strategy: Strategy = Strategy.FULL,
     partitions: Predicate | None = None,
-    places: Collection[Place] | None = None,
+    places: Collection[BucketKey] | None = None,
 ) -> CompactionPlan:
     """Return what to compact in the newest snapshot.
 
@@ -283,7 +283,7 @@ def execute_compaction(
         progress(0, total)
     for number, group in enumerate(plan.groups, 1):
         messages: list[CommitMessage] = []
-        table = plan.table.marked()
+        table = plan.table.with_write_token()
         payloads = [compact_payload(table, tasks) for tasks in runner.shared(group.tasks, compact_work)]
         description = f"compact {plan.table.name}: group {number} of {len(plan.groups)}, {len(payloads)} tasks"
         try:
@@ -296,7 +296,7 @@ def execute_compaction(
                 checkpoint()
         except BaseException as e:
             FileStoreCommit(plan.table).abort(messages)
-            clean_up_marked(table)
+            clean_up_abandoned(table)
             if isinstance(e, CorruptTableError) and e.kind is ErrorKind.FILE_MISSING:
                 _check_live(plan.table, group)
             raise

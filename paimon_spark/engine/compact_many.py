@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage, messages_from_json
-from paimon_spark.core.maintenance.abandoned_files import clean_up_marked
+from paimon_spark.core.maintenance.abandoned_files import clean_up_abandoned
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compact import (
     CompactGroup,
@@ -21,7 +21,7 @@ from paimon_spark.engine.compact import (
     execute_compaction,
 )
 from paimon_spark.engine.runner import TaskRunner
-from paimon_spark.engine.tasks import GuardedAnswer, compact_work, guarded_payload
+from paimon_spark.engine.tasks import TaskOutcome, compact_work, task_payload
 from paimon_spark.errors import PaimonError, StatementCancelledError
 
 Planner = Callable[[], CompactionPlan]
@@ -121,7 +121,7 @@ def compact_combined(plans: Sequence[TablePlan], runner: TaskRunner, progress: P
     started = time.monotonic()
     current = [_current(p) for p in plans]
     groups = [
-        _Group(n, found.plan, g, found.plan.table.marked(), len(g.tasks))
+        _Group(n, found.plan, g, found.plan.table.with_write_token(), len(g.tasks))
         for n, found in enumerate(current)
         if found.plan is not None
         for g in found.plan.groups
@@ -141,13 +141,13 @@ def _current(work: TablePlan) -> TablePlan:
 def _run(groups: Sequence[_Group], runner: TaskRunner, progress: Progress) -> str | None:
     """Run all tasks and commit; return why the job as a whole failed, if it did."""
     units = [(number, group.table, task) for number, group in enumerate(groups) for task in group.group.tasks]
-    payloads = [guarded_payload(together) for together in runner.shared(units, lambda unit: compact_work(unit[2]))]
+    payloads = [task_payload(together) for together in runner.shared(units, lambda unit: compact_work(unit[2]))]
     tables = len({g.owner for g in groups})
     done = 0
     try:
         description = f"compact {tables} tables: {len(payloads)} tasks"
         for result in runner.run("compact_guarded", payloads, description=description):
-            for answer in GuardedAnswer.all_of(result):
+            for answer in TaskOutcome.all_of(result):
                 _take(groups[answer.number], answer)
                 done += answer.units
                 progress(done, len(units))
@@ -159,7 +159,7 @@ def _run(groups: Sequence[_Group], runner: TaskRunner, progress: Progress) -> st
     return None
 
 
-def _take(group: _Group, answer: GuardedAnswer) -> None:
+def _take(group: _Group, answer: TaskOutcome) -> None:
     group.left -= answer.units
     group.error = group.error or answer.error
     if answer.error is None:
@@ -179,7 +179,7 @@ def _clean_up(groups: Sequence[_Group]) -> None:
     for group in groups:
         if group.result is None and (group.left or len(group.messages) < len(group.group.tasks)):
             FileStoreCommit(group.plan.table).abort(group.messages)
-            clean_up_marked(group.table)
+            clean_up_abandoned(group.table)
 
 
 def _result(work: TablePlan, groups: Sequence[_Group], failure: str | None, started: float) -> TableResult:

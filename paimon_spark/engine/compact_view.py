@@ -10,7 +10,7 @@ from paimon_spark.core.scan.scan import scan_buckets
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import wall_clock_millis
 from paimon_spark.engine.actions import Action
-from paimon_spark.engine.compact import CompactionPlan, Place
+from paimon_spark.engine.compact import BucketKey, CompactionPlan
 from paimon_spark.errors import suggestion
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate
@@ -24,11 +24,11 @@ def compaction_actions(plan: CompactionPlan) -> tuple[Action, ...]:
     return tuple(action for task in plan.tasks for action in _task_actions(plan.table, task))
 
 
-def idle_places(table: Table, partitions: Predicate | None, idle_ms: int, clock_millis: int) -> set[Place]:
+def idle_buckets(table: Table, partitions: Predicate | None, idle_ms: int, clock_millis: int) -> set[BucketKey]:
     """Return the buckets of the partitions whose newest file is `idle_ms` old or older."""
     limit = wall_clock_millis(clock_millis) - idle_ms
     newest: dict[bytes, int] = {}
-    places: set[Place] = set()
+    places: set[BucketKey] = set()
     latest = table.snapshots.latest()
     for found in scan_buckets(table, latest, statistics=False, partition_predicate=partitions or TRUE).buckets():
         created = max(f.creation_time or 0 for f in found.files)

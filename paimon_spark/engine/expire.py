@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from paimon_spark.core.cancellation import uninterrupted
 from paimon_spark.core.maintenance.deletion import DELETE, WRITE, Action, Deleted, DeletionPlan, SafeDeleter
-from paimon_spark.core.maintenance.expiry_candidates import Garbage
+from paimon_spark.core.maintenance.expiry_candidates import ExpiryCandidates
 from paimon_spark.core.maintenance.retention import RetentionRule, choose_end
-from paimon_spark.core.metadata.refs import Holder, HolderKind, RefStore
-from paimon_spark.core.metadata_io import create_once, store_errors
+from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, RefStore
+from paimon_spark.core.metadata_io import create_once, translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.spec.snapshot import Snapshot
 
@@ -65,7 +65,7 @@ class ExpireResult:
     bytes: int = 0
 
 
-@store_errors()
+@translate_io_errors()
 def plan_expire(table: Table, config: ExpireConfig, clock_millis: int) -> ExpirePlan:
     """Plan an expiry; nothing is changed.
 
@@ -93,7 +93,7 @@ def plan_expire(table: Table, config: ExpireConfig, clock_millis: int) -> Expire
 
 
 @uninterrupted()
-@store_errors()
+@translate_io_errors()
 def execute_expire(table: Table, plan: ExpirePlan) -> ExpireResult:
     """Do what the plan says. What became protected since then stays.
 
@@ -143,15 +143,15 @@ def _given_way(table: Table, plan: ExpirePlan, deleted: Deleted) -> ExpireResult
 def _plan_range(table: Table, snapshots: list[Snapshot], end: int, *, look: bool) -> ExpirePlan:
     doomed = [s for s in snapshots if s.id < end]
     decoupled = table.options.changelog_lifecycle_decoupled
-    garbage = Garbage(table)
+    garbage = ExpiryCandidates(table)
     for snapshot in snapshots[1:]:
         garbage.add_removed(snapshot)
     for snapshot in doomed:
         reason = f"only snapshot {snapshot.id} needs it"
         garbage.add_changelog(snapshot, reason)
         garbage.add_metadata(snapshot, reason, with_changelog=True)
-    going = [Holder(HolderKind.SNAPSHOT, table.branch, str(s.id), s) for s in doomed]
-    future = [Holder(HolderKind.CHANGELOG, table.branch, str(s.id), s) for s in doomed] if decoupled else []
+    going = [ProtectingRef(RefKind.SNAPSHOT, table.branch, str(s.id), s) for s in doomed]
+    future = [ProtectingRef(RefKind.CHANGELOG, table.branch, str(s.id), s) for s in doomed] if decoupled else []
     files = SafeDeleter(table).plan(
         garbage.proposals,
         doomed=[h.key for h in going],
@@ -166,7 +166,7 @@ def _snapshot_action(table: Table, snapshot: Snapshot) -> Action:
     return Action(DELETE, table.paths.snapshot(snapshot.id), 0, f"snapshot {snapshot.id} expires")
 
 
-def _writes(table: Table, future: list[Holder], end: int) -> tuple[Action, ...]:
+def _writes(table: Table, future: list[ProtectingRef], end: int) -> tuple[Action, ...]:
     kept = [
         Action(
             WRITE, table.paths.changelog(h.snapshot.id), len(h.snapshot.to_json().encode()), "changelogs live longer"
@@ -177,7 +177,7 @@ def _writes(table: Table, future: list[Holder], end: int) -> tuple[Action, ...]:
     return (*kept, hint)
 
 
-def _keep_changelogs(table: Table, future: tuple[Holder, ...]) -> None:
+def _keep_changelogs(table: Table, future: tuple[ProtectingRef, ...]) -> None:
     for holder in future:
         path = table.paths.changelog(holder.snapshot.id)
         table.file_io.write(path, holder.snapshot.to_json().encode())

@@ -13,7 +13,7 @@ from paimon_spark.core.commit.committer import CommitResult, Committed, FileStor
 from paimon_spark.core.commit.conflicts import hash_file_name
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.manifest_store import ManifestStore
-from paimon_spark.core.metadata_io import store_errors
+from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.dynamic_buckets import BucketLimits
@@ -58,7 +58,7 @@ class WriteResult:
     """The data files that the writers added."""
 
 
-@store_errors()
+@translate_io_errors()
 def plan_write(
     table: Table,
     *,
@@ -131,7 +131,7 @@ def _is_foreign(table: Table, entry: ManifestEntry) -> bool:
 
 
 def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteResult:
-    """Commit what the writers did and plan the compaction that follows; the caller runs that with `follow_up`.
+    """Commit what the writers did and plan the compaction that follows; the caller runs that with `run_post_commit`.
 
     Files of a write that surely was not committed are deleted.
     """
@@ -166,7 +166,7 @@ def _next_compaction(table: Table, messages: Sequence[CommitMessage]) -> Compact
     return None if found is None or found.is_empty else found
 
 
-def follow_up(plan: WritePlan, result: WriteResult, runner: TaskRunner) -> WriteResult:
+def run_post_commit(plan: WritePlan, result: WriteResult, runner: TaskRunner) -> WriteResult:
     """Run the compaction after a write, then expire snapshots, unless the table is write-only.
 
     The rows are committed already. Whatever stops the compaction must not make the statement look as if they were
@@ -191,8 +191,8 @@ def _maintain(table: Table) -> None:
 
 
 def complete_write(plan: WritePlan, messages: Sequence[CommitMessage], runner: TaskRunner) -> WriteResult:
-    """Do `finish_write` and `follow_up`."""
-    return follow_up(plan, finish_write(plan, messages), runner)
+    """Do `finish_write` and `run_post_commit`."""
+    return run_post_commit(plan, finish_write(plan, messages), runner)
 
 
 def write_arrow(

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from paimon_spark.core.maintenance.deletion import DELETE, WARN, Action, Deleted, SafeDeleter
-from paimon_spark.core.maintenance.orphans import Listing, Place, emptied, places, spread
-from paimon_spark.core.metadata_io import store_errors
+from paimon_spark.core.maintenance.orphans import Directory, Listing, directories, emptied, spread
+from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tasks import listing_payload, listings
@@ -68,7 +68,7 @@ class OrphanResult:
     bytes: int = 0
 
 
-@store_errors()
+@translate_io_errors()
 def plan_orphans(
     tables: Sequence[Table],
     runner: TaskRunner,
@@ -117,9 +117,9 @@ def _main(table: Table) -> Table:
 
 def _list(tables: Sequence[Table], runner: TaskRunner, bound: int, parallelism: int | None) -> list[Listing]:
     listed = [Listing() for _ in tables]
-    stores: dict[str, list[tuple[int, Place]]] = {}
+    stores: dict[str, list[tuple[int, Directory]]] = {}
     for number, table in enumerate(tables):
-        found, seen = spread(table.file_io, places(table), parallelism or _DIRECTORIES_A_TASK, bound)
+        found, seen = spread(table.file_io, directories(table), parallelism or _DIRECTORIES_A_TASK, bound)
         listed[number].add(seen)
         stores.setdefault(json.dumps(dict(table.file_io.to_config())), []).extend((number, p) for p in found)
     payloads = []
@@ -155,7 +155,7 @@ def _warnings(table: Table) -> tuple[Action, ...]:
     return tuple(Action(WARN, value, 0, f"'{key}' is not looked at") for key, value in given)
 
 
-@store_errors()
+@translate_io_errors()
 def execute_orphans(plan: OrphanPlan) -> OrphanResult:
     """Delete what the plan says, but for files that something reaches by now."""
     total = Deleted()

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from paimon_spark.core.maintenance.deletion import WRITE, Action
-from paimon_spark.core.metadata.refs import Holder, HolderKind, holder_path, holders
-from paimon_spark.core.metadata_io import read_if_there, store_errors
+from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, protecting_refs, ref_path
+from paimon_spark.core.metadata_io import read_if_there, translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ConflictError
 from paimon_spark.spec.kinds import Operation
@@ -23,7 +23,7 @@ _KEY = "operation"
 class Repair:
     """One file to rewrite: its content when it was looked at, and the content to come."""
 
-    holder: Holder
+    holder: ProtectingRef
     path: str
     before: bytes
     after: bytes
@@ -43,11 +43,11 @@ def plan_repair(table: Table) -> tuple[Repair, ...]:
     Raises:
         CorruptTableError: a file is damaged.
     """
-    return tuple(r for holder in holders(table) for r in _repairs(table, holder))
+    return tuple(r for holder in protecting_refs(table) for r in _repairs(table, holder))
 
 
-def _repairs(table: Table, holder: Holder) -> Iterator[Repair]:
-    path = holder_path(table, holder)
+def _repairs(table: Table, holder: ProtectingRef) -> Iterator[Repair]:
+    path = ref_path(table, holder)
     data = read_if_there(table.file_io, path)
     raw = {} if data is None else json_object(data)
     name = raw.get(_KEY)
@@ -63,7 +63,7 @@ def _repaired(raw: Mapping[str, Any], operation: Operation | None) -> bytes:
     return json.dumps(kept | ({} if operation is None else {_KEY: str(operation)}), indent=2).encode()
 
 
-@store_errors()
+@translate_io_errors()
 def execute_repair(table: Table, repairs: tuple[Repair, ...]) -> int:
     """Rewrite the files of the plan; return how many. A file that is gone meanwhile needs no repair.
 
@@ -82,7 +82,7 @@ def execute_repair(table: Table, repairs: tuple[Repair, ...]) -> int:
             )
         whole = _has_lists(table, repair)
         table.file_io.write(repair.path, repair.after)
-        if whole and repair.holder.kind is HolderKind.SNAPSHOT and not _has_lists(table, repair):
+        if whole and repair.holder.kind is RefKind.SNAPSHOT and not _has_lists(table, repair):
             table.file_io.delete(repair.path)  # it expired: manifest lists go before the snapshot that names them
             continue
         done += 1

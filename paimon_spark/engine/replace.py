@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage
-from paimon_spark.core.metadata_io import store_errors
+from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import WritePlan, WriteResult, finish_write
 from paimon_spark.errors import ConflictError, OutcomeUnknownError, PaimonError
 
 
-@store_errors()
+@translate_io_errors()
 def finish_replacement(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteResult:
     """Publish the schema that the plan's table has, then replace all rows; either both happen or neither.
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from paimon_spark.core.cancellation import uninterrupted
 from paimon_spark.core.maintenance.deletion import WRITE, Action, SafeDeleter
-from paimon_spark.core.maintenance.rollback import Target, deletions, find_target, remove_above
-from paimon_spark.core.metadata_io import create_once, store_errors
+from paimon_spark.core.maintenance.rollback import Target, deletions, find_target, remove_newer
+from paimon_spark.core.metadata_io import create_once, translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, CorruptTableError, ErrorKind, NotFoundError
 
@@ -45,7 +45,7 @@ class RollbackResult:
     bytes: int = 0
 
 
-@store_errors()
+@translate_io_errors()
 def plan_rollback(table: Table, *, snapshot_id: int | None = None, tag: str | None = None) -> RollbackPlan:
     """Plan a rollback; nothing is changed. If both are given, the tag wins.
 
@@ -72,7 +72,7 @@ def plan_rollback(table: Table, *, snapshot_id: int | None = None, tag: str | No
 
 
 @uninterrupted()
-@store_errors()
+@translate_io_errors()
 def execute_rollback(table: Table, plan: RollbackPlan) -> RollbackResult:
     """Do what the plan says; what is committed or tagged above the target until this ends goes too.
 
@@ -86,7 +86,7 @@ def execute_rollback(table: Table, plan: RollbackPlan) -> RollbackResult:
     _check(table, plan.target)
     table.snapshots.begin_rollback(current)
     _restore(table, plan.target)
-    deleted = remove_above(table, current)
+    deleted = remove_newer(table, current)
     return RollbackResult(plan.previous_id, current, deleted.files, deleted.bytes)
 
 

@@ -16,7 +16,7 @@ from paimon_spark.core.row_level.copy_on_write import CopyOnWriteRewriter
 from paimon_spark.core.row_level.position_deletes import PositionDeleteWriter
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import WriterRestoreState
-from paimon_spark.engine.insert import WritePlan, WriteResult, follow_up, plan_write
+from paimon_spark.engine.insert import WritePlan, WriteResult, plan_write, run_post_commit
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
 from paimon_spark.errors import UsageError
 from paimon_spark.spec.kinds import Operation
@@ -59,7 +59,7 @@ def finish_changes(plan: WritePlan, messages: Sequence[CommitMessage], runner: T
     commit = FileStoreCommit(plan.table)
     with commit.or_abort(messages):
         result = commit.commit(messages, operation=plan.operation)
-    return follow_up(plan, WriteResult(commit=result, commit_user=str(commit.commit_user)), runner)
+    return run_post_commit(plan, WriteResult(commit=result, commit_user=str(commit.commit_user)), runner)
 
 
 def change_arrow(

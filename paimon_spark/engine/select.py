@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from paimon_spark.core.metadata.time_travel import resolve_snapshot
-from paimon_spark.core.metadata_io import store_errors
+from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.read.split_reader import ROW_KIND_FIELD, first_rows, read_split
 from paimon_spark.core.scan.scan import ScanCounts, scan_buckets
 from paimon_spark.core.scan.splits import Split, plan_splits
@@ -39,7 +39,7 @@ class SelectPlan:
         return to_arrow_schema([*fields, ROW_KIND_FIELD] if self.keep_kinds else fields)
 
 
-@store_errors()
+@translate_io_errors()
 def plan_select(
     table: Table,
     *,

@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 
 from paimon_spark.core.cancellation import uninterrupted
 from paimon_spark.core.maintenance.deletion import DELETE, WARN, WRITE, Action, Deleted, DeletionPlan, SafeDeleter
-from paimon_spark.core.maintenance.expiry_candidates import Garbage
+from paimon_spark.core.maintenance.expiry_candidates import ExpiryCandidates
 from paimon_spark.core.metadata.manifest_store import ManifestStore
-from paimon_spark.core.metadata.refs import HolderKey, HolderKind, RefStore, check_tag_name
-from paimon_spark.core.metadata_io import delete_leftovers, store_errors
+from paimon_spark.core.metadata.refs import HolderKey, RefKind, RefStore, check_tag_name
+from paimon_spark.core.metadata_io import delete_best_effort, translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, PaimonError, did_you_mean
 from paimon_spark.spec.identifier import is_one_name
@@ -60,7 +60,7 @@ class DeleteTagsResult:
     bytes: int = 0
 
 
-@store_errors()
+@translate_io_errors()
 def plan_create_tag(
     table: Table,
     name: str,
@@ -106,7 +106,7 @@ def plan_create_tag(
     return TagPlan(name, tag, (action,), replace=replace)
 
 
-@store_errors()
+@translate_io_errors()
 def plan_rename_tag(table: Table, name: str, new_name: str) -> TagPlan:
     """Plan another name for a tag; nothing is changed.
 
@@ -127,7 +127,7 @@ def plan_rename_tag(table: Table, name: str, new_name: str) -> TagPlan:
     return TagPlan(new_name, tag, actions, rename_from=name)
 
 
-@store_errors()
+@translate_io_errors()
 def execute_tag(table: Table, plan: TagPlan) -> Snapshot | None:
     """Write the tag of a plan; return its snapshot, or None if there was nothing to do.
 
@@ -158,10 +158,10 @@ def _check_held(table: Table, name: str, snapshot_id: int) -> None:
             tag.snapshot.id == snapshot_id for other, tag in RefStore.of(table).tags().items() if other != name
         )
     except (PaimonError, OSError):
-        delete_leftovers(table.file_io, [table.paths.tag(name)])
+        delete_best_effort(table.file_io, [table.paths.tag(name)])
         raise
     if not held:
-        delete_leftovers(table.file_io, [table.paths.tag(name)])
+        delete_best_effort(table.file_io, [table.paths.tag(name)])
         raise NotFoundError(
             f"Snapshot {snapshot_id} of table {table.name} expired while tag '{name}' was written.",
             hint="The tag was not created. Tag a newer snapshot.",
@@ -169,7 +169,7 @@ def _check_held(table: Table, name: str, snapshot_id: int) -> None:
         )
 
 
-@store_errors()
+@translate_io_errors()
 def plan_delete_tags(table: Table, names: str | Iterable[str], *, exact: bool = True) -> DeleteTagsPlan:
     """Plan the deletion of tags, given as a list or as a text with commas; nothing is changed.
 
@@ -180,8 +180,8 @@ def plan_delete_tags(table: Table, names: str | Iterable[str], *, exact: bool = 
     asked = _split(names)
     tags = RefStore.of(table).tags()
     present, missing = [n for n in asked if n in tags], [n for n in asked if n not in tags]
-    doomed: set[HolderKey] = {(str(HolderKind.TAG), table.branch, n) for n in present}
-    garbage = Garbage(table)
+    doomed: set[HolderKey] = {(str(RefKind.TAG), table.branch, n) for n in present}
+    garbage = ExpiryCandidates(table)
     for name, snapshot in _orphaned(table, tags, present):
         reason = f"only tag '{name}' needs it: snapshot {snapshot.id} has expired"
         garbage.add_state(snapshot, reason)
@@ -201,7 +201,7 @@ def _place(table: Table, name: str) -> str:
 
 
 @uninterrupted()
-@store_errors()
+@translate_io_errors()
 def execute_delete_tags(table: Table, plan: DeleteTagsPlan) -> DeleteTagsResult:
     """Do what the plan says: the tag files first, so that no tag ever points to deleted files."""
     deleter = SafeDeleter(table)
@@ -210,7 +210,7 @@ def execute_delete_tags(table: Table, plan: DeleteTagsPlan) -> DeleteTagsResult:
     return DeleteTagsResult(plan.names, plan.missing, deleted.files, deleted.bytes)
 
 
-@store_errors()
+@translate_io_errors()
 def expired_tags(table: Table, clock_millis: int) -> list[str]:
     """Return the names of the tags whose time is over."""
     now = _wall_clock(clock_millis)
@@ -221,7 +221,7 @@ def expired_tags(table: Table, clock_millis: int) -> list[str]:
     ]
 
 
-@store_errors()
+@translate_io_errors()
 def list_tags(table: Table) -> dict[str, Tag]:
     """Return all tags by name, in the order of names."""
     return RefStore.of(table).tags()

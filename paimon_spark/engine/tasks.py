@@ -13,15 +13,15 @@ from paimon_spark.core.bin_packing import task_cost
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage, messages_to_json
 from paimon_spark.core.compact.rewrite import CompactTask, compact_bucket
-from paimon_spark.core.maintenance.orphans import Candidate, Listing, Place, list_old
-from paimon_spark.core.metadata_io import store_errors
+from paimon_spark.core.maintenance.orphans import Candidate, Directory, Listing, list_old
+from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.table import Table, table_of_task
 from paimon_spark.errors import ArgumentError, PaimonError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.resolve import file_io_from_config
 
 
-@store_errors()
+@translate_io_errors()
 def run_task(kind: str, payload: str) -> str:
     """Run one task.
 
@@ -44,7 +44,7 @@ def compact_payload(table: Table, tasks: Sequence[CompactTask]) -> str:
     return _json({"table": table.to_config(), "tasks": [t.to_plain() for t in tasks]})
 
 
-def guarded_payload(units: Iterable[tuple[int, Table, CompactTask]]) -> str:
+def task_payload(units: Iterable[tuple[int, Table, CompactTask]]) -> str:
     """Return the payload of a task that compacts buckets of many tables, each after the number of its owner.
 
     What fails with one owner is an answer like any other.
@@ -58,7 +58,7 @@ def _json(value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class GuardedAnswer:
+class TaskOutcome:
     """What came of some units of one owner: the answer, or else the error in words."""
 
     number: int
@@ -67,7 +67,7 @@ class GuardedAnswer:
     error: str | None = None
 
     @classmethod
-    def all_of(cls, result: str) -> list[GuardedAnswer]:
+    def all_of(cls, result: str) -> list[TaskOutcome]:
         """Read the result of a guarded task."""
         return [cls(**raw) for raw in json.loads(result)]
 
@@ -97,7 +97,7 @@ def _compact(payload: str) -> str:
     return messages_to_json(done)
 
 
-def listing_payload(file_io: FileIO, older_than: int, found: Sequence[tuple[int, Place]]) -> str:
+def listing_payload(file_io: FileIO, older_than: int, found: Sequence[tuple[int, Directory]]) -> str:
     """Return the payload of a task that lists places, each with the number of its table; see `listings`."""
     return _json(
         {
@@ -120,7 +120,7 @@ def _list_old(payload: str) -> str:
     file_io = file_io_from_config(raw["file_io"])
     answer = []
     for number, *plain in raw["places"]:
-        found = list_old(file_io, [Place.from_plain(plain)], raw["older_than"])
+        found = list_old(file_io, [Directory.from_plain(plain)], raw["older_than"])
         files: dict[tuple[str, bool], list[tuple[str, int]]] = {}
         for c in found.files:
             directory, _, name = c.path.rpartition("/")

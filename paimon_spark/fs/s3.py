@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import ErrorKind, OutcomeUnknownError, StoreError, UnsupportedError
 from paimon_spark.fs.base import FileStatus
-from paimon_spark.fs.s3_client import client, code_of, is_absent, is_full, status_of, store_error, store_errors
+from paimon_spark.fs.s3_client import client, code_of, is_absent, is_full, status_of, store_error, translate_io_errors
 from paimon_spark.fs.s3_settings import S3Settings
 from paimon_spark.fs.s3_streams import AHEAD_BYTES, LONGEST_KEY, ObjectInput, ObjectOutput, fetch, missing
 
@@ -131,7 +131,7 @@ class S3FileIO:
     def delete_empty_dir(self, path: str) -> bool:
         """Delete the object that stands for a directory if it is alone there."""
         bucket, _ = split(path)
-        with store_errors(self.settings, path):
+        with translate_io_errors(self.settings, path):
             answer = client(self.settings).list_objects_v2(Bucket=bucket, Prefix=_prefix(path), MaxKeys=2)
         if [o["Key"] for o in answer.get("Contents", ())] != [_prefix(path)]:
             return False
@@ -254,7 +254,7 @@ class S3FileIO:
 
     def _call(self, path: str, operation: str, **arguments: Any) -> Any:
         bucket, key = _writable(path)
-        with store_errors(self.settings, path):
+        with translate_io_errors(self.settings, path):
             return getattr(client(self.settings), operation)(Bucket=bucket, Key=key, **arguments)
 
     def _head(self, path: str) -> dict[str, Any] | None:
@@ -263,7 +263,7 @@ class S3FileIO:
         key = split(path)[1]
         if not key or len(key.encode()) > LONGEST_KEY:
             return None
-        with store_errors(self.settings, path):
+        with translate_io_errors(self.settings, path):
             try:
                 return self._call_raw(path, "head_object")
             except ClientError as e:
@@ -279,7 +279,7 @@ class S3FileIO:
         bucket, key = split(path)
         if len(key.encode()) > LONGEST_KEY:
             return False
-        with store_errors(self.settings, path):
+        with translate_io_errors(self.settings, path):
             answer = client(self.settings).list_objects_v2(Bucket=bucket, Prefix=_prefix(path), MaxKeys=1)
         return bool(answer.get("Contents") or answer.get("CommonPrefixes"))
 
@@ -288,14 +288,14 @@ class S3FileIO:
         if len(_prefix(path).encode()) > LONGEST_KEY:
             return
         pages = client(self.settings).get_paginator("list_objects_v2")
-        with store_errors(self.settings, path):
+        with translate_io_errors(self.settings, path):
             yield from pages.paginate(Bucket=bucket, Prefix=_prefix(path), **arguments)
 
     def _delete_keys(self, path: str, keys: Sequence[str]) -> None:
         bucket, _ = split(path)
         for start in range(0, len(keys), _BATCH):
             batch = [{"Key": k} for k in keys[start : start + _BATCH]]
-            with store_errors(self.settings, path):
+            with translate_io_errors(self.settings, path):
                 answer = client(self.settings).delete_objects(Bucket=bucket, Delete={"Objects": batch, "Quiet": True})
             failed = answer.get("Errors")
             if failed:

@@ -83,7 +83,7 @@ os.register_at_fork(after_in_child=client.cache_clear)
 
 
 @contextmanager
-def store_errors(settings: S3Settings, path: str) -> Iterator[None]:
+def translate_io_errors(settings: S3Settings, path: str) -> Iterator[None]:
     """Turn what the client raises in the block into FileNotFoundError or StoreError."""
     from botocore.exceptions import BotoCoreError, ClientError
 

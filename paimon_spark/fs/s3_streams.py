@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from paimon_spark.fs.s3_client import client, code_of, store_errors
+from paimon_spark.fs.s3_client import client, code_of, translate_io_errors
 from paimon_spark.fs.s3_settings import S3Settings
 
 TAIL_BYTES = 256 << 10
@@ -29,7 +29,7 @@ def fetch(settings: S3Settings, path: str, bucket: str, key: str, span: str | No
     if len(key.encode()) > LONGEST_KEY:
         raise missing(path)
     arguments = {"Bucket": bucket, "Key": key} | ({"Range": span} if span else {})
-    with store_errors(settings, path):
+    with translate_io_errors(settings, path):
         try:
             answer = client(settings).get_object(**arguments)
         except ClientError as e:
@@ -138,14 +138,14 @@ class ObjectOutput(io.RawIOBase):
             return
         super().close()
         if self._upload is None:
-            with store_errors(self._settings, self._path):
+            with translate_io_errors(self._settings, self._path):
                 client(self._settings).put_object(**self._place, **self._extra, Body=bytes(self._buffer))
             return
         try:
             if self._buffer:
                 self._send(bytes(self._buffer))
             parts = [p.result() for p in self._parts]
-            with store_errors(self._settings, self._path):
+            with translate_io_errors(self._settings, self._path):
                 client(self._settings).complete_multipart_upload(
                     **self._place, UploadId=self._upload, MultipartUpload={"Parts": parts}
                 )
@@ -166,7 +166,7 @@ class ObjectOutput(io.RawIOBase):
     def _send(self, part: bytes) -> None:
         """Hand a part to the senders, and wait while they have enough to do."""
         if self._pool is None or self._upload is None:
-            with store_errors(self._settings, self._path):
+            with translate_io_errors(self._settings, self._path):
                 answer = client(self._settings).create_multipart_upload(**self._place, **self._extra)
             self._upload = str(answer["UploadId"])
             self._pool = ThreadPoolExecutor(IN_FLIGHT, thread_name_prefix="paimon-s3")
@@ -183,7 +183,7 @@ class ObjectOutput(io.RawIOBase):
         """Forget the parts. Where even that fails, a rule of the bucket has to remove them."""
         self._shutdown()
         try:
-            with store_errors(self._settings, self._path):
+            with translate_io_errors(self._settings, self._path):
                 client(self._settings).abort_multipart_upload(**self._place, UploadId=self._upload)
         except OSError:
             return
@@ -195,7 +195,7 @@ class ObjectOutput(io.RawIOBase):
 
 def _send_part(settings: S3Settings, path: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Send one part. A function that does not know its file: who drops the file must not be a sender."""
-    with store_errors(settings, path):
+    with translate_io_errors(settings, path):
         answer = client(settings).upload_part(**arguments)
     return {"PartNumber": arguments["PartNumber"], "ETag": answer["ETag"]}
 

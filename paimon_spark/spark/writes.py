@@ -9,10 +9,10 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from paimon_spark.core.commit_message import CommitMessage, messages_from_json
-from paimon_spark.core.maintenance.abandoned_files import clean_up_marked
+from paimon_spark.core.maintenance.abandoned_files import clean_up_abandoned
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import WriterRestoreState, check_bucket_mode
-from paimon_spark.engine.insert import Overwrite, WritePlan, WriteResult, complete_write, follow_up, plan_write
+from paimon_spark.engine.insert import Overwrite, WritePlan, WriteResult, complete_write, plan_write, run_post_commit
 from paimon_spark.engine.replace import finish_replacement
 from paimon_spark.errors import OptionError
 from paimon_spark.spark.arrow_map import map_in_arrow
@@ -65,7 +65,7 @@ def replace_with_frame(session: SparkSession, table: Table, frame: DataFrame, *,
     """
     plan = _plan(session, table, frame, overwrite="static", operation=operation)
     messages = run_writers(session, plan, shaped_and_packed(frame, bucket_shape(session, plan)), writer)
-    return follow_up(plan, finish_replacement(plan, messages), SparkRunner(session))
+    return run_post_commit(plan, finish_replacement(plan, messages), SparkRunner(session))
 
 
 def _plan(
@@ -124,13 +124,13 @@ def run_writers(
     Raises:
         PaimonError: a task failed; the files of the others are deleted.
     """
-    table = plan.table.marked()
+    table = plan.table.with_write_token()
     job = one_by_one(map_in_arrow(frame, function(table, plan.info), "messages string"))
     try:
         with described(session, f"write {table.name}"), settled(session):
             rows = job.collect()
     except Exception as error:
-        clean_up_marked(table)
+        clean_up_abandoned(table)
         raise clear_failure(error) from error
     return [m for row in rows for m in messages_from_json(row.messages)]
 

@@ -84,7 +84,7 @@ Partition = bytes | str
 """A partition as its serialized row, or as its directory: ``k=v/k2=v2``, empty for an unpartitioned table."""
 
 
-def new_mark() -> str:
+def new_write_token() -> str:
     """Return what the names of all data and index files of one statement may have in common: half a UUID."""
     return str(uuid.uuid4())[_MARK_START:]
 
@@ -92,7 +92,7 @@ def new_mark() -> str:
 class TablePaths:
     """Paths of one table, in the spelling of `root`; a branch has its own metadata and shares everything else."""
 
-    __slots__ = ("_options", "_partitions", "branch", "mark", "partition_fields", "root")
+    __slots__ = ("_options", "_partitions", "branch", "partition_fields", "root", "write_token")
 
     def __init__(
         self,
@@ -100,9 +100,9 @@ class TablePaths:
         options: CoreOptions,
         partition_fields: Sequence[DataField] = (),
         branch: str = MAIN_BRANCH,
-        mark: str = "",
+        write_token: str = "",
     ) -> None:
-        self.mark = mark
+        self.write_token = write_token
         self.root = root.rstrip("/") or "/"
         self.partition_fields = tuple(partition_fields)
         self.branch = branch
@@ -307,7 +307,7 @@ class TablePaths:
 
     def _unique(self) -> str:
         text = str(uuid.uuid4())
-        return text[: -len(self.mark)] + self.mark if self.mark else text
+        return text[: -len(self.write_token)] + self.write_token if self.write_token else text
 
     def new_statistics_name(self) -> str:
         """Return a name for a statistics file."""

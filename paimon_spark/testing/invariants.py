@@ -8,7 +8,7 @@ from itertools import pairwise
 from paimon_spark.core.levels import sections
 from paimon_spark.core.metadata.manifest_cache import clear_cache
 from paimon_spark.core.metadata.manifest_store import ManifestStore
-from paimon_spark.core.metadata.refs import Holder, HolderKind, holder_path, holders
+from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, protecting_refs, ref_path
 from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
 from paimon_spark.spec.kinds import Operation
@@ -22,11 +22,11 @@ _OWN = ("schema", "snapshot", "tag", "branch", "consumer", "changelog")
 def needed(table: Table) -> set[str]:
     """Return every data and metadata file that some snapshot, tag or changelog refers to."""
     store, paths, found = ManifestStore(table), table.paths, set()
-    for holder in holders(table):
+    for holder in protecting_refs(table):
         s = holder.snapshot
         lists = [s.base_manifest_list, s.delta_manifest_list]
         metas = store.data_manifests(s)
-        if holder.kind is HolderKind.SNAPSHOT and s.changelog_manifest_list is not None:
+        if holder.kind is RefKind.SNAPSHOT and s.changelog_manifest_list is not None:
             lists.append(s.changelog_manifest_list)
             metas += store.read_list(s.changelog_manifest_list)
         found |= {paths.manifest(n) for n in (*lists, *(m.file_name for m in metas))}
@@ -72,9 +72,9 @@ def violations(table: Table) -> list[str]:
     missing = sorted(lost(table))
     if missing:
         return [*found, f"{len(missing)} files are missing: {missing[:3]}"]
-    for holder in holders(table):
+    for holder in protecting_refs(table):
         found += (f"{holder.label}: {fault}" for fault in _foreign_names(table, holder))
-        if holder.kind is not HolderKind.CHANGELOG:
+        if holder.kind is not RefKind.CHANGELOG:
             found += (f"{holder.label}: {fault}" for fault in _faults(table, holder))
     latest = table.snapshots.latest_id()
     if ids and latest != ids[-1]:
@@ -82,8 +82,8 @@ def violations(table: Table) -> list[str]:
     return found
 
 
-def _foreign_names(table: Table, holder: Holder) -> Iterator[str]:
-    operation = json_object(table.file_io.read(holder_path(table, holder))).get("operation")
+def _foreign_names(table: Table, holder: ProtectingRef) -> Iterator[str]:
+    operation = json_object(table.file_io.read(ref_path(table, holder))).get("operation")
     if operation not in {None, *Operation}:
         yield f"its operation '{operation}' is none of Paimon's"
     for item in ManifestStore(table).read_index(holder.snapshot.index_manifest):
@@ -91,7 +91,7 @@ def _foreign_names(table: Table, holder: Holder) -> Iterator[str]:
             yield f"its index file {item.file.file_name} has the type '{item.file.index_type}'"
 
 
-def _faults(table: Table, holder: Holder) -> Iterator[str]:
+def _faults(table: Table, holder: ProtectingRef) -> Iterator[str]:
     store = ManifestStore(table)
     entries = list(live_entries(store, store.data_manifests(holder.snapshot)))
     yield from _file_faults(table, entries)

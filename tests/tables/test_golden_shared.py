@@ -111,8 +111,8 @@ def test_rows_of_every_snapshot(golden: Golden) -> None:
     for snapshot, want in (golden.expected.get("rows_by_snapshot") or {}).items():
         if isinstance(want, dict) or golden.name in ENCODED:
             continue
-        travelled = plan_select(table, version=snapshot).table
-        got = keys(_padded(travelled, rows_of(read_arrow(table, version=snapshot))))
+        decode_errors = plan_select(table, version=snapshot).table
+        got = keys(_padded(decode_errors, rows_of(read_arrow(table, version=snapshot))))
         assert got == golden.wanted(want), snapshot
         assert plan_select(table.with_options({"scan.snapshot-id": snapshot})).snapshot_id == int(snapshot)
 

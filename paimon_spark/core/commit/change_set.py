@@ -114,7 +114,7 @@ def overwrite_part(
     )
 
 
-def raised_to_top(table: Table, messages: Iterable[CommitMessage]) -> list[CommitMessage]:
+def promote_to_top(table: Table, messages: Iterable[CommitMessage]) -> list[CommitMessage]:
     """Return the messages of an overwrite with new files put straight into the top level where they may stand.
 
     That is: level-0 files of one bucket that do not overlap and hold no deletes, and no compaction in the message.

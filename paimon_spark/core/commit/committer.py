@@ -20,7 +20,7 @@ from paimon_spark.core.commit.change_set import (
     combine_index,
     compact_part,
     overwrite_part,
-    raised_to_top,
+    promote_to_top,
 )
 from paimon_spark.core.commit.conflicts import (
     Conflict,
@@ -30,16 +30,16 @@ from paimon_spark.core.commit.conflicts import (
     find_conflict,
     find_index_conflict,
     hash_index_conflict,
-    marked_file_gone,
-    marked_twice,
+    vector_added_twice,
+    vector_of_missing_file,
 )
-from paimon_spark.core.commit.deletion_vector_rewrite import settle_vectors
+from paimon_spark.core.commit.deletion_vector_rewrite import rewrite_deletion_vectors
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.maintenance.rollback import complete_rollback
 from paimon_spark.core.metadata.manifest_merge import merge_manifests
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.row_tracking import assign_row_ids, tracks_rows
-from paimon_spark.core.metadata_io import delete_leftovers, store_errors
+from paimon_spark.core.metadata_io import delete_best_effort, translate_io_errors
 from paimon_spark.core.scan.pruning import matching_partitions
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
@@ -70,15 +70,15 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class EmptyCommit:
     """There was nothing to commit; the table is as before."""
 
 
-CommitResult = Committed | Nothing
+CommitResult = Committed | EmptyCommit
 
 
 @dataclass(frozen=True, slots=True)
-class Tags:
+class CommitMetadata:
     """What a snapshot says of its commit, beside the files."""
 
     identifier: int = BATCH_COMMIT_IDENTIFIER
@@ -88,11 +88,11 @@ class Tags:
 
 
 @dataclass(slots=True)
-class _Race:
+class _PublishAttempts:
     """What the attempts to publish one snapshot have learned so far."""
 
     kind: CommitKind
-    tags: Tags
+    tags: CommitMetadata
     started: float
     since: int
     """Newest snapshot before the first attempt: an own one can only be above."""
@@ -133,7 +133,7 @@ class FileStoreCommit:
             prefix = self.table.options.commit_user_prefix
             self.commit_user = f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4())
 
-    @store_errors()
+    @translate_io_errors()
     def commit(
         self,
         messages: Iterable[CommitMessage],
@@ -162,7 +162,7 @@ class FileStoreCommit:
             OutcomeUnknownError: the store never said whether the snapshot was created.
         """
         items = list(messages)
-        tags = Tags(identifier, operation, watermark, properties)
+        tags = CommitMetadata(identifier, operation, watermark, properties)
         ids: list[int] = []
         written, compacted = append_part(items), compact_part(items)
         if not written.is_empty or (compacted.is_empty and not ignore_empty):
@@ -170,9 +170,9 @@ class FileStoreCommit:
             self._published |= _file_names(written)
         if not compacted.is_empty:
             ids.append(self._publish(lambda _store, _latest: compacted, compacted.kind, tags))
-        return Committed(tuple(ids)) if ids else Nothing()
+        return Committed(tuple(ids)) if ids else EmptyCommit()
 
-    @store_errors()
+    @translate_io_errors()
     def overwrite(
         self,
         messages: Iterable[CommitMessage],
@@ -198,14 +198,14 @@ class FileStoreCommit:
             ConflictError: every attempt lost the race.
             OutcomeUnknownError: the store never said whether the snapshot was created.
         """
-        items = raised_to_top(self.table, messages)
+        items = promote_to_top(self.table, messages)
         written = {m.partition for m in items if m.new_files}
         self._check_inside(written, partitions)
         by_messages = dynamic and bool(self.table.schema.partition_keys)
         if by_messages and not written:
-            return Nothing()
+            return EmptyCommit()
         plan = _replacement(self.table, items, written if by_messages else None, partitions)
-        tags = Tags(identifier, operation)
+        tags = CommitMetadata(identifier, operation)
         ids: list[int] = []
         store = ManifestStore(self.table)
         if not ignore_empty or not plan(store, self.table.snapshots.latest()).is_empty:
@@ -214,7 +214,7 @@ class FileStoreCommit:
         compacted = compact_part(items)
         if not compacted.is_empty:
             ids.append(self._publish(lambda _store, _latest: compacted, compacted.kind, tags))
-        return Committed(tuple(ids)) if ids else Nothing()
+        return Committed(tuple(ids)) if ids else EmptyCommit()
 
     def _on_index(self, change: Change, hash_files: Mapping[bytes, Mapping[int, str]] | None) -> Planner:
         """Return the planner of a change that holds only while the hash index files are those given."""
@@ -242,7 +242,7 @@ class FileStoreCommit:
                 left += paths.file_paths(m.partition, m.bucket, f)
             indexes = (i for i in m.new_index_files if i.file_name not in kept)
             left += (paths.index_file(m.partition, m.bucket, i) for i in indexes)
-        delete_leftovers(self.table.file_io, left)
+        delete_best_effort(self.table.file_io, left)
 
     @contextmanager
     def or_abort(self, messages: Iterable[CommitMessage]) -> Iterator[None]:
@@ -283,11 +283,11 @@ class FileStoreCommit:
                 hint="Write only rows of the partitions named in the statement.",
             )
 
-    def _publish(self, plan: Planner, kind: CommitKind, tags: Tags) -> int:
+    def _publish(self, plan: Planner, kind: CommitKind, tags: CommitMetadata) -> int:
         """Try until a snapshot is published or a conflict is found; return its id."""
         snapshots = self.table.snapshots
         latest = self._base()
-        race = _Race(kind, tags, self.clock(), latest.id if latest else 0)
+        race = _PublishAttempts(kind, tags, self.clock(), latest.id if latest else 0)
         for attempt in range(self.table.options.commit_max_retries + 1):
             if attempt:
                 self._wait(attempt - 1)
@@ -318,7 +318,7 @@ class FileStoreCommit:
                 store.discard()
                 raise
             if won:
-                delete_leftovers(self.table.file_io, store.superseded)
+                delete_best_effort(self.table.file_io, store.superseded)
                 return snapshot.id
             store.discard()
         return self._last_look(race)
@@ -328,7 +328,9 @@ class FileStoreCommit:
         complete_rollback(self.table)
         return self.table.snapshots.latest()
 
-    def _attempt(self, store: ManifestStore, plan: Planner, latest: Snapshot | None, race: _Race) -> Snapshot | None:
+    def _attempt(
+        self, store: ManifestStore, plan: Planner, latest: Snapshot | None, race: _PublishAttempts
+    ) -> Snapshot | None:
         """Return what to publish, or None if what it builds upon is not the newest any more and has expired."""
         try:
             return self._prepare(store, plan, latest, race.tags)
@@ -346,7 +348,7 @@ class FileStoreCommit:
         except (PaimonError, OSError):
             return False
 
-    def _last_look(self, race: _Race) -> int:
+    def _last_look(self, race: _PublishAttempts) -> int:
         """Return the snapshot of the last attempt, which may have succeeded, or give up."""
         try:
             mine = self._find_own(race, self.table.snapshots.latest())
@@ -358,7 +360,7 @@ class FileStoreCommit:
             return mine
         raise self._gave_up(race.unknown)
 
-    def _prepare(self, store: ManifestStore, plan: Planner, latest: Snapshot | None, tags: Tags) -> Snapshot:
+    def _prepare(self, store: ManifestStore, plan: Planner, latest: Snapshot | None, tags: CommitMetadata) -> Snapshot:
         try:
             change = plan(store, latest)
             self._check(store, latest, change)
@@ -394,8 +396,8 @@ class FileStoreCommit:
             live = store.read_index(latest.index_manifest if latest else None)
             there = [*base, *(e for e in change.entries if e.kind is FileKind.ADD)]
             conflict = (
-                marked_twice(change.index_changes)
-                or marked_file_gone(there, change.marked)
+                vector_added_twice(change.index_changes)
+                or vector_of_missing_file(there, change.marked)
                 or find_index_conflict(live, removed)
             )
         self._refuse(conflict)
@@ -404,7 +406,7 @@ class FileStoreCommit:
         """Return the change with what it does to deletion vectors."""
         if self.table.is_primary_key_table or not change.needs_check:
             return change
-        found = settle_vectors(store, store.read_index(latest.index_manifest if latest else None), change)
+        found = rewrite_deletion_vectors(store, store.read_index(latest.index_manifest if latest else None), change)
         if isinstance(found, VectorChanged):
             raise self._refusal(found)
         store.superseded = list(found.unused)
@@ -418,7 +420,9 @@ class FileStoreCommit:
         what, hint = describe(conflict, self.table.partition_text)
         return ConflictError(f"The commit to table {self.table.name} is refused. {what}", hint=hint)
 
-    def _snapshot(self, store: ManifestStore, latest: Snapshot | None, change: Change, tags: Tags) -> Snapshot:
+    def _snapshot(
+        self, store: ManifestStore, latest: Snapshot | None, change: Change, tags: CommitMetadata
+    ) -> Snapshot:
         snapshot_id = latest.id + 1 if latest else 1
         next_row_id = latest.next_row_id if latest else None
         if tracks_rows(self.table):
@@ -465,7 +469,7 @@ class FileStoreCommit:
             return name
         return store.write_index(combine_index(self.table.bucket_mode, store.read_index(name), change.index_changes))
 
-    def _find_own(self, race: _Race, latest: Snapshot | None) -> int | None:
+    def _find_own(self, race: _PublishAttempts, latest: Snapshot | None) -> int | None:
         """Return the snapshot by which an earlier attempt succeeded after all, if one did.
 
         Raises:
@@ -489,7 +493,7 @@ class FileStoreCommit:
             race.unknown = None
         return None
 
-    def _repeats(self, found: Snapshot, race: _Race) -> bool:
+    def _repeats(self, found: Snapshot, race: _PublishAttempts) -> bool:
         own = (self.commit_user, race.tags.identifier, race.kind)
         same = (found.commit_user, found.commit_identifier, found.commit_kind) == own
         return same and race.tags.identifier != BATCH_COMMIT_IDENTIFIER

@@ -169,7 +169,7 @@ def find_index_conflict(
     return None
 
 
-def marked_file_gone(base: Iterable[ManifestEntry], marked: Collection[FilePlace]) -> FileGone | None:
+def vector_of_missing_file(base: Iterable[ManifestEntry], marked: Collection[FilePlace]) -> FileGone | None:
     """Return a data file of which a change deletes rows though the table does not have it, or None.
 
     Args:
@@ -184,7 +184,7 @@ def marked_file_gone(base: Iterable[ManifestEntry], marked: Collection[FilePlace
     return None
 
 
-def marked_twice(changes: Iterable[IndexManifestEntry]) -> FileRepeated | None:
+def vector_added_twice(changes: Iterable[IndexManifestEntry]) -> FileRepeated | None:
     """Return a data file that gets more than one deletion vector, of which readers would obey a single one, or None."""
     seen: set[FilePlace] = set()
     for e in changes:

@@ -21,14 +21,16 @@ from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, IndexManifestEntr
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class RewrittenVectors:
     """A change that names every index file; `unused` are files of its messages that it does not need after all."""
 
     change: Change
     unused: tuple[str, ...] = ()
 
 
-def settle_vectors(store: ManifestStore, live: Sequence[IndexManifestEntry], change: Change) -> Settled | VectorChanged:
+def rewrite_deletion_vectors(
+    store: ManifestStore, live: Sequence[IndexManifestEntry], change: Change
+) -> RewrittenVectors | VectorChanged:
     """Return the change with all that it does to deletion vectors, or why it cannot be made.
 
     Index files are written through `store`.
@@ -40,7 +42,7 @@ def settle_vectors(store: ManifestStore, live: Sequence[IndexManifestEntry], cha
     """
     touched = change.marked | change.removed
     if not touched:
-        return Settled(change)
+        return RewrittenVectors(change)
     affected = _affected(store.table, live, change)
     refs = vector_refs(store.table, affected)
     vectors = StoredVectors(store.table.file_io)
@@ -58,7 +60,7 @@ def settle_vectors(store: ManifestStore, live: Sequence[IndexManifestEntry], cha
         paths = store.table.paths
         unused = [paths.index_file(e.partition, e.bucket, e.file) for e in joined]
     rewritten = _rewritten(store, staying, vectors)
-    return Settled(replace(change, index_changes=(*removed, *added, *rewritten)), tuple(unused))
+    return RewrittenVectors(replace(change, index_changes=(*removed, *added, *rewritten)), tuple(unused))
 
 
 def _by_file(table: Table) -> bool:

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from paimon_spark.core.maintenance.reachability import Reachability, ReadManifests
 from paimon_spark.core.metadata.manifest_store import ManifestStore
-from paimon_spark.core.metadata.refs import Holder, HolderKey, HolderKind, holders
+from paimon_spark.core.metadata.refs import HolderKey, ProtectingRef, RefKind, protecting_refs
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError, EngineError, ErrorKind, PaimonError, StoreError
 
@@ -46,7 +46,7 @@ class Action:
 
 
 @dataclass(slots=True)
-class Proposals:
+class DeletionCandidates:
     """Files that somebody wants to delete; one path counts once. A size may be unknown (None)."""
 
     data: dict[str, tuple[int | None, str]] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class DeletionPlan:
     references: tuple[Action, ...] = ()
     kept: tuple[Action, ...] = ()
     doomed: frozenset[HolderKey] = frozenset()
-    future: tuple[Holder, ...] = ()
+    future: tuple[ProtectingRef, ...] = ()
     known: ReadManifests | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -96,10 +96,10 @@ class SafeDeleter:
 
     def plan(
         self,
-        proposals: Proposals,
+        proposals: DeletionCandidates,
         *,
         doomed: Iterable[HolderKey] = (),
-        future: Iterable[Holder] = (),
+        future: Iterable[ProtectingRef] = (),
         references: Sequence[Action] = (),
         look: bool = True,
     ) -> DeletionPlan:
@@ -148,7 +148,7 @@ class SafeDeleter:
 
     def _settled(
         self,
-        look: Callable[[], list[Holder]],
+        look: Callable[[], list[ProtectingRef]],
         ask: Callable[[Reachability], _T],
         known: ReadManifests | None = None,
     ) -> _T:
@@ -171,12 +171,12 @@ class SafeDeleter:
             hint="Wait until other jobs that expire snapshots or delete tags are done, then try again.",
         )
 
-    def _all_holders(self) -> list[Holder]:
+    def _all_holders(self) -> list[ProtectingRef]:
         """Return all holders, and refuse a listing that misses the newest snapshot of the table."""
         store = self._table.snapshots
         latest = store.latest_id()
-        found = holders(self._table)
-        own = {h.snapshot.id for h in found if h.kind is HolderKind.SNAPSHOT and h.branch == self._table.branch}
+        found = protecting_refs(self._table)
+        own = {h.snapshot.id for h in found if h.kind is RefKind.SNAPSHOT and h.branch == self._table.branch}
         if latest is not None and latest not in own and store.exists(latest):
             raise CorruptTableError(
                 f"The listing of {self._table.paths.snapshot_dir} does not show snapshot {latest}, which is there.",
@@ -262,14 +262,14 @@ class SafeDeleter:
         data: list[Action],
         metadata: list[Action],
         doomed: frozenset[HolderKey],
-        future: tuple[Holder, ...],
+        future: tuple[ProtectingRef, ...],
         known: ReadManifests | None,
     ) -> tuple[list[Action], list[Action]]:
         if not data and not metadata:
             return data, metadata
 
-        def look() -> list[Holder]:
-            return [*(h for h in holders(self._table) if h.key not in doomed), *future]
+        def look() -> list[ProtectingRef]:
+            return [*(h for h in protecting_refs(self._table) if h.key not in doomed), *future]
 
         def ask(reach: Reachability) -> tuple[list[Action], list[Action]]:
             kept = self._judged(metadata, reach.metadata_holders() if metadata else {})
@@ -277,13 +277,13 @@ class SafeDeleter:
 
         return self._settled(look, ask, known)
 
-    def _judged(self, actions: list[Action], held: dict[str, Holder]) -> list[Action]:
+    def _judged(self, actions: list[Action], held: dict[str, ProtectingRef]) -> list[Action]:
         """Mark what is held. What a snapshot of the own branch still uses is no news and is left out."""
         judged = []
         for action in actions:
             holder = held.get(action.name)
             if holder is None:
                 judged.append(action)
-            elif holder.kind is not HolderKind.SNAPSHOT or holder.branch != self._table.branch:
+            elif holder.kind is not RefKind.SNAPSHOT or holder.branch != self._table.branch:
                 judged.append(replace(action, action=KEEP, kept_by=holder.label))
         return judged

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from paimon_spark.core.maintenance.deletion import Proposals
+from paimon_spark.core.maintenance.deletion import DeletionCandidates
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
@@ -21,11 +21,11 @@ from paimon_spark.spec.snapshot import Snapshot
 _T = TypeVar("_T")
 
 
-class Garbage:
+class ExpiryCandidates:
     """Collects proposals from snapshots."""
 
     def __init__(self, table: Table) -> None:
-        self.proposals = Proposals()
+        self.proposals = DeletionCandidates()
         self._paths = table.paths
         self._store = ManifestStore(table)
 

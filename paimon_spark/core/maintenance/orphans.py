@@ -40,7 +40,7 @@ class Rule(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Directory:
     """A directory to list. `depth` counts the partition columns that are still to come."""
 
     path: str
@@ -55,7 +55,7 @@ class Place:
         return [self.path, str(self.rule), self.prefix, self.depth, int(self.removable)]
 
     @classmethod
-    def from_plain(cls, raw: list[str | int]) -> Place:
+    def from_plain(cls, raw: list[str | int]) -> Directory:
         """Undo `to_plain`."""
         path, rule, prefix, depth, removable = raw
         return cls(str(path), Rule(str(rule)), str(prefix), int(depth), bool(removable))
@@ -83,21 +83,21 @@ class Listing:
         self.directories |= other.directories
 
 
-def places(table: Table) -> list[Place]:
+def directories(table: Table) -> list[Directory]:
     """Return the directories of a table, and of all its branches, in which orphans can be.
 
     Raises:
         CorruptTableError: a branch has no schema, so it cannot be told what it holds.
     """
     paths = replace(table, branch=MAIN_BRANCH).paths
-    found = [Place(d, Rule.ALL) for d in (paths.manifest_dir, paths.index_dir, paths.statistics_dir)]
-    found.append(Place(paths.data_root, Rule.PARTITIONS, depth=len(table.schema.partition_keys)))
+    found = [Directory(d, Rule.ALL) for d in (paths.manifest_dir, paths.index_dir, paths.statistics_dir)]
+    found.append(Directory(paths.data_root, Rule.PARTITIONS, depth=len(table.schema.partition_keys)))
     for branch in (MAIN_BRANCH, *map(branch_name, branches(table))):
-        found += _metadata_places(replace(table, branch=branch))
+        found += _metadata_directories(replace(table, branch=branch))
     return found
 
 
-def _metadata_places(table: Table) -> Iterator[Place]:
+def _metadata_directories(table: Table) -> Iterator[Directory]:
     paths = table.paths
     if not SchemaStore(table.file_io, paths).ids():
         raise CorruptTableError(
@@ -105,24 +105,26 @@ def _metadata_places(table: Table) -> Iterator[Place]:
             hint="Nothing is deleted while it is unclear what a branch holds. Look at its directory, and remove it if "
             f"it is of no use: {paths.metadata_root}.",
         )
-    yield Place(paths.snapshot_dir, Rule.STRAYS, "snapshot-")
-    yield Place(paths.changelog_dir, Rule.STRAYS, "changelog-")
+    yield Directory(paths.snapshot_dir, Rule.STRAYS, "snapshot-")
+    yield Directory(paths.changelog_dir, Rule.STRAYS, "changelog-")
     for directory in (paths.schema_dir, paths.tag_dir, paths.consumer_dir):
-        yield Place(directory, Rule.TEMPORARY)
+        yield Directory(directory, Rule.TEMPORARY)
 
 
-def spread(file_io: FileIO, found: list[Place], wanted: int, older_than: int) -> tuple[list[Place], Listing]:
+def spread(file_io: FileIO, found: list[Directory], wanted: int, older_than: int) -> tuple[list[Directory], Listing]:
     """Return places below the given ones, about `wanted` or more of them, and what was seen on the way."""
     listing = Listing()
     while len(found) < wanted and any(p.rule is Rule.PARTITIONS for p in found):
-        below: list[Place] = []
-        for place in found:
-            below += _look(file_io, place, older_than, listing) if place.rule is Rule.PARTITIONS else [place]
+        below: list[Directory] = []
+        for directory in found:
+            below += (
+                _look(file_io, directory, older_than, listing) if directory.rule is Rule.PARTITIONS else [directory]
+            )
         found = below
     return found, listing
 
 
-def list_old(file_io: FileIO, found: Iterable[Place], older_than: int) -> Listing:
+def list_old(file_io: FileIO, found: Iterable[Directory], older_than: int) -> Listing:
     """List directories and all that is below them.
 
     Args:
@@ -132,42 +134,42 @@ def list_old(file_io: FileIO, found: Iterable[Place], older_than: int) -> Listin
     """
     listing, left = Listing(), list(found)
     while left:
-        place = left.pop()
-        left += _look(file_io, place, older_than, listing)
+        directory = left.pop()
+        left += _look(file_io, directory, older_than, listing)
     return listing
 
 
-def _look(file_io: FileIO, place: Place, older_than: int, listing: Listing) -> list[Place]:
+def _look(file_io: FileIO, directory: Directory, older_than: int, listing: Listing) -> list[Directory]:
     """Add what is in one directory to the listing; return the places below it."""
     checkpoint()
-    entries = file_io.list(place.path)
-    if place.removable:
-        listing.directories[place.path] = len(entries)
-    if place.rule is Rule.PARTITIONS:
-        return _below(place, entries, older_than)
-    needed = place.rule is Rule.ALL
+    entries = file_io.list(directory.path)
+    if directory.removable:
+        listing.directories[directory.path] = len(entries)
+    if directory.rule is Rule.PARTITIONS:
+        return _below(directory, entries, older_than)
+    needed = directory.rule is Rule.ALL
     old = (e for e in entries if not e.is_dir and not e.is_link and e.mtime_ms < older_than)
-    listing.files += [Candidate(e.path, e.size, needed) for e in old if _is_candidate(place, e.name)]
+    listing.files += [Candidate(e.path, e.size, needed) for e in old if _is_candidate(directory, e.name)]
     return []
 
 
-def _below(place: Place, entries: list[FileStatus], older_than: int) -> list[Place]:
+def _below(directory: Directory, entries: list[FileStatus], older_than: int) -> list[Directory]:
     directories = [e for e in entries if e.is_dir and not e.is_link]
-    if place.depth:
+    if directory.depth:
         return [
-            Place(e.path, Rule.PARTITIONS, depth=place.depth - 1, removable=e.mtime_ms < older_than)
+            Directory(e.path, Rule.PARTITIONS, depth=directory.depth - 1, removable=e.mtime_ms < older_than)
             for e in directories
             if "=" in e.name
         ]
     buckets = [e for e in directories if e.name.startswith(_BUCKET)]
-    return [Place(e.path, Rule.ALL, removable=e.mtime_ms < older_than) for e in buckets]
+    return [Directory(e.path, Rule.ALL, removable=e.mtime_ms < older_than) for e in buckets]
 
 
-def _is_candidate(place: Place, name: str) -> bool:
-    if place.rule is Rule.TEMPORARY:
+def _is_candidate(directory: Directory, name: str) -> bool:
+    if directory.rule is Rule.TEMPORARY:
         return _TEMPORARY.fullmatch(name) is not None
-    if place.rule is Rule.STRAYS:
-        return not name.startswith(place.prefix) and name not in _HINTS
+    if directory.rule is Rule.STRAYS:
+        return not name.startswith(directory.prefix) and name not in _HINTS
     return not name.endswith(_MANAGED_BLOB)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from paimon_spark.core.metadata.manifest_store import ManifestStore
-from paimon_spark.core.metadata.refs import Holder, HolderKind
+from paimon_spark.core.metadata.refs import ProtectingRef, RefKind
 from paimon_spark.errors import CorruptTableError, ErrorKind
 from paimon_spark.spec.kinds import FileKind, FileSource
 from paimon_spark.spec.manifest import FileIdentity, ManifestEntry, ManifestFileMeta
@@ -45,22 +45,24 @@ class Reachability:
         known: what an earlier look has read.
     """
 
-    def __init__(self, reader: ManifestStore, holders: Iterable[Holder], known: ReadManifests | None = None) -> None:
+    def __init__(
+        self, reader: ManifestStore, protecting_refs: Iterable[ProtectingRef], known: ReadManifests | None = None
+    ) -> None:
         self._reader = reader
-        self._holders = tuple(holders)
+        self._holders = tuple(protecting_refs)
         self._known = known
 
-    def metadata_holders(self) -> dict[str, Holder]:
+    def metadata_holders(self) -> dict[str, ProtectingRef]:
         """Return who holds each manifest list, manifest, index manifest, index file and statistics file."""
-        held: dict[str, Holder] = {}
+        held: dict[str, ProtectingRef] = {}
         for holder in self._holders:
             for name in self._metadata(holder):
                 held.setdefault(name, holder)
         return held
 
-    def data_holders(self, wanted: Collection[str]) -> dict[str, Holder]:
+    def data_holders(self, wanted: Collection[str]) -> dict[str, ProtectingRef]:
         """Return who holds which of the data and changelog files called `wanted`; absent means nobody."""
-        held: dict[str, Holder] = {}
+        held: dict[str, ProtectingRef] = {}
         if not wanted:
             return held
         known = self._known
@@ -72,14 +74,14 @@ class Reachability:
                 held.setdefault(name, holder)
         return held
 
-    def _metadata(self, holder: Holder) -> Iterator[str]:
-        snapshot, is_changelog = holder.snapshot, holder.kind is HolderKind.CHANGELOG
+    def _metadata(self, holder: ProtectingRef) -> Iterator[str]:
+        snapshot, is_changelog = holder.snapshot, holder.kind is RefKind.CHANGELOG
         for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
             metas = self._list(name, tolerant=is_changelog)
             if metas is not None:
                 yield name
                 yield from (m.file_name for m in metas)
-        if snapshot.changelog_manifest_list is not None and holder.kind is not HolderKind.TAG:
+        if snapshot.changelog_manifest_list is not None and holder.kind is not RefKind.TAG:
             yield snapshot.changelog_manifest_list
             metas = self._list(snapshot.changelog_manifest_list, tolerant=True)
             yield from (m.file_name for m in metas or ())
@@ -91,16 +93,16 @@ class Reachability:
         if snapshot.statistics is not None:
             yield snapshot.statistics
 
-    def _data(self, holder: Holder, view: _WantedView) -> Iterator[str]:
+    def _data(self, holder: ProtectingRef, view: _WantedView) -> Iterator[str]:
         snapshot = holder.snapshot
-        if holder.kind is not HolderKind.CHANGELOG:
+        if holder.kind is not RefKind.CHANGELOG:
             lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
             yield from view.live(m for name in lists for m in self._list(name) or ())
-        if holder.kind is HolderKind.TAG:
+        if holder.kind is RefKind.TAG:
             return
         if snapshot.changelog_manifest_list is not None:
             yield from view.added(self._list(snapshot.changelog_manifest_list, tolerant=True) or ())
-        elif holder.kind is HolderKind.CHANGELOG:
+        elif holder.kind is RefKind.CHANGELOG:
             delta = self._list(snapshot.delta_manifest_list, tolerant=True)
             yield from view.added(delta or (), written_only=True)
 

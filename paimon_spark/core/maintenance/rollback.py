@@ -25,7 +25,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Above:
+class NewerRefs:
     """What a rollback removes: all in the order of removal."""
 
     snapshots: tuple[int, ...] = ()
@@ -45,11 +45,11 @@ def find_target(table: Table, *, snapshot_id: int | None = None, tag: str | None
     return target
 
 
-def above(table: Table, snapshot_id: int) -> Above:
+def newer_refs(table: Table, snapshot_id: int) -> NewerRefs:
     """Return what is newer than a snapshot on the table's branch."""
     refs = RefStore.of(table)
     tagged = sorted(((t.snapshot.id, n) for n, t in refs.tags().items() if t.snapshot.id > snapshot_id), reverse=True)
-    return Above(
+    return NewerRefs(
         snapshots=tuple(i for i in reversed(table.snapshots.listed_ids()) if i > snapshot_id),
         changelogs=tuple(i for i in reversed(refs.changelog_ids()) if i > snapshot_id),
         tags=tuple(name for _, name in tagged),
@@ -58,7 +58,7 @@ def above(table: Table, snapshot_id: int) -> Above:
 
 def deletions(table: Table, target_id: int) -> list[Action]:
     """Return how to remove what is above a snapshot, in the order of removal."""
-    refs, paths = above(table, target_id), table.paths
+    refs, paths = newer_refs(table, target_id), table.paths
     reason = f"newer than snapshot {target_id}"
     return [
         *(Action(DELETE, paths.snapshot(i), 0, f"snapshot {i} is {reason}") for i in refs.snapshots),
@@ -67,7 +67,7 @@ def deletions(table: Table, target_id: int) -> list[Action]:
     ]
 
 
-def remove_above(table: Table, target_id: int, *, insist: bool = True) -> Deleted:
+def remove_newer(table: Table, target_id: int, *, insist: bool = True) -> Deleted:
     """Remove what is above the snapshot that a rollback has begun to go back to, and end the rollback.
 
     Snapshots go from the newest down.
@@ -119,7 +119,7 @@ def complete_rollback(table: Table) -> None:
     """Bring a rollback that died to its end, if there is one: nothing can be committed on top of what it left."""
     target = table.snapshots.rollback_target()
     if target is not None:
-        remove_above(table, target, insist=False)
+        remove_newer(table, target, insist=False)
 
 
 def _note_changelogs(table: Table, removed: list[Action]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.levels import comparable
 from paimon_spark.core.metadata.manifest_cache import PROCESS_CACHE, ManifestCache, cached
-from paimon_spark.core.metadata_io import delete_leftovers, read_needed
+from paimon_spark.core.metadata_io import delete_best_effort, read_needed
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.format.manifests import (
@@ -152,7 +152,7 @@ class ManifestStore:
 
     def discard(self) -> None:
         """Delete what was written through this store. Only when it is certain that no snapshot refers to it."""
-        delete_leftovers(self.table.file_io, self.written)
+        delete_best_effort(self.table.file_io, self.written)
         self.written.clear()
 
     def _write_one(self, entries: tuple[ManifestEntry, ...], data: bytes, schema_id: int) -> ManifestFileMeta:

@@ -39,7 +39,7 @@ HolderKey = tuple[str, str, str]
 """(kind, branch, name)."""
 
 
-class HolderKind(StrEnum):
+class RefKind(StrEnum):
     """What can hold files."""
 
     SNAPSHOT = "snapshot"
@@ -48,10 +48,10 @@ class HolderKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class ProtectingRef:
     """One state of the table that somebody may still read."""
 
-    kind: HolderKind
+    kind: RefKind
     branch: str
     name: str
     snapshot: Snapshot
@@ -64,7 +64,7 @@ class Holder:
     @property
     def label(self) -> str:
         """Return the holder in words: ``snapshot 4``, ``tag 'keep'``, ``snapshot 2 of branch 'dev'``."""
-        name = f"'{self.name}'" if self.kind is HolderKind.TAG else self.name
+        name = f"'{self.name}'" if self.kind is RefKind.TAG else self.name
         where = "" if self.branch == MAIN_BRANCH else f" of branch '{self.branch}'"
         return f"{self.kind} {name}{where}"
 
@@ -219,7 +219,7 @@ def branch_name(directory: FileStatus) -> str:
     return directory.name.removeprefix(BRANCH_PREFIX)
 
 
-def holders(table: Table) -> list[Holder]:
+def protecting_refs(table: Table) -> list[ProtectingRef]:
     """Return every snapshot, tag and long-lived changelog of the table and all its branches.
 
     The snapshots of the table's own branch come first, then tags, then the rest. Where one vanishes after it was listed
@@ -240,12 +240,12 @@ def holders(table: Table) -> list[Holder]:
     )
 
 
-def holder_path(table: Table, holder: Holder) -> str:
+def ref_path(table: Table, holder: ProtectingRef) -> str:
     """Return the metadata file of a snapshot, tag or long-lived changelog."""
     paths = replace(table, branch=holder.branch).paths
-    if holder.kind is HolderKind.TAG:
+    if holder.kind is RefKind.TAG:
         return paths.tag(holder.name)
-    file_of = paths.snapshot if holder.kind is HolderKind.SNAPSHOT else paths.changelog
+    file_of = paths.snapshot if holder.kind is RefKind.SNAPSHOT else paths.changelog
     return file_of(int(holder.name))
 
 
@@ -255,31 +255,31 @@ def _listed(table: Table) -> list[HolderKey]:
     for branch in (MAIN_BRANCH, *map(branch_name, branches(table))):
         place = replace(table, branch=branch)
         refs, store = RefStore.of(place), SnapshotStore(place.file_io, place.paths)
-        found += [(HolderKind.SNAPSHOT, branch, str(i)) for i in store.listed_ids()]
-        found += [(HolderKind.TAG, branch, name) for name in refs.tag_names()]
-        found += [(HolderKind.CHANGELOG, branch, str(i)) for i in refs.changelog_ids()]
+        found += [(RefKind.SNAPSHOT, branch, str(i)) for i in store.listed_ids()]
+        found += [(RefKind.TAG, branch, name) for name in refs.tag_names()]
+        found += [(RefKind.CHANGELOG, branch, str(i)) for i in refs.changelog_ids()]
     return found
 
 
-def _holder(table: Table, key: HolderKey) -> Holder | None:
+def _holder(table: Table, key: HolderKey) -> ProtectingRef | None:
     """Return a holder, or None if it vanished after it was listed."""
     kind, branch, name = key
     place = replace(table, branch=branch)
     refs = RefStore.of(place)
     snapshot: Snapshot | None
-    if kind == HolderKind.TAG:
+    if kind == RefKind.TAG:
         tag = refs.find_tag(name)
         snapshot = tag.snapshot if tag else None
-    elif kind == HolderKind.SNAPSHOT:
+    elif kind == RefKind.SNAPSHOT:
         snapshot = SnapshotStore(place.file_io, place.paths).find(int(name))
     else:
         snapshot = refs.find_changelog(int(name))
-    return None if snapshot is None else Holder(HolderKind(kind), branch, name, snapshot)
+    return None if snapshot is None else ProtectingRef(RefKind(kind), branch, name, snapshot)
 
 
-def _order(holder: Holder, branch: str) -> tuple[int, int, str]:
-    own = holder.kind is HolderKind.SNAPSHOT and holder.branch == branch
-    rank = 0 if own else 1 if holder.kind is HolderKind.TAG else 2
+def _order(holder: ProtectingRef, branch: str) -> tuple[int, int, str]:
+    own = holder.kind is RefKind.SNAPSHOT and holder.branch == branch
+    rank = 0 if own else 1 if holder.kind is RefKind.TAG else 2
     return (rank, holder.snapshot.id, holder.branch)
 
 

@@ -14,7 +14,7 @@ from paimon_spark.core.levels import SortedRun
 from paimon_spark.core.merge.config import SYSTEM_FIELDS
 from paimon_spark.core.metadata.deletion_vectors import StoredVectors, VectorRef
 from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS, fill_row_ids, stored_tracking
-from paimon_spark.core.metadata_io import store_errors
+from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.read.arrow_predicates import to_expression
 from paimon_spark.core.read.projection import ColumnPlan, plan_columns
 from paimon_spark.core.scan.splits import Split
@@ -80,7 +80,7 @@ class BucketFiles:
     ) -> Iterator[pa.Table]:
         """Yield the rows of a sorted run in chunks of about `chunk_bytes`, holding no more of its file than it must."""
         for file in run.files:
-            with store_errors():
+            with translate_io_errors():
                 yield from self._chunks(
                     file, fields, condition, chunk_bytes, metadata_columns=metadata_columns, streamed=True
                 )
@@ -98,7 +98,7 @@ class BucketFiles:
         Row groups are left out where statistics prove `condition` false. The
         `METADATA_FIELDS` that `metadata_columns` names come last.
         """
-        with store_errors():
+        with translate_io_errors():
             yield from self._chunks(file, fields, condition, _CHUNK_BYTES, metadata_columns=metadata_columns)
 
     def _chunks(

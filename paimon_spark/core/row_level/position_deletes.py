@@ -17,7 +17,7 @@ from pyroaring import BitMap
 from paimon_spark.core.arrow import one_chunk, values_of
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.deletion_vectors import NO_VECTOR, StoredVectors, VectorWriter
-from paimon_spark.core.metadata_io import delete_leftovers, store_errors
+from paimon_spark.core.metadata_io import delete_best_effort, translate_io_errors
 from paimon_spark.core.read.bucket_files import FILE_PATH, ROW_INDEX, VECTOR
 from paimon_spark.core.row_level.live_file_lookup import LiveFileLookup
 from paimon_spark.core.table import Table
@@ -29,7 +29,7 @@ from paimon_spark.spec.manifest import ManifestEntry
 
 
 @dataclass(slots=True)
-class _Marks:
+class _NewVectors:
     """Rows of one file that go, and the vector that the file had when they were chosen."""
 
     entry: ManifestEntry
@@ -49,10 +49,10 @@ class PositionDeleteWriter(AbortableWriter):
         self._rules = replace(WriteRules.of(table), kind_column=None)
         self._writer = TableWriter(table, plan, fill_defaults=False)
         self._files = LiveFileLookup(table)
-        self._marks: dict[str, _Marks] = {}
+        self._marks: dict[str, _NewVectors] = {}
         self._written: list[str] = []
 
-    @store_errors()
+    @translate_io_errors()
     def change(self, batch: pa.RecordBatch) -> None:
         """Take changes.
 
@@ -66,10 +66,10 @@ class PositionDeleteWriter(AbortableWriter):
             rows = batch if len(kept) == batch.num_rows else batch.take(pa.array(kept))
             self._writer.write(prepare_batch(rows.select([f.name for f in self._rules.fields]), self._rules).columns)
 
-    @store_errors()
+    @translate_io_errors()
     def finish(self) -> list[CommitMessage]:
         """Write what still waits; return what was marked and added."""
-        buckets: dict[tuple[bytes, int], list[_Marks]] = defaultdict(list)
+        buckets: dict[tuple[bytes, int], list[_NewVectors]] = defaultdict(list)
         for marks in self._marks.values():
             buckets[marks.entry.partition, marks.entry.bucket].append(marks)
         vectors = StoredVectors(self._table.file_io)
@@ -78,7 +78,7 @@ class PositionDeleteWriter(AbortableWriter):
     def abort(self) -> None:
         """Delete what was written."""
         self._writer.abort()
-        delete_leftovers(self._table.file_io, self._written)
+        delete_best_effort(self._table.file_io, self._written)
 
     def _mark(self, batch: pa.RecordBatch) -> None:
         """Add the positions in a batch to those of their files."""
@@ -95,13 +95,15 @@ class PositionDeleteWriter(AbortableWriter):
                 raise EngineError(f"Rows of the file '{marks.entry.file.file_name}' were chosen at different times.")
             _add(marks, positions[rows])
 
-    def _of(self, path: str, seen: int) -> _Marks:
+    def _of(self, path: str, seen: int) -> _NewVectors:
         marks = self._marks.get(path)
         if marks is None:
-            marks = self._marks[path] = _Marks(self._files.entry(path), seen)
+            marks = self._marks[path] = _NewVectors(self._files.entry(path), seen)
         return marks
 
-    def _vectors(self, partition: bytes, bucket: int, marked: list[_Marks], vectors: StoredVectors) -> CommitMessage:
+    def _vectors(
+        self, partition: bytes, bucket: int, marked: list[_NewVectors], vectors: StoredVectors
+    ) -> CommitMessage:
         """Write what is deleted of the files of a bucket now, with what was before."""
         writer = VectorWriter(self._table, partition, bucket, self._put)
         for marks in marked:
@@ -127,7 +129,7 @@ class PositionDeleteWriter(AbortableWriter):
         self._table.file_io.write(path, data)
 
 
-def _add(marks: _Marks, positions: npt.NDArray[np.int64]) -> None:
+def _add(marks: _NewVectors, positions: npt.NDArray[np.int64]) -> None:
     last = int(positions.max())
     if last >= marks.entry.file.row_count:
         raise EngineError(

@@ -10,7 +10,7 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 from paimon_spark.core.bin_packing import bin_packed
-from paimon_spark.core.commit_message import file_from_plain, file_to_plain, travelled
+from paimon_spark.core.commit_message import decode_errors, file_from_plain, file_to_plain
 from paimon_spark.core.levels import sections
 from paimon_spark.core.metadata.deletion_vectors import FilePlace, VectorRef, vector_refs
 from paimon_spark.core.scan.packed_files import PackedFileList
@@ -151,7 +151,7 @@ def splits_from_json(text: str) -> list[Split]:
     Raises:
         EngineError: it is something else.
     """
-    with travelled("splits", text):
+    with decode_errors("splits", text):
         return [_from_plain(raw) for raw in json.loads(text)]
 
 

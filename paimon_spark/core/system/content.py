@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from paimon_spark.core.system.context import View
+from paimon_spark.core.system.context import SystemContext
 from paimon_spark.core.system.render import (
     key_list,
     partition_set,
@@ -27,12 +27,12 @@ from paimon_spark.spec.stats import UNKNOWN, stats_view
 Row = tuple[Any, ...]
 
 
-def files(view: View) -> Iterator[Row]:
+def files(context: SystemContext) -> Iterator[Row]:
     """Yield one row per live data file."""
-    schemas = _Schemas(view)
-    for entry in _by_bucket(view):
-        f, head = entry.file, _file_head(view, entry, schemas)
-        nulls, low, high = _statistics(f, schemas.of(f), view.table.schema)
+    schemas = _Schemas(context)
+    for entry in _by_bucket(context):
+        f, head = entry.file, _file_head(context, entry, schemas)
+        nulls, low, high = _statistics(f, schemas.of(f), context.table.schema)
         yield (
             *head[:10],
             nulls,
@@ -48,21 +48,21 @@ def files(view: View) -> Iterator[Row]:
         )
 
 
-def file_key_ranges(view: View) -> Iterator[Row]:
+def file_key_ranges(context: SystemContext) -> Iterator[Row]:
     """Yield one row per live data file, without the statistics."""
-    schemas = _Schemas(view)
-    for entry in _by_bucket(view):
-        yield (*_file_head(view, entry, schemas), entry.file.first_row_id)
+    schemas = _Schemas(context)
+    for entry in _by_bucket(context):
+        yield (*_file_head(context, entry, schemas), entry.file.first_row_id)
 
 
-def manifests(view: View) -> Iterator[Row]:
+def manifests(context: SystemContext) -> Iterator[Row]:
     """Yield one row per manifest of the snapshot, the changelog's included."""
-    if view.snapshot is None:
+    if context.snapshot is None:
         return
-    metas = view.store.data_manifests(view.snapshot)
-    if view.snapshot.changelog_manifest_list is not None:
-        metas += view.store.read_list(view.snapshot.changelog_manifest_list)
-    fields = view.table.schema.partition_fields
+    metas = context.store.data_manifests(context.snapshot)
+    if context.snapshot.changelog_manifest_list is not None:
+        metas += context.store.read_list(context.snapshot.changelog_manifest_list)
+    fields = context.table.schema.partition_fields
     for m in metas:
         stats = m.partition_stats
         yield (
@@ -71,19 +71,19 @@ def manifests(view: View) -> Iterator[Row]:
             m.num_added_files,
             m.num_deleted_files,
             m.schema_id,
-            partition_set(stats.min_values, fields, view.zone),
-            partition_set(stats.max_values, fields, view.zone),
+            partition_set(stats.min_values, fields, context.zone),
+            partition_set(stats.max_values, fields, context.zone),
             m.min_row_id,
             m.max_row_id,
         )
 
 
-def partitions(view: View) -> Iterator[Row]:
+def partitions(context: SystemContext) -> Iterator[Row]:
     """Yield one row per partition that has files, in the order of their text."""
-    deleted = _deleted_counts(view)
-    fields, default = view.table.schema.partition_fields, view.table.options.partition_default_name
-    sums = _sums((e.partition, e) for e in view.live())
-    named = sorted((partition_spec(p, fields, default, view.zone), p, s) for p, s in sums.items())
+    deleted = _deleted_counts(context)
+    fields, default = context.table.schema.partition_fields, context.table.options.partition_default_name
+    sums = _sums((e.partition, e) for e in context.live())
+    named = sorted((partition_spec(p, fields, default, context.zone), p, s) for p, s in sums.items())
     for text, partition, s in named:
         yield (
             text,
@@ -101,19 +101,19 @@ def partitions(view: View) -> Iterator[Row]:
         )
 
 
-def buckets(view: View) -> Iterator[Row]:
+def buckets(context: SystemContext) -> Iterator[Row]:
     """Yield one row per bucket that has files, in the order of partition and bucket."""
-    fields = view.table.schema.partition_fields
-    sums = _sums(((e.partition, e.bucket), e) for e in view.live())
-    rows = [(partition_set(p, fields, view.zone), bucket, s) for (p, bucket), s in sums.items()]
+    fields = context.table.schema.partition_fields
+    sums = _sums(((e.partition, e.bucket), e) for e in context.live())
+    rows = [(partition_set(p, fields, context.zone), bucket, s) for (p, bucket), s in sums.items()]
     for text, bucket, s in sorted(rows, key=lambda r: r[:2]):
         yield (text, bucket, s.rows, s.size, s.files, stored_time(s.newest))
 
 
-def table_indexes(view: View) -> Iterator[Row]:
+def table_indexes(context: SystemContext) -> Iterator[Row]:
     """Yield one row per index file; what a global index covers is not interpreted."""
-    fields = view.table.schema.partition_fields
-    for e in _index_entries(view):
+    fields = context.table.schema.partition_fields
+    for e in _index_entries(context):
         ranges = None
         if e.file.deletion_ranges is not None:
             ranges = [
@@ -121,7 +121,7 @@ def table_indexes(view: View) -> Iterator[Row]:
                 for r in e.file.deletion_ranges
             ]
         yield (
-            partition_set(e.partition, fields, view.zone),
+            partition_set(e.partition, fields, context.zone),
             e.bucket,
             e.file.index_type,
             e.file.file_name,
@@ -138,9 +138,9 @@ def table_indexes(view: View) -> Iterator[Row]:
 class _Schemas:
     """The schemas that the files of a table were written with."""
 
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self._found: dict[int, TableSchema] = {view.table.schema.id: view.table.schema}
+    def __init__(self, context: SystemContext) -> None:
+        self._view = context
+        self._found: dict[int, TableSchema] = {context.table.schema.id: context.table.schema}
 
     def of(self, file: DataFileMeta) -> TableSchema:
         found = self._found.get(file.schema_id)
@@ -174,20 +174,20 @@ def _sums(entries: Iterable[tuple[Any, ManifestEntry]]) -> dict[Any, _Sum]:
     return sums
 
 
-def _by_bucket(view: View) -> list[ManifestEntry]:
-    fields = view.table.schema.partition_fields
-    entries = list(view.live())
-    texts = {p: partition_set(p, fields, view.zone) for p in {e.partition for e in entries}}
+def _by_bucket(context: SystemContext) -> list[ManifestEntry]:
+    fields = context.table.schema.partition_fields
+    entries = list(context.live())
+    texts = {p: partition_set(p, fields, context.zone) for p in {e.partition for e in entries}}
     return sorted(entries, key=lambda e: (texts[e.partition], e.bucket))
 
 
-def _file_head(view: View, entry: ManifestEntry, schemas: _Schemas) -> Row:
+def _file_head(context: SystemContext, entry: ManifestEntry, schemas: _Schemas) -> Row:
     f = entry.file
     keys = schemas.of(f).key_fields
     return (
-        partition_set(entry.partition, view.table.schema.partition_fields, view.zone),
+        partition_set(entry.partition, context.table.schema.partition_fields, context.zone),
         entry.bucket,
-        view.table.paths.data_file(entry.partition, entry.bucket, f),
+        context.table.paths.data_file(entry.partition, entry.bucket, f),
         f.file_name.rpartition(".")[2],
         f.schema_id,
         f.level,
@@ -208,14 +208,14 @@ def _statistics(file: DataFileMeta, written: TableSchema, current: TableSchema) 
     )
 
 
-def _index_entries(view: View) -> tuple[IndexManifestEntry, ...]:
-    return () if view.snapshot is None else view.store.read_index(view.snapshot.index_manifest)
+def _index_entries(context: SystemContext) -> tuple[IndexManifestEntry, ...]:
+    return () if context.snapshot is None else context.store.read_index(context.snapshot.index_manifest)
 
 
-def _deleted_counts(view: View) -> dict[bytes, int | None]:
+def _deleted_counts(context: SystemContext) -> dict[bytes, int | None]:
     """Return the rows that deletion vectors hide, by partition; None where a vector does not tell."""
     counts: dict[bytes, int | None] = {}
-    for entry in _index_entries(view):
+    for entry in _index_entries(context):
         if entry.file.index_type != DELETION_VECTORS_INDEX:
             continue
         for r in entry.file.deletion_ranges or ():

@@ -14,7 +14,7 @@ from paimon_spark.spec.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class SystemContext:
     """`zone` None is the zone of this process, as Paimon uses the zone of its JVM."""
 
     table: Table

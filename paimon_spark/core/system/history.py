@@ -8,7 +8,7 @@ from typing import Any
 
 from paimon_spark.core.metadata.refs import RefStore, branch_name, branches
 from paimon_spark.core.metadata_io import read_if_there
-from paimon_spark.core.system.context import View
+from paimon_spark.core.system.context import SystemContext
 from paimon_spark.core.system.render import flat_json, local_time, text_list, type_text
 from paimon_spark.errors import CorruptTableError, ErrorKind
 from paimon_spark.spec.snapshot import Snapshot
@@ -19,23 +19,23 @@ Row = tuple[Any, ...]
 _FIELD_OPTION_PARTS = 3
 
 
-def snapshots(view: View) -> Iterator[Row]:
+def snapshots(context: SystemContext) -> Iterator[Row]:
     """Yield one row per snapshot."""
-    store = view.table.snapshots
+    store = context.table.snapshots
     for snapshot_id in store.ids():
         s = store.find(snapshot_id)
         if s is not None:
-            yield _snapshot_row(s, view)
+            yield _snapshot_row(s, context)
 
 
-def _snapshot_row(s: Snapshot, view: View) -> Row:
+def _snapshot_row(s: Snapshot, context: SystemContext) -> Row:
     return (
         s.id,
         s.schema_id,
         s.commit_user,
         s.commit_identifier,
         str(s.commit_kind),
-        local_time(s.time_millis, view.zone),
+        local_time(s.time_millis, context.zone),
         s.base_manifest_list,
         s.delta_manifest_list,
         s.changelog_manifest_list,
@@ -48,9 +48,9 @@ def _snapshot_row(s: Snapshot, view: View) -> Row:
     )
 
 
-def schemas(view: View) -> Iterator[Row]:
+def schemas(context: SystemContext) -> Iterator[Row]:
     """Yield one row per schema version."""
-    store = view.table.schema_store
+    store = context.table.schema_store
     for schema_id in store.ids():
         s = store.get(schema_id)
         yield (
@@ -60,48 +60,48 @@ def schemas(view: View) -> Iterator[Row]:
             flat_json(list(s.primary_keys)),
             flat_json(dict(s.options)),
             s.comment,
-            local_time(s.time_millis or 0, view.zone),
+            local_time(s.time_millis or 0, context.zone),
         )
 
 
-def options(view: View) -> Iterator[Row]:
+def options(context: SystemContext) -> Iterator[Row]:
     """Yield the stored options of the newest schema."""
-    newest = view.table.schema_store.latest() or view.table.schema
+    newest = context.table.schema_store.latest() or context.table.schema
     yield from newest.options.items()
 
 
-def tags(view: View) -> Iterator[Row]:
+def tags(context: SystemContext) -> Iterator[Row]:
     """Yield one row per tag, in the order of names."""
-    for name, tag in RefStore.of(view.table).tags().items():
+    for name, tag in RefStore.of(context.table).tags().items():
         s = tag.snapshot
         yield (
             name,
             s.id,
             s.schema_id,
-            local_time(s.time_millis, view.zone),
+            local_time(s.time_millis, context.zone),
             s.total_record_count,
             tag.create_time,
             tag.time_retained_text,
         )
 
 
-def branch_rows(view: View) -> Iterator[Row]:
+def branch_rows(context: SystemContext) -> Iterator[Row]:
     """Yield one row per branch but main; the time is that of its directory."""
-    for directory in branches(view.table):
-        yield (branch_name(directory), local_time(directory.mtime_ms, view.zone))
+    for directory in branches(context.table):
+        yield (branch_name(directory), local_time(directory.mtime_ms, context.zone))
 
 
-def consumers(view: View) -> Iterator[Row]:
+def consumers(context: SystemContext) -> Iterator[Row]:
     """Yield one row per consumer."""
-    yield from RefStore.of(view.table).consumers().items()
+    yield from RefStore.of(context.table).consumers().items()
 
 
-def statistics(view: View) -> Iterator[Row]:
+def statistics(context: SystemContext) -> Iterator[Row]:
     """Yield the result of the last ANALYZE that holds for the snapshot."""
-    if view.snapshot is None or view.snapshot.statistics is None:
+    if context.snapshot is None or context.snapshot.statistics is None:
         return
-    path = view.table.paths.statistics(view.snapshot.statistics)
-    data = read_if_there(view.table.file_io, path)
+    path = context.table.paths.statistics(context.snapshot.statistics)
+    data = read_if_there(context.table.file_io, path)
     if data is None:
         raise CorruptTableError(
             f"The statistics file {path} is missing.", hint="Run ANALYZE TABLE again.", kind=ErrorKind.FILE_MISSING
@@ -116,9 +116,9 @@ def statistics(view: View) -> Iterator[Row]:
         ) from e
 
 
-def aggregation_fields(view: View) -> Iterator[Row]:
+def aggregation_fields(context: SystemContext) -> Iterator[Row]:
     """Yield one row per column with the `fields.<column>.…` options that speak of it."""
-    schema = view.table.schema_store.latest() or view.table.schema
+    schema = context.table.schema_store.latest() or context.table.schema
     keys = [(k.split("."), k, v) for k, v in schema.options.items()]
     keys = [k for k in keys if len(k[0]) >= _FIELD_OPTION_PARTS and k[0][0] == "fields"]
     for f in schema.fields:

@@ -16,12 +16,12 @@ import pyarrow as pa
 from paimon_spark.core.metadata.time_travel import resolve_snapshot
 from paimon_spark.core.system import content, history
 from paimon_spark.core.system.columns import COLUMNS
-from paimon_spark.core.system.context import View
+from paimon_spark.core.system.context import SystemContext
 from paimon_spark.core.table import Table
 from paimon_spark.errors import NotFoundError, UnsupportedError, did_you_mean
 from paimon_spark.spec.snapshot import Snapshot
 
-_Rows = Callable[[View], Iterable[tuple[Any, ...]]]
+_Rows = Callable[[SystemContext], Iterable[tuple[Any, ...]]]
 
 _ROWS: Mapping[str, _Rows] = {
     "snapshots": history.snapshots,
@@ -109,7 +109,7 @@ def system_table(table: Table, name: str, *, snapshot: Snapshot | None = None, z
         snapshot, schema = resolve_snapshot(table)
         table = table.with_schema(schema)
     schema_of_rows = COLUMNS[known]
-    rows = list(_ROWS[known](View(table, snapshot, zone)))
+    rows = list(_ROWS[known](SystemContext(table, snapshot, zone)))
     columns = zip(*rows, strict=True) if rows else [()] * len(schema_of_rows)
     arrays = [pa.array(c, type=f.type) for c, f in zip(columns, schema_of_rows, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema_of_rows)

@@ -13,7 +13,7 @@ from paimon_spark.core.arrow import row_at
 from paimon_spark.core.merge.config import SYSTEM_FIELDS
 from paimon_spark.core.merge.engines.deduplicate import retracts
 from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS, sequence_bounds, tracks_rows
-from paimon_spark.core.metadata_io import delete_leftovers
+from paimon_spark.core.metadata_io import delete_best_effort
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError
 from paimon_spark.format.base import FileWriter, WrittenFile
@@ -101,7 +101,7 @@ class RollingWriter:
         if self._open is not None:
             self._open.writer.abort()
             self._open = None
-        delete_leftovers(self._table.file_io, (file_in(self._directory, f.file_name) for f in self._done))
+        delete_best_effort(self._table.file_io, (file_in(self._directory, f.file_name) for f in self._done))
         self._done = []
 
     def _slice_rows(self, rows: pa.Table) -> int:

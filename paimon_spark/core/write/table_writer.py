@@ -21,7 +21,7 @@ import pyarrow as pa
 from paimon_spark.core.arrow import one_chunk, row_at, values_of
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS
-from paimon_spark.core.metadata_io import delete_leftovers, read_needed, store_errors
+from paimon_spark.core.metadata_io import delete_best_effort, read_needed, translate_io_errors
 from paimon_spark.core.spill.space import SpillRules, SpillSpace
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.bucket_hash import bucket_numbers, hash_rows
@@ -35,7 +35,7 @@ from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.manifest import HASH_INDEX, IndexFileMeta
 from paimon_spark.spec.rows import encode_row
 
-Place = tuple[bytes, int]
+BucketKey = tuple[bytes, int]
 """(partition, bucket)."""
 _FUNCTIONS = ("default", "mod")
 _PIECES_OF_A_BUFFER = 8
@@ -136,12 +136,12 @@ class TableWriter(AbortableWriter):
         rules = SpillRules.of(table.options, budget) if table.is_primary_key_table else None
         self._budget = budget if rules is None else rules.buffer
         self._spill = None if rules is None else SpillSpace(rules, spill_dirs)
-        self._buckets: dict[Place, MergeTreeWriter | AppendWriter] = {}
+        self._buckets: dict[BucketKey, MergeTreeWriter | AppendWriter] = {}
         self._indexes: dict[bytes, HashIndex] = {}
         self._paths = table.paths
         self._index_paths: list[str] = []
 
-    @store_errors()
+    @translate_io_errors()
     def write(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Take rows.
 
@@ -169,12 +169,12 @@ class TableWriter(AbortableWriter):
             self._bucket((partitions[code], bucket)).add(rows.slice(start, end - start), width * (end - start))
         self._relieve()
 
-    @store_errors()
+    @translate_io_errors()
     def finish(self) -> list[CommitMessage]:
         """Write what still waits; return one message per bucket."""
         files = {place: writer.finish() for place, writer in self._buckets.items()}
         self._end_spill()
-        index_files: dict[Place, tuple[IndexFileMeta, ...]] = {}
+        index_files: dict[BucketKey, tuple[IndexFileMeta, ...]] = {}
         for partition, index in self._indexes.items():
             for bucket, hashes in index.gained():
                 index_files[partition, bucket] = (self._write_index(partition, bucket, hashes),)
@@ -194,7 +194,7 @@ class TableWriter(AbortableWriter):
         """Delete every file that was written."""
         for writer in self._buckets.values():
             writer.abort()
-        delete_leftovers(self._table.file_io, self._index_paths)
+        delete_best_effort(self._table.file_io, self._index_paths)
         self._buckets, self._index_paths = {}, []
         self._end_spill()
 
@@ -246,7 +246,7 @@ class TableWriter(AbortableWriter):
         self._table.file_io.write(path, data)
         return IndexFileMeta(index_type=HASH_INDEX, file_name=name, file_size=len(data), row_count=len(hashes))
 
-    def _bucket(self, place: Place) -> MergeTreeWriter | AppendWriter:
+    def _bucket(self, place: BucketKey) -> MergeTreeWriter | AppendWriter:
         writer = self._buckets.get(place)
         if writer is None:
             writer = self._buckets[place] = self._new_bucket(*place)

@@ -81,9 +81,9 @@ class TestNames:
         table = catalog.load_table(T)
         words = (f"Snapshot {version} ", "1 to 4")
         says(lambda: read_arrow(table, version=version), ErrorKind.SNAPSHOT_NOT_FOUND, *words)
-        travelled = table.with_options({"scan.snapshot-id": str(version)}) if len(str(version)) < 19 else None
-        if travelled:
-            says(lambda: read_arrow(travelled), ErrorKind.SNAPSHOT_NOT_FOUND, *words)
+        decode_errors = table.with_options({"scan.snapshot-id": str(version)}) if len(str(version)) < 19 else None
+        if decode_errors:
+            says(lambda: read_arrow(decode_errors), ErrorKind.SNAPSHOT_NOT_FOUND, *words)
 
     @pytest.mark.parametrize("name", ["befor", "BEFORE", "nothing", "", "a/b", "../tag-before", "-1", "1.5"])
     def test_tag(self, catalog: Catalog, name: str) -> None:

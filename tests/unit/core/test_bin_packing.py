@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from paimon_spark.core.bin_packing import TASK_WORK, group_tasks, bin_packed, task_cost
+from paimon_spark.core.bin_packing import TASK_WORK, bin_packed, group_tasks, task_cost
 
 SIZES = st.lists(st.one_of(st.integers(0, 300_000), st.integers(0, 200 << 20)), max_size=300)
 MB = 1 << 20

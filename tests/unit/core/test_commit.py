@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paimon_spark.core.commit.committer import Committed, FileStoreCommit, Nothing
+from paimon_spark.core.commit.committer import Committed, EmptyCommit, FileStoreCommit
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
@@ -70,7 +70,7 @@ def test_first_commit_writes_snapshot_hints_and_exact_sizes() -> None:
 
 def test_nothing_to_commit_makes_no_snapshot_unless_asked() -> None:
     table = samples.table()
-    assert committer(table).commit([]) == Nothing()
+    assert committer(table).commit([]) == EmptyCommit()
     assert table.snapshots.latest() is None
     assert committer(table).commit([], ignore_empty=False) == Committed((1,))
 
@@ -181,14 +181,14 @@ class TestOverwrite:
         m = samples.message(samples.file(rows=5), partition_value="b")
         committer(table).overwrite([m], dynamic=True)
         assert self.partitions(table) == {"a": 2, "b": 5, "c": 2}
-        assert committer(table).overwrite([], dynamic=True) == Nothing()
+        assert committer(table).overwrite([], dynamic=True) == EmptyCommit()
 
     def test_whole_table_and_truncate(self, table: Table) -> None:
         committer(table).overwrite([samples.message(samples.file(rows=5), partition_value="d")])
         assert self.partitions(table) == {"d": 5}
         committer(table).overwrite([])
         assert self.partitions(table) == {}
-        assert committer(table).overwrite([]) == Nothing()
+        assert committer(table).overwrite([]) == EmptyCommit()
 
     def test_is_computed_anew_when_the_race_is_lost(self, table: Table) -> None:
         io = _Racing(table.file_io)  # type: ignore[arg-type]

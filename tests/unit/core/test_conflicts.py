@@ -12,8 +12,8 @@ from paimon_spark.core.commit.conflicts import (
     describe,
     find_conflict,
     find_index_conflict,
-    marked_file_gone,
     vector_conflict,
+    vector_of_missing_file,
 )
 from paimon_spark.spec.kinds import CommitKind, FileKind
 from paimon_spark.spec.manifest import (
@@ -92,9 +92,9 @@ def test_index_files() -> None:
 def test_deletion_vectors() -> None:
     f = samples.file()
     place = (P, 0, f.file_name)
-    assert marked_file_gone([add(f)], {place}) is None
-    assert marked_file_gone([add(f)], set()) is None
-    assert marked_file_gone([add(f)], {(P, 1, f.file_name)}) == FileGone(P, 1, 0, f.file_name)
+    assert vector_of_missing_file([add(f)], {place}) is None
+    assert vector_of_missing_file([add(f)], set()) is None
+    assert vector_of_missing_file([add(f)], {(P, 1, f.file_name)}) == FileGone(P, 1, 0, f.file_name)
     assert vector_conflict({place}, {}, {}) is None
     assert vector_conflict({place}, {place: 7}, {place: 7}) is None
     assert vector_conflict({place}, {}, {place: 7}) == VectorChanged(*place)

@@ -122,9 +122,9 @@ def test_partitions_and_buckets_sum_up_live_files() -> None:
     assert (a["deleted_record_count"], b["partition"]) == (0, "p=b")
     found = [(r["partition"], r["bucket"], r["record_count"]) for r in rows(table, "buckets")]
     assert found == [("{a}", 0, 5), ("{a}", 1, 1), ("{b}", 0, 7)]
-    travelled = rows(table, "partitions", snapshot=table.snapshots.get(1))
-    assert [r["partition"] for r in travelled] == ["p=b"]
-    assert rows(table.with_options({"scan.snapshot-id": "1"}), "partitions") == travelled
+    decode_errors = rows(table, "partitions", snapshot=table.snapshots.get(1))
+    assert [r["partition"] for r in decode_errors] == ["p=b"]
+    assert rows(table.with_options({"scan.snapshot-id": "1"}), "partitions") == decode_errors
 
 
 def test_manifests() -> None:

@@ -16,7 +16,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine import compact, runner
 from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.compact_many import TablePlan, compact_combined
-from paimon_spark.engine.insert import WriteResult, follow_up, plan_write, write_arrow
+from paimon_spark.engine.insert import WriteResult, plan_write, run_post_commit, write_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.engine.tasks import compact_payload, run_task
@@ -198,7 +198,7 @@ def test_an_insert_does_not_fail_because_its_compaction_lost_a_race() -> None:
     table = filled()
     late = plan_compaction(table)
     execute_compaction(plan_compaction(table), LocalRunner())
-    done = follow_up(plan_write(table), WriteResult(commit=Committed((2,)), compaction=late), LocalRunner())
+    done = run_post_commit(plan_write(table), WriteResult(commit=Committed((2,)), compaction=late), LocalRunner())
     assert done.compacted is None
     assert read_arrow(table).num_rows == 20
 
@@ -219,7 +219,7 @@ class _NoExecutors:
 def test_an_insert_does_not_fail_because_its_compaction_failed(caplog: pytest.LogCaptureFixture) -> None:
     table = filled()
     plan = plan_compaction(table)
-    done = follow_up(plan_write(table), WriteResult(commit=Committed((2,)), compaction=plan), _NoExecutors())
+    done = run_post_commit(plan_write(table), WriteResult(commit=Committed((2,)), compaction=plan), _NoExecutors())
     assert done.compacted is None
     assert "are committed, but the compaction" in caplog.text
     assert "cancelled" in caplog.text

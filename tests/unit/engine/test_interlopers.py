@@ -167,12 +167,12 @@ def test_a_holder_under_the_id_of_another_one_is_found(
         roll_back_to_tag(table)
 
     script = Script([(gone, vanish), ("/snapshot", lambda: commit(table))])
-    found = refs.holders(replace(prepared, file_io=FaultFileIO(inner, script)))
+    found = refs.protecting_refs(replace(prepared, file_io=FaultFileIO(inner, script)))
     assert not script.left
     assert table.snapshots.get(6) != old
-    own = [h.snapshot for h in found if h.kind is refs.HolderKind.SNAPSHOT]
+    own = [h.snapshot for h in found if h.kind is refs.RefKind.SNAPSHOT]
     assert own == [table.snapshots.get(i) for i in range(1, 7)]
-    assert [h.name for h in found if h.kind is refs.HolderKind.TAG] == ["first", "fifth"]
+    assert [h.name for h in found if h.kind is refs.RefKind.TAG] == ["first", "fifth"]
 
 
 def test_two_expiries_leave_what_one_leaves(prepared: Table) -> None:

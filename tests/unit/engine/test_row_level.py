@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paimon_spark.core.commit.committer import Committed, Nothing
+from paimon_spark.core.commit.committer import Committed, EmptyCommit
 from paimon_spark.core.read.bucket_files import FILE_PATH, ROW_INDEX
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.row_level.copy_on_write import CopyOnWriteRewriter
@@ -105,7 +105,7 @@ def test_only_files_with_changes_are_replaced() -> None:
 def test_no_change_makes_no_snapshot() -> None:
     table = append_table()
     put(table, (1, "a"))
-    assert isinstance(change(table, []).commit, Nothing)
+    assert isinstance(change(table, []).commit, EmptyCommit)
     assert table.snapshots.latest_id() == 1
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_spark.core.commit.committer import Committed, Nothing
+from paimon_spark.core.commit.committer import Committed, EmptyCommit
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
@@ -136,7 +136,7 @@ def test_ex_d1_d2_deduplicate() -> None:
 def test_ex_d3_ignore_delete() -> None:
     table = keyed(ignore_delete="true")
     put(table, (1, "a"))
-    assert isinstance(put(table, ("-D", 1, "a")).commit, Nothing)
+    assert isinstance(put(table, ("-D", 1, "a")).commit, EmptyCommit)
     assert rows_of(table) == [(1, "a")]
     assert table.snapshots.latest_id() == 1
 
@@ -320,7 +320,7 @@ def test_d3_d4_overwrite() -> None:
     assert rows_of(table) == [(1, 2, 7), (2, 1, 0)]
     put(table, (2, 5, 5), overwrite="static", static_partitions=Comparison("=", "p", 2))
     assert rows_of(table) == [(1, 2, 7), (2, 5, 5)]
-    assert isinstance(write_arrow(table, batch(table), overwrite="dynamic").commit, Nothing)
+    assert isinstance(write_arrow(table, batch(table), overwrite="dynamic").commit, EmptyCommit)
     put(table, (3, 1, 1), overwrite="static")
     assert rows_of(table) == [(3, 1, 1)]
     write_arrow(table, batch(table), overwrite="static")
@@ -541,7 +541,7 @@ def test_s8_one_bucket_only() -> None:
 
 def test_d2_an_empty_insert_makes_a_snapshot_only_where_the_table_asks_for_it() -> None:
     quiet = keyed()
-    assert isinstance(put(quiet).commit, Nothing)
+    assert isinstance(put(quiet).commit, EmptyCommit)
     for option in ({"commit.force-create-snapshot": "true"}, {"snapshot.ignore-empty-commit": "false"}):
         table = quiet.with_options(option)
         assert isinstance(put(table).commit, Committed)
