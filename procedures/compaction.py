@@ -127,8 +127,8 @@ class Compact:
         if order != _NONE:
             sort = plan_sort(table, Order(order), _sort_columns(table, order_by, options), partitions)
             return _plan(sort, asked, sort_actions(sort))
-        places = None if idle_ms is None else idle_buckets(table, partitions, idle_ms, ctx.clock_millis())
-        plan = plan_compaction(table, strategy=strategy, partitions=partitions, places=places)
+        buckets = None if idle_ms is None else idle_buckets(table, partitions, idle_ms, ctx.clock_millis())
+        plan = plan_compaction(table, strategy=strategy, partitions=partitions, buckets=buckets)
         return _plan(plan, asked, compaction_actions(plan))
 
     def execute(self, ctx: CallContext, plan: Plan[_Compaction]) -> Report:
@@ -308,8 +308,8 @@ def _plan_table(
     table = ctx.load(name, options)
     if not table.is_file_store:
         return CompactionPlan(table, strategy, None, ())
-    places = None if idle_ms is None else idle_buckets(table, None, idle_ms, ctx.clock_millis())
-    return plan_compaction(table, strategy=strategy, places=places)
+    buckets = None if idle_ms is None else idle_buckets(table, None, idle_ms, ctx.clock_millis())
+    return plan_compaction(table, strategy=strategy, buckets=buckets)
 
 
 def _table_actions(work: TablePlan) -> tuple[Action, ...]:

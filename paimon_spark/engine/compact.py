@@ -15,10 +15,11 @@ from paimon_spark.core.compact.pick import CompactUnit, PickOptions, pick, pick_
 from paimon_spark.core.compact.rewrite import CompactTask
 from paimon_spark.core.levels import highest_level, max_level, sorted_runs
 from paimon_spark.core.maintenance.abandoned_files import clean_up_abandoned
-from paimon_spark.core.metadata.deletion_vectors import FilePlace, VectorRef, vector_refs
+from paimon_spark.core.metadata.deletion_vectors import VectorRef, vector_refs
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata_io import translate_io_errors
-from paimon_spark.core.scan.scan import Bucket, PackedBucket, live_in_partitions, scan_buckets
+from paimon_spark.core.scan.result import ScannedBucket
+from paimon_spark.core.scan.scan import live_in_partitions, scan_buckets
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import wall_clock_millis
 from paimon_spark.engine.runner import TaskRunner
@@ -26,14 +27,13 @@ from paimon_spark.engine.tasks import compact_payload, compact_work
 from paimon_spark.errors import ConflictError, CorruptTableError, ErrorKind
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import BucketMode
-from paimon_spark.spec.manifest import DataFileMeta
+from paimon_spark.spec.manifest import BucketKey, DataFileKey, DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate
 
 _GROUP_BUCKETS = 32
 _GROUP_BYTES = 256 << 20
 _GROUP_FILES = 4096
 """A group has so many buckets, or more of them where they are small; a failure costs no more than a group."""
-BucketKey = tuple[bytes, int]
 
 
 class Strategy(StrEnum):
@@ -135,7 +135,7 @@ def plan_compaction(
     *,
     strategy: Strategy = Strategy.FULL,
     partitions: Predicate | None = None,
-    places: Collection[BucketKey] | None = None,
+    buckets: Collection[BucketKey] | None = None,
 ) -> CompactionPlan:
     """Return what to compact in the newest snapshot.
 
@@ -143,7 +143,7 @@ def plan_compaction(
         table: the table with the options of the statement.
         strategy: full, or what the automatic picker takes.
         partitions: filter over the partition columns.
-        places: only these buckets.
+        buckets: only these buckets.
     """
     check_writable(table.effective_schema)
     snapshot = table.snapshots.latest()
@@ -154,7 +154,7 @@ def plan_compaction(
     partitions_seen: set[bytes] = set()
     for bucket in found.buckets():
         partitions_seen.add(bucket.partition)
-        if places is None or (bucket.partition, bucket.bucket) in places:
+        if buckets is None or BucketKey(bucket.partition, bucket.bucket) in buckets:
             looked_at += 1
             tasks += _bucket_tasks(table, bucket, strategy, refs)
     groups = tuple(CompactGroup(tuple(g)) for g in _grouped(tasks))
@@ -184,7 +184,7 @@ def _grouped(tasks: Iterable[CompactTask]) -> Iterator[list[CompactTask]]:
 
 
 def _bucket_tasks(
-    table: Table, found: Bucket | PackedBucket, strategy: Strategy, refs: Mapping[FilePlace, VectorRef]
+    table: Table, found: ScannedBucket, strategy: Strategy, refs: Mapping[DataFileKey, VectorRef]
 ) -> Iterator[CompactTask]:
     files = found.files
     if table.is_primary_key_table:
@@ -201,8 +201,8 @@ def _bucket_tasks(
                 reason=unit.reason,
             )
         return
-    places = {f.file_name: (found.partition, found.bucket, f.file_name) for f in files}
-    vectors = {name: refs[place] for name, place in places.items() if place in refs}
+    keys = {f.file_name: DataFileKey(found.partition, found.bucket, f.file_name) for f in files}
+    vectors = {name: refs[key] for name, key in keys.items() if key in refs}
     for group in _append_groups(table, files, strategy, vectors):
         marked = tuple((f.file_name, vectors[f.file_name]) for f in group if f.file_name in vectors)
         yield CompactTask(
@@ -308,15 +308,15 @@ def _check_live(table: Table, group: CompactGroup) -> None:
     """Raise a ConflictError if what the group reads is not the table's any more: then its snapshots were expired."""
     store, latest = ManifestStore(table), table.snapshots.latest()
     partitions = {t.partition for t in group.tasks}
-    live = {(e.partition, e.bucket, e.file.file_name) for e in live_in_partitions(store, latest, partitions)}
+    live = {DataFileKey(e.partition, e.bucket, e.file.file_name) for e in live_in_partitions(store, latest, partitions)}
     vectors = vector_refs(table, store.read_index(latest.index_manifest) if latest else ())
     for task in group.tasks:
         marked = dict(task.vectors)
         for file in task.files:
-            place, seen = (task.partition, task.bucket, file.file_name), marked.get(file.file_name)
-            if place not in live:
+            key, seen = DataFileKey(task.partition, task.bucket, file.file_name), marked.get(file.file_name)
+            if key not in live:
                 happened = "is gone: another commit compacted or overwrote it"
-            elif seen is not None and vectors.get(place) != seen:
+            elif seen is not None and vectors.get(key) != seen:
                 happened = "has lost more rows meanwhile: another commit marked them"
             else:
                 continue
@@ -347,7 +347,7 @@ def _group_result(group: CompactGroup, messages: Sequence[CommitMessage], commit
     same = {f.file_name for f in before} & {f.file_name for f in after}
     return GroupResult(
         snapshot_ids=committed.snapshot_ids if isinstance(committed, Committed) else (),
-        buckets=len({(t.partition, t.bucket) for t in group.tasks}),
+        buckets=len({BucketKey(t.partition, t.bucket) for t in group.tasks}),
         files_in=len(before),
         files_out=len(after),
         bytes_in=sum(f.file_size for f in before if f.file_name not in same),

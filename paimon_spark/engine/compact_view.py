@@ -10,9 +10,9 @@ from paimon_spark.core.scan.scan import scan_buckets
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import wall_clock_millis
 from paimon_spark.engine.actions import Action
-from paimon_spark.engine.compact import BucketKey, CompactionPlan
+from paimon_spark.engine.compact import CompactionPlan
 from paimon_spark.errors import suggestion
-from paimon_spark.spec.manifest import DataFileMeta
+from paimon_spark.spec.manifest import BucketKey, DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate
 
 REWRITE = "rewrite"
@@ -28,13 +28,13 @@ def idle_buckets(table: Table, partitions: Predicate | None, idle_ms: int, clock
     """Return the buckets of the partitions whose newest file is `idle_ms` old or older."""
     limit = wall_clock_millis(clock_millis) - idle_ms
     newest: dict[bytes, int] = {}
-    places: set[BucketKey] = set()
+    buckets: set[BucketKey] = set()
     latest = table.snapshots.latest()
     for found in scan_buckets(table, latest, statistics=False, partition_predicate=partitions or TRUE).buckets():
         created = max(f.creation_time or 0 for f in found.files)
         newest[found.partition] = max(newest.get(found.partition, 0), created)
-        places.add((found.partition, found.bucket))
-    return {place for place in places if newest[place[0]] <= limit}
+        buckets.add(BucketKey(found.partition, found.bucket))
+    return {key for key in buckets if newest[key.partition] <= limit}
 
 
 def unmatched(table: Table, asked: Sequence[tuple[str, Predicate]], seen: Iterable[bytes]) -> tuple[str, ...]:

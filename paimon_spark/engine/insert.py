@@ -24,7 +24,7 @@ from paimon_spark.engine.runner import LocalRunner, TaskRunner
 from paimon_spark.errors import ConflictError
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import BucketMode, Operation
-from paimon_spark.spec.manifest import HASH_INDEX, DataFileMeta, ManifestEntry
+from paimon_spark.spec.manifest import HASH_INDEX, BucketKey, DataFileMeta, ManifestEntry
 from paimon_spark.spec.predicate import Predicate
 
 _CHANGES = (Operation.DELETE, Operation.UPDATE, Operation.MERGE)
@@ -157,9 +157,9 @@ def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteRes
 
 
 def _next_compaction(table: Table, messages: Sequence[CommitMessage]) -> CompactionPlan | None:
-    places = {(m.partition, m.bucket) for m in messages if m.new_files}
+    buckets = {BucketKey(m.partition, m.bucket) for m in messages if m.new_files}
     try:
-        found = plan_compaction(table, strategy=Strategy.MINOR, places=places) if places else None
+        found = plan_compaction(table, strategy=Strategy.MINOR, buckets=buckets) if buckets else None
     except Exception as e:  # noqa: BLE001 - the rows are committed, whatever this is
         _log.warning(_UNCOMPACTED, table.name, e)
         return None

@@ -10,7 +10,8 @@ import pyarrow as pa
 from paimon_spark.core.metadata.time_travel import resolve_snapshot
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.read.split_reader import ROW_KIND_FIELD, first_rows, read_split
-from paimon_spark.core.scan.scan import ScanCounts, scan_buckets
+from paimon_spark.core.scan.result import ScanCounts
+from paimon_spark.core.scan.scan import scan_buckets
 from paimon_spark.core.scan.splits import Split, plan_splits
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrow_types import to_arrow_schema

@@ -24,7 +24,7 @@ from paimon_spark.engine.compact_view import REWRITE
 from paimon_spark.engine.insert import WritePlan, plan_write
 from paimon_spark.errors import ArgumentError, UnsupportedError
 from paimon_spark.spec.kinds import BucketMode
-from paimon_spark.spec.manifest import ManifestEntry
+from paimon_spark.spec.manifest import DataFileKey, ManifestEntry
 from paimon_spark.spec.predicate import TRUE, Predicate
 from paimon_spark.spec.types import AtomicType, DataField, DataType, MapType, MultisetType, TypeRoot, children
 
@@ -178,10 +178,14 @@ def execute_sort(plan: SortPlan, sorter: Sorter) -> CompactionResult:
 
 def _replaced(plan: SortPlan) -> Iterator[CommitMessage]:
     vectors = StoredVectors(plan.table.file_io)
-    refs = {(s.partition, s.bucket, f.file_name): s.vector_of(i) for s in plan.splits for i, f in enumerate(s.files)}
+    refs = {
+        DataFileKey(s.partition, s.bucket, f.file_name): s.vector_of(i)
+        for s in plan.splits
+        for i, f in enumerate(s.files)
+    }
     for entry in plan.entries:
         name = entry.file.file_name
-        ref = refs.get((entry.partition, entry.bucket, name))
+        ref = refs.get(DataFileKey(entry.partition, entry.bucket, name))
         yield CommitMessage(
             partition=entry.partition,
             bucket=entry.bucket,

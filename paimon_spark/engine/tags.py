@@ -191,11 +191,11 @@ def plan_delete_tags(table: Table, names: str | Iterable[str], *, exact: bool = 
     others = [n for n in tags if n not in present]
     said = {n: f"there is no tag '{n}'" for n in missing}
     hints = {n: f"{text}. {near}" for n, text in said.items() if (near := did_you_mean(n, others))}
-    warnings = tuple(Action(WARN, _place(table, n), 0, hints.get(n, text)) for n, text in said.items())
+    warnings = tuple(Action(WARN, _tag_path(table, n), 0, hints.get(n, text)) for n, text in said.items())
     return DeleteTagsPlan(tuple(present), tuple(missing), warnings, files, tuple(hints.values()))
 
 
-def _place(table: Table, name: str) -> str:
+def _tag_path(table: Table, name: str) -> str:
     """Return where a tag would be; of what cannot be the name of a tag, where tags are."""
     return table.paths.tag(name) if is_one_name(name) else table.paths.tag_dir
 

@@ -98,12 +98,12 @@ def _compact(payload: str) -> str:
 
 
 def listing_payload(file_io: FileIO, older_than: int, found: Sequence[tuple[int, Directory]]) -> str:
-    """Return the payload of a task that lists places, each with the number of its table; see `listings`."""
+    """Return the payload of a task that lists directories, each with the number of its table; see `listings`."""
     return _json(
         {
             "file_io": dict(file_io.to_config()),
             "older_than": older_than,
-            "places": [[number, *place.to_plain()] for number, place in found],
+            "directories": [[number, *directory.to_plain()] for number, directory in found],
         }
     )
 
@@ -119,7 +119,7 @@ def _list_old(payload: str) -> str:
     raw = json.loads(payload)
     file_io = file_io_from_config(raw["file_io"])
     answer = []
-    for number, *plain in raw["places"]:
+    for number, *plain in raw["directories"]:
         found = list_old(file_io, [Directory.from_plain(plain)], raw["older_than"])
         files: dict[tuple[str, bool], list[tuple[str, int]]] = {}
         for c in found.files:

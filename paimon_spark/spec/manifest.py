@@ -7,7 +7,7 @@ BinaryRow form, arity prefix included; `spec.rows` decodes them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from paimon_spark.spec.kinds import FileKind, FileSource
 
@@ -70,7 +70,38 @@ class DataFileMeta:
         return replace(self, level=level)
 
 
-FileIdentity = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | None]
+class BucketKey(NamedTuple):
+    """Which bucket of a table: its partition as a binary row, and its number."""
+
+    partition: bytes
+    bucket: int
+
+
+class DataFileKey(NamedTuple):
+    """Which data file of a table, by its bucket and its name."""
+
+    partition: bytes
+    bucket: int
+    file_name: str
+
+    @property
+    def bucket_key(self) -> BucketKey:
+        """Return the bucket of the file."""
+        return BucketKey(self.partition, self.bucket)
+
+
+class FileIdentity(NamedTuple):
+    """What an ADD and the DELETE that cancels it have in common."""
+
+    partition: bytes
+    bucket: int
+    level: int
+    file_name: str
+    extra_files: tuple[str, ...]
+    embedded_index: bytes | None
+    external_path: str | None
+
+
 """(partition, bucket, level, file name, extra files, embedded index, external path)."""
 
 
@@ -86,10 +117,15 @@ class ManifestEntry:
     foreign: tuple[ForeignColumn, ...] = field(default=(), compare=False, repr=False)
 
     @property
+    def bucket_key(self) -> BucketKey:
+        """Return the bucket that the entry belongs to."""
+        return BucketKey(self.partition, self.bucket)
+
+    @property
     def identity(self) -> FileIdentity:
         """Return what an ADD and its DELETE have in common."""
         f = self.file
-        return (
+        return FileIdentity(
             self.partition,
             self.bucket,
             f.level,
@@ -160,3 +196,8 @@ class IndexManifestEntry:
     bucket: int
     file: IndexFileMeta
     foreign: tuple[ForeignColumn, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def bucket_key(self) -> BucketKey:
+        """Return the bucket that the entry belongs to."""
+        return BucketKey(self.partition, self.bucket)

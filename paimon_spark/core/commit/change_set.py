@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.levels import sections
-from paimon_spark.core.metadata.deletion_vectors import FilePlace
 from paimon_spark.core.table import Table
 from paimon_spark.spec.kinds import BucketMode, CommitKind, FileKind
 from paimon_spark.spec.manifest import (
     DELETION_VECTORS_INDEX,
     HASH_INDEX,
+    BucketKey,
+    DataFileKey,
     DataFileMeta,
     IndexFileMeta,
     IndexManifestEntry,
@@ -28,7 +29,7 @@ class Change:
     entries: tuple[ManifestEntry, ...] = ()
     changelog: tuple[ManifestEntry, ...] = ()
     index_changes: tuple[IndexManifestEntry, ...] = ()
-    vectors_seen: Mapping[FilePlace, int] = field(default_factory=dict)
+    vectors_seen: Mapping[DataFileKey, int] = field(default_factory=dict)
     """Fingerprints of the deletion vectors that the change relies on; a file that is not named had none."""
 
     @property
@@ -39,23 +40,23 @@ class Change:
     @property
     def partitions(self) -> set[bytes]:
         """Return the partitions whose data files change, or lose rows."""
-        return {e.partition for e in self.entries} | {place[0] for place in self.marked}
+        return {e.partition for e in self.entries} | {key.partition for key in self.marked}
 
     @property
-    def marked(self) -> set[FilePlace]:
+    def marked(self) -> set[DataFileKey]:
         """Return the data files that get a deletion vector."""
         return {
-            (e.partition, e.bucket, r.data_file)
+            DataFileKey(e.partition, e.bucket, r.data_file)
             for e in self.index_changes
             if e.kind is FileKind.ADD
             for r in e.file.deletion_ranges or ()
         }
 
     @property
-    def removed(self) -> set[FilePlace]:
+    def removed(self) -> set[DataFileKey]:
         """Return the data files that go for good; one that comes back at another level does not."""
-        back = {(e.partition, e.bucket, e.file.file_name) for e in self.entries if e.kind is FileKind.ADD}
-        gone = {(e.partition, e.bucket, e.file.file_name) for e in self.entries if e.kind is FileKind.DELETE}
+        back = {DataFileKey(e.partition, e.bucket, e.file.file_name) for e in self.entries if e.kind is FileKind.ADD}
+        gone = {DataFileKey(e.partition, e.bucket, e.file.file_name) for e in self.entries if e.kind is FileKind.DELETE}
         return gone - back
 
     @property
@@ -122,13 +123,15 @@ def promote_to_top(table: Table, messages: Iterable[CommitMessage]) -> list[Comm
     items = list(messages)
     if not table.is_primary_key_table or not table.options.overwrite_upgrade:
         return items
-    buckets: dict[tuple[bytes, int], list[CommitMessage]] = {}
+    buckets: dict[BucketKey, list[CommitMessage]] = {}
     for m in items:
-        buckets.setdefault((m.partition, m.bucket), []).append(m)
+        buckets.setdefault(BucketKey(m.partition, m.bucket), []).append(m)
     rising = {place for place, group in buckets.items() if _may_rise(table, group)}
     top = table.options.num_levels - 1
     return [
-        replace(m, new_files=tuple(f.upgrade(top) for f in m.new_files)) if (m.partition, m.bucket) in rising else m
+        replace(m, new_files=tuple(f.upgrade(top) for f in m.new_files))
+        if BucketKey(m.partition, m.bucket) in rising
+        else m
         for m in items
     ]
 
@@ -157,13 +160,13 @@ def combine_index(
 
     gone = {e.file.file_name for e in changes if e.kind is FileKind.DELETE}
     added = [e for e in changes if e.kind is FileKind.ADD]
-    replaced = {_place(e) for e in added if by_bucket(e)}
-    kept = [e for e in live if e.file.file_name not in gone and not (by_bucket(e) and _place(e) in replaced)]
-    last = {_place(e) if by_bucket(e) else e.file.file_name: e for e in added}
+    replaced = {_index_key(e) for e in added if by_bucket(e)}
+    kept = [e for e in live if e.file.file_name not in gone and not (by_bucket(e) and _index_key(e) in replaced)]
+    last = {_index_key(e) if by_bucket(e) else e.file.file_name: e for e in added}
     return (*kept, *last.values())
 
 
-def _place(e: IndexManifestEntry) -> tuple[bytes, int, str]:
+def _index_key(e: IndexManifestEntry) -> tuple[bytes, int, str]:
     return e.partition, e.bucket, e.file.index_type
 
 
@@ -176,8 +179,8 @@ def _entries(message: CommitMessage, kind: FileKind, files: Iterable[DataFileMet
     return [ManifestEntry(kind, message.partition, message.bucket, message.total_buckets, f) for f in files]
 
 
-def _seen(messages: Iterable[CommitMessage]) -> dict[FilePlace, int]:
-    return {(m.partition, m.bucket, name): seen for m in messages for name, seen in m.vectors_seen}
+def _seen(messages: Iterable[CommitMessage]) -> dict[DataFileKey, int]:
+    return {DataFileKey(m.partition, m.bucket, name): seen for m in messages for name, seen in m.vectors_seen}
 
 
 def _index_entry(message: CommitMessage, kind: FileKind, file: IndexFileMeta) -> IndexManifestEntry:

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from paimon_spark.core.levels import key_range
-from paimon_spark.core.metadata.deletion_vectors import NO_VECTOR, FilePlace
+from paimon_spark.core.metadata.deletion_vectors import NO_VECTOR
 from paimon_spark.spec.kinds import CommitKind, FileKind
 from paimon_spark.spec.manifest import (
     HASH_INDEX,
+    BucketKey,
+    DataFileKey,
     FileIdentity,
     IndexFileMeta,
     IndexManifestEntry,
@@ -169,14 +171,14 @@ def find_index_conflict(
     return None
 
 
-def vector_of_missing_file(base: Iterable[ManifestEntry], marked: Collection[FilePlace]) -> FileGone | None:
+def vector_of_missing_file(base: Iterable[ManifestEntry], marked: Collection[DataFileKey]) -> FileGone | None:
     """Return a data file of which a change deletes rows though the table does not have it, or None.
 
     Args:
         base: live entries of (at least) the partitions of these files, and those that the change adds.
         marked: the data files.
     """
-    live = {(e.partition, e.bucket, e.file.file_name) for e in base} if marked else set()
+    live = {DataFileKey(e.partition, e.bucket, e.file.file_name) for e in base} if marked else set()
     for place in sorted(marked):
         if place not in live:
             partition, bucket, name = place
@@ -186,10 +188,10 @@ def vector_of_missing_file(base: Iterable[ManifestEntry], marked: Collection[Fil
 
 def vector_added_twice(changes: Iterable[IndexManifestEntry]) -> FileRepeated | None:
     """Return a data file that gets more than one deletion vector, of which readers would obey a single one, or None."""
-    seen: set[FilePlace] = set()
+    seen: set[DataFileKey] = set()
     for e in changes:
         for r in (e.file.deletion_ranges or ()) if e.kind is FileKind.ADD else ():
-            place = (e.partition, e.bucket, r.data_file)
+            place = DataFileKey(e.partition, e.bucket, r.data_file)
             if place in seen:
                 return FileRepeated(e.partition, e.bucket, 0, r.data_file)
             seen.add(place)
@@ -197,7 +199,7 @@ def vector_added_twice(changes: Iterable[IndexManifestEntry]) -> FileRepeated | 
 
 
 def vector_conflict(
-    touched: Iterable[FilePlace], seen: Mapping[FilePlace, int], now: Mapping[FilePlace, int]
+    touched: Iterable[DataFileKey], seen: Mapping[DataFileKey, int], now: Mapping[DataFileKey, int]
 ) -> VectorChanged | None:
     """Return a data file other rows of which were deleted than the change knows of, or None.
 
@@ -224,13 +226,13 @@ def hash_index_conflict(
         known: names or external paths of the hash index files that the writers read, by partition and bucket.
         partitions: those that the writers wrote to.
     """
-    found: dict[tuple[bytes, int], str] = {
-        (e.partition, e.bucket): hash_file_name(e.file) for e in live if e.file.index_type == HASH_INDEX
+    found: dict[BucketKey, str] = {
+        e.bucket_key: hash_file_name(e.file) for e in live if e.file.index_type == HASH_INDEX
     }
-    expected = {(p, bucket): name for p, files in known.items() for bucket, name in files.items()}
-    for place in sorted({p for p in (*found, *expected) if p[0] in partitions}):
-        if found.get(place) != expected.get(place):
-            return HashIndexMoved(*place)
+    expected = {BucketKey(p, bucket): name for p, files in known.items() for bucket, name in files.items()}
+    for key in sorted({k for k in (*found, *expected) if k.partition in partitions}):
+        if found.get(key) != expected.get(key):
+            return HashIndexMoved(*key)
     return None
 
 

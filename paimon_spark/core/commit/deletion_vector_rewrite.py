@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 
 from paimon_spark.core.commit.change_set import Change
 from paimon_spark.core.commit.conflicts import VectorChanged, vector_conflict
-from paimon_spark.core.metadata.deletion_vectors import FilePlace, StoredVectors, VectorRef, VectorWriter, vector_refs
+from paimon_spark.core.metadata.deletion_vectors import StoredVectors, VectorRef, VectorWriter, vector_refs
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.table import Table
 from paimon_spark.spec.kinds import BucketMode, FileKind
-from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, IndexManifestEntry
+from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, BucketKey, DataFileKey, IndexManifestEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,11 @@ def rewrite_deletion_vectors(
     affected = _affected(store.table, live, change)
     refs = vector_refs(store.table, affected)
     vectors = StoredVectors(store.table.file_io)
-    now = {place: vectors.fingerprint(place[2], ref) for place, ref in refs.items() if place in touched}
+    now = {key: vectors.fingerprint(key.file_name, ref) for key, ref in refs.items() if key in touched}
     conflict = vector_conflict(touched, change.vectors_seen, now)
     if conflict is not None:
         return conflict
-    staying = {place: ref for place, ref in refs.items() if place not in touched}
+    staying = {key: ref for key, ref in refs.items() if key not in touched}
     removed = [replace(e, kind=FileKind.DELETE) for e in affected]
     added, unused = list(change.index_changes), []
     if not _by_file(store.table):
@@ -71,38 +71,38 @@ def _by_file(table: Table) -> bool:
 def _affected(table: Table, live: Iterable[IndexManifestEntry], change: Change) -> list[IndexManifestEntry]:
     """Return the index files that cannot stay as they are, but for those that the change removes by name."""
     given_up = {e.file.file_name for e in change.index_changes if e.kind is FileKind.DELETE}
-    replaced = set() if _by_file(table) else {place[:2] for place in change.marked}
+    replaced = set() if _by_file(table) else {key.bucket_key for key in change.marked}
     touched = change.marked | change.removed
     return [
         e
         for e in live
         if e.file.index_type == DELETION_VECTORS_INDEX
         and e.file.file_name not in given_up
-        and ((e.partition, e.bucket) in replaced or not touched.isdisjoint(_places(e)))
+        and (e.bucket_key in replaced or not touched.isdisjoint(_data_files(e)))
     ]
 
 
-def _places(entry: IndexManifestEntry) -> set[FilePlace]:
-    return {(entry.partition, entry.bucket, r.data_file) for r in entry.file.deletion_ranges or ()}
+def _data_files(entry: IndexManifestEntry) -> set[DataFileKey]:
+    return {DataFileKey(entry.partition, entry.bucket, r.data_file) for r in entry.file.deletion_ranges or ()}
 
 
-def _joined(change: Change, staying: Iterable[FilePlace]) -> list[IndexManifestEntry]:
+def _joined(change: Change, staying: Iterable[DataFileKey]) -> list[IndexManifestEntry]:
     """Return the new index files of buckets that have more vectors: a bucket has a single index file."""
-    others = {place[:2] for place in staying}
-    new: dict[tuple[bytes, int], list[IndexManifestEntry]] = defaultdict(list)
+    others = {key.bucket_key for key in staying}
+    new: dict[BucketKey, list[IndexManifestEntry]] = defaultdict(list)
     for e in change.index_changes:
         if e.kind is FileKind.ADD and e.file.index_type == DELETION_VECTORS_INDEX:
-            new[e.partition, e.bucket].append(e)
-    return [e for place, entries in new.items() if place in others or len(entries) > 1 for e in entries]
+            new[e.bucket_key].append(e)
+    return [e for key, entries in new.items() if key in others or len(entries) > 1 for e in entries]
 
 
 def _rewritten(
-    store: ManifestStore, staying: dict[FilePlace, VectorRef], vectors: StoredVectors
+    store: ManifestStore, staying: dict[DataFileKey, VectorRef], vectors: StoredVectors
 ) -> list[IndexManifestEntry]:
     """Write vectors into new files of their buckets, unchanged."""
-    buckets: dict[tuple[bytes, int], list[tuple[str, VectorRef]]] = defaultdict(list)
-    for (partition, bucket, name), ref in staying.items():
-        buckets[partition, bucket].append((name, ref))
+    buckets: dict[BucketKey, list[tuple[str, VectorRef]]] = defaultdict(list)
+    for key, ref in staying.items():
+        buckets[key.bucket_key].append((key.file_name, ref))
     out: list[IndexManifestEntry] = []
     for (partition, bucket), items in buckets.items():
         writer = VectorWriter(store.table, partition, bucket, store.write_index_file)

@@ -13,7 +13,7 @@ _ANY_AGE = 1 << 62
 
 
 def clean_up_abandoned(table: Table) -> None:
-    """Do `delete_abandoned` after a failure, and hide no error by one of its own: `remove_orphan_files` finds the rest."""
+    """Do `delete_abandoned` after a failure, whose error stays; `remove_orphan_files` finds the rest."""
     with suppress(OSError, PaimonError):
         delete_abandoned(table)
 

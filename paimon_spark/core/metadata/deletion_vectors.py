@@ -14,6 +14,7 @@ from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.manifest import (
     DELETION_VECTORS_INDEX,
+    DataFileKey,
     DeletionRange,
     IndexFileMeta,
     IndexManifestEntry,
@@ -21,8 +22,6 @@ from paimon_spark.spec.manifest import (
 
 NO_VECTOR = 0
 """The fingerprint of a file of which no row is deleted."""
-FilePlace = tuple[bytes, int, str]
-"""(partition, bucket, name of the data file)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +34,11 @@ class VectorRef:
     cardinality: int | None = None
 
 
-def vector_refs(table: Table, entries: Iterable[IndexManifestEntry]) -> dict[FilePlace, VectorRef]:
+def vector_refs(table: Table, entries: Iterable[IndexManifestEntry]) -> dict[DataFileKey, VectorRef]:
     """Return where the vectors of data files are, by the index entries of a snapshot."""
     paths = table.paths
     return {
-        (e.partition, e.bucket, r.data_file): VectorRef(
+        DataFileKey(e.partition, e.bucket, r.data_file): VectorRef(
             paths.index_file(e.partition, e.bucket, e.file), r.offset, r.length, r.cardinality
         )
         for e in entries

@@ -39,7 +39,7 @@ def _merge_full(
     if size < options.manifest_full_compaction_threshold_size or len(metas) < 2:
         return None
     removed = {e.identity for m in metas if m.num_deleted_files for e in store.read(m) if e.kind is FileKind.DELETE}
-    partitions = {identity[0] for identity in removed}
+    partitions = {identity.partition for identity in removed}
     types = [f.type for f in store.table.schema.partition_fields]
     kept: list[ManifestFileMeta] = []
     rewritten: list[ManifestEntry] = []

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from paimon_spark.core.metadata.deletion_vectors import FilePlace, VectorRef, vector_refs
+from paimon_spark.core.metadata.deletion_vectors import VectorRef, vector_refs
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ConflictError
-from paimon_spark.spec.manifest import ManifestEntry
+from paimon_spark.spec.manifest import DataFileKey, ManifestEntry
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ class LiveFileLookup:
 
     def vector(self, entry: ManifestEntry) -> VectorRef | None:
         """Return where the deleted rows of a data file are told."""
-        return self._state[1].get((entry.partition, entry.bucket, entry.file.file_name))
+        return self._state[1].get(DataFileKey(entry.partition, entry.bucket, entry.file.file_name))
 
     def _key(self, path: str) -> str:
         """Return what is left of a path without the place of the table: partition, bucket and name."""
         return "/".join(path.split("/")[-len(self.table.schema.partition_keys) - 2 :])
 
     @cached_property
-    def _state(self) -> tuple[dict[str, ManifestEntry], dict[FilePlace, VectorRef]]:
+    def _state(self) -> tuple[dict[str, ManifestEntry], dict[DataFileKey, VectorRef]]:
         store, latest, paths = ManifestStore(self.table), self.table.snapshots.latest(), self.table.paths
         live = live_in_partitions(store, latest, None)
         entries = {self._key(paths.data_file(e.partition, e.bucket, e.file)): e for e in live}

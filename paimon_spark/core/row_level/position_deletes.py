@@ -25,7 +25,7 @@ from paimon_spark.core.write.row_conversion import ROW_KIND_COLUMN, WriteRules, 
 from paimon_spark.core.write.table_writer import AbortableWriter, TableWriter, WriterRestoreState
 from paimon_spark.errors import ConflictError, EngineError
 from paimon_spark.spec.kinds import RowKind
-from paimon_spark.spec.manifest import ManifestEntry
+from paimon_spark.spec.manifest import BucketKey, ManifestEntry
 
 
 @dataclass(slots=True)
@@ -69,11 +69,11 @@ class PositionDeleteWriter(AbortableWriter):
     @translate_io_errors()
     def finish(self) -> list[CommitMessage]:
         """Write what still waits; return what was marked and added."""
-        buckets: dict[tuple[bytes, int], list[_NewVectors]] = defaultdict(list)
+        buckets: dict[BucketKey, list[_NewVectors]] = defaultdict(list)
         for marks in self._marks.values():
-            buckets[marks.entry.partition, marks.entry.bucket].append(marks)
+            buckets[marks.entry.bucket_key].append(marks)
         vectors = StoredVectors(self._table.file_io)
-        return [*(self._vectors(*place, buckets[place], vectors) for place in sorted(buckets)), *self._writer.finish()]
+        return [*(self._vectors(*key, buckets[key], vectors) for key in sorted(buckets)), *self._writer.finish()]
 
     def abort(self) -> None:
         """Delete what was written."""

@@ -24,11 +24,11 @@ class ScanTotals:
     rows: int = 0
     partitions: set[bytes] = field(default_factory=set)
 
-    def add(self, places: EntryColumns, live: Mask) -> None:
+    def add(self, columns: EntryColumns, live: Mask) -> None:
         """Count the live entries of a manifest."""
         self.files += int(live.sum())
-        self.rows += int(places.rows[live].sum(dtype=np.int64))
-        self.partitions.update(places.partitions[i] for i in np.unique(places.partition[live]).tolist())
+        self.rows += int(columns.rows[live].sum(dtype=np.int64))
+        self.partitions.update(columns.partitions[i] for i in np.unique(columns.partition[live]).tolist())
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class SelectedEntries:
     """Some live entries of one manifest."""
 
     manifest: Manifest
-    places: EntryColumns
+    columns: EntryColumns
     rows: Rows
 
 
@@ -48,7 +48,7 @@ def select_live(
     Args:
         store: reads the manifests.
         metas: the manifests, in order.
-        wanted: which entries, by their places.
+        wanted: which entries, by their columns.
         seen: counts all live entries for which readers may ask, wanted or not; without it only wanted ones are netted.
     """
     remember = store.cache.fits(metas)
@@ -57,16 +57,16 @@ def select_live(
         if meta.num_added_files == 0:
             continue
         manifest = store.open(meta, remember=remember)
-        places = manifest.entry_columns()
-        chosen = wanted(places)
-        live = (places.kind == FileKind.ADD) & (chosen if seen is None else places.bucket >= 0)
-        live[removed.among(manifest, places, live)] = False
+        columns = manifest.entry_columns()
+        chosen = wanted(columns)
+        live = (columns.kind == FileKind.ADD) & (chosen if seen is None else columns.bucket >= 0)
+        live[removed.among(manifest, columns, live)] = False
         if seen is not None:
-            seen.add(places, live)
+            seen.add(columns, live)
             live &= chosen
         rows = np.flatnonzero(live)
         if len(rows):
-            yield SelectedEntries(manifest, places, rows)
+            yield SelectedEntries(manifest, columns, rows)
 
 
 class _Removed:
@@ -79,27 +79,27 @@ class _Removed:
         for meta in metas:
             if meta.num_deleted_files > 0:
                 manifest = store.open(meta, remember=remember)
-                places = manifest.entry_columns()
-                taken = places.kind == FileKind.DELETE
-                rows = np.flatnonzero(taken if wanted is None else taken & wanted(places))
+                columns = manifest.entry_columns()
+                taken = columns.kind == FileKind.DELETE
+                rows = np.flatnonzero(taken if wanted is None else taken & wanted(columns))
                 self._identities.update(e.identity for e in store.entries(manifest, rows))
-        self._partitions = {i[0] for i in self._identities}
-        self._buckets = {i[1] for i in self._identities}
-        self._names = {i[3] for i in self._identities}
+        self._partitions = {i.partition for i in self._identities}
+        self._buckets = {i.bucket for i in self._identities}
+        self._names = {i.file_name for i in self._identities}
 
-    def among(self, manifest: Manifest, places: EntryColumns, live: Mask) -> Rows:
+    def among(self, manifest: Manifest, columns: EntryColumns, live: Mask) -> Rows:
         """Return which of the live entries of a manifest are taken away."""
         if not self._identities:
             return np.empty(0, np.int64)
-        near = live & in_partitions(places, self._partitions) & np.isin(places.bucket, list(self._buckets))
+        near = live & in_partitions(columns, self._partitions) & np.isin(columns.bucket, list(self._buckets))
         named = [row for row, name in manifest.names(np.flatnonzero(near)) if name in self._names]
         rows = np.array(named, np.int64)
         gone = [e.identity in self._identities for e in manifest.entries(rows)]
         return rows[np.array(gone, bool)]
 
 
-def in_partitions(places: EntryColumns, partitions: Collection[bytes]) -> Mask:
+def in_partitions(columns: EntryColumns, partitions: Collection[bytes]) -> Mask:
     """Return which entries are in some partitions."""
-    among = np.array([p in partitions for p in places.partitions], bool)
-    found: Mask = among[places.partition] if len(among) else np.zeros(len(places.kind), bool)
+    among = np.array([p in partitions for p in columns.partitions], bool)
+    found: Mask = among[columns.partition] if len(among) else np.zeros(len(columns.kind), bool)
     return found

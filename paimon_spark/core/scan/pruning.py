@@ -14,6 +14,7 @@ from paimon_spark.format.arrays import Mask
 from paimon_spark.format.packed_manifest import Rows
 from paimon_spark.spec.kinds import BucketMode, MergeEngine
 from paimon_spark.spec.manifest import (
+    BucketKey,
     ManifestEntry,
     ManifestFileMeta,
 )
@@ -156,9 +157,9 @@ def filter_by_statistics(table: Table, entries: list[ManifestEntry], predicate: 
     keys = project(predicate, table.schema.trimmed_primary_keys)
     if not isinstance(keys, AlwaysTrue):
         entries = [e for e in entries if statistics.may_match_keys(e, keys)]
-    groups: dict[tuple[bytes, int], list[ManifestEntry]] = {}
+    groups: dict[BucketKey, list[ManifestEntry]] = {}
     for entry in entries:
-        groups.setdefault((entry.partition, entry.bucket), []).append(entry)
+        groups.setdefault(entry.bucket_key, []).append(entry)
     out: list[ManifestEntry] = []
     for group in groups.values():
         levels = np.array([e.file.level for e in group])

@@ -6,16 +6,15 @@ value statistics (semantics R10-R15).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from paimon_spark.core.metadata.manifest_cache import cached
 from paimon_spark.core.metadata.manifest_store import ManifestStore, may_hold_partition
 from paimon_spark.core.scan.entry_filter import ScanTotals, in_partitions, select_live
-from paimon_spark.core.scan.packed_files import Numbers, PackedFileStore, Record
+from paimon_spark.core.scan.packed_files import Numbers, PackedFileStore
 from paimon_spark.core.scan.pruning import (
     StatisticsFilter,
     char_columns,
@@ -26,12 +25,13 @@ from paimon_spark.core.scan.pruning import (
     matching_partitions,
     reads_above_level_0,
 )
+from paimon_spark.core.scan.result import PackedScan, Scan, ScanCounts, ScanResult
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrays import Mask
 from paimon_spark.format.packed_manifest import EntryColumns, Manifest, Rows
 from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import (
-    DataFileMeta,
+    BucketKey,
     FileIdentity,
     IndexManifestEntry,
     ManifestEntry,
@@ -49,99 +49,6 @@ from paimon_spark.spec.rows import bucket_of
 from paimon_spark.spec.snapshot import Snapshot
 
 EntryTest = Callable[[ManifestEntry], bool]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScanCounts:
-    """How much of a snapshot a scan looked at and how much it kept."""
-
-    manifests: int = 0
-    manifests_read: int = 0
-    files_seen: int = 0
-    files: int = 0
-    partitions_seen: int = 0
-    partitions: int = 0
-    rows_seen: int = 0
-    rows: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Bucket:
-    """The chosen files of one bucket."""
-
-    partition: bytes
-    bucket: int
-    total_buckets: int
-    files: list[DataFileMeta]
-
-    def keep(self, files: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
-        """Return some of the files as they are kept."""
-        return tuple(files)
-
-
-@dataclass(frozen=True)
-class PackedBucket:
-    """The chosen files of one bucket, objects only if they are asked for."""
-
-    partition: bytes
-    bucket: int
-    total_buckets: int
-    pool: PackedFileStore
-    numbers: Numbers
-
-    @cached_property
-    def files(self) -> list[DataFileMeta]:
-        """Return the files, the same objects every time."""
-        return list(map(self.pool.unpack, self._records))
-
-    def keep(self, files: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
-        """Return some of the files, packed."""
-        return self.pool.choose([self._record_of[id(f)] for f in files])
-
-    @cached_property
-    def _records(self) -> list[Record]:
-        return list(self.pool.records(self.numbers))
-
-    @cached_property
-    def _record_of(self) -> dict[int, Record]:
-        return dict(zip(map(id, self.files), self._records, strict=True))
-
-
-@dataclass(frozen=True, slots=True)
-class ScanResult:
-    """The entries of a snapshot that may hold wanted rows; `predicate` is the whole filter they were chosen by."""
-
-    snapshot: Snapshot | None
-    entries: tuple[ManifestEntry, ...] = ()
-    index_entries: tuple[IndexManifestEntry, ...] = ()
-    counts: ScanCounts = field(default_factory=ScanCounts)
-
-    def buckets(self) -> Iterator[Bucket]:
-        """Yield the files bucket by bucket, in the order of the entries."""
-        found: dict[tuple[bytes, int], list[ManifestEntry]] = {}
-        for entry in self.entries:
-            found.setdefault((entry.partition, entry.bucket), []).append(entry)
-        for (partition, bucket), entries in found.items():
-            yield Bucket(partition, bucket, entries[0].total_buckets, [e.file for e in entries])
-
-
-@dataclass(frozen=True, slots=True)
-class PackedScan:
-    """What a scan found where it looked at very many files: they are packed, and objects one bucket at a time."""
-
-    snapshot: Snapshot
-    pool: PackedFileStore
-    places: tuple[tuple[bytes, int, int], ...]
-    """Partition, bucket, and how many buckets there are."""
-    numbers: tuple[Numbers, ...]
-    """Of each place, its files in the pool."""
-    index_entries: tuple[IndexManifestEntry, ...]
-    counts: ScanCounts
-
-    def buckets(self) -> Iterator[PackedBucket]:
-        """Yield the files bucket by bucket, in the order of the entries."""
-        for place, numbers in zip(self.places, self.numbers, strict=True):
-            yield PackedBucket(*place, self.pool, numbers)
 
 
 def scan(
@@ -177,7 +84,7 @@ def scan_buckets(
     predicate: Predicate = TRUE,
     buckets: Collection[int] | None = None,
     levels: Collection[int] | None = None,
-) -> ScanResult | PackedScan:
+) -> Scan:
     """Return what `scan` does, for callers that look at one bucket at a time; very many files are packed.
 
     Args:
@@ -226,25 +133,25 @@ class _Search:
             return next(iter(live.get(key) or ()), None)
         return cached(live, key, lambda: [Manifest(live_entries(self.store, self.near, lambda e: e.bucket >= 0))])[0]
 
-    def wants(self, places: EntryColumns) -> Mask:
-        """Return which entries are wanted, as far as their places tell."""
-        wanted: Mask = places.bucket >= 0
+    def wants(self, columns: EntryColumns) -> Mask:
+        """Return which entries are wanted, as far as their columns tell it."""
+        wanted: Mask = columns.bucket >= 0
         if not isinstance(self.partition_predicate, AlwaysTrue):
-            new = set(places.partitions).difference(self.chosen)
+            new = set(columns.partitions).difference(self.chosen)
             good = matching_partitions(self.table, new, self.partition_predicate)
             self.chosen.update((p, p in good) for p in new)
-            wanted &= in_partitions(places, {p for p in places.partitions if self.chosen[p]})
+            wanted &= in_partitions(columns, {p for p in columns.partitions if self.chosen[p]})
         if self.buckets is not None:
-            wanted &= np.isin(places.bucket, list(self.buckets))
+            wanted &= np.isin(columns.bucket, list(self.buckets))
         if self.hashes is not None:
-            fits = places.total_buckets <= 0
-            for total in np.unique(places.total_buckets[~fits]).tolist():
+            fits = columns.total_buckets <= 0
+            for total in np.unique(columns.total_buckets[~fits]).tolist():
                 allowed = [bucket_of(h, total) for h in self.hashes]
-                fits |= (places.total_buckets == total) & np.isin(places.bucket, allowed)
+                fits |= (columns.total_buckets == total) & np.isin(columns.bucket, allowed)
             wanted &= fits
         if self.levels is not None:
-            return wanted & np.isin(places.level, list(self.levels))
-        return wanted & (places.level > 0) if reads_above_level_0(self.table) else wanted
+            return wanted & np.isin(columns.level, list(self.levels))
+        return wanted & (columns.level > 0) if reads_above_level_0(self.table) else wanted
 
 
 def _search(
@@ -269,21 +176,19 @@ def _entries(search: _Search) -> ScanResult:
     table, store = search.table, search.store
     live, seen = search.remembered(), ScanTotals()
     if live is not None:
-        places = live.entry_columns()
-        seen.add(places, places.kind == FileKind.ADD)
-        entries = list(live.entries(np.flatnonzero(search.wants(places))))
+        columns = live.entry_columns()
+        seen.add(columns, columns.kind == FileKind.ADD)
+        entries = list(live.entries(np.flatnonzero(search.wants(columns))))
     else:
         found = select_live(store, search.near, search.wants, seen)
         entries = [e for c in found for e in store.entries(c.manifest, c.rows)]
     entries = filter_by_statistics(table, entries, search.predicate)
-    kept = {(e.partition, e.bucket) for e in entries}
+    kept = {e.bucket_key for e in entries}
     counts = _counts(search, seen, len(entries), sum(e.file.row_count for e in entries), kept)
     return ScanResult(search.snapshot, tuple(entries), _index_entries(search, kept), counts)
 
 
-def _counts(
-    search: _Search, seen: ScanTotals, files: int, rows: int, kept: Collection[tuple[bytes, int]]
-) -> ScanCounts:
+def _counts(search: _Search, seen: ScanTotals, files: int, rows: int, kept: Collection[BucketKey]) -> ScanCounts:
     return ScanCounts(
         manifests=len(search.metas),
         manifests_read=len(search.near),
@@ -296,63 +201,63 @@ def _counts(
     )
 
 
-def _index_entries(search: _Search, kept: Collection[tuple[bytes, int]]) -> tuple[IndexManifestEntry, ...]:
+def _index_entries(search: _Search, kept: Collection[BucketKey]) -> tuple[IndexManifestEntry, ...]:
     entries = search.store.read_index(search.snapshot.index_manifest)
-    return tuple(i for i in entries if (i.partition, i.bucket) in kept)
+    return tuple(i for i in entries if i.bucket_key in kept)
 
 
 def _packed(search: _Search, *, statistics: bool) -> PackedScan:
     seen, pool = ScanTotals(), PackedFileStore(statistics=statistics)
     tests = StatisticsFilter(search.table)
-    places: dict[tuple[bytes, int], tuple[int, int]] = {}
+    buckets: dict[BucketKey, tuple[int, int]] = {}
     columns: list[tuple[Numbers, Numbers, Mask]] = []
     for found in select_live(search.store, search.near, search.wants, seen):
         rows, matching = tests.choose(found, search.predicate)
         if len(rows):
-            p = found.places
+            p = found.columns
             pool.add(found.manifest.packed_files(rows, statistics=statistics), p.size[rows], p.rows[rows])
-            columns.append((_place_numbers(p, rows, places), p.level[rows], matching))
-    numbers = _grouped([c[0] for c in columns], len(places))
+            columns.append((_bucket_ordinals(p, rows, buckets), p.level[rows], matching))
+    numbers = _grouped([c[0] for c in columns], len(buckets))
     if numbers and not isinstance(search.predicate, AlwaysTrue):
         levels, matching = (np.concatenate([c[i] for c in columns]) for i in (1, 2))
         numbers = [n[filter_by_value_statistics(search.table, levels[n], matching[n])] for n in numbers]
-    of_place = [(key, total, n) for (key, (_, total)), n in zip(places.items(), numbers, strict=True) if len(n)]
-    kept = {key for key, _, _ in of_place}
-    files = sum(len(n) for _, _, n in of_place)
-    rows_kept = sum(pool.total_rows(n) for _, _, n in of_place)
+    of_bucket = [(key, total, n) for (key, (_, total)), n in zip(buckets.items(), numbers, strict=True) if len(n)]
+    kept = {key for key, _, _ in of_bucket}
+    files = sum(len(n) for _, _, n in of_bucket)
+    rows_kept = sum(pool.total_rows(n) for _, _, n in of_bucket)
     return PackedScan(
         search.snapshot,
         pool,
-        tuple((*key, total) for key, total, _ in of_place),
-        tuple(n for _, _, n in of_place),
+        tuple((key, total) for key, total, _ in of_bucket),
+        tuple(n for _, _, n in of_bucket),
         _index_entries(search, kept),
         _counts(search, seen, files, rows_kept, kept),
     )
 
 
-def _place_numbers(places: EntryColumns, rows: Rows, known: dict[tuple[bytes, int], tuple[int, int]]) -> Numbers:
+def _bucket_ordinals(columns: EntryColumns, rows: Rows, known: dict[BucketKey, tuple[int, int]]) -> Numbers:
     """Return for each row the number of its partition and bucket, counted in the order of their first files."""
-    least = int(places.bucket[rows].min())
-    buckets = places.bucket[rows].astype(np.int64) - least
-    pairs = places.partition[rows].astype(np.int64) * (int(buckets.max()) + 1) + buckets
+    least = int(columns.bucket[rows].min())
+    buckets = columns.bucket[rows].astype(np.int64) - least
+    pairs = columns.partition[rows].astype(np.int64) * (int(buckets.max()) + 1) + buckets
     _, firsts, inverse = np.unique(pairs, return_index=True, return_inverse=True)
     numbers = np.empty(len(firsts), np.int32)
     for at in np.argsort(firsts).tolist():
         row = int(rows[firsts[at]])
-        key = (places.partitions[int(places.partition[row])], int(places.bucket[row]))
-        numbers[at], _ = known.setdefault(key, (len(known), int(places.total_buckets[row])))
+        key = BucketKey(columns.partitions[int(columns.partition[row])], int(columns.bucket[row]))
+        numbers[at], _ = known.setdefault(key, (len(known), int(columns.total_buckets[row])))
     return numbers[inverse]
 
 
 def _grouped(parts: Sequence[Numbers], count: int) -> list[Numbers]:
-    """Return for each place which files are in it, in ascending order."""
+    """Return for each bucket which files are in it, in ascending order."""
     if not parts:
         return []
     if count == 1:
         return [np.arange(sum(map(len, parts)), dtype=np.uint32)]
-    of_place = np.concatenate(parts)
-    order = np.argsort(of_place, kind="stable").astype(np.uint32)
-    return np.split(order, np.searchsorted(of_place[order], np.arange(1, count)))
+    of_bucket = np.concatenate(parts)
+    order = np.argsort(of_bucket, kind="stable").astype(np.uint32)
+    return np.split(order, np.searchsorted(of_bucket[order], np.arange(1, count)))
 
 
 def live_entries(
@@ -381,5 +286,5 @@ def live_in_partitions(
         return list(live_entries(store, metas))
     types = store.table.partition_types
     near = [m for m in metas if may_hold_partition(m, partitions, types)]
-    found = select_live(store, near, lambda places: in_partitions(places, partitions))
+    found = select_live(store, near, lambda columns: in_partitions(columns, partitions))
     return [e for c in found for e in store.entries(c.manifest, c.rows)]

@@ -6,18 +6,18 @@ import base64
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any
 
 from paimon_spark.core.bin_packing import bin_packed
 from paimon_spark.core.commit_message import decode_errors, file_from_plain, file_to_plain
 from paimon_spark.core.levels import sections
-from paimon_spark.core.metadata.deletion_vectors import FilePlace, VectorRef, vector_refs
+from paimon_spark.core.metadata.deletion_vectors import VectorRef, vector_refs
 from paimon_spark.core.scan.packed_files import PackedFileList
 from paimon_spark.core.scan.pruning import reads_above_level_0
-from paimon_spark.core.scan.scan import Bucket, PackedBucket, PackedScan, ScanResult
+from paimon_spark.core.scan.result import Scan, ScannedBucket
 from paimon_spark.core.table import Table
-from paimon_spark.spec.manifest import DataFileMeta
+from paimon_spark.spec.manifest import DataFileKey, DataFileMeta
 from paimon_spark.spec.types import DataType
 
 _SIZE = attrgetter("file_size")
@@ -54,7 +54,7 @@ class Split:
         return self.vectors[index] if self.vectors else None
 
 
-def plan_splits(table: Table, result: ScanResult | PackedScan, *, always_merge: bool = False) -> list[Split]:
+def plan_splits(table: Table, result: Scan, *, always_merge: bool = False) -> list[Split]:
     """Return the splits of a scan, bucket by bucket in the order of the scan's entries.
 
     Args:
@@ -84,7 +84,7 @@ def plan_splits(table: Table, result: ScanResult | PackedScan, *, always_merge: 
     return out
 
 
-def _groups(table: Table, found: Bucket | PackedBucket) -> Iterator[tuple[Sequence[DataFileMeta], bool]]:
+def _groups(table: Table, found: ScannedBucket) -> Iterator[tuple[Sequence[DataFileMeta], bool]]:
     """Yield the files that are read together as they are kept, and whether they need no merge."""
     if not table.is_primary_key_table:
         yield from ((group, True) for group in _append_groups(table, found))
@@ -93,13 +93,9 @@ def _groups(table: Table, found: Bucket | PackedBucket) -> Iterator[tuple[Sequen
         yield found.keep(group), raw
 
 
-def _append_groups(table: Table, found: Bucket | PackedBucket) -> Iterator[Sequence[DataFileMeta]]:
-    target, cost = table.options.source_split_target_size, table.options.source_split_open_file_cost
-    if isinstance(found, PackedBucket):
-        records = found.pool.records(found.pool.in_order(found.numbers))
-        return map(found.pool.choose, bin_packed(records, itemgetter(1), target, cost))
-    ordered = sorted(sorted(found.files, key=attrgetter("file_name")), key=attrgetter("min_sequence_number"))
-    return map(found.keep, bin_packed(ordered, _SIZE, target, cost))
+def _append_groups(table: Table, found: ScannedBucket) -> Iterator[Sequence[DataFileMeta]]:
+    options = table.options
+    return found.groups_by_sequence(options.source_split_target_size, options.source_split_open_file_cost)
 
 
 def _keyed_groups(table: Table, files: Sequence[DataFileMeta]) -> Iterator[tuple[list[DataFileMeta], bool]]:
@@ -120,11 +116,11 @@ def _in_key_order(files: Sequence[DataFileMeta], key_types: Sequence[DataType]) 
 
 
 def _vectors_of(
-    found: Bucket | PackedBucket, files: Sequence[DataFileMeta], vectors: dict[FilePlace, VectorRef]
+    found: ScannedBucket, files: Sequence[DataFileMeta], vectors: dict[DataFileKey, VectorRef]
 ) -> tuple[VectorRef | None, ...]:
     if not vectors:
         return ()
-    refs = tuple(vectors.get((found.partition, found.bucket, f.file_name)) for f in files)
+    refs = tuple(vectors.get(DataFileKey(found.partition, found.bucket, f.file_name)) for f in files)
     return refs if any(v is not None for v in refs) else ()
 
 

@@ -17,6 +17,7 @@ from paimon_spark.core.system.render import (
 )
 from paimon_spark.spec.manifest import (
     DELETION_VECTORS_INDEX,
+    BucketKey,
     DataFileMeta,
     IndexManifestEntry,
     ManifestEntry,
@@ -104,7 +105,7 @@ def partitions(context: SystemContext) -> Iterator[Row]:
 def buckets(context: SystemContext) -> Iterator[Row]:
     """Yield one row per bucket that has files, in the order of partition and bucket."""
     fields = context.table.schema.partition_fields
-    sums = _sums(((e.partition, e.bucket), e) for e in context.live())
+    sums = _sums((BucketKey(e.partition, e.bucket), e) for e in context.live())
     rows = [(partition_set(p, fields, context.zone), bucket, s) for (p, bucket), s in sums.items()]
     for text, bucket, s in sorted(rows, key=lambda r: r[:2]):
         yield (text, bucket, s.rows, s.size, s.files, stored_time(s.newest))

@@ -32,10 +32,9 @@ from paimon_spark.errors import ErrorKind, UnsupportedError, UsageError
 from paimon_spark.format import hash_index
 from paimon_spark.format.arrays import I32
 from paimon_spark.spec.kinds import BucketMode
-from paimon_spark.spec.manifest import HASH_INDEX, IndexFileMeta
+from paimon_spark.spec.manifest import HASH_INDEX, BucketKey, IndexFileMeta
 from paimon_spark.spec.rows import encode_row
 
-BucketKey = tuple[bytes, int]
 """(partition, bucket)."""
 _FUNCTIONS = ("default", "mod")
 _PIECES_OF_A_BUFFER = 8
@@ -166,28 +165,28 @@ class TableWriter(AbortableWriter):
         width = rows.columns.nbytes // rows.count + 16
         ends = [*starts[1:], rows.count]
         for (code, bucket), start, end in zip(groups, starts, ends, strict=True):
-            self._bucket((partitions[code], bucket)).add(rows.slice(start, end - start), width * (end - start))
+            self._bucket(BucketKey(partitions[code], bucket)).add(rows.slice(start, end - start), width * (end - start))
         self._relieve()
 
     @translate_io_errors()
     def finish(self) -> list[CommitMessage]:
         """Write what still waits; return one message per bucket."""
-        files = {place: writer.finish() for place, writer in self._buckets.items()}
+        files = {key: writer.finish() for key, writer in self._buckets.items()}
         self._end_spill()
         index_files: dict[BucketKey, tuple[IndexFileMeta, ...]] = {}
         for partition, index in self._indexes.items():
             for bucket, hashes in index.gained():
-                index_files[partition, bucket] = (self._write_index(partition, bucket, hashes),)
+                index_files[BucketKey(partition, bucket)] = (self._write_index(partition, bucket, hashes),)
         return [
             CommitMessage(
-                partition=partition,
-                bucket=bucket,
+                partition=key.partition,
+                bucket=key.bucket,
                 total_buckets=self._table.options.bucket,
-                new_files=tuple(files.get((partition, bucket), ())),
-                new_index_files=index_files.get((partition, bucket), ()),
+                new_files=tuple(files.get(key, ())),
+                new_index_files=index_files.get(key, ()),
             )
-            for partition, bucket in sorted({*files, *index_files})
-            if files.get((partition, bucket)) or (partition, bucket) in index_files
+            for key in sorted({*files, *index_files})
+            if files.get(key) or key in index_files
         ]
 
     def abort(self) -> None:

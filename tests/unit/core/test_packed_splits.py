@@ -14,12 +14,12 @@ from benchmarks.core import many_files
 from paimon_spark import connect
 from paimon_spark.core.metadata.manifest_cache import ManifestCache, ManifestLimits
 from paimon_spark.core.scan.packed_files import PackedFileList, PackedFileStore, PackingLimits
-from paimon_spark.core.scan.scan import PackedScan, ScanCounts, ScanResult
+from paimon_spark.core.scan.result import PackedScan, ScanCounts, ScanResult
 from paimon_spark.core.scan.splits import Split, plan_splits
 from paimon_spark.engine.select import plan_select
 from paimon_spark.format.packed_manifest import Manifest
 from paimon_spark.spec.kinds import FileKind
-from paimon_spark.spec.manifest import EMPTY_STATS, DataFileMeta, ManifestEntry
+from paimon_spark.spec.manifest import EMPTY_STATS, BucketKey, DataFileMeta, ManifestEntry
 from tests.unit.core import samples
 
 SEQUENCES = st.one_of(st.integers(0, 3), st.integers(-(2**62), 2**63 - 1))
@@ -36,7 +36,7 @@ def packed_scan(files: list[DataFileMeta], places: list[int], parts: int, limits
         pool.add(manifest.packed_files(some, statistics=False), columns.size[some], columns.rows[some])
     buckets = sorted(set(places))
     numbers = tuple(np.flatnonzero(np.array(places) == b).astype(np.uint32) for b in buckets)
-    where = tuple((samples.partition(), b, 4) for b in buckets)
+    where = tuple((BucketKey(samples.partition(), b), 4) for b in buckets)
     return PackedScan(samples.snapshot(4), pool, where, numbers, (), ScanCounts())
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.metadata.manifest_cache import clear_cache
-from paimon_spark.core.scan.scan import ScanResult, scan
+from paimon_spark.core.scan.result import ScanResult
+from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.select import plan_select

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from paimon_spark.core.scan.scan import ScanResult
+from paimon_spark.core.scan.result import ScanResult
 from paimon_spark.core.scan.splits import Split, plan_splits, splits_from_json, splits_to_json
 from paimon_spark.core.table import Table
 from paimon_spark.spec.kinds import FileKind

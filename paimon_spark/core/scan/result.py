@@ -1,0 +1,177 @@
+"""What a scan finds: one protocol, `Scan`, over two storages: objects, and very many files packed on the local disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from operator import attrgetter, itemgetter
+from typing import Protocol
+
+from paimon_spark.core.bin_packing import bin_packed
+from paimon_spark.core.scan.packed_files import Numbers, PackedFileStore, Record
+from paimon_spark.spec.manifest import (
+    BucketKey,
+    DataFileMeta,
+    IndexManifestEntry,
+    ManifestEntry,
+)
+from paimon_spark.spec.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanCounts:
+    """How much of a snapshot a scan looked at and how much it kept."""
+
+    manifests: int = 0
+    manifests_read: int = 0
+    files_seen: int = 0
+    files: int = 0
+    partitions_seen: int = 0
+    partitions: int = 0
+    rows_seen: int = 0
+    rows: int = 0
+
+
+class ScannedBucket(Protocol):
+    """The selected files of one bucket."""
+
+    @property
+    def partition(self) -> bytes:
+        """Return the partition as a binary row."""
+        ...
+
+    @property
+    def bucket(self) -> int:
+        """Return the number of the bucket."""
+        ...
+
+    @property
+    def total_buckets(self) -> int:
+        """Return how many buckets the partition has."""
+        ...
+
+    @property
+    def files(self) -> Sequence[DataFileMeta]:
+        """Return the files, in the order of the entries."""
+        ...
+
+    def keep(self, files: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
+        """Return some of the files in the storage of the scan, in the given order."""
+        ...
+
+    def groups_by_sequence(self, target: int, open_cost: int) -> Iterator[Sequence[DataFileMeta]]:
+        """Yield all files in groups of about `target` bytes, by first sequence number, then name; as `keep` does."""
+        ...
+
+
+class Scan(Protocol):
+    """The files of a snapshot that may hold wanted rows."""
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """Return the scanned snapshot; None if there is nothing to read."""
+        ...
+
+    @property
+    def index_entries(self) -> Sequence[IndexManifestEntry]:
+        """Return the index entries of the buckets that have files here."""
+        ...
+
+    @property
+    def counts(self) -> ScanCounts:
+        """Return how much was looked at and kept."""
+        ...
+
+    def buckets(self) -> Iterator[ScannedBucket]:
+        """Yield the files bucket by bucket, in the order of their first entries."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """The selected files of one bucket, as objects."""
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    files: list[DataFileMeta]
+
+    def keep(self, files: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
+        """Return some of the files as they are."""
+        return tuple(files)
+
+    def groups_by_sequence(self, target: int, open_cost: int) -> Iterator[Sequence[DataFileMeta]]:
+        """Yield all files in groups; see `ScannedBucket`."""
+        ordered = sorted(sorted(self.files, key=attrgetter("file_name")), key=attrgetter("min_sequence_number"))
+        return map(tuple, bin_packed(ordered, attrgetter("file_size"), target, open_cost))
+
+
+@dataclass(frozen=True)
+class PackedBucket:
+    """The selected files of one bucket, packed; objects only if they are asked for."""
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    pool: PackedFileStore
+    numbers: Numbers
+
+    @cached_property
+    def files(self) -> list[DataFileMeta]:
+        """Return the files, made once."""
+        return list(map(self.pool.unpack, self._records))
+
+    def keep(self, files: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
+        """Return some of the files, packed."""
+        return self.pool.choose([self._record_of[f.file_name] for f in files])
+
+    def groups_by_sequence(self, target: int, open_cost: int) -> Iterator[Sequence[DataFileMeta]]:
+        """Yield all files in groups; see `ScannedBucket`."""
+        records = self.pool.records(self.pool.in_order(self.numbers))
+        return map(self.pool.choose, bin_packed(records, itemgetter(1), target, open_cost))
+
+    @cached_property
+    def _records(self) -> list[Record]:
+        return list(self.pool.records(self.numbers))
+
+    @cached_property
+    def _record_of(self) -> dict[str, Record]:
+        return dict(zip((f.file_name for f in self.files), self._records, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class ScanResult:
+    """A scan whose entries are objects."""
+
+    snapshot: Snapshot | None
+    entries: tuple[ManifestEntry, ...] = ()
+    index_entries: tuple[IndexManifestEntry, ...] = ()
+    counts: ScanCounts = field(default_factory=ScanCounts)
+
+    def buckets(self) -> Iterator[Bucket]:
+        """Yield the files bucket by bucket, in the order of the entries."""
+        found: dict[BucketKey, list[ManifestEntry]] = {}
+        for entry in self.entries:
+            found.setdefault(entry.bucket_key, []).append(entry)
+        for (partition, bucket), entries in found.items():
+            yield Bucket(partition, bucket, entries[0].total_buckets, [e.file for e in entries])
+
+
+@dataclass(frozen=True, slots=True)
+class PackedScan:
+    """A scan of very many files: they are packed, and objects one bucket at a time."""
+
+    snapshot: Snapshot
+    pool: PackedFileStore
+    bucket_keys: tuple[tuple[BucketKey, int], ...]
+    """The buckets with files, and how many buckets there are in the partition of each."""
+    numbers: tuple[Numbers, ...]
+    """Of each bucket, its files in the pool."""
+    index_entries: tuple[IndexManifestEntry, ...]
+    counts: ScanCounts
+
+    def buckets(self) -> Iterator[PackedBucket]:
+        """Yield the files bucket by bucket, in the order of the entries."""
+        for (key, total), numbers in zip(self.bucket_keys, self.numbers, strict=True):
+            yield PackedBucket(*key, total, self.pool, numbers)
