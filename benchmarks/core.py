@@ -41,7 +41,7 @@ from paimon_spark.core.write.bucket_hash import hash_rows
 from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.insert import plan_write
 from paimon_spark.engine.select import plan_select
-from paimon_spark.format.manifests import read_manifest, write_manifest
+from paimon_spark.format.manifest.codec import read_manifest, write_manifest
 from paimon_spark.format.registry import open_reader
 from paimon_spark.spec.manifest import ManifestEntry
 from paimon_spark.spec.rows import row_codec

@@ -23,9 +23,9 @@ from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.manifest_store import ManifestStore, partition_stats
 from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
-from paimon_spark.format.avro_container import AvroContainer
-from paimon_spark.format.manifests import write_manifest
-from paimon_spark.format.packed_manifest import pack_file
+from paimon_spark.format.avro.container import AvroContainer
+from paimon_spark.format.manifest.codec import write_manifest
+from paimon_spark.format.manifest.lazy_manifest import pack_file
 from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry, ManifestFileMeta, SimpleStats
 from paimon_spark.spec.rows import encode_row

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from paimon_spark.format.moments import BILLION, check_range, timestamps
+from paimon_spark.format.timestamp_ranges import BILLION, check_range, timestamps
 
 AS_BYTES = pa.binary(12)
 _LAYOUT = np.dtype([("nanos", "<i8"), ("day", "<u4")])

@@ -30,9 +30,9 @@ from paimon_spark.format.base import (
     rows_within,
 )
 from paimon_spark.format.column_stats import LONG_VALUE, StatsCollector, has_long_values
-from paimon_spark.format.conform import conform_batch, conform_table
-from paimon_spark.format.failures import data_file_errors
 from paimon_spark.format.int96 import Int96Sink, field_as_bytes, has_nanos, shown_as_bytes, to_int96
+from paimon_spark.format.read_errors import data_file_errors
+from paimon_spark.format.schema_conform import conform_batch, conform_table
 from paimon_spark.format.write_options import codec_of, compression_level, flag, memory
 from paimon_spark.fs.base import PIECE_BYTES, FileIO
 from paimon_spark.spec.kinds import KEY_PREFIX, SEQUENCE_NUMBER
@@ -95,7 +95,7 @@ class ParquetReader:
 
     def __init__(self, file_io: FileIO, path: str, fields: Sequence[DataField], file_size: int | None) -> None:
         self._path = path
-        self._piece_bytes = file_io.piece_bytes
+        self._preferred_read_bytes = file_io.preferred_read_bytes
         self._fields = tuple(fields)
         self._file_size = file_size
         self._actual_size: int | None = None
@@ -222,7 +222,7 @@ class ParquetReader:
         On a disk the buffers of all columns take no more than a chunk; a request to a store costs more than its memory.
         """
         share = max(_LEAST_PIECE, chunk_bytes // max(1, len(self._fields)))
-        piece = self._piece_bytes
+        piece = self._preferred_read_bytes
         return pq.ParquetFile(
             self._source,
             metadata=self._metadata,

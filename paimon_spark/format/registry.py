@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.format.avro import AvroFormat
+from paimon_spark.format.avro.avro_format import AvroFormat
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS, DataFormat, FileReader
-from paimon_spark.format.orc import OrcFormat
+from paimon_spark.format.orc.orc_format import OrcFormat
 from paimon_spark.format.parquet import ParquetFormat
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.types import DataField

@@ -44,7 +44,7 @@ class FileIO(Protocol):
     """
 
     @property
-    def piece_bytes(self) -> int:
+    def preferred_read_bytes(self) -> int:
         """Return how many bytes are best asked for at once where a file is read piece by piece."""
         ...
 

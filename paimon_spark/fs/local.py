@@ -43,7 +43,7 @@ class LocalFileIO:
     """FileIO over the operating system's files."""
 
     @property
-    def piece_bytes(self) -> int:
+    def preferred_read_bytes(self) -> int:
         """Return how many bytes are best asked for at once where a file is read piece by piece."""
         return PIECE_BYTES
 

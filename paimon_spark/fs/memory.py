@@ -49,7 +49,7 @@ class InMemoryFileIO:
         return (InMemoryFileIO.named, (self.name,))
 
     @property
-    def piece_bytes(self) -> int:
+    def preferred_read_bytes(self) -> int:
         """Return how many bytes are best asked for at once where a file is read piece by piece."""
         return PIECE_BYTES
 

@@ -38,7 +38,7 @@ class S3FileIO:
     settings: S3Settings
 
     @property
-    def piece_bytes(self) -> int:
+    def preferred_read_bytes(self) -> int:
         """Return how many bytes are best asked for at once where a file is read piece by piece."""
         return AHEAD_BYTES
 

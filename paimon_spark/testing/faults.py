@@ -187,8 +187,8 @@ class FaultFileIO:
         return (FaultFileIO.named, (self.name,))
 
     @property
-    def piece_bytes(self) -> int:
-        return self.inner.piece_bytes
+    def preferred_read_bytes(self) -> int:
+        return self.inner.preferred_read_bytes
 
     @property
     def exclusive_create(self) -> bool:

@@ -48,7 +48,7 @@ def create_crowd_table(warehouse: str, kind: str, options: Options | None = None
 
 def start(role: str, warehouse: str, options: Options, number: int, place: Path, seconds: float) -> BaseProcess:
     """Start a process in one of the `ROLES`; its ledger or report is a file in `place`."""
-    _SERVER.set_forkserver_preload([__name__, "paimon_spark.format.parquet", "paimon_spark.format.orc"])
+    _SERVER.set_forkserver_preload([__name__, "paimon_spark.format.parquet", "paimon_spark.format.orc.orc_format"])
     process = _SERVER.Process(
         target=_run, args=(role, warehouse, dict(options), number, str(place), seconds), name=f"{role}-{number}"
     )

@@ -19,9 +19,9 @@ from paimon_spark.core.commit_message import CommitMessage, messages_from_json, 
 from paimon_spark.core.scan.splits import Split, VectorRef, splits_from_json, splits_to_json
 from paimon_spark.errors import PaimonError
 from paimon_spark.format import deletion_vectors, hash_index
-from paimon_spark.format import manifests as m
-from paimon_spark.format.avro_container import AvroContainer
-from paimon_spark.format.quick_entries import is_usual
+from paimon_spark.format.avro.container import AvroContainer
+from paimon_spark.format.manifest import codec as m
+from paimon_spark.format.manifest.entry_decoder import has_known_layout
 from paimon_spark.format.registry import for_name
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.identifier import is_one_name
@@ -246,7 +246,7 @@ def _read_packed(data: bytes) -> object:
 def _read_generally(data: bytes) -> object:
     """Return what the reader of any layout reads; a column that takes no bytes keeps the quick one away."""
     file = AvroContainer(data, max_block=1 << 30)
-    if not is_usual(file.schema):
+    if not has_known_layout(file.schema):
         return m.read_manifest(data)
     fields = [*file.schema["fields"], {"name": "_NOTHING", "type": "null"}]
     try:

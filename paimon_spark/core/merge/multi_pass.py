@@ -94,7 +94,7 @@ def runs_at_once(table: Table, section: Sequence[SortedRun], columns: int) -> in
     """Return how many runs of a section may be open at once to read so many of the table's columns."""
     stored = len(table.schema.fields) + len(table.key_fields) + len(SYSTEM_FIELDS)
     part = min(1.0, columns / stored)
-    piece = table.file_io.piece_bytes
+    piece = table.file_io.preferred_read_bytes
     buffers = columns * piece if piece > PIECE_BYTES else 0
     cost = sum(buffers + part * max(_held_bytes(f) for f in run.files) for run in section)
     return len(section) if cost <= _OPEN_BYTES else max(_FEWEST_OPEN, int(len(section) * _OPEN_BYTES / cost))

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from paimon_spark.format.packed_manifest import ENTRY_BYTES, FEWEST_BLOCKS, Manifest, Rows, entries_bytes
+from paimon_spark.format.manifest.lazy_manifest import ENTRY_BYTES, FEWEST_BLOCKS, Manifest, Rows, entries_bytes
 from paimon_spark.spec.manifest import (
     IndexManifestEntry,
     ManifestEntry,

@@ -13,7 +13,7 @@ from paimon_spark.core.metadata.manifest_cache import PROCESS_CACHE, ManifestCac
 from paimon_spark.core.metadata_io import delete_best_effort, read_needed
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError
-from paimon_spark.format.manifests import (
+from paimon_spark.format.manifest.codec import (
     open_manifest,
     read_index_manifest,
     read_manifest_list,
@@ -21,7 +21,7 @@ from paimon_spark.format.manifests import (
     write_manifest,
     write_manifest_list,
 )
-from paimon_spark.format.packed_manifest import Manifest, PackedManifest, Rows
+from paimon_spark.format.manifest.lazy_manifest import LazyManifest, Manifest, Rows
 from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import (
     IndexManifestEntry,
@@ -77,7 +77,7 @@ class ManifestStore:
 
     def entries(self, manifest: Manifest, rows: Rows) -> list[ManifestEntry]:
         """Return entries of a manifest that `open` gave; those of a packed one are remembered for the next time."""
-        if isinstance(manifest, PackedManifest):
+        if isinstance(manifest, LazyManifest):
             return self.cache.entries.of(manifest, rows)
         return list(manifest.entries(rows))
 

@@ -24,7 +24,7 @@ from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS
-from paimon_spark.format.conform import empty_columns
+from paimon_spark.format.schema_conform import empty_columns
 from paimon_spark.spec.kinds import VALUE_KIND, RowKind
 from paimon_spark.spec.predicate import TRUE, Predicate, columns_of, project
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot

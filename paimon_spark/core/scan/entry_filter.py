@@ -9,7 +9,7 @@ import numpy as np
 
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.format.arrays import Mask
-from paimon_spark.format.packed_manifest import EntryColumns, Manifest, Rows
+from paimon_spark.format.manifest.lazy_manifest import EntryColumns, Manifest, Rows
 from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import FileIdentity, ManifestFileMeta
 

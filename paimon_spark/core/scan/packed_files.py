@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.core.spill.buffer import BUFFERED_BYTES, ByteStore
-from paimon_spark.format.entry_columns import smallest
-from paimon_spark.format.file_order import first_sequences, name_words
-from paimon_spark.format.packed_manifest import unpack_file, unpack_files
+from paimon_spark.format.manifest.column_decoder import smallest
+from paimon_spark.format.manifest.lazy_manifest import unpack_file, unpack_files
+from paimon_spark.format.manifest.packed_file_sort import first_sequence_numbers, name_words
 from paimon_spark.spec.manifest import DataFileMeta
 
 Numbers = npt.NDArray[Any]
@@ -109,7 +109,7 @@ class PackedFileStore:
         """
         if self.statistics:
             raise ValueError("files with statistics are not laid out for this")
-        sequences = np.concatenate([first_sequences(data, begins) for data, begins, _ in self._pieces(numbers)])
+        sequences = np.concatenate([first_sequence_numbers(data, begins) for data, begins, _ in self._pieces(numbers)])
         order = np.argsort(sequences, kind="stable")
         ordered, sequences = numbers[order], sequences[order]
         del order

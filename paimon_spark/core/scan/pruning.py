@@ -11,7 +11,7 @@ import numpy.typing as npt
 from paimon_spark.core.scan.entry_filter import SelectedEntries
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrays import Mask
-from paimon_spark.format.packed_manifest import Rows
+from paimon_spark.format.manifest.lazy_manifest import Rows
 from paimon_spark.spec.kinds import BucketMode, MergeEngine
 from paimon_spark.spec.manifest import (
     BucketKey,

@@ -28,7 +28,7 @@ from paimon_spark.core.scan.pruning import (
 from paimon_spark.core.scan.result import PackedScan, Scan, ScanCounts, ScanResult
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrays import Mask
-from paimon_spark.format.packed_manifest import EntryColumns, Manifest, Rows
+from paimon_spark.format.manifest.lazy_manifest import EntryColumns, Manifest, Rows
 from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import (
     BucketKey,

@@ -17,7 +17,7 @@ from paimon_spark.core.scan.packed_files import PackedFileList, PackedFileStore,
 from paimon_spark.core.scan.result import PackedScan, ScanCounts, ScanResult
 from paimon_spark.core.scan.splits import Split, plan_splits
 from paimon_spark.engine.select import plan_select
-from paimon_spark.format.packed_manifest import Manifest
+from paimon_spark.format.manifest.lazy_manifest import Manifest
 from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import EMPTY_STATS, BucketKey, DataFileMeta, ManifestEntry
 from tests.unit.core import samples

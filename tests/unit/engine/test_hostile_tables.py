@@ -23,7 +23,7 @@ from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.engine.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
 from paimon_spark.errors import CorruptTableError, PaimonError, UnsupportedError
-from paimon_spark.format import manifests
+from paimon_spark.format.manifest import codec as manifests
 from paimon_spark.spec.evolution import new_schema
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.manifest import DataFileMeta, IndexFileMeta, IndexManifestEntry

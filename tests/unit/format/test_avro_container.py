@@ -18,8 +18,8 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
-from paimon_spark.format import manifests
-from paimon_spark.format.avro_container import AvroContainer, check_schema
+from paimon_spark.format.avro.container import AvroContainer, check_schema
+from paimon_spark.format.manifest import codec as manifests
 from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry
 

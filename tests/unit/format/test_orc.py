@@ -16,9 +16,9 @@ from pyarrow import orc
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
-from paimon_spark.format.orc_layout import Framing, Tail, one_stripe
-from paimon_spark.format.orc_output import _pack
-from paimon_spark.format.orc_timestamps import TimestampFile, wall_clock
+from paimon_spark.format.orc.layout import Framing, Tail, one_stripe
+from paimon_spark.format.orc.output import _pack
+from paimon_spark.format.orc.timestamps import TimestampFile, wall_clock
 from paimon_spark.format.registry import for_name, open_reader, read_batches
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.types import ArrayType, DataField, MapType, MultisetType, RowType, parse_atomic

@@ -16,17 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.format.arrays import I64
-from paimon_spark.format.manifest_schemas import LARGEST_INT, MANIFEST_VERSION
-from paimon_spark.format.quick_entries import (
+from paimon_spark.format.manifest.entry_decoder import (
     REST,
     REST_BYTES,
     SOURCES,
     TIMES,
-    UnusualError,
-    null_counts_at,
-    rest_of,
-    texts_of,
+    UnknownLayoutError,
+    decode_null_counts,
+    decode_rest,
+    decode_texts,
 )
+from paimon_spark.format.manifest.layout import LARGEST_INT, MANIFEST_VERSION
 from paimon_spark.spec.identifier import is_one_name
 from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.paths import POSTPONE_BUCKET
@@ -40,7 +40,7 @@ _UNSAFE = re.compile(rb"[\x00-\x09\x0b-\x1f\x7f-\xff/\\]")
 
 
 @dataclass(slots=True)
-class DecodedEntries:
+class DecodedColumns:
     """Of each entry: what it says of its place and size, and where in its block its parts begin and end."""
 
     kind: npt.NDArray[Any]
@@ -65,10 +65,10 @@ class DecodedEntries:
         return sum(getattr(self, f.name).nbytes for f in fields(self))
 
 
-def joined(parts: Sequence[DecodedEntries]) -> DecodedEntries:
+def joined(parts: Sequence[DecodedColumns]) -> DecodedColumns:
     """Return the entries of all parts, each column in the smallest type that holds it."""
-    columns = (np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(DecodedEntries))
-    return DecodedEntries(*map(smallest, columns))
+    columns = (np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(DecodedColumns))
+    return DecodedColumns(*map(smallest, columns))
 
 
 def smallest(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -79,7 +79,7 @@ def smallest(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return column.astype(np.promote_types(low, high))
 
 
-def read_columns(blocks: Sequence[tuple[int, bytes]], partitions: dict[bytes, int]) -> DecodedEntries | None:
+def decode_columns(blocks: Sequence[tuple[int, bytes]], partitions: dict[bytes, int]) -> DecodedColumns | None:
     """Return the columns of the entries of some blocks, or None if not every entry is sound and usual.
 
     Args:
@@ -88,15 +88,15 @@ def read_columns(blocks: Sequence[tuple[int, bytes]], partitions: dict[bytes, in
     """
     try:
         return _Reader(blocks, partitions).read()
-    except (UnusualError, LookupError, UnicodeDecodeError):
+    except (UnknownLayoutError, LookupError, UnicodeDecodeError):
         return None
 
 
-def longs_at(data: npt.NDArray[np.uint8], at: I64) -> tuple[I64, I64]:
+def decode_longs(data: npt.NDArray[np.uint8], at: I64) -> tuple[I64, I64]:
     """Return the numbers that begin at some places of bytes, and where they end.
 
     Raises:
-        UnusualError: one takes more than nine bytes.
+        UnknownLayoutError: one takes more than nine bytes.
         LookupError: one goes beyond the bytes.
     """
     byte = data[at].astype(np.int64)
@@ -106,7 +106,7 @@ def longs_at(data: npt.NDArray[np.uint8], at: I64) -> tuple[I64, I64]:
     shift = 7
     while len(more):
         if shift >= 7 * _MAX_BYTES:
-            raise UnusualError
+            raise UnknownLayoutError
         byte = data[at[more]].astype(np.int64)
         at[more] += 1
         value[more] |= (byte & 0x7F) << shift
@@ -130,9 +130,9 @@ class _Reader:
         self._firsts = np.concatenate(([0], np.cumsum(self._counts)[:-1]))
         self._at = self._begins
 
-    def read(self) -> DecodedEntries:
+    def read(self) -> DecodedColumns:
         total = int(self._counts.sum())
-        table = np.empty((len(fields(DecodedEntries)), total), np.int64)
+        table = np.empty((len(fields(DecodedColumns)), total), np.int64)
         order = np.argsort(-self._counts, kind="stable")
         descending, at = self._counts[order], self._begins[order]
         begins, ends, firsts = self._begins[order], self._ends[order], self._firsts[order]
@@ -141,18 +141,18 @@ class _Reader:
             self._at = at[:lanes]
             columns = self._entries(begins[:lanes])
             if (self._at > ends[:lanes]).any():
-                raise UnusualError
+                raise UnknownLayoutError
             at[:lanes] = self._at
             table[:, firsts[:lanes] + step] = columns
         if (at != ends).any():
-            raise UnusualError
-        return DecodedEntries(*table)
+            raise UnknownLayoutError
+        return DecodedColumns(*table)
 
     def _entries(self, begins: I64) -> npt.NDArray[Any]:
         start = self._at
         kind = self._bytes[start + 1].astype(np.int64)
         if (self._bytes[start] != MANIFEST_VERSION << 1).any() or not np.isin(kind, _KIND_BYTES).all():
-            raise UnusualError
+            raise UnknownLayoutError
         self._at = start + 2
         partition = self._partition_ids()
         bucket = self._within(self._longs(), POSTPONE_BUCKET, LARGEST_INT)
@@ -177,12 +177,12 @@ class _Reader:
 
     def _longs(self) -> I64:
         """Read a number in every lane."""
-        value, self._at = longs_at(self._bytes, self._at)
+        value, self._at = decode_longs(self._bytes, self._at)
         return value
 
     def _within(self, value: I64, low: int, high: int | None = None) -> I64:
         if (value < low).any() or (high is not None and (value > high).any()):
-            raise UnusualError
+            raise UnknownLayoutError
         return value
 
     def _span(self) -> tuple[I64, I64]:
@@ -190,7 +190,7 @@ class _Reader:
         size = self._longs()
         begin, self._at = self._at, self._at + size
         if (size < 0).any() or (self._at > self._size).any():
-            raise UnusualError
+            raise UnknownLayoutError
         return begin, self._at
 
     def _skip_bytes(self) -> None:
@@ -204,7 +204,7 @@ class _Reader:
         names = list(self._slices())
         text = b"\n".join(names)
         if _UNSAFE.search(text) or text.count(b"\n") != len(names) - 1 or not {b"", b".", b".."}.isdisjoint(names):
-            raise UnusualError
+            raise UnknownLayoutError
 
     def _partition_ids(self) -> I64:
         known = self._partitions
@@ -215,7 +215,7 @@ class _Reader:
         branch = self._bytes[at]
         there = branch == 2
         if not (there | (branch == 0)).all():
-            raise UnusualError
+            raise UnknownLayoutError
         return there
 
     def _skip_stats(self) -> None:
@@ -237,7 +237,7 @@ class _Reader:
         usual &= self._bytes[after] == 0
         after += 1
         for lane in np.flatnonzero(~usual).tolist():
-            after[lane] = null_counts_at(self._raw, int(at[lane]), {})[1]
+            after[lane] = decode_null_counts(self._raw, int(at[lane]), {})[1]
         return after
 
     def _after_numbers(self, at: I64, count: I64) -> I64:
@@ -256,9 +256,9 @@ class _Reader:
             lanes = np.flatnonzero(count > number)
             there = lanes[self._branches(at[lanes])]
             at[lanes] += 1
-            _, at[there] = longs_at(self._bytes, at[there])
+            _, at[there] = decode_longs(self._bytes, at[there])
             if (at > self._size).any():
-                raise UnusualError
+                raise UnknownLayoutError
         return at
 
     def _skip_rest(self) -> None:
@@ -266,18 +266,18 @@ class _Reader:
         lanes = np.flatnonzero(self._bytes[self._at] != 0)
         after = self._at + 1
         for lane in lanes.tolist():
-            extra, after[lane] = texts_of(self._raw, int(self._at[lane]))
+            extra, after[lane] = decode_texts(self._raw, int(self._at[lane]))
             if not all(map(is_one_name, extra)):
-                raise UnusualError
+                raise UnknownLayoutError
         if (after > self._size).any():
-            raise UnusualError
+            raise UnknownLayoutError
         there = np.flatnonzero(self._branches(after))
         after = after + 1
         if len(there):
-            times, after[there] = longs_at(self._bytes, after[there])
+            times, after[there] = decode_longs(self._bytes, after[there])
             self._within(times, TIMES.start, TIMES.stop - 1)
         if (after > self._size).any():
-            raise UnusualError
+            raise UnknownLayoutError
         self._at = after
         self._skip_last()
 
@@ -286,9 +286,9 @@ class _Reader:
         odd = np.flatnonzero(~_usual_rest(found))
         after = self._at + REST_BYTES
         for lane in odd.tolist():
-            rest, after[lane] = rest_of(self._raw, int(self._at[lane]))
+            rest, after[lane] = decode_rest(self._raw, int(self._at[lane]))
             if (rest[0] or 0) < 0 or (rest[5] or 0) < 0:
-                raise UnusualError
+                raise UnknownLayoutError
         self._at = after
 
 

@@ -11,6 +11,7 @@ import bz2
 import io
 import json
 import lzma
+import struct
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -18,11 +19,12 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
+from fastavro.schema import SchemaParseException, UnknownType
 
 if sys.version_info >= (3, 14):
-    from compression.zstd import ZstdDecompressor
+    from compression.zstd import ZstdDecompressor, ZstdError
 else:
-    from backports.zstd import ZstdDecompressor
+    from backports.zstd import ZstdDecompressor, ZstdError
 
 _MAGIC = b"Obj\x01"
 _SYNC = 16
@@ -34,6 +36,23 @@ _MAX_VARINT = 10
 _XZ_MEMORY = 128 << 20
 _PRIMITIVES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
 """The bytes that a value takes at least."""
+MALFORMED = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RecursionError,
+    SchemaParseException,
+    TypeError,
+    UnknownType,
+    ValueError,
+    ZstdError,
+    struct.error,
+    zlib.error,
+)
+"""What the Avro reader raises on bytes that are no Avro file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from paimon_spark.format.manifest_schemas import ENTRY_FIELDS, LARGEST_INT, MANIFEST_VERSION, top_record
+from paimon_spark.format.manifest.layout import ENTRY_FIELDS, LARGEST_INT, MANIFEST_VERSION, top_record
 from paimon_spark.spec.identifier import is_one_name
 from paimon_spark.spec.kinds import FileKind, FileSource
 from paimon_spark.spec.manifest import EMPTY_ROW, EMPTY_STATS, DataFileMeta, ManifestEntry, SimpleStats
@@ -35,73 +35,73 @@ REST: dict[bytes, _Rest] = {
 }
 """The same as bytes, for files that have nothing there but the number of deletes and their source."""
 Counts = dict[bytes, tuple[int | None, ...]]
-_Place = tuple[FileKind, bytes, int, int]
-_NOWHERE: _Place = (FileKind.ADD, b"", 0, 0)
+_Head = tuple[FileKind, bytes, int, int]
+_NO_HEAD: _Head = (FileKind.ADD, b"", 0, 0)
 
 
-class UnusualError(ValueError):
+class UnknownLayoutError(ValueError):
     """What stands here is for the general reader."""
 
 
-def is_usual(schema: Any) -> bool:
+def has_known_layout(schema: Any) -> bool:
     """Return whether records of an Avro schema are laid out as the entries that are written today."""
     return _shape(schema) == _USUAL
 
 
-def quick_entries(blocks: Iterable[tuple[int, bytes]]) -> list[ManifestEntry] | None:
+def decode_entries(blocks: Iterable[tuple[int, bytes]]) -> list[ManifestEntry] | None:
     """Return the entries of a manifest, or None if not every one of them is sound and usual.
 
     Args:
-        blocks: the blocks of a file whose schema `is_usual`: the number of records in each, and their bytes.
+        blocks: the blocks of a file whose schema `has_known_layout`: the number of records in each, and their bytes.
     """
     out: list[ManifestEntry] = []
     counts: Counts = {}
-    head, place = b"", _NOWHERE
+    head_bytes, head = b"", _NO_HEAD
     try:
         for count, data in blocks:
             at = 0
             for _ in range(count):
-                if head and data.startswith(head, at):
-                    begin = at + len(head)
+                if head_bytes and data.startswith(head_bytes, at):
+                    begin = at + len(head_bytes)
                 else:
-                    place, begin = _place_at(data, at)
-                    head = data[at:begin]
-                file, at = file_at(data, begin, counts)
-                out.append(ManifestEntry(*place, file))
+                    head, begin = _decode_head(data, at)
+                    head_bytes = data[at:begin]
+                file, at = decode_file(data, begin, counts)
+                out.append(ManifestEntry(*head, file))
             if at != len(data):
                 return None
-    except (LookupError, UnusualError, UnicodeDecodeError):
+    except (LookupError, UnknownLayoutError, UnicodeDecodeError):
         return None
     return out
 
 
-def entry_at(data: bytes, at: int, counts: Counts) -> tuple[ManifestEntry, int]:
+def decode_entry(data: bytes, at: int, counts: Counts) -> tuple[ManifestEntry, int]:
     """Return the entry that begins at a place, and where it ends; `counts` remembers null counts.
 
     Raises:
-        UnusualError, LookupError, UnicodeDecodeError: it is for the general reader.
+        UnknownLayoutError, LookupError, UnicodeDecodeError: it is for the general reader.
     """
-    place, at = _place_at(data, at)
-    file, at = file_at(data, at, counts)
-    return ManifestEntry(*place, file), at
+    head, at = _decode_head(data, at)
+    file, at = decode_file(data, at, counts)
+    return ManifestEntry(*head, file), at
 
 
-def _place_at(data: bytes, at: int) -> tuple[_Place, int]:
+def _decode_head(data: bytes, at: int) -> tuple[_Head, int]:
     """Read what an entry says before its file; neighbours often say the same."""
     if data[at] != _HEAD[0]:
-        raise UnusualError
+        raise UnknownLayoutError
     kind = _KINDS[data[at + 1] >> 1] if not data[at + 1] & 0x81 else None
     if kind is None:
-        raise UnusualError
+        raise UnknownLayoutError
     partition, at = _bytes(data, at + 2)
     bucket, at = _long(data, at)
     total, at = _long(data, at)
     if not POSTPONE_BUCKET <= bucket <= LARGEST_INT or not -LARGEST_INT <= total <= LARGEST_INT:
-        raise UnusualError
+        raise UnknownLayoutError
     return (kind, partition, bucket, total), at
 
 
-def file_at(data: bytes, at: int, counts: Counts | None) -> tuple[DataFileMeta, int]:
+def decode_file(data: bytes, at: int, counts: Counts | None) -> tuple[DataFileMeta, int]:
     """Return the file that begins at a place, and where it ends; no `counts` if its statistics were left out."""
     raw, at = _bytes(data, at)
     name = raw.decode()
@@ -112,18 +112,18 @@ def file_at(data: bytes, at: int, counts: Counts | None) -> tuple[DataFileMeta, 
     last, at = _long(data, at)
     schema_id, at = _long(data, at)
     level, at = _long(data, at)
-    extra, at = texts_of(data, at)
+    extra, at = decode_texts(data, at)
     created, at = _optional_long(data, at)
     rest = REST.get(data[at : at + REST_BYTES])
     if rest is not None:
         at += REST_BYTES
     else:
-        rest, at = rest_of(data, at)
+        rest, at = decode_rest(data, at)
     deleted, index, source, stats_cols, external, first_row, write_cols = rest
     if size < 0 or rows < 0 or schema_id < 0 or level not in _LEVELS or (deleted or 0) < 0 or (first_row or 0) < 0:
-        raise UnusualError
+        raise UnknownLayoutError
     if not is_one_name(name) or not all(map(is_one_name, extra)) or not (created is None or created in TIMES):
-        raise UnusualError
+        raise UnknownLayoutError
     return DataFileMeta(
         file_name=name,
         file_size=size,
@@ -165,7 +165,7 @@ def _keys(data: bytes, at: int, counts: Counts | None) -> tuple[bytes, bytes, Si
     return min_key, max_key, key_stats, value_stats, at
 
 
-def rest_of(data: bytes, at: int) -> tuple[_Rest, int]:
+def decode_rest(data: bytes, at: int) -> tuple[_Rest, int]:
     """Return what a file has behind its creation time, and where it ends."""
     deleted, at = _optional_long(data, at)
     index, at = _optional_bytes(data, at)
@@ -190,7 +190,7 @@ def _long(data: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         shift += 7
     if shift > _MAX_SHIFT or value >> 64:
-        raise UnusualError
+        raise UnknownLayoutError
     return (value >> 1) ^ -(value & 1), at + 1
 
 
@@ -202,7 +202,7 @@ def _bytes(data: bytes, at: int) -> tuple[bytes, int]:
         size, at = size >> 1, at + 1
     end = at + size
     if size < 0 or end > len(data):
-        raise UnusualError
+        raise UnknownLayoutError
     return data[at:end], end
 
 
@@ -210,7 +210,7 @@ def _is_there(data: bytes, at: int) -> bool:
     """Return whether the union that begins here holds its second type, which is not null."""
     branch = data[at]
     if branch not in (0, 2):
-        raise UnusualError
+        raise UnknownLayoutError
     return branch == 2
 
 
@@ -223,10 +223,10 @@ def _optional_bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def _optional_texts(data: bytes, at: int) -> tuple[tuple[str, ...] | None, int]:
-    return texts_of(data, at + 1) if _is_there(data, at) else (None, at + 1)
+    return decode_texts(data, at + 1) if _is_there(data, at) else (None, at + 1)
 
 
-def texts_of(data: bytes, at: int) -> tuple[tuple[str, ...], int]:
+def decode_texts(data: bytes, at: int) -> tuple[tuple[str, ...], int]:
     """Return the texts of a list that begins at a place, and where it ends."""
     if data[at] == 0:
         return (), at + 1
@@ -234,7 +234,7 @@ def texts_of(data: bytes, at: int) -> tuple[tuple[str, ...], int]:
     while (count := data[at]) != 0:
         count, at = _long(data, at)
         if count < 0:
-            raise UnusualError
+            raise UnknownLayoutError
         for _ in range(count):
             text, at = _bytes(data, at)
             out.append(text.decode())
@@ -248,13 +248,13 @@ def _stats(data: bytes, at: int, counts: Counts) -> tuple[SimpleStats, int]:
         nulls: tuple[int | None, ...] = ()
         at += 1
     else:
-        nulls, at = null_counts_at(data, at + 1, counts)
+        nulls, at = decode_null_counts(data, at + 1, counts)
     if not nulls and low == EMPTY_ROW and high == EMPTY_ROW:
         return EMPTY_STATS, at
     return SimpleStats(low, high, nulls), at
 
 
-def null_counts_at(data: bytes, at: int, known: Counts) -> tuple[tuple[int | None, ...], int]:
+def decode_null_counts(data: bytes, at: int, known: Counts) -> tuple[tuple[int | None, ...], int]:
     """Read null counts; most are small numbers, and many files have the same ones.
 
     With n counts below 64 that are all known, they take a byte for n, two for each, and one for the end. The same
@@ -271,7 +271,7 @@ def null_counts_at(data: bytes, at: int, known: Counts) -> tuple[tuple[int | Non
     while data[at] != 0:
         count, at = _long(data, at)
         if count < 0:
-            raise UnusualError
+            raise UnknownLayoutError
         for _ in range(count):
             number, at = _optional_long(data, at)
             out.append(number)

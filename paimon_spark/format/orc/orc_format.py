@@ -20,11 +20,11 @@ from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.format.arrow_types import ORC_FIELD_ID, to_arrow_schema
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileReader, FileWriter, WrittenFile, rows_within
 from paimon_spark.format.column_stats import StatsCollector
-from paimon_spark.format.conform import conform_batch, empty_columns
-from paimon_spark.format.failures import data_file_errors
-from paimon_spark.format.orc_layout import Tail
-from paimon_spark.format.orc_output import check_last_second, open_output
-from paimon_spark.format.orc_timestamps import TimestampFile, has_timestamps
+from paimon_spark.format.orc.layout import Tail
+from paimon_spark.format.orc.output import check_last_second, open_output
+from paimon_spark.format.orc.timestamps import TimestampFile, has_timestamps
+from paimon_spark.format.read_errors import data_file_errors
+from paimon_spark.format.schema_conform import conform_batch, empty_columns
 from paimon_spark.format.write_options import codec_of, memory
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.stats import StatsMode

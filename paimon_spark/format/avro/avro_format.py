@@ -19,13 +19,12 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.format.arrow_types import to_arrow_schema
-from paimon_spark.format.avro_container import AvroContainer
-from paimon_spark.format.avro_values import avro_schema, column, records
+from paimon_spark.format.avro.container import MALFORMED, AvroContainer
+from paimon_spark.format.avro.values import avro_schema, column, records
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileReader, FileWriter, WrittenFile, rows_within
 from paimon_spark.format.column_stats import StatsCollector
-from paimon_spark.format.conform import empty_columns
-from paimon_spark.format.failures import damaged, data_file_errors
-from paimon_spark.format.manifests import MALFORMED
+from paimon_spark.format.read_errors import damaged, data_file_errors
+from paimon_spark.format.schema_conform import empty_columns
 from paimon_spark.format.write_options import codec_of, compression_level
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.stats import StatsMode

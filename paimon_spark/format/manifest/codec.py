@@ -9,9 +9,7 @@ from __future__ import annotations
 import base64
 import io
 import json
-import struct
 import sys
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,12 +17,13 @@ from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 import fastavro
-from fastavro.schema import SchemaParseException, UnknownType
+from fastavro.schema import SchemaParseException
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
-from paimon_spark.format.avro_container import AvroContainer, check_schema
-from paimon_spark.format.file_records import file_record, stats_record
-from paimon_spark.format.manifest_schemas import (
+from paimon_spark.format.avro.container import MALFORMED, AvroContainer, check_schema
+from paimon_spark.format.manifest.entry_decoder import decode_entries, has_known_layout
+from paimon_spark.format.manifest.file_records import file_record, stats_record
+from paimon_spark.format.manifest.layout import (
     ENTRY_FIELDS,
     FILE_FIELDS,
     INDEX_FIELDS,
@@ -36,8 +35,7 @@ from paimon_spark.format.manifest_schemas import (
     record,
     top_record,
 )
-from paimon_spark.format.packed_manifest import FEWEST_BLOCKS, Manifest, packed
-from paimon_spark.format.quick_entries import is_usual, quick_entries
+from paimon_spark.format.manifest.lazy_manifest import FEWEST_BLOCKS, Manifest, decode_lazily
 from paimon_spark.spec.identifier import is_one_name, shown
 from paimon_spark.spec.kinds import FileKind, FileSource
 from paimon_spark.spec.manifest import (
@@ -54,9 +52,9 @@ from paimon_spark.spec.manifest import (
 from paimon_spark.spec.paths import POSTPONE_BUCKET
 
 if sys.version_info >= (3, 14):
-    from compression.zstd import ZstdError
+    pass
 else:
-    from backports.zstd import ZstdError
+    pass
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLI = timedelta(milliseconds=1)
@@ -69,23 +67,6 @@ _MAX_RATIO = 1000
 _FEW_RECORDS = 100_000
 _RECORD_BYTES = 8
 """A record names a file, so even packed it takes more than these bytes; small files may be packed better."""
-MALFORMED = (
-    ArithmeticError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    MemoryError,
-    OSError,
-    RecursionError,
-    SchemaParseException,
-    TypeError,
-    UnknownType,
-    ValueError,
-    ZstdError,
-    struct.error,
-    zlib.error,
-)
-"""What the Avro reader raises on bytes that are no Avro file."""
 
 _ENTRY_NEEDED = ("_PARTITION", "_BUCKET", "_FILE")
 _FILE_COUNTS = ("_FILE_SIZE", "_ROW_COUNT", "_SCHEMA_ID", "_LEVEL", "_DELETE_ROW_COUNT", "_FIRST_ROW_ID")
@@ -136,12 +117,12 @@ def open_manifest(
     known = {"": ENTRY_FIELDS, "_FILE": FILE_FIELDS}
 
     def quick(file: AvroContainer) -> Manifest | None:
-        if not is_usual(file.schema):
+        if not has_known_layout(file.schema):
             return None
-        found = packed(file, where) if len(file.blocks) >= fewest_blocks else None
+        found = decode_lazily(file, where) if len(file.blocks) >= fewest_blocks else None
         if found is not None:
             return found
-        entries = quick_entries(file.unpacked())
+        entries = decode_entries(file.unpacked())
         return None if entries is None else Manifest(entries)
 
     found = _read(data, where, size, MANIFEST_VERSION, known, _entry, quick)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.format.arrow_types import COUNT, to_arrow_schema, to_arrow_type
 from paimon_spark.format.int96 import AS_BYTES, from_int96
-from paimon_spark.format.moments import in_column
+from paimon_spark.format.timestamp_ranges import in_column
 from paimon_spark.spec.types import (
     ArrayType,
     AtomicType,

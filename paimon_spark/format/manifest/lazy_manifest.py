@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.errors import CorruptTableError
-from paimon_spark.format.avro_container import AvroContainer
-from paimon_spark.format.entry_columns import DecodedEntries, joined, read_columns
-from paimon_spark.format.file_records import file_record
-from paimon_spark.format.manifest_schemas import FILE_FIELDS, record
-from paimon_spark.format.quick_entries import Counts, entry_at, file_at
+from paimon_spark.format.avro.container import AvroContainer
+from paimon_spark.format.manifest.column_decoder import DecodedColumns, decode_columns, joined
+from paimon_spark.format.manifest.entry_decoder import Counts, decode_entry, decode_file
+from paimon_spark.format.manifest.file_records import file_record
+from paimon_spark.format.manifest.layout import FILE_FIELDS, record
 from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry
 
 Rows = npt.NDArray[np.int64]
@@ -97,10 +97,10 @@ class EntryColumns:
         self.kind, self.partition, self.bucket, self.total_buckets, self.level, self.size, self.rows = columns
 
 
-class PackedManifest(Manifest):
+class LazyManifest(Manifest):
     """The entries of one manifest as they stand in its file."""
 
-    def __init__(self, file: AvroContainer, columns: DecodedEntries, partitions: Sequence[bytes], where: str) -> None:
+    def __init__(self, file: AvroContainer, columns: DecodedColumns, partitions: Sequence[bytes], where: str) -> None:
         self._file = file
         self._columns = columns
         self._partitions = partitions
@@ -131,7 +131,7 @@ class PackedManifest(Manifest):
         try:
             for data, of_block in self._by_block(rows):
                 for at in self._columns.start[of_block].tolist():
-                    yield entry_at(data, at, counts)[0]
+                    yield decode_entry(data, at, counts)[0]
         except (LookupError, ValueError) as e:
             raise CorruptTableError(
                 f"{self.where} cannot be read: its entries are not sound.", hint="Restore the file from a backup."
@@ -149,7 +149,7 @@ class PackedManifest(Manifest):
             for row, at in zip(of_block.tolist(), begins.tolist(), strict=True):
                 size = data[at] >> 1
                 if data[at] & 0x80:
-                    yield row, file_at(data, at, {})[0].file_name
+                    yield row, decode_file(data, at, {})[0].file_name
                 else:
                     yield row, data[at + 1 : at + 1 + size].decode()
 
@@ -173,16 +173,16 @@ class PackedManifest(Manifest):
             yield self._file.unpack(block), chosen[cuts[block] : cuts[block + 1]]
 
 
-def packed(file: AvroContainer, where: str) -> PackedManifest | None:
+def decode_lazily(file: AvroContainer, where: str) -> LazyManifest | None:
     """Return the manifest of a usual file, or None if not every entry is sound and usual."""
     partitions: dict[bytes, int] = {}
     parts = []
     for blocks in _portions(file.unpacked()):
-        columns = read_columns(blocks, partitions)
+        columns = decode_columns(blocks, partitions)
         if columns is None:
             return None
         parts.append(joined([columns]))
-    return PackedManifest(file, joined(parts), tuple(partitions), where)
+    return LazyManifest(file, joined(parts), tuple(partitions), where)
 
 
 def _portions(blocks: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
@@ -227,12 +227,12 @@ def pack_file(file: DataFileMeta, *, statistics: bool) -> bytes:
 
 def unpack_file(data: bytes, at: int = 0, *, statistics: bool) -> DataFileMeta:
     """Return the packed file that begins at a place."""
-    return file_at(data, at, {} if statistics else None)[0]
+    return decode_file(data, at, {} if statistics else None)[0]
 
 
 def unpack_files(data: bytes, *, statistics: bool) -> Iterator[DataFileMeta]:
     """Yield packed files that stand one behind the other."""
     at = 0
     while at < len(data):
-        file, at = file_at(data, at, {} if statistics else None)
+        file, at = decode_file(data, at, {} if statistics else None)
         yield file

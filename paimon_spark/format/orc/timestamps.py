@@ -18,8 +18,7 @@ from pyarrow import orc
 
 from paimon_spark.format.arrays import I64
 from paimon_spark.format.arrow_types import to_arrow_type
-from paimon_spark.format.moments import BILLION, check_range, in_column, timestamps
-from paimon_spark.format.orc_layout import (
+from paimon_spark.format.orc.layout import (
     DATA,
     DIRECT,
     FOOTER_TYPES,
@@ -35,7 +34,8 @@ from paimon_spark.format.orc_layout import (
     Tail,
     one_stripe,
 )
-from paimon_spark.format.orc_messages import Field, message, messages, with_field
+from paimon_spark.format.orc.messages import Field, message, messages, with_field
+from paimon_spark.format.timestamp_ranges import BILLION, check_range, in_column, timestamps
 from paimon_spark.spec.types import ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType, TypeRoot
 
 Leaf = Callable[[pa.Array, int, "DataType | None"], pa.Array]

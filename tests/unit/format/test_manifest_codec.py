@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
-from paimon_spark.format import manifests as m
-from paimon_spark.format.manifest_schemas import ENTRY_FIELDS, FILE_FIELDS, LIST_FIELDS, record, top_record
+from paimon_spark.format.manifest import codec as m
+from paimon_spark.format.manifest.layout import ENTRY_FIELDS, FILE_FIELDS, LIST_FIELDS, record, top_record
 from paimon_spark.spec.kinds import FileKind, FileSource
 from paimon_spark.spec.manifest import (
     EMPTY_ROW,

@@ -11,7 +11,7 @@ from typing import Self
 import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.format.orc_messages import (
+from paimon_spark.format.orc.messages import (
     Field,
     message,
     messages,

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptTableError
-from paimon_spark.format import manifests as m
-from paimon_spark.format import packed_manifest as p
-from paimon_spark.format.entry_columns import read_columns
-from paimon_spark.format.quick_entries import quick_entries
+from paimon_spark.format.manifest import codec as m
+from paimon_spark.format.manifest import lazy_manifest as p
+from paimon_spark.format.manifest.column_decoder import decode_columns
+from paimon_spark.format.manifest.entry_decoder import decode_entries
 from paimon_spark.spec.manifest import EMPTY_STATS, ManifestEntry
-from tests.unit.format.test_manifests import ENTRIES
-from tests.unit.format.test_quick_entries import SAMPLES, block_of
+from tests.unit.format.test_entry_decoder import SAMPLES, block_of
+from tests.unit.format.test_manifest_codec import ENTRIES
 
 NAMES = st.text(string.ascii_letters + "-._", min_size=3, max_size=150).filter(lambda n: n.strip("."))
 
@@ -79,7 +79,7 @@ def usual_entries(count: int) -> list[ManifestEntry]:
 def test_usual_manifests_are_packed_and_take_little_memory() -> None:
     entries = usual_entries(2_000)
     found = opened(entries)
-    assert isinstance(found, p.PackedManifest)
+    assert isinstance(found, p.LazyManifest)
     assert list(found.entries()) == entries
     assert found.nbytes * 5 < p.Manifest(entries).nbytes
 
@@ -104,10 +104,10 @@ def test_noise_is_never_read(blocks: list[tuple[int, bytes]]) -> None:
 
 def _check_agreement(blocks: Sequence[tuple[int, bytes]]) -> None:
     partitions: dict[bytes, int] = {}
-    columns = read_columns(blocks, partitions)
+    columns = decode_columns(blocks, partitions)
     if columns is None:
         return
-    one_by_one = quick_entries(blocks)
+    one_by_one = decode_entries(blocks)
     assert one_by_one is not None
     names = list(partitions)
     assert [names[i] for i in columns.partition] == [e.partition for e in one_by_one]

@@ -18,8 +18,7 @@ from pyarrow import orc
 
 from paimon_spark.errors import ArgumentError, ErrorKind
 from paimon_spark.format.arrays import I64
-from paimon_spark.format.moments import BILLION, PER_SECOND
-from paimon_spark.format.orc_layout import (
+from paimon_spark.format.orc.layout import (
     DATA,
     FOOTER_STRIPES,
     MAGIC,
@@ -27,8 +26,9 @@ from paimon_spark.format.orc_layout import (
     Stripe,
     Tail,
 )
-from paimon_spark.format.orc_messages import Field, message, messages, number_of, parts_of, with_field
-from paimon_spark.format.orc_timestamps import EPOCH_2015, TimestampFile, wall_clock
+from paimon_spark.format.orc.messages import Field, message, messages, number_of, parts_of, with_field
+from paimon_spark.format.orc.timestamps import EPOCH_2015, TimestampFile, wall_clock
+from paimon_spark.format.timestamp_ranges import BILLION, PER_SECOND
 
 _BATCH_ROWS = 8192
 _WHOLE = 1 << 40

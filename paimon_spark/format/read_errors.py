@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from paimon_spark.errors import CorruptTableError, ErrorKind, UnsupportedError
-from paimon_spark.format.moments import OutOfRangeError
+from paimon_spark.format.timestamp_ranges import OutOfRangeError
 
 MISSING_HINT = (
     "It may have been removed by an expiration that ran while the statement was reading; run the statement again. "

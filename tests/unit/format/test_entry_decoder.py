@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptTableError, PaimonError
-from paimon_spark.format import manifests as m
-from paimon_spark.format.avro_container import AvroContainer
-from paimon_spark.format.manifest_schemas import ENTRY_FIELDS, FILE_FIELDS, record, top_record
-from paimon_spark.format.quick_entries import is_usual, quick_entries
+from paimon_spark.format.avro.container import AvroContainer
+from paimon_spark.format.manifest import codec as m
+from paimon_spark.format.manifest.entry_decoder import decode_entries, has_known_layout
+from paimon_spark.format.manifest.layout import ENTRY_FIELDS, FILE_FIELDS, record, top_record
 from paimon_spark.spec.kinds import FileKind, FileSource
 from paimon_spark.spec.manifest import EMPTY_ROW, EMPTY_STATS, DataFileMeta, ManifestEntry, SimpleStats
-from tests.unit.format.test_manifests import ENTRIES
+from tests.unit.format.test_manifest_codec import ENTRIES
 
 NUMBERS = st.integers(0, 100) | st.integers(0, 2**63 - 1)
 KEYS = st.just(EMPTY_ROW) | st.binary(max_size=200)
@@ -58,13 +58,13 @@ def container(data: bytes) -> AvroContainer:
 
 
 def quick(data: bytes) -> list[ManifestEntry] | None:
-    return quick_entries(container(data).unpacked())
+    return decode_entries(container(data).unpacked())
 
 
 def unusual(file: AvroContainer) -> bytes:
     """Return a file with the same records and a column more, which takes no bytes: the quick reader leaves it alone."""
     extra = file.schema | {"fields": [*file.schema["fields"], {"name": "_NOTHING", "type": "null"}]}
-    assert not is_usual(extra)
+    assert not has_known_layout(extra)
     return file.stream(extra).read(1 << 24)
 
 
@@ -145,18 +145,20 @@ def test_bytes_that_changed_are_judged_alike(seed: int) -> None:
 
 def test_other_layouts_are_left_to_the_general_reader() -> None:
     fields = {k: v for k, v in FILE_FIELDS.items() if k != "_WRITE_COLS"}
-    assert is_usual(top_record(ENTRY_FIELDS))
-    assert not is_usual(top_record(ENTRY_FIELDS | {"_FILE": record("record__FILE", fields)}))
-    assert not is_usual(top_record(dict(reversed(ENTRY_FIELDS.items()))))
-    assert not is_usual(top_record(ENTRY_FIELDS | {"_BUCKET": "long"}))
+    assert has_known_layout(top_record(ENTRY_FIELDS))
+    assert not has_known_layout(top_record(ENTRY_FIELDS | {"_FILE": record("record__FILE", fields)}))
+    assert not has_known_layout(top_record(dict(reversed(ENTRY_FIELDS.items()))))
+    assert not has_known_layout(top_record(ENTRY_FIELDS | {"_BUCKET": "long"}))
     micros = ["null", {"type": "long", "logicalType": "timestamp-micros"}]
-    assert not is_usual(top_record(ENTRY_FIELDS | {"_FILE": record("f", FILE_FIELDS | {"_CREATION_TIME": micros})}))
+    assert not has_known_layout(
+        top_record(ENTRY_FIELDS | {"_FILE": record("f", FILE_FIELDS | {"_CREATION_TIME": micros})})
+    )
 
 
 def test_a_block_with_more_than_its_records_is_left_to_the_general_reader() -> None:
     block = block_of(m.write_manifest(ENTRIES))
-    assert quick_entries([(2, block)]) == ENTRIES
-    assert quick_entries([(1, block)]) is None
-    assert quick_entries([(3, block)]) is None
+    assert decode_entries([(2, block)]) == ENTRIES
+    assert decode_entries([(1, block)]) is None
+    assert decode_entries([(3, block)]) is None
     with pytest.raises(CorruptTableError, match="cannot be read"):
         m.read_manifest(as_file(3, block))

@@ -1,0 +1,1 @@
+"""Avro files: data files, and the container of manifests."""
