@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from paimon_spark.calls.binding import Arguments
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import Plan
+from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, DRY_RUN, NOTHING_TO_DO, Report
-from paimon_spark.calls.spec import Column, Param, ParamType, procedure
 from paimon_spark.core.table import Table
 from paimon_spark.engine.orphans import OrphanPlan, execute_orphans, plan_orphans
 from paimon_spark.engine.runner import LocalRunner, TaskRunner

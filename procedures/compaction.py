@@ -11,13 +11,13 @@ from typing import Any
 from paimon_spark.calls.binding import Arguments
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import Plan
+from paimon_spark.calls.procedure import Column, Form, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, FAILED, NOTHING_TO_DO, UPGRADED, Report
-from paimon_spark.calls.spec import Column, Form, Param, ParamType, procedure
+from paimon_spark.core.maintenance.deletion import WARN, Action
 from paimon_spark.core.table import Table
-from paimon_spark.engine.actions import WARN, Action
 from paimon_spark.engine.compact import CompactionPlan, CompactionResult, Strategy, execute_compaction, plan_compaction
-from paimon_spark.engine.compact_many import TablePlan, TableResult, compact_combined, compact_divided
-from paimon_spark.engine.compact_view import compaction_actions, idle_buckets, unmatched
+from paimon_spark.engine.compact_database import TablePlan, TableResult, compact_combined, compact_divided
+from paimon_spark.engine.compact_explain import compaction_actions, idle_buckets, unmatched
 from paimon_spark.engine.sort_compact import Order, SortPlan, execute_sort, plan_sort, sort_actions
 from paimon_spark.errors import ArgumentError, OptionError, did_you_mean
 from paimon_spark.spec.identifier import Identifier

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from paimon_spark.calls.binding import Arguments
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import Plan
+from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
-from paimon_spark.calls.spec import Column, Param, ParamType, procedure
 from paimon_spark.core.table import Table
 from paimon_spark.engine.consumers import ConsumerPlan, execute_reset, plan_reset
 

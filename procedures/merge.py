@@ -5,8 +5,8 @@ from __future__ import annotations
 from paimon_spark.calls.binding import Arguments
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import Plan
+from paimon_spark.calls.procedure import Column, Form, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
-from paimon_spark.calls.spec import Column, Form, Param, ParamType, procedure
 from paimon_spark.engine.merge_into import (
     Clause,
     MergeAction,

@@ -6,8 +6,8 @@ from paimon_spark.calls.binding import Arguments
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.help import HELP_COLUMNS, help_rows
 from paimon_spark.calls.plan import Plan
+from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import Report
-from paimon_spark.calls.spec import Column, Param, ParamType, procedure
 
 _DOCS = {
     "kind": "procedure, form, argument, result or example",

@@ -22,7 +22,7 @@ import pytest
 from paimon_spark.bridge.jars import cache_dir
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.resolve import file_io_for
-from paimon_spark.testing.behaviours import FileIOTests
+from paimon_spark.testing.conformance import FileIOTests
 from tests.end_to_end.programs import free_port
 
 Answer = Iterable[bytes]

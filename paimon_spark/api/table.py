@@ -11,8 +11,8 @@ from typing import TypeVar
 import pyarrow as pa
 
 from paimon_spark.api.arguments import Moment, Names, checked, millis, names
-from paimon_spark.api.changes import Counted, completed, deletions, of_kind
 from paimon_spark.api.results import Compacted, Expired, Removed, SnapshotInfo, Written
+from paimon_spark.api.row_changes import Counted, completed, deletions, of_kind
 from paimon_spark.api.rows import ArrowRows, Source, check_rows
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.core.metadata_io import translate_io_errors

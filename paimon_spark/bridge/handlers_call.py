@@ -14,8 +14,8 @@ from paimon_spark.calls.registry import installed_registry
 from paimon_spark.calls.run import CallResult, answer_columns, claims, run_call, run_named
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
 from paimon_spark.spark.conf import session_options
-from paimon_spark.spark.frames import session_for
 from paimon_spark.spark.jobs import SessionJobs
+from paimon_spark.spark.jvm_frames import session_for
 from paimon_spark.spark.progress import progress_bar, wiped_after_failure
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.values import value_to_jvm

@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paimon_spark.bridge.changes import schema_change
+from paimon_spark.bridge.alter_table import schema_change
 from paimon_spark.bridge.protocol import Request
-from paimon_spark.bridge.systems import SYSTEM_DATABASE, describe_global, describe_system, global_tables
+from paimon_spark.bridge.system_tables import SYSTEM_DATABASE, describe_global, describe_system, global_tables
 from paimon_spark.bridge.tables import (
     Token,
     catalog_of,

@@ -12,7 +12,7 @@ from paimon_spark.engine.insert import plan_write, run_post_commit
 from paimon_spark.engine.replace import finish_replacement
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.conf import session_options
-from paimon_spark.spark.frames import frame_of, session_for
+from paimon_spark.spark.jvm_frames import frame_of, session_for
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.writes import replace_with_frame
 from paimon_spark.spec.identifier import Identifier

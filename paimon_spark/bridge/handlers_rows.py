@@ -7,7 +7,7 @@ from typing import Any
 from paimon_spark.bridge.protocol import Request
 from paimon_spark.bridge.tables import load_to_change
 from paimon_spark.spark import row_level
-from paimon_spark.spark.frames import frame_of, session_for
+from paimon_spark.spark.jvm_frames import frame_of, session_for
 from paimon_spark.spec.kinds import Operation
 
 

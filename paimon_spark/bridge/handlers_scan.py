@@ -12,15 +12,15 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.bridge.protocol import Request, scan_predicate
 from paimon_spark.bridge.server import JvmAnswer
-from paimon_spark.bridge.systems import KIND_COLUMN, is_rows, struct_of, system_rows
+from paimon_spark.bridge.system_tables import KIND_COLUMN, is_rows, struct_of, system_rows
 from paimon_spark.bridge.tables import Token, load_token, pinned
 from paimon_spark.core.system.tables import SYSTEM_SCANS
 from paimon_spark.core.table import Table
 from paimon_spark.engine.select import SelectPlan, plan_select
 from paimon_spark.spark.arrow_map import quoted
-from paimon_spark.spark.frames import arrow_frame, session_for
+from paimon_spark.spark.jvm_frames import arrow_frame, session_for
+from paimon_spark.spark.native_access import native_access
 from paimon_spark.spark.reads import METADATA_COLUMNS, ReadRequest, read_frame
-from paimon_spark.spark.stores import native_access
 from paimon_spark.spec.predicate import Predicate
 
 _KEPT_PLANS = 256

@@ -22,7 +22,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import Overwrite, complete_write, plan_write
 from paimon_spark.errors import AlreadyExistsError, NotFoundError, UsageError
 from paimon_spark.spark.arrow_map import quoted
-from paimon_spark.spark.frames import frame_of, session_for
+from paimon_spark.spark.jvm_frames import frame_of, session_for
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.values import value_from_jvm, value_to_jvm
 from paimon_spark.spark.writes import write_frame

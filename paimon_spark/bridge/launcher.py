@@ -18,8 +18,8 @@ from pyspark import SparkContext
 from paimon_spark.bridge.gateway import open_gateway
 from paimon_spark.bridge.server import Endpoint, Handler
 from paimon_spark.errors import EngineError
-from paimon_spark.spark.frames import install_toolbox
-from paimon_spark.spark.settling import tag_all
+from paimon_spark.spark.job_control import tag_all
+from paimon_spark.spark.jvm_frames import install_toolbox
 from paimon_spark.spark.worker_python import worker_python
 
 HANDOVER = "PAIMON_SPARK_HANDOVER"

@@ -15,8 +15,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from paimon_spark.errors import EngineError, PaimonError
+from paimon_spark.spark.session_timezone import session_zone
 from paimon_spark.spark.values import value_from_jvm
-from paimon_spark.spark.zones import session_zone
 from paimon_spark.spec.predicate import (
     FALSE,
     TRUE,

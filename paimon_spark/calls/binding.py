@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from paimon_spark.calls.spec import DRY_RUN, NAMESPACE, Form, Param, ParamType, Procedure
+from paimon_spark.calls.procedure import DRY_RUN, NAMESPACE, Form, Param, ParamType, Procedure
 from paimon_spark.errors import ArgumentError, ErrorKind, did_you_mean
 from paimon_spark.spec.option_checks import validate_options
 from paimon_spark.spec.support import Scope, check_given

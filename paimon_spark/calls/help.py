@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from paimon_spark.calls.plan import PLAN_COLUMNS
+from paimon_spark.calls.procedure import NAMESPACE, Form, Procedure
 from paimon_spark.calls.registry import Registry, installed_registry
 from paimon_spark.calls.report import REPORT_COLUMNS
 from paimon_spark.calls.run import result_columns
-from paimon_spark.calls.spec import NAMESPACE, Form, Procedure
 
 HELP_COLUMNS: tuple[tuple[str, str], ...] = (
     ("kind", "string"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from paimon_spark.engine.actions import Action
+from paimon_spark.core.maintenance.deletion import Action
 
 PayloadT = TypeVar("PayloadT")
 

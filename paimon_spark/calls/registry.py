@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.metadata import entry_points
 
-from paimon_spark.calls.spec import NAMESPACE, Procedure, declared_in
+from paimon_spark.calls.procedure import NAMESPACE, Procedure, declared_in
 from paimon_spark.errors import EngineError, ErrorKind, NotFoundError, did_you_mean
 
 GROUP = "paimon_spark.procedures"

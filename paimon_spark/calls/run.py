@@ -9,9 +9,9 @@ from typing import Any
 from paimon_spark.calls.binding import Arguments, bind, literal_of
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import PLAN_COLUMNS, plan_rows
+from paimon_spark.calls.procedure import NAMESPACE, Procedure
 from paimon_spark.calls.registry import Registry, installed_registry
 from paimon_spark.calls.report import REPORT_COLUMNS, report_rows
-from paimon_spark.calls.spec import NAMESPACE, Procedure
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
 from paimon_spark.sqlparse.call import CallStatement, parse_call
 from paimon_spark.sqlparse.claims import claims as _claims

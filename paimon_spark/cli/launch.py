@@ -16,9 +16,9 @@ from pathlib import Path
 from paimon_spark.bridge.jars import spark_home, spark_version
 from paimon_spark.bridge.java import check_java
 from paimon_spark.bridge.session import DEFAULT_CATALOG
-from paimon_spark.cli.course import Course
 from paimon_spark.cli.env import CatalogChoice, conf_arguments, launch_conf
 from paimon_spark.cli.render import pass_on, pump, standard
+from paimon_spark.cli.script_progress import Course
 from paimon_spark.cli.shell import Shell, terminal_lines
 from paimon_spark.errors import UsageError
 

@@ -15,8 +15,8 @@ from typing import TextIO
 from paimon_spark.bridge.s3_jars import fetch_s3_jars
 from paimon_spark.cli import env, launch
 from paimon_spark.cli.archive import write_archive
-from paimon_spark.cli.course import Course
 from paimon_spark.cli.output import forgiving_output
+from paimon_spark.cli.script_progress import Course
 from paimon_spark.errors import PaimonError, UsageError
 from paimon_spark.sqlparse.script import split_script
 from paimon_spark.version import __version__

@@ -17,7 +17,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import IO, BinaryIO, Protocol, TextIO
 
-from paimon_spark.cli.course import Course, PlanFilter
+from paimon_spark.cli.script_progress import Course, PlanFilter
 
 _END = re.compile(r"^Time taken: ([\d.]+) seconds(?:, Fetched (\d+) row\(s\))?\s*$")
 _MESSAGE = re.compile(r"^\d\d:\d\d:\d\d (WARN|ERROR|FATAL|INFO|DEBUG) ")

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
-from paimon_spark.cli.course import Course
 from paimon_spark.cli.render import Renderer, after_progress
+from paimon_spark.cli.script_progress import Course
 from paimon_spark.sqlparse.script import complete_statements
 from paimon_spark.version import __version__
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from paimon_spark.cli.course import told_failure, without_position
 from paimon_spark.cli.render import table_lines
+from paimon_spark.cli.script_progress import told_failure, without_position
 from paimon_spark.sqlparse.script import Statement, split_script
 
 SHOWN = 1000

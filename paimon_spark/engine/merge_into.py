@@ -12,9 +12,9 @@ from enum import StrEnum
 from typing import Protocol
 
 from paimon_spark.core.commit.committer import Committed
+from paimon_spark.core.maintenance.deletion import WRITE, Action
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
-from paimon_spark.engine.actions import WRITE, Action
 from paimon_spark.engine.insert import WriteResult
 from paimon_spark.errors import ArgumentError, UnsupportedError
 from paimon_spark.spec.features import check_writable

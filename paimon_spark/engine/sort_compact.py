@@ -13,14 +13,14 @@ from typing import Protocol
 
 from paimon_spark.core.commit.committer import Committed, FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.maintenance.deletion import Action
 from paimon_spark.core.metadata.deletion_vectors import StoredVectors
 from paimon_spark.core.metadata.row_tracking import tracks_rows
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.scan.splits import Split, plan_splits
 from paimon_spark.core.table import Table
-from paimon_spark.engine.actions import Action
 from paimon_spark.engine.compact import CompactionResult, GroupResult
-from paimon_spark.engine.compact_view import REWRITE
+from paimon_spark.engine.compact_explain import REWRITE
 from paimon_spark.engine.insert import WritePlan, plan_write
 from paimon_spark.errors import ArgumentError, UnsupportedError
 from paimon_spark.spec.kinds import BucketMode

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
-from paimon_spark.spark.frames import toolbox
+from paimon_spark.spark.jvm_frames import toolbox
 
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 

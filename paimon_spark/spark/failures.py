@@ -11,7 +11,7 @@ from py4j.protocol import Py4JJavaError
 
 from paimon_spark import errors
 from paimon_spark.errors import EngineError, ErrorKind, PaimonError, StatementCancelledError
-from paimon_spark.spark.frames import toolbox
+from paimon_spark.spark.jvm_frames import toolbox
 
 _RAISED = re.compile(r"paimon_spark\.errors\.(\w+): \[([A-Z_]+)\] (.*)")
 _DEAD_WORKER = re.compile(

@@ -19,9 +19,9 @@ from paimon_spark.core.write.row_conversion import ROW_KIND_COLUMN
 from paimon_spark.engine.insert import WriteResult
 from paimon_spark.engine.merge_into import CONDITIONED_TOGETHER, Clause, MergeAction, MergeRequest
 from paimon_spark.errors import ArgumentError, ErrorKind
-from paimon_spark.spark.assign import assigned, check_assignable
 from paimon_spark.spark.failures import first_line
-from paimon_spark.spark.temporary import TemporarySession
+from paimon_spark.spark.store_assignment import assigned, check_assignable
+from paimon_spark.spark.temp_session import TemporarySession
 from paimon_spark.spark.writes import write_frame
 from paimon_spark.spec.identifier import Identifier, split_name
 from paimon_spark.spec.kinds import Operation, RowKind

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from paimon_spark.calls.context import no_progress
 from paimon_spark.calls.progress import reporter, wiped_line
-from paimon_spark.spark.frames import toolbox
+from paimon_spark.spark.jvm_frames import toolbox
 
 SWITCH = "spark.paimon.progress"
 

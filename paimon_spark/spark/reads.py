@@ -21,11 +21,11 @@ from paimon_spark.core.scan.packed_files import PackedFileList
 from paimon_spark.core.scan.splits import Split, splits_to_json
 from paimon_spark.core.table import Table
 from paimon_spark.spark.arrow_map import map_in_arrow, quoted
-from paimon_spark.spark.frames import empty_frame, native_frame, superseded_rows_of, tasks_at_once, text_frame
-from paimon_spark.spark.stores import native_access
+from paimon_spark.spark.executor.worker import FOUND, finder, keyed_splits, reader
+from paimon_spark.spark.jvm_frames import empty_frame, native_frame, superseded_rows_of, tasks_at_once, text_frame
+from paimon_spark.spark.native_access import native_access
 from paimon_spark.spark.types import plain_struct, type_to_spark
 from paimon_spark.spark.values import value_to_jvm
-from paimon_spark.spark.worker import FOUND, finder, keyed_splits, reader
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate, fixed_values, project, to_json
 from paimon_spark.spec.schema import TableSchema

@@ -9,9 +9,9 @@ from paimon_spark.core.read.bucket_files import FILE_PATH, ROW_INDEX
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import WritePlan, WriteResult
 from paimon_spark.engine.row_level import finish_changes, plan_changes, writes_position_deletes
-from paimon_spark.spark.frames import packed
+from paimon_spark.spark.executor.worker import patcher
+from paimon_spark.spark.jvm_frames import packed
 from paimon_spark.spark.runner import SparkRunner
-from paimon_spark.spark.worker import patcher
 from paimon_spark.spark.writes import run_writers, write_frame, write_tasks
 from paimon_spark.spec.kinds import Operation
 

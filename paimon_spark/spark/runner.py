@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from paimon_spark.core.bin_packing import group_tasks
 from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.spark.arrow_map import map_in_arrow
+from paimon_spark.spark.executor.worker import TextList, run_tasks
 from paimon_spark.spark.failures import clear_failure
-from paimon_spark.spark.frames import tasks_at_once, text_frame
-from paimon_spark.spark.settling import described, new_tag, settled
-from paimon_spark.spark.worker import TextList, run_tasks
+from paimon_spark.spark.job_control import described, new_tag, settled
+from paimon_spark.spark.jvm_frames import tasks_at_once, text_frame
 
 _POLL_SECONDS = 0.05
 _T = TypeVar("_T")

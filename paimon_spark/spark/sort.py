@@ -11,9 +11,9 @@ from pyspark.sql.types import BinaryType, StructType
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.engine.sort_compact import Order, SortPlan
 from paimon_spark.spark.arrow_map import map_in_arrow
-from paimon_spark.spark.frames import packed
+from paimon_spark.spark.executor.worker import add_curve, rewriter
+from paimon_spark.spark.jvm_frames import packed
 from paimon_spark.spark.reads import ReadRequest, read_frame
-from paimon_spark.spark.worker import add_curve, rewriter
 from paimon_spark.spark.writes import run_writers
 from paimon_spark.spec.predicate import TRUE
 

@@ -16,12 +16,12 @@ from paimon_spark.engine.insert import Overwrite, WritePlan, WriteResult, comple
 from paimon_spark.engine.replace import finish_replacement
 from paimon_spark.errors import OptionError
 from paimon_spark.spark.arrow_map import map_in_arrow
+from paimon_spark.spark.executor.worker import writer
 from paimon_spark.spark.failures import clear_failure
-from paimon_spark.spark.frames import one_by_one, packed, shaped, shaped_and_packed, tasks_at_once
+from paimon_spark.spark.job_control import described, settled
+from paimon_spark.spark.jvm_frames import one_by_one, packed, shaped, shaped_and_packed, tasks_at_once
 from paimon_spark.spark.memory import writer_share
 from paimon_spark.spark.runner import SparkRunner
-from paimon_spark.spark.settling import described, settled
-from paimon_spark.spark.worker import writer
 from paimon_spark.spec.kinds import BucketMode, Operation
 from paimon_spark.spec.predicate import Predicate
 from paimon_spark.spec.types import AtomicType, DataField

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_spark.api.changes import deletions
+from paimon_spark.api.row_changes import deletions
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow

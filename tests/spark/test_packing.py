@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from paimon_spark.spark.arrow_map import map_in_arrow
-from paimon_spark.spark.frames import install_toolbox, one_by_one, packed, shaped_and_packed
+from paimon_spark.spark.jvm_frames import install_toolbox, one_by_one, packed, shaped_and_packed
 from tests.spark.test_engine import bridge_class
 
 pytestmark = pytest.mark.spark

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from paimon_spark.spark.zones import SESSION_ZONE, SHORT_IDS, session_zone
+from paimon_spark.spark.session_timezone import SESSION_ZONE, SHORT_IDS, session_zone
 
 pytestmark = pytest.mark.spark
 

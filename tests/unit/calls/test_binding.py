@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from paimon_spark.calls.binding import bind, literal_of
-from paimon_spark.calls.spec import Form, Param, ParamType, Procedure
+from paimon_spark.calls.procedure import Form, Param, ParamType, Procedure
 from paimon_spark.errors import ArgumentError, ErrorKind
 from paimon_spark.sqlparse.call import parse_call
 

@@ -8,11 +8,11 @@ import pytest
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.help import describe, help_rows, index, page, pages
 from paimon_spark.calls.plan import Plan
+from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.registry import Registry
 from paimon_spark.calls.report import NOTHING_TO_DO, Report
 from paimon_spark.calls.run import answer_columns, claims, result_columns, run_call, run_named
-from paimon_spark.calls.spec import Column, Param, ParamType, procedure
-from paimon_spark.engine.actions import Action
+from paimon_spark.core.maintenance.deletion import Action
 from paimon_spark.errors import ArgumentError, EngineError, ErrorKind, NotFoundError
 
 DONE = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paimon_spark.cli.course import Course, without_position
+from paimon_spark.cli.script_progress import Course, without_position
 from paimon_spark.sqlparse.script import split_script
 
 SCRIPT = "SELECT 1;\n\n-- then\nINSERT INTO t\nSELECT 2; SELECT 3"

@@ -6,8 +6,8 @@ import io
 import subprocess
 import sys
 
-from paimon_spark.cli.course import Course
 from paimon_spark.cli.render import HELD, Answers, Renderer, answer_lines, gist, pass_on, pump, table_lines
+from paimon_spark.cli.script_progress import Course
 from paimon_spark.sqlparse.script import split_script
 
 

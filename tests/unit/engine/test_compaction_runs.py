@@ -15,7 +15,7 @@ from paimon_spark.core.compact.rewrite import CompactTask
 from paimon_spark.core.table import Table
 from paimon_spark.engine import compact, runner
 from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
-from paimon_spark.engine.compact_many import TablePlan, compact_combined
+from paimon_spark.engine.compact_database import TablePlan, compact_combined
 from paimon_spark.engine.insert import WriteResult, plan_write, run_post_commit, write_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow

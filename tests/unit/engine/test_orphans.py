@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.core.commit.committer import FileStoreCommit
+from paimon_spark.core.maintenance.deletion import DELETE, WARN
 from paimon_spark.core.metadata.manifest_cache import clear_cache
 from paimon_spark.core.table import Table
-from paimon_spark.engine.actions import DELETE, WARN
 from paimon_spark.engine.orphans import OrphanPlan, execute_orphans, plan_orphans
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.tags import execute_tag, plan_create_tag

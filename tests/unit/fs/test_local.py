@@ -12,7 +12,7 @@ from paimon_spark.errors import ErrorKind, StoreError, UnsupportedError
 from paimon_spark.fs import local
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.local import LocalFileIO, local_path
-from paimon_spark.testing.behaviours import FileIOTests
+from paimon_spark.testing.conformance import FileIOTests
 
 
 class TestLocal(FileIOTests):

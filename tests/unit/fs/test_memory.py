@@ -6,7 +6,7 @@ from pathlib import Path
 
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.memory import InMemoryFileIO
-from paimon_spark.testing.behaviours import FileIOTests
+from paimon_spark.testing.conformance import FileIOTests
 
 
 class TestMemory(FileIOTests):

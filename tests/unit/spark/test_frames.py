@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from paimon_spark.spark import frames
+from paimon_spark.spark import jvm_frames as frames
 
 
 def test_sessions_are_let_go_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:

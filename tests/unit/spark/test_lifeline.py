@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from paimon_spark.errors import StatementCancelledError
-from paimon_spark.spark.lifeline import bound_to_task
+from paimon_spark.spark.executor.task_watchdog import bound_to_task
 
 
 def main(infile: socket.socket, work: Callable[[], None]) -> None:

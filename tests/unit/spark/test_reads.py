@@ -22,7 +22,7 @@ from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.select import plan_select
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spark import reads
-from paimon_spark.spark.frames import _lines
+from paimon_spark.spark.jvm_frames import _lines
 from paimon_spark.spark.reads import NativeFiles, ReadRequest, _native_spec
 from paimon_spark.spec.predicate import TRUE
 from paimon_spark.spec.types import DataField, parse_atomic

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from paimon_spark.spark.worker import unpacked
+from paimon_spark.spark.executor.worker import unpacked
 
 
 def stream(first: int, count: int, width: int) -> bytes:

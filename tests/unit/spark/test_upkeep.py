@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.spark.upkeep import _spare_what_is_imported, ease_next_task
+from paimon_spark.spark.executor.worker_reuse import _spare_what_is_imported, ease_next_task
 
 
 @pytest.fixture
@@ -100,5 +100,5 @@ def test_only_the_objects_of_imported_modules_are_spared_from_the_search_for_gar
 
 
 def test_a_worker_that_writes_does_not_load_pandas() -> None:
-    program = "import sys, paimon_spark.spark.worker; sys.exit('pandas' in sys.modules)"
+    program = "import sys, paimon_spark.spark.executor.worker; sys.exit('pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from paimon_spark.errors import OptionError
+from paimon_spark.spark.session_timezone import SESSION_ZONE, session_zone
 from paimon_spark.spark.values import value_from_jvm, value_to_jvm
-from paimon_spark.spark.zones import SESSION_ZONE, session_zone
 from paimon_spark.spec.types import parse_atomic
 
 

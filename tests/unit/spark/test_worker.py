@@ -14,7 +14,7 @@ from paimon_spark.core.scan.splits import splits_to_json
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.select import plan_select
 from paimon_spark.fs.local import LocalFileIO
-from paimon_spark.spark.worker import _task, reader
+from paimon_spark.spark.executor.worker import _task, reader
 from paimon_spark.testing.tables import new_table
 from tests.unit.spark.test_lifeline import as_worker
 

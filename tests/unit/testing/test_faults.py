@@ -8,7 +8,7 @@ from paimon_spark.errors import OutcomeUnknownError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.fs.memory import InMemoryFileIO
-from paimon_spark.testing.behaviours import FileIOTests
+from paimon_spark.testing.conformance import FileIOTests
 from paimon_spark.testing.faults import FaultFileIO, InjectedFaultError, Mode, Never, Nth, Recorder, Seeded
 
 

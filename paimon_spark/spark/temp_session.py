@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
 from paimon_spark.spark.failures import clear_failure, first_line
-from paimon_spark.spark.frames import forget_session, session_for
+from paimon_spark.spark.jvm_frames import forget_session, session_for
 from paimon_spark.spec.identifier import Identifier, split_name
 from paimon_spark.sqlparse.fragments import quoted
 from paimon_spark.sqlparse.source_sqls import CreateCatalog, SourceStatement, UseName, parse_source_sqls

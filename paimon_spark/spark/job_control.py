@@ -11,7 +11,7 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from paimon_spark.spark.lifeline import GRACE_SECONDS
+from paimon_spark.spark.executor.task_watchdog import GRACE_SECONDS
 
 _DESCRIPTION = "spark.job.description"
 _INTERRUPT = "spark.job.interruptOnCancel"

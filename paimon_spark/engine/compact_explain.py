@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from paimon_spark.core.compact.rewrite import CompactTask, preview
+from paimon_spark.core.maintenance.deletion import Action
 from paimon_spark.core.scan.pruning import matching_partitions
 from paimon_spark.core.scan.scan import scan_buckets
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import wall_clock_millis
-from paimon_spark.engine.actions import Action
 from paimon_spark.engine.compact import CompactionPlan
 from paimon_spark.errors import suggestion
 from paimon_spark.spec.manifest import BucketKey, DataFileMeta

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from paimon_spark.core.table import Table
 from paimon_spark.fs.s3 import S3FileIO, split
-from paimon_spark.spark.frames import toolbox
+from paimon_spark.spark.jvm_frames import toolbox
 
 _REASONS = {
     "jars": "in Python: Hadoop's S3 client is missing, run `paimon-spark env --s3`",

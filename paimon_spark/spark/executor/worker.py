@@ -23,9 +23,9 @@ from paimon_spark.engine.row_level import row_changer
 from paimon_spark.engine.sort_compact import Order
 from paimon_spark.engine.tasks import run_task
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS
-from paimon_spark.spark.lifeline import Lifeline, bound_to_task
+from paimon_spark.spark.executor.task_watchdog import Lifeline, bound_to_task
+from paimon_spark.spark.executor.worker_reuse import ease_next_task
 from paimon_spark.spark.types import batch_for_spark
-from paimon_spark.spark.upkeep import ease_next_task
 from paimon_spark.spec.predicate import Predicate, from_json
 
 Batches = Iterator[pa.RecordBatch]
