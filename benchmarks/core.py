@@ -31,9 +31,9 @@ from paimon_spark import connect
 from paimon_spark.bridge.launcher import relax_garbage_collection
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.merge.config import merge_order
 from paimon_spark.core.merge.sort_merge import merge_runs
-from paimon_spark.core.metadata.manifest_cache import clear_cache
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from paimon_spark.calls.binding import Arguments
+from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
@@ -98,7 +98,7 @@ class RemoveOrphanFiles:
             return _dry_run(work)
         done = execute_orphans(work.plan)
         return Report(
-            own_rows=[(done.files, done.bytes, None)],
+            result_rows=[(done.files, done.bytes, None)],
             status=DONE if done.files or plan.actions else NOTHING_TO_DO,
             snapshot_before=work.latest_id,
             snapshot_after=work.latest_id,
@@ -112,7 +112,7 @@ def _dry_run(work: _Cleaning) -> Report:
     count, size = len(files), sum(a.bytes for a in files)
     paths: list[str | None] = [a.path for a in files]
     return Report(
-        own_rows=[(count, size, path) for path in paths or [None]],
+        result_rows=[(count, size, path) for path in paths or [None]],
         status=DRY_RUN,
         snapshot_before=work.latest_id,
         snapshot_after=work.latest_id,

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from paimon_spark.calls.binding import Arguments
+from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import Plan
-from paimon_spark.calls.procedure import Column, Form, Param, ParamType, procedure
+from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, FAILED, NOTHING_TO_DO, UPGRADED, Report
 from paimon_spark.core.maintenance.deletion import WARN, Action
 from paimon_spark.core.table import Table
@@ -83,7 +83,7 @@ _STRATEGY = Param(
     ),
     columns=(Column("result", "boolean", "true: it went without error"),),
     forms=(
-        Form(
+        PositionalOverload(
             ("table", "order_strategy", "order_by"),
             doc="with three values the second and third say how to sort",
         ),
@@ -143,7 +143,7 @@ class Compact:
             )
         total = done.total
         return Report(
-            own_rows=[(True,)],
+            result_rows=[(True,)],
             status=": ".join([_status(done), *([" ".join(plan.payload.notes)] if plan.payload.notes else [])]),
             snapshot_before=done.snapshot_before,
             snapshot_after=done.snapshot_after,
@@ -152,7 +152,7 @@ class Compact:
             bytes_in=total.bytes_in,
             bytes_out=total.bytes_out,
             rows=total.rows_out,
-            touched=(table.name,) if done.snapshot_ids else (),
+            changed_tables=(table.name,) if done.snapshot_ids else (),
         )
 
 
@@ -264,8 +264,8 @@ class CompactDatabase:
         )
         failed = sum(r.error is not None for r in done)
         total = f"Compact database finished. Success: {len(done) - failed}, Failed: {failed}"
-        touched = tuple(r.name for r in done if r.result is not None and r.result.snapshot_ids)
-        return Report(own_rows=[(total, *[None] * 9), *map(_table_row, done)], touched=touched)
+        changed_tables = tuple(r.name for r in done if r.result is not None and r.result.snapshot_ids)
+        return Report(result_rows=[(total, *[None] * 9), *map(_table_row, done)], changed_tables=changed_tables)
 
 
 def _mode(given: str | None) -> bool:

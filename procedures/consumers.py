@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paimon_spark.calls.binding import Arguments
+from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
@@ -56,7 +56,7 @@ class ResetConsumer:
         work = plan.payload
         changed, written = execute_reset(work.table, work.plan), work.plan.next_snapshot is not None
         return Report(
-            own_rows=[(True,)],
+            result_rows=[(True,)],
             status=DONE if changed else f"{NOTHING_TO_DO}: {work.plan.action.reason}",
             snapshot_before=work.latest_id,
             snapshot_after=work.latest_id,
@@ -64,5 +64,5 @@ class ResetConsumer:
             files_out=int(written),
             bytes_in=work.plan.action.bytes if changed and not written else 0,
             bytes_out=work.plan.action.bytes if written else 0,
-            touched=(work.table.name,) if changed else (),
+            changed_tables=(work.table.name,) if changed else (),
         )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from paimon_spark.calls.binding import Arguments
+from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import Plan
-from paimon_spark.calls.procedure import Column, Form, Param, ParamType, procedure
+from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.engine.merge_into import (
     Clause,
@@ -100,7 +100,11 @@ _FIRST = ("target_table", "target_alias", "source_sqls", "source_table", "merge_
         ),
     ),
     columns=(Column("result", "string", "Success: it went without error"),),
-    forms=(Form((*_FIRST, "matched_delete_condition"), doc="with six values the last one says what to delete"),),
+    forms=(
+        PositionalOverload(
+            (*_FIRST, "matched_delete_condition"), doc="with six values the last one says what to delete"
+        ),
+    ),
     example="CALL sys.merge_into('default.T', '', '', 'default.S', 'T.id=S.order_id', '', 'price=T.price+20', "
     "'', '*');",
 )
@@ -138,14 +142,14 @@ class MergeInto:
         del ctx
         done = execute_merge(plan.payload)
         return Report(
-            own_rows=[(_SUCCESS,)],
+            result_rows=[(_SUCCESS,)],
             status=DONE if done.committed else NOTHING_TO_DO,
             snapshot_before=done.snapshot_before,
             snapshot_after=done.snapshot_after,
             files_out=done.files_out,
             bytes_out=done.bytes_out,
             rows=done.rows_out,
-            touched=(plan.payload.table.name,) if done.committed else (),
+            changed_tables=(plan.payload.table.name,) if done.committed else (),
         )
 
 

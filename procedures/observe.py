@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from paimon_spark.calls.binding import Arguments
+from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
-from paimon_spark.calls.help import HELP_COLUMNS, help_rows
+from paimon_spark.calls.help import HELP_COLUMNS
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import Report
@@ -33,9 +33,9 @@ class Help:
         """Find the procedure."""
         name = args.optional_text("procedure")
         if name is not None:
-            help_rows(ctx.registry, name)
+            ctx.help_rows(name)
         return Plan((), name)
 
     def execute(self, ctx: CallContext, plan: Plan[str | None]) -> Report:
         """Answer."""
-        return Report(own_rows=help_rows(ctx.registry, plan.payload))
+        return Report(result_rows=ctx.help_rows(plan.payload))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paimon_spark.calls.binding import Arguments
+from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import Plan
-from paimon_spark.calls.procedure import Column, Form, Param, ParamType, procedure
+from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.core.table import Table
 from paimon_spark.engine.expire import ExpireConfig, ExpirePlan, execute_expire, plan_expire
@@ -61,7 +61,7 @@ class _Expiry:
     ),
     columns=(Column("deleted_snapshots_count", "int", "how many snapshots were removed", nullable=False),),
     forms=(
-        Form(
+        PositionalOverload(
             ("table", "retain_max"),
             name=_NEWEST,
             doc="keep the newest `retain_max` snapshots and remove all others, whatever their age",
@@ -102,13 +102,13 @@ class ExpireSnapshots:
         work = plan.payload
         done = execute_expire(work.table, work.plan)
         return Report(
-            own_rows=[(done.count,)],
+            result_rows=[(done.count,)],
             status=DONE if done.count else NOTHING_TO_DO,
             snapshot_before=work.latest_id,
             snapshot_after=work.table.snapshots.latest_id(),
             files_in=done.files,
             bytes_in=done.bytes,
-            touched=(work.table.name,) if done.count else (),
+            changed_tables=(work.table.name,) if done.count else (),
         )
 
 
@@ -131,8 +131,8 @@ class _Rollback:
         Column("current_snapshot_id", "bigint", "newest snapshot now", nullable=False),
     ),
     forms=(
-        Form(("table", "tag"), doc="a text is the name of a tag, even if it is made of digits"),
-        Form(("table", "snapshot_id"), doc="a number is the id of a snapshot"),
+        PositionalOverload(("table", "tag"), doc="a text is the name of a tag, even if it is made of digits"),
+        PositionalOverload(("table", "snapshot_id"), doc="a number is the id of a snapshot"),
     ),
     example="CALL sys.rollback_to('default.T', 10);",
 )
@@ -154,13 +154,13 @@ class RollbackTo:
         work = plan.payload
         done = execute_rollback(work.table, work.plan)
         return Report(
-            own_rows=[(done.previous_snapshot_id, done.current_snapshot_id)],
+            result_rows=[(done.previous_snapshot_id, done.current_snapshot_id)],
             status=DONE if plan.actions else NOTHING_TO_DO,
             snapshot_before=done.previous_snapshot_id,
             snapshot_after=done.current_snapshot_id,
             files_in=done.files,
             bytes_in=done.bytes,
-            touched=(work.table.name,) if plan.actions else (),
+            changed_tables=(work.table.name,) if plan.actions else (),
         )
 
 
@@ -198,7 +198,7 @@ class RepairSnapshots:
         done = execute_repair(work.table, work.repairs)
         latest = work.table.snapshots.latest_id()
         return Report(
-            own_rows=[(done,)],
+            result_rows=[(done,)],
             status=DONE if done else NOTHING_TO_DO,
             snapshot_before=latest,
             snapshot_after=latest,
@@ -206,5 +206,5 @@ class RepairSnapshots:
             files_out=done,
             bytes_in=sum(len(r.before) for r in work.repairs),
             bytes_out=sum(len(r.after) for r in work.repairs),
-            touched=(work.table.name,) if done else (),
+            changed_tables=(work.table.name,) if done else (),
         )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paimon_spark.calls.binding import Arguments
+from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import Plan
-from paimon_spark.calls.procedure import Column, Form, Param, ParamType, procedure
+from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.core.table import Table
 from paimon_spark.engine.tags import (
@@ -54,8 +54,10 @@ class _Creation:
     ),
     columns=(_RESULT,),
     forms=(
-        Form(("table", "tag", "snapshot_id"), doc="a number in the third place is the snapshot"),
-        Form(("table", "tag", "time_retained"), doc="a text in the third place is how long the tag lives"),
+        PositionalOverload(("table", "tag", "snapshot_id"), doc="a number in the third place is the snapshot"),
+        PositionalOverload(
+            ("table", "tag", "time_retained"), doc="a text in the third place is how long the tag lives"
+        ),
     ),
     example="CALL sys.create_tag('default.T', 'my_tag', 10);",
 )
@@ -84,13 +86,13 @@ class CreateTag:
         work = plan.payload
         execute_tag(work.table, work.plan)
         return Report(
-            own_rows=[(True,)],
+            result_rows=[(True,)],
             status=DONE,
             snapshot_before=work.latest_id,
             snapshot_after=work.latest_id,
             files_out=len(plan.actions),
             bytes_out=sum(a.bytes for a in plan.actions),
-            touched=(work.table.name,),
+            changed_tables=(work.table.name,),
         )
 
 
@@ -136,13 +138,13 @@ class DeleteTag:
         work = plan.payload
         done, hints = execute_delete_tags(work.table, work.plan), work.plan.hints
         return Report(
-            own_rows=[(True,)],
+            result_rows=[(True,)],
             status=(DONE if done.names else NOTHING_TO_DO) + (f": {' '.join(hints)}" if hints else ""),
             snapshot_before=work.latest_id,
             snapshot_after=work.latest_id,
             files_in=done.files,
             bytes_in=done.bytes,
-            touched=(work.table.name,) if done.names else (),
+            changed_tables=(work.table.name,) if done.names else (),
         )
 
 

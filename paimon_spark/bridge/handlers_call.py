@@ -11,7 +11,7 @@ from paimon_spark.bridge.tables import catalog_of
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.help import describe
 from paimon_spark.calls.registry import installed_registry
-from paimon_spark.calls.run import CallResult, answer_columns, claims, run_call, run_named
+from paimon_spark.calls.run import CallResult, answer_columns, is_paimon_statement, run_call, run_named
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
 from paimon_spark.spark.conf import session_options
 from paimon_spark.spark.jobs import SessionJobs
@@ -30,7 +30,7 @@ _SESSION_CATALOG = "spark_catalog"
 def claim_call(request: Request) -> Json:
     """Answer whether a statement is ours, and with which columns; nothing runs."""
     text = request.args["text"]
-    if not claims(text):
+    if not is_paimon_statement(text):
         return {"claimed": False}
     statement = parse_call(text)
     info = _catalog_for(statement, request)
@@ -105,7 +105,7 @@ def _answer(result: CallResult, catalog: str) -> Json:
     return {
         "schema": _struct(columns),
         "rows": [[value_to_jvm(v) for v in row] for row in result.rows],
-        "changed": [f"{catalog}.{name}" for name in result.touched],
+        "changed": [f"{catalog}.{name}" for name in result.changed_tables],
     }
 
 

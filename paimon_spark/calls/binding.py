@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from paimon_spark.calls.procedure import DRY_RUN, NAMESPACE, Form, Param, ParamType, Procedure
+from paimon_spark.calls.arguments import Arguments
+from paimon_spark.calls.procedure import DRY_RUN, NAMESPACE, Param, ParamType, PositionalOverload, Procedure
 from paimon_spark.errors import ArgumentError, ErrorKind, did_you_mean
-from paimon_spark.spec.option_checks import validate_options
-from paimon_spark.spec.support import Scope, check_given
 from paimon_spark.sqlparse.call import Literal
-from paimon_spark.sqlparse.options_text import parse_options
 
 _WIDER = {
     ParamType.INT: ("TINYINT", "SMALLINT", "INT"),
@@ -20,46 +17,6 @@ _WIDER = {
 _LIMIT = {ParamType.INT: 1 << 31, ParamType.BIGINT: 1 << 63}
 _MOST_DIGITS = 40
 _WORDS = {"true": True, "false": False}
-
-
-@dataclass(frozen=True, slots=True)
-class Arguments:
-    """Bound values by parameter name; absent ones are missing. `form` is the name of the positional form used."""
-
-    values: Mapping[str, Any]
-    form: str = ""
-    dry_run: bool = False
-
-    def text(self, name: str) -> str:
-        """Return a required STRING."""
-        return str(self.values[name])
-
-    def optional_text(self, name: str) -> str | None:
-        """Return a STRING, or None when it was not given."""
-        value = self.values.get(name)
-        return None if value is None else str(value)
-
-    def integer(self, name: str) -> int | None:
-        """Return an INT or BIGINT, or None when it was not given."""
-        value = self.values.get(name)
-        return None if value is None else int(value)
-
-    def flag(self, name: str, *, default: bool = False) -> bool:
-        """Return a BOOLEAN, or `default` when it was not given."""
-        value = self.values.get(name)
-        return default if value is None else bool(value)
-
-    def table_options(self, name: str) -> dict[str, str]:
-        """Return the table options that a STRING lists; none when it was not given.
-
-        Raises:
-            ArgumentError: it is no list of `key=value`.
-            OptionError: a key is unknown, its value is bad, or a CALL would not obey it.
-        """
-        options = parse_options(self.optional_text(name) or "", name)
-        validate_options(options)
-        check_given(options, of="a CALL", scopes=(Scope.WRITE, Scope.CALL))
-        return options
 
 
 def bind(procedure: Procedure, positional: Sequence[Literal], named: Sequence[tuple[str, Literal]]) -> Arguments:
@@ -124,7 +81,7 @@ def _by_position(procedure: Procedure, literals: Sequence[Literal]) -> tuple[str
             f"has {len(literals)} positional arguments where at most {len(procedure.params)} are possible",
             f"'{DRY_RUN}' can only be given by name." if not procedure.has_own_dry_run else "",
         )
-    forms = forms or [Form(tuple(p.name for p in procedure.params[: len(literals)]))]
+    forms = forms or [PositionalOverload(tuple(p.name for p in procedure.params[: len(literals)]))]
     fitting = [f for f in forms if all(_fits(procedure.param(n), v) for n, v in zip(f.params, literals, strict=True))]
     form = (fitting or forms)[0]
     return form.name, [(procedure.param(n), v) for n, v in zip(form.params, literals, strict=True)]

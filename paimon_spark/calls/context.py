@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, tzinfo
-from typing import Protocol
+from typing import Any, Protocol
 
-from paimon_spark.calls.registry import Registry, installed_registry
 from paimon_spark.core.table import Table
 from paimon_spark.engine.jobs import SparkJobs
 from paimon_spark.engine.runner import TaskRunner
@@ -37,12 +36,18 @@ def no_options(identifier: Identifier) -> Mapping[str, str]:
     return {}
 
 
+def no_help(name: str | None) -> list[tuple[Any, ...]]:
+    """Return no rows: no CALL runs yet."""
+    del name
+    return []
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallContext:
     """Everything a procedure may use. One is made for each CALL.
 
-    `zone` is where timestamps in arguments are read; `table_options` gives the session's options for a table; `jobs`
-    runs what needs Spark, where there is one.
+    `zone` is where timestamps in arguments are read; `table_options` gives the session's options for a table;
+    `help_rows` answers `CALL sys.help()`, for all procedures or one; `jobs` runs what needs Spark, where there is one.
     """
 
     catalog: TableSource
@@ -53,7 +58,7 @@ class CallContext:
     progress: Callable[[int, int, str], None] = no_progress
     zone: tzinfo = UTC
     table_options: Callable[[Identifier], Mapping[str, str]] = no_options
-    registry: Registry = field(default_factory=installed_registry)
+    help_rows: Callable[[str | None], list[tuple[Any, ...]]] = no_help
     jobs: SparkJobs | None = None
 
     def identifier(self, text: str, parameter: str = "table") -> Identifier:

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from paimon_spark.calls.plan import PLAN_COLUMNS
-from paimon_spark.calls.procedure import NAMESPACE, Form, Procedure
+from paimon_spark.calls.procedure import NAMESPACE, PositionalOverload, Procedure
 from paimon_spark.calls.registry import Registry, installed_registry
 from paimon_spark.calls.report import REPORT_COLUMNS
-from paimon_spark.calls.run import result_columns
 
 HELP_COLUMNS: tuple[tuple[str, str], ...] = (
     ("kind", "string"),
@@ -45,7 +44,7 @@ def describe(registry: Registry) -> list[dict[str, Any]]:
                 }
                 for a in p.named_params
             ],
-            "columns": [{"name": n, "type": t, "nullable": nullable} for n, t, nullable in result_columns(p)],
+            "columns": [{"name": n, "type": t, "nullable": nullable} for n, t, nullable in p.result_columns],
             "example": p.example,
         }
         for p in registry
@@ -71,7 +70,7 @@ def help_rows(registry: Registry, name: str | None = None) -> list[tuple[Any, ..
     return rows
 
 
-def form_text(procedure: Procedure, form: Form) -> str:
+def form_text(procedure: Procedure, form: PositionalOverload) -> str:
     """Return a positional form as it is written."""
     return f"CALL {NAMESPACE}.{procedure.name}({', '.join(form.params)})"
 

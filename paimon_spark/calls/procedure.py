@@ -6,14 +6,12 @@ import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
+from paimon_spark.calls.arguments import Arguments
+from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import Plan
-from paimon_spark.calls.report import Report
-
-if TYPE_CHECKING:
-    from paimon_spark.calls.binding import Arguments
-    from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.report import REPORT_COLUMNS, Report
 
 DRY_RUN = "dry_run"
 NAMESPACE = "sys"
@@ -53,7 +51,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class PositionalOverload:
     """A positional form other than "the first n parameters": which parameters its values go to, and its name.
 
     Several forms of one length are told apart by the literals: the first form that takes them as they are wins.
@@ -67,7 +65,7 @@ class Form:
 PayloadT = TypeVar("PayloadT")
 
 
-class Steps(Protocol[PayloadT]):
+class ProcedureBody(Protocol[PayloadT]):
     """The two steps of a procedure. `plan` reads only; `execute` carries out that plan and nothing else."""
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[PayloadT]:
@@ -86,8 +84,8 @@ class Procedure:
     params: tuple[Param, ...]
     columns: tuple[Column, ...]
     example: str
-    steps: Steps[Any]
-    forms: tuple[Form, ...] = ()
+    body: ProcedureBody[Any]
+    forms: tuple[PositionalOverload, ...] = ()
     doc: str = ""
     reports: bool = True
 
@@ -106,6 +104,12 @@ class Procedure:
         """Return the signature on one line; optional parameters stand in brackets."""
         parts = [f"{p.name} {p.type}" if p.required else f"[{p.name} {p.type}]" for p in self.params]
         return f"{NAMESPACE}.{self.name}({', '.join(parts)})"
+
+    @property
+    def result_columns(self) -> list[tuple[str, str, bool]]:
+        """Return name, Spark type and nullability of what it returns when it is executed."""
+        own = [(c.name, c.type, c.nullable) for c in self.columns]
+        return own + ([(name, kind, True) for name, kind, _ in REPORT_COLUMNS] if self.reports else [])
 
     def param(self, name: str) -> Param:
         """Return the parameter called `name` exactly."""
@@ -127,7 +131,7 @@ DRY_RUN_PARAM = Param(
     default="false",
 )
 
-ClassT = TypeVar("ClassT", bound=type[Steps[Any]])
+ClassT = TypeVar("ClassT", bound=type[ProcedureBody[Any]])
 
 
 def procedure(
@@ -137,7 +141,7 @@ def procedure(
     params: Iterable[Param],
     columns: Iterable[Column],
     example: str,
-    forms: Iterable[Form] = (),
+    forms: Iterable[PositionalOverload] = (),
     reports: bool = True,
 ) -> Callable[[ClassT], ClassT]:
     """Declare the decorated class as the procedure `name`; its docstring is the procedure's description."""
@@ -149,7 +153,7 @@ def procedure(
             params=tuple(params),
             columns=tuple(columns),
             example=example,
-            steps=cls(),
+            body=cls(),
             forms=tuple(forms),
             doc=inspect.cleandoc(cls.__doc__ or ""),
             reports=reports,

@@ -29,9 +29,9 @@ REPORT_COLUMNS: tuple[tuple[str, str, str], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Outcome of a procedure. `own_rows` are the rows of its own columns; `touched` names the tables it changed."""
+    """Outcome of a procedure: the rows of its own columns, and the names of the tables that it changed."""
 
-    own_rows: Sequence[tuple[Any, ...]]
+    result_rows: Sequence[tuple[Any, ...]]
     status: str = DONE
     snapshot_before: int | None = None
     snapshot_after: int | None = None
@@ -40,7 +40,7 @@ class Report:
     bytes_in: int = 0
     bytes_out: int = 0
     rows: int = 0
-    touched: tuple[str, ...] = ()
+    changed_tables: tuple[str, ...] = ()
 
 
 def report_rows(report: Report, duration_ms: int) -> list[tuple[Any, ...]]:
@@ -56,4 +56,4 @@ def report_rows(report: Report, duration_ms: int) -> list[tuple[Any, ...]]:
         report.rows,
         duration_ms,
     )
-    return [(*row, *tail) for row in report.own_rows]
+    return [(*row, *tail) for row in report.result_rows]

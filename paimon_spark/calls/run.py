@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from paimon_spark.calls.binding import Arguments, bind, literal_of
+from paimon_spark.calls.arguments import Arguments
+from paimon_spark.calls.binding import bind, literal_of
 from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.help import help_rows
 from paimon_spark.calls.plan import PLAN_COLUMNS, plan_rows
 from paimon_spark.calls.procedure import NAMESPACE, Procedure
 from paimon_spark.calls.registry import Registry, installed_registry
-from paimon_spark.calls.report import REPORT_COLUMNS, report_rows
+from paimon_spark.calls.report import report_rows
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
 from paimon_spark.sqlparse.call import CallStatement, parse_call
-from paimon_spark.sqlparse.claims import claims as _claims
+from paimon_spark.sqlparse.claims import is_paimon_statement as _is_call
 
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """Rows of a CALL. `columns` are (name, Spark type); `touched` names the tables whose cached state is stale."""
+    """Rows of a CALL. `columns` are (name, Spark type); cached state of the `changed_tables` is stale."""
 
     columns: list[tuple[str, str]]
     rows: list[tuple[Any, ...]]
     nullable: list[bool] = field(default_factory=list)
-    touched: tuple[str, ...] = ()
+    changed_tables: tuple[str, ...] = ()
 
     @property
     def is_plan(self) -> bool:
@@ -32,20 +35,27 @@ class CallResult:
         return tuple(self.columns) == PLAN_COLUMNS
 
 
-def claims(text: str, registry: Registry | None = None) -> bool:
+def is_paimon_statement(text: str, registry: Registry | None = None) -> bool:
     """Return whether `text` is a CALL or EXPLAIN CALL that this package runs."""
-    return "call" in text.lower() and _claims(text, (registry or installed_registry()).names)
+    return "call" in text.lower() and _is_call(text, (registry or installed_registry()).names)
 
 
-def run_call(call: str | CallStatement, ctx: CallContext) -> CallResult:
+def run_call(call: str | CallStatement, ctx: CallContext, registry: Registry | None = None) -> CallResult:
     """Run one CALL statement, or show what it would do if it is an EXPLAIN CALL.
+
+    Args:
+        call: the statement.
+        ctx: what it runs in.
+        registry: the procedures; those that are installed if not given.
 
     Raises:
         PaimonError: the statement is wrong, or the procedure failed.
     """
     statement = parse_call(call) if isinstance(call, str) else call
-    procedure = _procedure_of(statement, ctx.catalog_name, ctx.registry)
-    return _run(procedure, bind(procedure, statement.positional, statement.named), ctx, explain=statement.explain)
+    registry = registry or installed_registry()
+    procedure = _procedure_of(statement, ctx.catalog_name, registry)
+    args = bind(procedure, statement.positional, statement.named)
+    return _run(procedure, args, _with_help(ctx, registry), explain=statement.explain)
 
 
 def answer_columns(
@@ -59,18 +69,25 @@ def answer_columns(
     statement = parse_call(call) if isinstance(call, str) else call
     procedure = _procedure_of(statement, catalog_name, registry or installed_registry())
     args = bind(procedure, statement.positional, statement.named)
-    return plan_columns() if statement.explain or args.dry_run else result_columns(procedure)
+    return plan_columns() if statement.explain or args.dry_run else procedure.result_columns
 
 
-def run_named(name: str, values: Mapping[str, Any], ctx: CallContext, *, explain: bool = False) -> CallResult:
+def run_named(
+    name: str, values: Mapping[str, Any], ctx: CallContext, registry: Registry | None = None, *, explain: bool = False
+) -> CallResult:
     """Run the procedure `name` with plain values by parameter name; None is "not given".
 
     Raises:
         PaimonError: the arguments are wrong, or the procedure failed.
     """
-    procedure = ctx.registry.get(name)
+    registry = registry or installed_registry()
+    procedure = registry.get(name)
     named = [(key, literal_of(value)) for key, value in values.items()]
-    return _run(procedure, bind(procedure, (), named), ctx, explain=explain)
+    return _run(procedure, bind(procedure, (), named), _with_help(ctx, registry), explain=explain)
+
+
+def _with_help(ctx: CallContext, registry: Registry) -> CallContext:
+    return replace(ctx, help_rows=partial(help_rows, registry))
 
 
 def _procedure_of(statement: CallStatement, catalog_name: str, registry: Registry) -> Procedure:
@@ -94,12 +111,6 @@ def _procedure_of(statement: CallStatement, catalog_name: str, registry: Registr
     return registry.get(statement.procedure)
 
 
-def result_columns(procedure: Procedure) -> list[tuple[str, str, bool]]:
-    """Return name, Spark type and nullability of what a procedure returns when it is executed."""
-    own = [(c.name, c.type, c.nullable) for c in procedure.columns]
-    return own + ([(name, kind, True) for name, kind, _ in REPORT_COLUMNS] if procedure.reports else [])
-
-
 def plan_columns() -> list[tuple[str, str, bool]]:
     """Return name, Spark type and nullability of what EXPLAIN CALL and a dry run return."""
     return [(name, kind, name == "kept_by") for name, kind in PLAN_COLUMNS]
@@ -107,18 +118,18 @@ def plan_columns() -> list[tuple[str, str, bool]]:
 
 def _run(procedure: Procedure, args: Arguments, ctx: CallContext, *, explain: bool) -> CallResult:
     started = ctx.clock_millis()
-    plan = procedure.steps.plan(ctx, args)
+    plan = procedure.body.plan(ctx, args)
     if explain or args.dry_run:
         return _result(plan_columns(), plan_rows(plan.actions))
-    report = procedure.steps.execute(ctx, plan)
+    report = procedure.body.execute(ctx, plan)
     duration = max(ctx.clock_millis() - started, 0)
-    rows = report_rows(report, duration) if procedure.reports else [tuple(row) for row in report.own_rows]
-    return _result(result_columns(procedure), rows, report.touched)
+    rows = report_rows(report, duration) if procedure.reports else [tuple(row) for row in report.result_rows]
+    return _result(procedure.result_columns, rows, report.changed_tables)
 
 
 def _result(
-    columns: list[tuple[str, str, bool]], rows: list[tuple[Any, ...]], touched: tuple[str, ...] = ()
+    columns: list[tuple[str, str, bool]], rows: list[tuple[Any, ...]], changed_tables: tuple[str, ...] = ()
 ) -> CallResult:
     return CallResult(
-        [(name, kind) for name, kind, _ in columns], rows, [nullable for _, _, nullable in columns], touched
+        [(name, kind) for name, kind, _ in columns], rows, [nullable for _, _, nullable in columns], changed_tables
     )

@@ -10,8 +10,8 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta, timezone, tzinfo
-from typing import TYPE_CHECKING
 
+from paimon_spark.core.manifest_cache import ManifestCache
 from paimon_spark.core.schemas import SchemaStore
 from paimon_spark.core.snapshots import SnapshotStore
 from paimon_spark.errors import EngineError, ErrorKind, OptionError
@@ -28,9 +28,6 @@ from paimon_spark.spec.rows import decode_row
 from paimon_spark.spec.schema import TableSchema, parse_schema
 from paimon_spark.spec.support import Scope, scope_of
 from paimon_spark.spec.types import DataField, DataType
-
-if TYPE_CHECKING:
-    from paimon_spark.core.metadata.manifest_cache import ManifestCache
 
 TRAVEL_OPTIONS = (
     "scan.snapshot-id",

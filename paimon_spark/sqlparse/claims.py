@@ -14,7 +14,7 @@ _CALL = re.compile(
 _MARKER = re.compile(r"\?|(?<!:):[a-z_]")
 
 
-def claims(text: str, procedures: Container[str]) -> bool:
+def is_paimon_statement(text: str, procedures: Container[str]) -> bool:
     """Return whether `text` is a CALL (or EXPLAIN CALL) of one of `procedures`, given in lower case.
 
     Comments, blanks, letter case and back-quotes do not matter; ``name``, ``sys.name`` and ``catalog.sys.name`` all

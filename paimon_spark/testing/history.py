@@ -9,7 +9,7 @@ from random import Random
 import pyarrow as pa
 
 from paimon_spark.api.table import TableHandle
-from paimon_spark.core.metadata.manifest_cache import clear_cache
+from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.testing.invariants import violations

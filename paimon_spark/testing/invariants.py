@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from paimon_spark.core.levels import sections
-from paimon_spark.core.metadata.manifest_cache import clear_cache
+from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, protecting_refs, ref_path
 from paimon_spark.core.scan.scan import live_entries

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from paimon_spark.core.metadata.manifest_cache import clear_cache
+from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.errors import CorruptTableError, OutcomeUnknownError, PaimonError
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.testing.faults import CRASHES, FaultFileIO, Mode, Never, Nth, Recorder, applies

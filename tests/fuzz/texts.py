@@ -21,7 +21,7 @@ from paimon_spark.spec.stats import ColumnStats
 from paimon_spark.spec.types import DataField, TypeRoot, parse_atomic
 from paimon_spark.spec.units import format_memory
 from paimon_spark.sqlparse.call import parse_call
-from paimon_spark.sqlparse.claims import claims
+from paimon_spark.sqlparse.claims import is_paimon_statement
 from paimon_spark.sqlparse.options_text import parse_options
 from paimon_spark.sqlparse.partitions import each_partition
 from paimon_spark.sqlparse.script import split_script
@@ -98,7 +98,7 @@ def call(source: str) -> None:
 
 def claimed(source: str) -> None:
     """What is claimed is parsed by us, and a statement that begins with another word is never claimed."""
-    if claims(source, {"compact", "create_tag"}):
+    if is_paimon_statement(source, {"compact", "create_tag"}):
         found = parse_call(source)
         assert found.procedure.lower() in ("compact", "create_tag")
 

@@ -12,7 +12,7 @@ from typing import Any
 from paimon_spark.api.catalog import CatalogHandle
 from paimon_spark.api.table import TableHandle
 from paimon_spark.catalog.filesystem import FileSystemCatalog
-from paimon_spark.core.metadata.manifest_cache import clear_cache
+from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import complete_write, plan_write

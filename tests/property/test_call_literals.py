@@ -11,7 +11,7 @@ from paimon_spark.errors import PaimonError
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import DataField, parse_atomic
 from paimon_spark.sqlparse.call import parse_call
-from paimon_spark.sqlparse.claims import claims
+from paimon_spark.sqlparse.claims import is_paimon_statement
 from paimon_spark.sqlparse.options_text import parse_options
 from paimon_spark.sqlparse.partitions import each_partition
 from paimon_spark.sqlparse.script import split_script
@@ -36,7 +36,7 @@ def test_a_text_arrives_as_it_was(text: str, quote: str, double: bool) -> None:
     statement = f"CALL sys.p({literal})"
     (value,) = parse_call(statement).positional
     assert (value.type, value.value) == ("STRING", text)
-    assert claims(statement, {"p"})
+    assert is_paimon_statement(statement, {"p"})
     assert [s.text for s in split_script(f"{statement};{statement}")] == [statement, statement]
 
 

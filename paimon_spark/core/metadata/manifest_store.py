@@ -9,7 +9,7 @@ from typing import Any
 
 from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.levels import comparable
-from paimon_spark.core.metadata.manifest_cache import PROCESS_CACHE, ManifestCache, cached
+from paimon_spark.core.manifest_cache import PROCESS_CACHE, ManifestCache, cached
 from paimon_spark.core.metadata_io import delete_best_effort, read_needed
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paimon_spark.core.metadata.manifest_cache import cached
+from paimon_spark.core.manifest_cache import cached
 from paimon_spark.core.metadata.manifest_store import ManifestStore, may_hold_partition
 from paimon_spark.core.scan.entry_filter import ScanTotals, in_partitions, select_live
 from paimon_spark.core.scan.packed_files import Numbers, PackedFileStore

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from paimon_spark.calls.binding import bind, literal_of
-from paimon_spark.calls.procedure import Form, Param, ParamType, Procedure
+from paimon_spark.calls.procedure import Param, ParamType, PositionalOverload, Procedure
 from paimon_spark.errors import ArgumentError, ErrorKind
 from paimon_spark.sqlparse.call import parse_call
 
@@ -22,10 +22,10 @@ PROC = Procedure(
     ),
     columns=(),
     example="",
-    steps=None,
+    body=None,
     forms=(
-        Form(("table", "tag", "snapshot_id"), name="by_id"),
-        Form(("table", "tag", "force"), name="by_flag"),
+        PositionalOverload(("table", "tag", "snapshot_id"), name="by_id"),
+        PositionalOverload(("table", "tag", "force"), name="by_flag"),
     ),
 )
 

@@ -11,7 +11,7 @@ from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.registry import Registry
 from paimon_spark.calls.report import NOTHING_TO_DO, Report
-from paimon_spark.calls.run import answer_columns, claims, result_columns, run_call, run_named
+from paimon_spark.calls.run import answer_columns, is_paimon_statement, run_call, run_named
 from paimon_spark.core.maintenance.deletion import Action
 from paimon_spark.errors import ArgumentError, EngineError, ErrorKind, NotFoundError
 
@@ -35,8 +35,10 @@ class Touch:
     def execute(self, ctx: Any, plan: Any) -> Any:
         DONE.append(plan.payload)
         if plan.payload == 0:
-            return Report(own_rows=[(True,)], status=NOTHING_TO_DO)
-        return Report(own_rows=[(True,)], snapshot_before=1, snapshot_after=2, files_out=plan.payload, touched=("d.t",))
+            return Report(result_rows=[(True,)], status=NOTHING_TO_DO)
+        return Report(
+            result_rows=[(True,)], snapshot_before=1, snapshot_after=2, files_out=plan.payload, changed_tables=("d.t",)
+        )
 
 
 @procedure(
@@ -54,7 +56,7 @@ class Count:
         return Plan((), args.flag("dry_run"))
 
     def execute(self, ctx: Any, plan: Any) -> Any:
-        return Report(own_rows=[(0 if plan.payload else 5,)])
+        return Report(result_rows=[(0 if plan.payload else 5,)])
 
 
 MODULE = types.SimpleNamespace(Touch=Touch, Count=Count, other=5, Plan=Plan)
@@ -65,13 +67,11 @@ REGISTRY = Registry.of_modules([MODULE])
 def ctx() -> Any:
     DONE.clear()
     ticks = iter(range(100, 1000, 25))
-    return CallContext(
-        catalog=None, catalog_name="paimon", runner=None, clock_millis=lambda: next(ticks), registry=REGISTRY
-    )
+    return CallContext(catalog=None, catalog_name="paimon", runner=None, clock_millis=lambda: next(ticks))
 
 
 def test_a_call_runs_once_and_reports(ctx: Any) -> None:
-    result = run_call("CALL paimon.SYS.touch('x', 3)", ctx)
+    result = run_call("CALL paimon.SYS.touch('x', 3)", ctx, REGISTRY)
     assert DONE == [3]
     assert result.columns[:4] == [
         ("result", "boolean"),
@@ -81,34 +81,34 @@ def test_a_call_runs_once_and_reports(ctx: Any) -> None:
     ]
     assert result.rows == [(True, "done", 1, 2, 0, 3, 0, 0, 0, 25)]
     assert len(result.nullable) == len(result.columns)
-    assert result.touched == ("d.t",)
+    assert result.changed_tables == ("d.t",)
 
 
 def test_nothing_to_do_is_a_status(ctx: Any) -> None:
-    assert run_call("CALL touch('x', 0)", ctx).rows[0][:2] == (True, "nothing to do")
+    assert run_call("CALL touch('x', 0)", ctx, REGISTRY).rows[0][:2] == (True, "nothing to do")
 
 
 @pytest.mark.parametrize("text", ["EXPLAIN CALL sys.touch('x')", "CALL sys.touch(what => 'x', dry_run => true)"])
 def test_a_plan_changes_nothing(ctx: Any, text: Any) -> None:
-    result = run_call(text, ctx)
+    result = run_call(text, ctx, REGISTRY)
     assert DONE == []
     assert [c for c, _ in result.columns] == ["action", "path", "bytes", "reason", "kept_by"]
     assert result.rows == [("write", "x", 7, "touched", None)]
-    assert result.touched == ()
+    assert result.changed_tables == ()
 
 
 def test_a_dry_run_of_paimons_own_answers_in_its_columns(ctx: Any) -> None:
-    assert run_call("CALL sys.count(dry_run => true)", ctx).rows == [(0,)]
-    assert run_call("CALL sys.count(true)", ctx).rows == [(0,)]
-    assert run_call("CALL sys.count()", ctx).columns == [("n", "bigint")]
-    assert run_call("EXPLAIN CALL sys.count()", ctx).columns[0] == ("action", "string")
+    assert run_call("CALL sys.count(dry_run => true)", ctx, REGISTRY).rows == [(0,)]
+    assert run_call("CALL sys.count(true)", ctx, REGISTRY).rows == [(0,)]
+    assert run_call("CALL sys.count()", ctx, REGISTRY).columns == [("n", "bigint")]
+    assert run_call("EXPLAIN CALL sys.count()", ctx, REGISTRY).columns[0] == ("action", "string")
 
 
 def test_plain_values(ctx: Any) -> None:
-    assert run_named("touch", {"what": "x", "times": None}, ctx).rows[0][5] == 1
-    assert run_named("touch", {"what": "x", "times": "2"}, ctx, explain=True).rows[0][1] == "x"
+    assert run_named("touch", {"what": "x", "times": None}, ctx, REGISTRY).rows[0][5] == 1
+    assert run_named("touch", {"what": "x", "times": "2"}, ctx, REGISTRY, explain=True).rows[0][1] == "x"
     with pytest.raises(ArgumentError, match="what"):
-        run_named("touch", {"what": ""}, ctx)
+        run_named("touch", {"what": ""}, ctx, REGISTRY)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_plain_values(ctx: Any) -> None:
 )
 def test_wrong_names(ctx: Any, text: Any, error: Any, part: Any) -> None:
     with pytest.raises(error) as caught:
-        run_call(text, ctx)
+        run_call(text, ctx, REGISTRY)
     assert part in str(caught.value)
     if error is NotFoundError:
         assert caught.value.kind is ErrorKind.PROCEDURE_NOT_FOUND
@@ -140,15 +140,15 @@ def test_wrong_names(ctx: Any, text: Any, error: Any, part: Any) -> None:
 def test_the_columns_are_known_before_a_call_runs(ctx: Any, text: Any) -> None:
     columns = answer_columns(text, "paimon", REGISTRY)
     assert DONE == []
-    result = run_call(text, ctx)
+    result = run_call(text, ctx, REGISTRY)
     assert [c[:2] for c in columns] == result.columns
     assert [c[2] for c in columns] == result.nullable
 
 
 def test_claims() -> None:
-    assert claims("CALL sys.`TOUCH`('x')", REGISTRY)
-    assert not claims("CALL sys.compact('x')", REGISTRY)
-    assert not claims("SELECT 1", REGISTRY)
+    assert is_paimon_statement("CALL sys.`TOUCH`('x')", REGISTRY)
+    assert not is_paimon_statement("CALL sys.compact('x')", REGISTRY)
+    assert not is_paimon_statement("SELECT 1", REGISTRY)
 
 
 def test_two_of_one_name() -> None:
@@ -164,7 +164,7 @@ def test_descriptions() -> None:
     assert [p["named_only"] for p in touch["parameters"]] == [False, False, True]
     assert [p["named_only"] for p in count["parameters"]] == [False]
     assert touch["columns"][0] == {"name": "result", "type": "boolean", "nullable": True}
-    assert result_columns(REGISTRY.get("COUNT")) == [("n", "bigint", False)]
+    assert REGISTRY.get("COUNT").result_columns == [("n", "bigint", False)]
 
 
 def test_help() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.core.metadata.manifest_cache import clear_cache
+from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.table import Table
 from paimon_spark.engine.select import plan_select, read_arrow
 from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError, PaimonError, UnsupportedError

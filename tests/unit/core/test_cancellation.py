@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.core.cancellation import cancellable, checkpoint, is_cancelled
-from paimon_spark.core.metadata.manifest_cache import clear_cache
+from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.compact import execute_compaction, plan_compaction

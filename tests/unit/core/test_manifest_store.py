@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from paimon_spark.core.metadata.manifest_cache import RecordCache, clear_cache
+from paimon_spark.core.manifest_cache import RecordCache, clear_cache
 from paimon_spark.core.metadata.manifest_merge import merge_entries, merge_manifests
 from paimon_spark.core.metadata.manifest_store import ManifestStore, may_hold_partition, partition_stats
 from paimon_spark.core.scan.scan import live_entries

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.scaling import _day, one_key
 from benchmarks.synthetic import FIRST_DAY, Shape, build, open_synthetic
 from paimon_spark.core.commit.committer import FileStoreCommit
-from paimon_spark.core.metadata.manifest_cache import EntryCache, ManifestCache, ManifestLimits, clear_cache
+from paimon_spark.core.manifest_cache import EntryCache, ManifestCache, ManifestLimits, clear_cache
 from paimon_spark.core.scan.packed_files import PackedFileList
 from paimon_spark.core.scan.splits import Split, splits_from_json, splits_to_json
 from paimon_spark.core.table import Table

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.core import many_files
 from paimon_spark import connect
-from paimon_spark.core.metadata.manifest_cache import ManifestCache, ManifestLimits
+from paimon_spark.core.manifest_cache import ManifestCache, ManifestLimits
 from paimon_spark.core.scan.packed_files import PackedFileList, PackedFileStore, PackingLimits
 from paimon_spark.core.scan.result import PackedScan, ScanCounts, ScanResult
 from paimon_spark.core.scan.splits import Split, plan_splits

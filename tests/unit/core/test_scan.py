@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.core.commit.committer import FileStoreCommit
-from paimon_spark.core.metadata.manifest_cache import clear_cache
+from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.scan.result import ScanResult
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table

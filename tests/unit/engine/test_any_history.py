@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paimon_spark.core.metadata.manifest_cache import clear_cache
+from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback

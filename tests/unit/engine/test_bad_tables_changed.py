@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_spark.core.metadata.manifest_cache import clear_cache
+from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compact import execute_compaction, plan_compaction
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire

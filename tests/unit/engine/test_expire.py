@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from paimon_spark.core.maintenance.deletion import DELETE, KEEP, WRITE
-from paimon_spark.core.metadata.manifest_cache import clear_cache
+from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.engine.expire import ExpireConfig, ExpirePlan, ExpireResult, execute_expire, plan_expire

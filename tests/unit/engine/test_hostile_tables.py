@@ -14,7 +14,7 @@ import pytest
 
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.catalog.resolve import open_catalog
-from paimon_spark.core.metadata.manifest_cache import clear_cache
+from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compact import execute_compaction, plan_compaction
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata import refs
-from paimon_spark.core.metadata.manifest_cache import clear_cache
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.table import Table
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.maintenance.deletion import DELETE, WARN
-from paimon_spark.core.metadata.manifest_cache import clear_cache
+from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.table import Table
 from paimon_spark.engine.orphans import OrphanPlan, execute_orphans, plan_orphans
 from paimon_spark.engine.runner import LocalRunner

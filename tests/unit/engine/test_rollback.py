@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from paimon_spark.core.maintenance.deletion import Action, SafeDeleter
-from paimon_spark.core.metadata.manifest_cache import clear_cache
+from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.rollback import RollbackResult, execute_rollback, plan_rollback

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from paimon_spark.core.maintenance.deletion import WARN
-from paimon_spark.core.metadata.manifest_cache import clear_cache
+from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.tags import (

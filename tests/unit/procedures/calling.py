@@ -80,13 +80,12 @@ class Lake:
             clock_millis=lambda: self.now,
             current_database="db",
             progress=lambda done, total, what: self.progress.append((done, total, what)),
-            registry=REGISTRY,
         )
 
     def call(self, text: str) -> list[dict[str, Any]]:
         """Run `CALL sys.<text>`, or `text` itself if it is a whole statement."""
         statement = text if "CALL" in text else f"CALL sys.{text}"
-        result = run_call(statement, self.ctx())
+        result = run_call(statement, self.ctx(), REGISTRY)
         return [dict(zip([c for c, _ in result.columns], row, strict=True)) for row in result.rows]
 
     def one(self, text: str) -> dict[str, Any]:

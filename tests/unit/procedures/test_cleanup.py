@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paimon_spark.core.metadata.manifest_cache import clear_cache
+from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.errors import ArgumentError, NotFoundError, PaimonError
 from tests.unit.core.history import leaked, lost
 from tests.unit.procedures.calling import NOW, Lake

@@ -14,7 +14,7 @@ from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.run import run_call
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.core.cancellation import cancellable
-from paimon_spark.core.metadata.manifest_cache import clear_cache
+from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.runner import LocalRunner
@@ -58,10 +58,9 @@ class Warehouse:
             catalog_name="paimon",
             runner=self.runner,
             clock_millis=lambda: NOW,
-            registry=REGISTRY,
         )
         statement = arguments if "CALL" in arguments else f"CALL sys.compact_database({arguments})"
-        result = run_call(statement, ctx)
+        result = run_call(statement, ctx, REGISTRY)
         return [dict(zip([c for c, _ in result.columns], row, strict=True)) for row in result.rows]
 
     def compacted(self) -> set[str]:

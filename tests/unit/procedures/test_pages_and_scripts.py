@@ -8,7 +8,7 @@ import pytest
 
 from paimon_spark.calls.binding import bind
 from paimon_spark.calls.help import pages
-from paimon_spark.calls.run import claims
+from paimon_spark.calls.run import is_paimon_statement
 from paimon_spark.sqlparse.call import parse_call
 from paimon_spark.sqlparse.script import split_script
 from tests.unit.procedures.calling import REGISTRY, Lake
@@ -45,7 +45,7 @@ def test_the_script_uses_every_argument(name: str) -> None:
     script = (ROOT / "sql" / "procedures" / f"{name}.sql").read_text(encoding="utf-8")
     used: set[str] = set()
     for statement in split_script(script):
-        if claims(statement.text, REGISTRY):
+        if is_paimon_statement(statement.text, REGISTRY):
             call = parse_call(statement.text)
             target = REGISTRY.get(call.procedure)
             bind(target, call.positional, call.named)

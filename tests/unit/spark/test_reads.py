@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_spark.core.metadata.manifest_cache import ManifestCache, ManifestLimits
+from paimon_spark.core.manifest_cache import ManifestCache, ManifestLimits
 from paimon_spark.core.scan.packed_files import PackedFileList
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.schemas import SchemaStore

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.sqlparse.claims import claims, normalise
+from paimon_spark.sqlparse.claims import is_paimon_statement, normalise
 
 NAMES = {"compact", "help"}
 
@@ -23,7 +23,7 @@ NAMES = {"compact", "help"}
     ],
 )
 def test_ours(text: Any) -> None:
-    assert claims(text, NAMES)
+    assert is_paimon_statement(text, NAMES)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_ours(text: Any) -> None:
     ],
 )
 def test_not_ours(text: Any) -> None:
-    assert not claims(text, NAMES)
+    assert not is_paimon_statement(text, NAMES)
 
 
 def test_normalise() -> None:
