@@ -15,7 +15,7 @@ from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import RowKind
 
 
-class Counted:
+class RowCounter:
     """Batches, and how many rows they had."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
@@ -34,7 +34,7 @@ def of_kind(batch: pa.RecordBatch, kind: RowKind) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*batch.columns, kinds], names=[*batch.schema.names, ROW_KIND_COLUMN])
 
 
-def completed(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
+def add_missing_columns(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
     """Return a batch with all columns of a table in their order; those that it lacks hold nulls."""
     schema = to_arrow_schema(table.schema.fields)
     names = set(batch.schema.names)

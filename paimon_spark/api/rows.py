@@ -38,7 +38,7 @@ ArrowRows = ArrowStream | ArrowArray | list[pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ArrowInput:
     """Rows to write. `batches` may be called again only if `repeatable` says so."""
 
     schema: pa.Schema
@@ -46,7 +46,7 @@ class Source:
     repeatable: bool
 
     @classmethod
-    def of(cls, data: Any) -> Source:
+    def of(cls, data: Any) -> ArrowInput:
         """Return the rows of an object.
 
         Raises:
@@ -86,7 +86,7 @@ def _opened(read: Callable[[Any], _T], data: Any) -> _T:
         ) from e
 
 
-def check_rows(source: Source, table: Table, needed: Collection[str] | None = None) -> None:
+def check_rows(source: ArrowInput, table: Table, needed: Collection[str] | None = None) -> None:
     """Refuse rows that do not fit a table.
 
     Args:

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from paimon_spark.api.arguments import Moment, Names, checked, millis, names
 from paimon_spark.api.results import Compacted, Expired, Removed, SnapshotInfo, Written
-from paimon_spark.api.row_changes import Counted, completed, deletions, of_kind
-from paimon_spark.api.rows import ArrowRows, Source, check_rows
+from paimon_spark.api.row_changes import RowCounter, add_missing_columns, deletions, of_kind
+from paimon_spark.api.rows import ArrowInput, ArrowRows, check_rows
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.system.tables import system_table
@@ -140,14 +140,14 @@ class TableHandle:
         """
         if dynamic and partitions is not None:
             raise ArgumentError("dynamic and partitions exclude each other.", hint="Leave one of them out.")
-        source = Source.of(data)
+        source = ArrowInput.of(data)
 
         def once() -> Written:
             table = self._to_change()
             check_rows(source, table)
             static = None if partitions is None else parse_where(partitions, table.schema, parameter="partitions")
             how: Overwrite = "dynamic" if dynamic else "static"
-            counted = Counted(source.batches())
+            counted = RowCounter(source.batches())
             result = write_arrow(table, counted, overwrite=how, static_partitions=static)
             return Written.of(counted.rows, result)
 
@@ -387,16 +387,16 @@ class TableHandle:
     # ---- parts
 
     def _write(self, data: ArrowRows, kind: RowKind, needed: Iterable[str] | None = None) -> Written:
-        source = Source.of(data)
+        source = ArrowInput.of(data)
         wanted = None if needed is None else list(needed)
 
         def once() -> Written:
             table = self._to_change()
             check_rows(source, table, wanted)
-            counted = Counted(source.batches())
+            counted = RowCounter(source.batches())
             rows: Iterable[pa.RecordBatch] = counted
             if kind is not RowKind.INSERT:
-                rows = (of_kind(completed(b, table), kind) for b in counted)
+                rows = (of_kind(add_missing_columns(b, table), kind) for b in counted)
             result = write_arrow(table, rows)
             return Written.of(counted.rows, result)
 
@@ -411,10 +411,10 @@ class TableHandle:
         columns = None if keyed else ()
         plan = plan_select(table, columns=columns, predicate=predicate)
         if not keyed:
-            counted = Counted(deletions(plan))
+            counted = RowCounter(deletions(plan))
             result = change_arrow(table, counted, Operation.DELETE)
             return Written.of(counted.rows, result)
-        counted = Counted(read_batches(plan))
+        counted = RowCounter(read_batches(plan))
         result = write_arrow(table, (of_kind(b, RowKind.DELETE) for b in counted))
         return Written.of(counted.rows, result)
 

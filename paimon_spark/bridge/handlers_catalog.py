@@ -10,13 +10,13 @@ from paimon_spark.bridge.alter_table import schema_change
 from paimon_spark.bridge.protocol import Request
 from paimon_spark.bridge.system_tables import SYSTEM_DATABASE, describe_global, describe_system, global_tables
 from paimon_spark.bridge.tables import (
-    Token,
+    TableToken,
     catalog_of,
     checked_options,
     decode_errors,
-    described,
     load_named,
     path_table,
+    with_description,
 )
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.errors import ErrorKind, NotFoundError, UnsupportedError, UsageError, suggestion
@@ -114,8 +114,8 @@ def load_table(request: Request) -> Json:
     table, snapshot = decode_errors(loaded.with_options(given), args["travel"], request.envelope.zone)
     if identifier.system_table is not None:
         return describe_system(table, identifier, snapshot)
-    token = Token(identifier.database, identifier.object_name, table.schema.id, snapshot=snapshot, writes=writes)
-    return described(request.envelope, table, token)
+    token = TableToken(identifier.database, identifier.object_name, table.schema.id, snapshot=snapshot, writes=writes)
+    return with_description(request.envelope, table, token)
 
 
 def _wanted(args: Mapping[str, Any]) -> Identifier:
@@ -147,8 +147,8 @@ def load_path(request: Request) -> Json:
     given = checked_options(found, args["options"], Scope.READ)
     table, snapshot = decode_errors(found.with_options(given), {}, request.envelope.zone)
     identifier = table.identifier
-    token = Token(identifier.database, identifier.object_name, table.schema.id, args["path"], snapshot)
-    return described(request.envelope, table, token)
+    token = TableToken(identifier.database, identifier.object_name, table.schema.id, args["path"], snapshot)
+    return with_description(request.envelope, table, token)
 
 
 def create_table(request: Request) -> Json:

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from paimon_spark.bridge.protocol import Request, scan_predicate
 from paimon_spark.bridge.server import JvmAnswer
 from paimon_spark.bridge.system_tables import KIND_COLUMN, is_rows, struct_of, system_rows
-from paimon_spark.bridge.tables import Token, load_token, pinned
+from paimon_spark.bridge.tables import TableToken, load_token, pinned
 from paimon_spark.core.system.tables import SYSTEM_SCANS
 from paimon_spark.core.table import Table
 from paimon_spark.engine.select import SelectPlan, plan_select
@@ -83,10 +83,10 @@ def _info(planned: PlannedScan) -> str:
     plan = planned.plan
     counts = plan.counts
     refusal = native_access(plan.table).refusal
-    division = planned.reading.division
+    division = planned.reading.read_modes
     raw = sum(s.raw for s in plan.splits) if refusal else len(division.native)
     small = f"{len(division.small)} of small files, " if division.small else ""
-    live = f"{len(division.live)} native without dead rows, " if division.live else ""
+    live = f"{len(division.live)} native without superseded rows, " if division.live else ""
     merged = len(plan.splits) - raw - len(division.live) - len(division.small)
     how = f"{raw} {refusal or 'native'}, {live}{small}{merged} merge"
     parts = [f"snapshot={plan.snapshot_id if plan.snapshot_id is not None else 'none'}"]
@@ -134,7 +134,7 @@ def _plan(request: Request) -> PlannedScan:
 
 def _table(request: Request) -> Table:
     args = request.args
-    table = load_token(request.envelope, Token.of(args["table"]), args["options"])
+    table = load_token(request.envelope, TableToken.of(args["table"]), args["options"])
     return pinned(table, args["snapshot"]) if args.get("snapshot") is not None else table
 
 

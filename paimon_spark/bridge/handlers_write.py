@@ -9,7 +9,7 @@ from typing import Any
 from paimon_spark.bridge.handlers_catalog import new_schema_from_spark
 from paimon_spark.bridge.protocol import Request, compared, predicate_from_jvm
 from paimon_spark.bridge.tables import (
-    Token,
+    TableToken,
     catalog_at,
     checked_options,
     load_to_change,
@@ -131,7 +131,7 @@ def _remove(request: Request, table: Table, partitions: Predicate | None, operat
 
 def list_partitions(request: Request) -> Json:
     """Return the values of all partitions with data in which the given columns have the given values."""
-    table = load_token(request.envelope, Token.of(request.args["table"]))
+    table = load_token(request.envelope, TableToken.of(request.args["table"]))
     types = {k: table.schema.field(k).type for k in request.args["fixed"]}
     fixed = {k: value_from_jvm(v, types[k]) for k, v in request.args["fixed"].items()}
     condition = and_(TRUE, *(compared("<=>", k, v, types[k]) for k, v in fixed.items()))

@@ -56,14 +56,14 @@ def _unpacked(spark: str) -> str:
     Raises:
         EngineError: the archive was made for other releases of Spark.
     """
-    carried = files("paimon_spark.bridge").joinpath("jars", prebuilt_name(spark))
-    if not carried.is_file():
+    read_columns = files("paimon_spark.bridge").joinpath("jars", prebuilt_name(spark))
+    if not read_columns.is_file():
         raise EngineError(
             f"The archive that paimon_spark is imported from carries no bridge for pyspark {spark}.",
             hint="Write it with `paimon-spark env --archive` where this pyspark is installed.",
             kind=ErrorKind.ENVIRONMENT,
         )
-    data = carried.read_bytes()
+    data = read_columns.read_bytes()
     target = cache_dir() / f"paimon-spark-bridge-{spark}-{hashlib.sha256(data).hexdigest()[:16]}.jar"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -87,8 +87,8 @@ def cache_dir() -> Path:
 def source_hash() -> str:
     """Return the hash over everything that the jar is made from."""
     digest = hashlib.sha256()
-    for source in sorted(SOURCES.glob("*.scala")):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    for source in sorted(SOURCES.rglob("*.scala")):
+        digest.update(source.relative_to(SOURCES).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
     for name, text in sorted(SERVICES.items()):
         digest.update(f"{name}\0{text}\0".encode())
     return digest.hexdigest()
@@ -136,7 +136,7 @@ def build(target: Path) -> None:
 
 
 def _compile(classes: Path) -> None:
-    sources = [str(p) for p in sorted(SOURCES.glob("*.scala"))]
+    sources = [str(p) for p in sorted(SOURCES.rglob("*.scala"))]
     command = [check_java().command, "-Xss8m", "-cp", str(spark_home() / "jars" / "*"), "scala.tools.nsc.Main"]
     done = subprocess.run(
         [*command, "-nowarn", "-usejavacp", "-d", str(classes), *sources], capture_output=True, text=True, check=False

@@ -19,7 +19,7 @@ from paimon_spark.bridge.gateway import open_gateway
 from paimon_spark.bridge.server import Endpoint, Handler
 from paimon_spark.errors import EngineError
 from paimon_spark.spark.job_control import tag_all
-from paimon_spark.spark.jvm_frames import install_toolbox
+from paimon_spark.spark.jvm_frames import install_jvm_frames
 from paimon_spark.spark.worker_python import worker_python
 
 HANDOVER = "PAIMON_SPARK_HANDOVER"
@@ -48,7 +48,7 @@ def serve(handlers: dict[str, Handler]) -> None:
     ignore_interrupts()
     context.pythonExec = worker_python(context, sys.executable, environ)
     context.environment.update(worker_environment(context.environment, os.environ))
-    install_toolbox(context, handover.toolbox())
+    install_jvm_frames(context, handover.jvmFrames())
     tag_all(token)
     handover.announce(Endpoint(handlers))
     threading.Event().wait()

@@ -43,7 +43,7 @@ def _open(options: tuple[tuple[str, str], ...]) -> Catalog:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class TableToken:
     """What the JVM remembers of a loaded table: enough to find it again exactly as it was."""
 
     database: str
@@ -54,7 +54,7 @@ class Token:
     writes: bool = False
 
     @classmethod
-    def of(cls, raw: Mapping[str, Any]) -> Token:
+    def of(cls, raw: Mapping[str, Any]) -> TableToken:
         """Parse what `plain` made."""
         return cls(raw["database"], raw["name"], raw["schema_id"], **{k: raw[k] for k in _MAY if k in raw})
 
@@ -86,7 +86,7 @@ def load_named(
 
 
 def load_token(
-    envelope: Envelope, token: Token, options: Mapping[str, str] | None = None, use: Scope = Scope.READ
+    envelope: Envelope, token: TableToken, options: Mapping[str, str] | None = None, use: Scope = Scope.READ
 ) -> Table:
     """Return the table of a token at the schema that the query was analysed with.
 
@@ -123,7 +123,7 @@ def load_to_change(envelope: Envelope, raw: Mapping[str, Any], options: Mapping[
             f"'{f'{base}${system}' if base else system}' is a system table, and its rows cannot be changed.",
             hint=f"Name the table itself: {base}." if base else "",
         )
-    return load_token(envelope, Token.of(raw), options, Scope.WRITE)
+    return load_token(envelope, TableToken.of(raw), options, Scope.WRITE)
 
 
 def catalog_at(envelope: Envelope, path: str, options: Mapping[str, str]) -> Catalog:
@@ -191,7 +191,7 @@ def decode_errors(table: Table, travel: Mapping[str, Any], zone: tzinfo) -> tupl
     return table.with_schema(schema), snapshot.id if snapshot else None
 
 
-def described(envelope: Envelope, table: Table, token: Token) -> dict[str, Any]:
+def with_description(envelope: Envelope, table: Table, token: TableToken) -> dict[str, Any]:
     """Return what the JVM shows of a data table."""
     schema = table.schema
     return {

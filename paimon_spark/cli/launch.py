@@ -18,7 +18,7 @@ from paimon_spark.bridge.java import check_java
 from paimon_spark.bridge.session import DEFAULT_CATALOG
 from paimon_spark.cli.env import CatalogChoice, conf_arguments, launch_conf
 from paimon_spark.cli.render import pass_on, pump, standard
-from paimon_spark.cli.script_progress import Course
+from paimon_spark.cli.script_progress import ScriptProgress
 from paimon_spark.cli.shell import Shell, terminal_lines
 from paimon_spark.errors import UsageError
 
@@ -84,7 +84,7 @@ def run_sql(
     choice: CatalogChoice | None,
     arguments: Sequence[str],
     *,
-    course: Course | None = None,
+    course: ScriptProgress | None = None,
     readable: bool = False,
     echo: bool = False,
 ) -> int:

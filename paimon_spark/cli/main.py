@@ -16,7 +16,7 @@ from paimon_spark.bridge.s3_jars import fetch_s3_jars
 from paimon_spark.cli import env, launch
 from paimon_spark.cli.archive import write_archive
 from paimon_spark.cli.output import forgiving_output
-from paimon_spark.cli.script_progress import Course
+from paimon_spark.cli.script_progress import ScriptProgress
 from paimon_spark.errors import PaimonError, UsageError
 from paimon_spark.sqlparse.script import split_script
 from paimon_spark.version import __version__
@@ -177,7 +177,7 @@ def _sql(options: argparse.Namespace, rest: list[str]) -> int:
             statements = split_script(text)
             arguments += ["-f", options.file] if options.file else ["-e", text]
             whole = "-i" not in rest
-            course = Course(statements, name, text=text, alone=whole, read_by_line=bool(options.file))
+            course = ScriptProgress(statements, name, text=text, alone=whole, read_by_line=bool(options.file))
             course = course if statements else None
         wanted = options.format or ("table" if sys.stdout.isatty() else "tsv")
         readable, arguments = wanted == "table" or options.echo, [*launch.without_stacks(), *arguments]

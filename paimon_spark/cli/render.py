@@ -17,7 +17,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import IO, BinaryIO, Protocol, TextIO
 
-from paimon_spark.cli.script_progress import Course, PlanFilter
+from paimon_spark.cli.script_progress import PlanFilter, ScriptProgress
 
 _END = re.compile(r"^Time taken: ([\d.]+) seconds(?:, Fetched (\d+) row\(s\))?\s*$")
 _MESSAGE = re.compile(r"^\d\d:\d\d:\d\d (WARN|ERROR|FATAL|INFO|DEBUG) ")
@@ -113,7 +113,7 @@ class Renderer:
 
     def __init__(
         self,
-        course: Course,
+        course: ScriptProgress,
         *,
         echo: bool = False,
         out: TextIO,
@@ -221,7 +221,7 @@ class Answers:
 class Notes:
     """Passes messages on to `err`: no stacks, no greetings, and how long a statement took goes to `answers` alone."""
 
-    def __init__(self, answers: Answers, course: Course, err: TextIO) -> None:
+    def __init__(self, answers: Answers, course: ScriptProgress, err: TextIO) -> None:
         self._answers = answers
         self._course = course
         self._err = err
@@ -276,7 +276,7 @@ class _Pipe:
         return [*lines, self._rest] if self._rest and not chunks[-1] else lines
 
 
-def pass_on(process: subprocess.Popen[bytes], course: Course, out: BinaryIO, err: TextIO) -> int:
+def pass_on(process: subprocess.Popen[bytes], course: ScriptProgress, out: BinaryIO, err: TextIO) -> int:
     """Pass the two streams of `process`, which runs the script of `course`, on to `out` and `err`; return its status.
 
     A statement writes its rows before its end is told, so the rows are looked for after the messages have arrived, and
@@ -329,6 +329,6 @@ def pump(process: subprocess.Popen[bytes], renderer: Renderer) -> int:
     return status
 
 
-def standard(course: Course, *, echo: bool) -> Renderer:
+def standard(course: ScriptProgress, *, echo: bool) -> Renderer:
     """Return a renderer that writes to this process's stdout and stderr."""
     return Renderer(course, echo=echo, out=sys.stdout, err=sys.stderr)

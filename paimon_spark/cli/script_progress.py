@@ -17,7 +17,7 @@ _PLAN = re.compile(r"; line \d+ pos \d+;$")
 """The end of what Spark's analysis says above the plan that it was analysing."""
 
 
-class Course:
+class ScriptProgress:
     """Counts the statements of a script that have ended, and keeps where in the script the one that runs is wrong.
 
     Args:

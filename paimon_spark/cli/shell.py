@@ -18,7 +18,7 @@ from types import FrameType
 from typing import TextIO
 
 from paimon_spark.cli.render import Renderer, after_progress
-from paimon_spark.cli.script_progress import Course
+from paimon_spark.cli.script_progress import ScriptProgress
 from paimon_spark.sqlparse.script import complete_statements
 from paimon_spark.version import __version__
 
@@ -116,7 +116,7 @@ class Shell:
 
     def _listen(self) -> bool:
         """Print what the program says until it shows its prompt; return False if it ends instead."""
-        course = Course((), alone=False)
+        course = ScriptProgress((), alone=False)
         renderer = Renderer(course, out=self._out, err=self._err, typed=True, readable=self._readable)
         held = b""
         while chunk := os.read(self._stdout.fileno(), 65536):

@@ -284,7 +284,7 @@ def execute_compaction(
     for number, group in enumerate(plan.groups, 1):
         messages: list[CommitMessage] = []
         table = plan.table.with_write_token()
-        payloads = [compact_payload(table, tasks) for tasks in runner.shared(group.tasks, compact_work)]
+        payloads = [compact_payload(table, tasks) for tasks in runner.group_tasks(group.tasks, compact_work)]
         description = f"compact {plan.table.name}: group {number} of {len(plan.groups)}, {len(payloads)} tasks"
         try:
             for result in runner.run("compact", payloads, description=description):

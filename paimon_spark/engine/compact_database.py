@@ -141,7 +141,7 @@ def _current(work: TablePlan) -> TablePlan:
 def _run(groups: Sequence[_Group], runner: TaskRunner, progress: Progress) -> str | None:
     """Run all tasks and commit; return why the job as a whole failed, if it did."""
     units = [(number, group.table, task) for number, group in enumerate(groups) for task in group.group.tasks]
-    payloads = [task_payload(together) for together in runner.shared(units, lambda unit: compact_work(unit[2]))]
+    payloads = [task_payload(together) for together in runner.group_tasks(units, lambda unit: compact_work(unit[2]))]
     tables = len({g.owner for g in groups})
     done = 0
     try:

@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 class TaskRunner(Protocol):
     """Runs tasks of one kind; payloads and results are JSON texts."""
 
-    def shared(self, units: Sequence[_T], work: Callable[[_T], int]) -> Iterable[list[_T]]:
+    def group_tasks(self, units: Sequence[_T], work: Callable[[_T], int]) -> Iterable[list[_T]]:
         """Return units of work in order, those together that had better share a task, by how much `work` each is."""
         ...
 
@@ -30,7 +30,7 @@ class LocalRunner:
     def __init__(self, threads: int = 1) -> None:
         self._threads = threads
 
-    def shared(self, units: Sequence[_T], work: Callable[[_T], int]) -> Iterable[list[_T]]:
+    def group_tasks(self, units: Sequence[_T], work: Callable[[_T], int]) -> Iterable[list[_T]]:
         """Return each unit alone: a task costs nothing here."""
         del work
         return [[unit] for unit in units]

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
-from paimon_spark.spark.jvm_frames import toolbox
+from paimon_spark.spark.jvm_frames import jvm_frames
 
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -36,4 +36,4 @@ def map_in_arrow(frame: DataFrame, function: BatchFunction, schema: StructType |
     call = UserDefinedFunction(function, returnType=schema, evalType=kind)
     column = call(*(frame[quoted(name)] for name in frame.columns))
     barrier = False
-    return DataFrame(toolbox().told(frame._jdf.mapInArrow(column._jc, barrier, None)), frame.sparkSession)
+    return DataFrame(jvm_frames().describe(frame._jdf.mapInArrow(column._jc, barrier, None)), frame.sparkSession)

@@ -11,7 +11,7 @@ from py4j.protocol import Py4JJavaError
 
 from paimon_spark import errors
 from paimon_spark.errors import EngineError, ErrorKind, PaimonError, StatementCancelledError
-from paimon_spark.spark.jvm_frames import toolbox
+from paimon_spark.spark.jvm_frames import jvm_frames
 
 _RAISED = re.compile(r"paimon_spark\.errors\.(\w+): \[([A-Z_]+)\] (.*)")
 _DEAD_WORKER = re.compile(
@@ -43,7 +43,7 @@ def clear_failure(error: Exception) -> Exception:
         )
     java = _in_jvm(error)
     if java is not None:
-        told = toolbox().failure(java)
+        told = jvm_frames().failure(java)
         return _named(**json.loads(told)) if told else error
     text = str(error)
     found = _RAISED.findall(text)

@@ -21,14 +21,14 @@ _POLL_SECONDS = 0.05
 
 
 @contextmanager
-def described(session: SparkSession, text: str) -> Iterator[None]:
+def with_description(session: SparkSession, text: str) -> Iterator[None]:
     """Give the jobs that run meanwhile a description, and restore the one before."""
     with _property(session.sparkContext, _DESCRIPTION, text):
         yield
 
 
 @contextmanager
-def settled(session: SparkSession, tag: str | None = None) -> Iterator[None]:
+def cancel_on_failure(session: SparkSession, tag: str | None = None) -> Iterator[None]:
     """Let a failure of the jobs that run meanwhile out only when none of their tasks runs any more.
 
     Spark reports a job that failed or was cancelled at once and ends its other tasks afterwards; a caller that was

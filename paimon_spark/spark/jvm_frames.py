@@ -1,4 +1,4 @@
-"""Frames from what the engine knows: native scans, split lists, rows; through the JVM's toolbox."""
+"""Frames from what the engine knows: native scans, split lists, rows; through `JvmFrames` in the JVM."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from pyspark.sql.types import StructType
 INLINE_LIMIT = 32_000
 """A py4j string costs 0.1 to 0.4 ms a kilobyte: longer texts travel in a file."""
 
-_toolboxes: dict[str, Any] = {}
+_jvm_frames: dict[str, Any] = {}
 _sessions: dict[str, SparkSession] = {}
 """The sessions in use, the one used last at the end: a Thrift server opens one for each connection."""
 _session_lock = threading.Lock()
 _KEPT_SESSIONS = 64
 
 
-def install_toolbox(context: SparkContext, toolbox: Any) -> None:
+def install_jvm_frames(context: SparkContext, jvm_frames: Any) -> None:
     """Remember the JVM object that builds frames."""
-    _toolboxes["toolbox"] = toolbox
-    _toolboxes["context"] = context
+    _jvm_frames["jvm_frames"] = jvm_frames
+    _jvm_frames["context"] = context
 
 
-def toolbox() -> Any:
+def jvm_frames() -> Any:
     """Return the JVM object that builds frames."""
-    return _toolboxes["toolbox"]
+    return _jvm_frames["jvm_frames"]
 
 
 def session_for(session_id: str, jsession: Callable[[], Any]) -> SparkSession:
@@ -45,7 +45,7 @@ def session_for(session_id: str, jsession: Callable[[], Any]) -> SparkSession:
     with _session_lock:
         session = _sessions.pop(session_id, None)
         if session is None:
-            session = SparkSession(_toolboxes["context"], jsparkSession=jsession())
+            session = SparkSession(_jvm_frames["context"], jsparkSession=jsession())
         _sessions[session_id] = session
         while len(_sessions) > _KEPT_SESSIONS:
             del _sessions[next(iter(_sessions))]
@@ -79,19 +79,19 @@ def native_frame(
         dead: what `superseded_rows_of` returned, if rows have to be left out.
     """
     with _lines(map(json.dumps, chain([spec], groups))) as text:
-        frame = toolbox().nativeFrame(session._jsparkSession, text, json.dumps(dict(access)), dead)
+        frame = jvm_frames().nativeFrame(session._jsparkSession, text, json.dumps(dict(access)), dead)
         return frame_of(frame, session)
 
 
 def superseded_rows_of(splits: Sequence[str], find: Callable[[Sequence[str]], DataFrame]) -> Any:
-    """Return the JVM's knowledge of the dead rows of splits, which lasts longer than a statement.
+    """Return the JVM's knowledge of the superseded rows of splits, which lasts longer than a statement.
 
     Args:
         splits: a key of each split that names its files and how they merge.
         find: given the keys of what is not known yet, return the frame that finds it.
     """
     with _lines(splits) as keys:
-        dead = toolbox().deadRows(keys)
+        dead = jvm_frames().supersededRows(keys)
     missing = json.loads(dead.missing())
     return dead.findBy(find(missing)._jdf) if missing else dead
 
@@ -104,7 +104,7 @@ def tasks_at_once(session: SparkSession) -> int:
 def text_frame(session: SparkSession, lines: Iterable[str]) -> DataFrame:
     """Return a frame of one string column `split` with one task a line."""
     with _lines(lines) as text:
-        return frame_of(toolbox().textFrame(session._jsparkSession, text), session)
+        return frame_of(jvm_frames().textFrame(session._jsparkSession, text), session)
 
 
 def empty_frame(session: SparkSession, schema: StructType) -> DataFrame:
@@ -118,24 +118,24 @@ def arrow_frame(session: SparkSession, table: pa.Table, schema: StructType) -> D
     return session.createDataFrame(table, schema=schema)
 
 
-def shaped(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
+def bucket_shuffle(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
     """Return `frame` with its bucket column, shuffled once by partition and bucket."""
-    return frame_of(toolbox().shaped(frame._jdf, json.dumps(spec)), frame.sparkSession)
+    return frame_of(jvm_frames().bucketShuffle(frame._jdf, json.dumps(spec)), frame.sparkSession)
 
 
-def shaped_and_packed(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
-    """Return the rows of `shaped` as `packed` does; they are shuffled in batches, not one by one."""
-    return frame_of(toolbox().shapedAndPacked(frame._jdf, json.dumps(spec)), frame.sparkSession)
+def bucket_shuffle_packed(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
+    """Return the rows of `bucket_shuffle` as `arrow_batches` does; they are shuffled in batches, not one by one."""
+    return frame_of(jvm_frames().bucketShufflePacked(frame._jdf, json.dumps(spec)), frame.sparkSession)
 
 
-def packed(frame: DataFrame) -> DataFrame:
+def arrow_batches(frame: DataFrame) -> DataFrame:
     """Return a frame of one binary column, whose rows are Arrow streams of the rows of `frame`."""
-    return frame_of(toolbox().packed(frame._jdf), frame.sparkSession)
+    return frame_of(jvm_frames().arrowBatches(frame._jdf), frame.sparkSession)
 
 
-def one_by_one(frame: DataFrame) -> DataFrame:
+def single_row_batches(frame: DataFrame) -> DataFrame:
     """Return `frame`, whose Python function is to get each row of its input in a batch of its own."""
-    return frame_of(toolbox().oneByOne(frame._jdf), frame.sparkSession)
+    return frame_of(jvm_frames().singleRowBatches(frame._jdf), frame.sparkSession)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from paimon_spark.core.table import Table
 from paimon_spark.fs.s3 import S3FileIO, split
-from paimon_spark.spark.jvm_frames import toolbox
+from paimon_spark.spark.jvm_frames import jvm_frames
 
 _REASONS = {
     "jars": "in Python: Hadoop's S3 client is missing, run `paimon-spark env --s3`",
@@ -33,5 +33,5 @@ def native_access(table: Table) -> NativeAccess:
     bucket = split(table.path)[0]
     conf = store.settings.hadoop(bucket)
     digest = hashlib.sha256(json.dumps(conf, sort_keys=True).encode()).hexdigest()
-    why = toolbox().nativeRefusal(table.path.partition("://")[0] + "://" + bucket, digest)
+    why = jvm_frames().nativeRefusal(table.path.partition("://")[0] + "://" + bucket, digest)
     return NativeAccess(refusal=_REASONS[why]) if why else NativeAccess(conf)

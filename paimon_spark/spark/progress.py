@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from paimon_spark.calls.context import no_progress
 from paimon_spark.calls.progress import reporter, wiped_line
-from paimon_spark.spark.jvm_frames import toolbox
+from paimon_spark.spark.jvm_frames import jvm_frames
 
 SWITCH = "spark.paimon.progress"
 
@@ -33,4 +33,4 @@ def _wanted(conf: Mapping[str, str]) -> bool:
 
 
 def _say(text: str) -> None:
-    toolbox().say(text)
+    jvm_frames().say(text)

@@ -52,7 +52,7 @@ GREGORIAN_FROM = -141_427
 _TOGETHER = 1_000
 FEWEST_ROWS = 100_000
 MOST_ROWS = 500_000_000
-"""How many rows must be in the files of splits with dead rows for a job of its own that finds them."""
+"""How many rows must be in the files of splits with superseded rows for a job of its own that finds them."""
 SMALL_FILE = 64 << 10
 MANY_FILES = 1_000
 """From so many files of so few bytes on, workers read them: Spark's own reader takes several times as long to open one,
@@ -75,17 +75,17 @@ class ReadRequest:
     """Whether Spark finds out while the query runs which partitions it needs: its own scans then skip the others."""
 
     @cached_property
-    def division(self) -> Division:
+    def read_modes(self) -> ReadModes:
         """Return how each split is read, decided once."""
         return _divide(self)
 
     @cached_property
-    def sources(self) -> Sources:
+    def native_columns(self) -> NativeColumns:
         """Return where Spark's own reader finds the columns, looked up once for each format and schema."""
-        return Sources(self.table, self.carried, rows_located=ROW_INDEX in self.metadata)
+        return NativeColumns(self.table, self.read_columns, rows_located=ROW_INDEX in self.metadata)
 
     @property
-    def carried(self) -> tuple[DataField, ...]:
+    def read_columns(self) -> tuple[DataField, ...]:
         """Return the columns that are read: those needed, or one where none is, since rows must be counted."""
         schema = self.table.schema
         keys = schema.partition_keys if PARTITION in self.metadata else ()
@@ -106,19 +106,19 @@ def _width(field: DataField) -> int:
 
 def read_frame(session: SparkSession, request: ReadRequest) -> DataFrame:
     """Return the rows of `request` as a frame without any shuffle. Columns that were needed besides may come too."""
-    division = request.division
-    frames = [_native(session, request, files) for files in _by_key(request, division.native)]
-    if division.live:
-        dead = _superseded_rows(session, request.table, division.live)
-        frames += [_native(session, request, files, dead) for files in _by_key(request, division.live)]
-    if division.workers or division.small:
+    read_modes = request.read_modes
+    frames = [_native(session, request, files) for files in _by_key(request, read_modes.native)]
+    if read_modes.live:
+        dead = _superseded_rows(session, request.table, read_modes.live)
+        frames += [_native(session, request, files, dead) for files in _by_key(request, read_modes.live)]
+    if read_modes.workers or read_modes.small:
         slots = tasks_at_once(session)
         tasks = chain(
-            group_tasks(division.workers, _work, slots), group_tasks(division.small, _work, slots, SMALL_TASK_WORK)
+            group_tasks(read_modes.workers, _work, slots), group_tasks(read_modes.small, _work, slots, SMALL_TASK_WORK)
         )
         lines = map(splits_to_json, tasks)
         predicate = None if request.predicate == TRUE else to_json(request.predicate)
-        names = [f.name for f in request.carried]
+        names = [f.name for f in request.read_columns]
         places = tuple(p.name for p in request.places)
         run = reader(request.table, names, predicate, places=places, kinds=request.keep_kinds, limit=request.limit)
         frames.append(map_in_arrow(text_frame(session, lines), run, _row_type(request)))
@@ -134,7 +134,7 @@ def _native(session: SparkSession, request: ReadRequest, files: NativeFiles, dea
 
 
 def _superseded_rows(session: SparkSession, table: Table, splits: Sequence[Split]) -> Any:
-    """Return what is known of the dead rows of `splits`, and how the rest is found."""
+    """Return what is known of the superseded rows of `splits`, and how the rest is found."""
     by_name = {_identity(table, s): s for s in splits}
 
     def find(missing: Sequence[str]) -> DataFrame:
@@ -150,7 +150,7 @@ def _work(split: Split) -> int:
 
 
 def _identity(table: Table, split: Split) -> str:
-    """Return a name of the dead rows of a split: which files, none of which ever changes, and how they merge."""
+    """Return a name of the superseded rows of a split: which files, none of which ever changes, and how they merge."""
     order = merge_order(table) if table.is_primary_key_table else None
     rules = None if order is None else (order.key, order.sequence, order.descending, order.function.__name__)
     files = [f.file_name for f in split.files]
@@ -159,7 +159,7 @@ def _identity(table: Table, split: Split) -> str:
 
 
 def _row_type(request: ReadRequest) -> StructType:
-    struct = plain_struct((*request.carried, *request.places))
+    struct = plain_struct((*request.read_columns, *request.places))
     if request.keep_kinds:
         kind = {"name": "rowkind", "type": "string", "nullable": True, "metadata": {}}
         struct = {"type": "struct", "fields": [kind, *struct["fields"]]}
@@ -192,8 +192,8 @@ def _split_digest(split: Split) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Division:
-    """How each split is read: by a native scan, by one that leaves dead rows out, or by Python workers.
+class ReadModes:
+    """How each split is read: by a native scan, by one that leaves superseded rows out, or by Python workers.
 
     Those of `small` are for workers because of how many small files they have, all others because they must be merged
     or are not for Spark's own reader.
@@ -205,12 +205,12 @@ class Division:
     small: tuple[Split, ...] = ()
 
 
-def _divide(request: ReadRequest) -> Division:
+def _divide(request: ReadRequest) -> ReadModes:
     """Decide how each split of a read is read."""
     if native_access(request.table).refusal:
-        return Division((), (), request.splits)
+        return ReadModes((), (), request.splits)
     tracked = any(f in TRACKING_FIELDS for f in request.places)
-    known = [s for s in request.splits if not (request.keep_kinds or tracked) and request.sources.know(s)]
+    known = [s for s in request.splits if not (request.keep_kinds or tracked) and request.native_columns.know(s)]
     plain = [s for s in known if s.raw and not any(s.vectors)]
     small = _many_small(request, plain)
     kept = {id(s) for s in small}
@@ -219,7 +219,7 @@ def _divide(request: ReadRequest) -> Division:
     live = others if _worth_finding(request, others) and all(map(_locatable, others)) else []
     taken = {id(s) for s in (*plain, *live)}
     rest = tuple(s for s in request.splits if id(s) not in taken)
-    return Division(tuple(native), tuple(live), rest, tuple(small))
+    return ReadModes(tuple(native), tuple(live), rest, tuple(small))
 
 
 def _many_small(request: ReadRequest, splits: Sequence[Split]) -> list[Split]:
@@ -231,7 +231,7 @@ def _many_small(request: ReadRequest, splits: Sequence[Split]) -> list[Split]:
 
 
 def _worth_finding(request: ReadRequest, splits: Sequence[Split]) -> bool:
-    """Return whether a job that only finds dead rows pays: not for few rows, nor for so many that the answer is large.
+    """Return whether a job that only finds superseded rows pays: not for few rows, nor where its answer is large.
 
     A query with a limit is better off with the rows of its first split, and a look at single keys with row groups that
     statistics leave over.
@@ -258,12 +258,12 @@ def _key_of(file: DataFileMeta) -> NativeKey:
 def _by_key(request: ReadRequest, splits: Iterable[Split]) -> list[NativeFiles]:
     groups: dict[NativeKey, list[Split]] = {}
     for split in splits:
-        for key in request.sources.keys(split):
+        for key in request.native_columns.keys(split):
             groups.setdefault(key, []).append(split)
     return [NativeFiles(key, found) for key, found in groups.items()]
 
 
-class Sources:
+class NativeColumns:
     """For each format and schema: where each wanted column comes from, or None where Spark cannot read it so.
 
     Args:
@@ -272,14 +272,14 @@ class Sources:
         rows_located: whether the position of each row in its file is wanted, too.
     """
 
-    def __init__(self, table: Table, carried: Sequence[DataField], *, rows_located: bool) -> None:
+    def __init__(self, table: Table, read_columns: Sequence[DataField], *, rows_located: bool) -> None:
         self._table = table
-        self._carried = carried
+        self._carried = read_columns
         self._formats = ("parquet",) if rows_located else ("parquet", "orc")
         self._known: dict[NativeKey, list[DataField | None] | None] = {}
         self._schemas: dict[int, TableSchema] = {table.schema.id: table.schema}
         keys = table.schema.partition_keys
-        self._days = [f.name for f in carried if _is_day(f.type) and f.name not in keys]
+        self._days = [f.name for f in read_columns if _is_day(f.type) and f.name not in keys]
         self._keys: dict[int, tuple[NativeKey, ...]] = {}
         self._same: dict[tuple[NativeKey, ...], tuple[NativeKey, ...]] = {}
 
@@ -389,8 +389,8 @@ def _native_spec(
     """Return what Spark is told of a scan, and its files in groups, which are made as they are asked for."""
     table = request.table
     keys = table.schema.partition_keys
-    sources = request.sources.of(files.key) or []
-    wanted = list(zip(request.carried, sources, strict=True))
+    native_columns = request.native_columns.of(files.key) or []
+    wanted = list(zip(request.read_columns, native_columns, strict=True))
     data = [s for f, s in wanted if s is not None and f.name not in keys]
     partition = [f for f, _ in wanted if f.name in keys]
     placed = {p.name for p in request.places} | ({FILE_PATH, ROW_INDEX} if filtered else set())

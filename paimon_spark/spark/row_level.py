@@ -9,8 +9,8 @@ from paimon_spark.core.read.bucket_files import FILE_PATH, ROW_INDEX
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import WritePlan, WriteResult
 from paimon_spark.engine.row_level import finish_changes, plan_changes, writes_position_deletes
-from paimon_spark.spark.executor.worker import patcher
-from paimon_spark.spark.jvm_frames import packed
+from paimon_spark.spark.executor.worker import copy_on_write_rewriter
+from paimon_spark.spark.jvm_frames import arrow_batches
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.writes import run_writers, write_frame, write_tasks
 from paimon_spark.spec.kinds import Operation
@@ -31,7 +31,7 @@ def change_rows(session: SparkSession, table: Table, frame: DataFrame, operation
         return write_frame(session, table, frame, operation=operation)
     tasks = write_tasks(session, table)
     plan = plan_changes(table, operation, parallelism=tasks)
-    messages = run_writers(session, plan, packed(_by_file(plan, frame, tasks)), patcher)
+    messages = run_writers(session, plan, arrow_batches(_by_file(plan, frame, tasks)), copy_on_write_rewriter)
     return finish_changes(plan, messages, SparkRunner(session))
 
 

@@ -14,7 +14,7 @@ from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.executor.worker import TextList, run_tasks
 from paimon_spark.spark.failures import clear_failure
-from paimon_spark.spark.job_control import described, new_tag, settled
+from paimon_spark.spark.job_control import cancel_on_failure, new_tag, with_description
 from paimon_spark.spark.jvm_frames import tasks_at_once, text_frame
 
 _POLL_SECONDS = 0.05
@@ -27,7 +27,7 @@ class SparkRunner:
     def __init__(self, session: SparkSession) -> None:
         self._session = session
 
-    def shared(self, units: Sequence[_T], work: Callable[[_T], int]) -> Iterable[list[_T]]:
+    def group_tasks(self, units: Sequence[_T], work: Callable[[_T], int]) -> Iterable[list[_T]]:
         """Return units of work in order, those together that share a task: a Python worker costs some 35 ms a task."""
         return group_tasks(units, work, tasks_at_once(self._session))
 
@@ -42,7 +42,7 @@ class SparkRunner:
         lines = [f"{number} {payload}" for number, payload in enumerate(payloads)]
         done = self._session.sparkContext.accumulator([], TextList())
         frame = map_in_arrow(text_frame(self._session, lines), partial(run_tasks, kind, done), "answer string")
-        with described(self._session, description):
+        with with_description(self._session, description):
             job = _Job(self._session, frame)
             job.start()
         seen: set[str] = set()
@@ -75,7 +75,7 @@ class _Job(InheritableThread):
 
     def _collect(self) -> None:
         try:
-            with settled(self._session, self._tag):
+            with cancel_on_failure(self._session, self._tag):
                 self.answers = [row.answer for row in self._frame.collect()]
         except Exception as error:  # noqa: BLE001 - raised again where the caller waits
             self.failure = error

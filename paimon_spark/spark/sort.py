@@ -12,7 +12,7 @@ from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.engine.sort_compact import Order, SortPlan
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.executor.worker import add_curve, rewriter
-from paimon_spark.spark.jvm_frames import packed
+from paimon_spark.spark.jvm_frames import arrow_batches
 from paimon_spark.spark.reads import ReadRequest, read_frame
 from paimon_spark.spark.writes import run_writers
 from paimon_spark.spec.predicate import TRUE
@@ -35,7 +35,7 @@ def rewrite_sorted(session: SparkSession, plan: SortPlan) -> list[CommitMessage]
     frame, order = _keyed(rows, plan)
     keys = [*(_column(name) for name in table.schema.partition_keys), *order]
     placed = frame.repartitionByRange(plan.ranges, *keys).sortWithinPartitions(*keys)
-    return run_writers(session, plan.write, packed(placed.select(*(_column(name) for name in names))), rewriter)
+    return run_writers(session, plan.write, arrow_batches(placed.select(*(_column(name) for name in names))), rewriter)
 
 
 def _keyed(rows: DataFrame, plan: SortPlan) -> tuple[DataFrame, list[Column]]:

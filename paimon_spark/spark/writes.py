@@ -18,8 +18,14 @@ from paimon_spark.errors import OptionError
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.executor.worker import writer
 from paimon_spark.spark.failures import clear_failure
-from paimon_spark.spark.job_control import described, settled
-from paimon_spark.spark.jvm_frames import one_by_one, packed, shaped, shaped_and_packed, tasks_at_once
+from paimon_spark.spark.job_control import cancel_on_failure, with_description
+from paimon_spark.spark.jvm_frames import (
+    arrow_batches,
+    bucket_shuffle,
+    bucket_shuffle_packed,
+    single_row_batches,
+    tasks_at_once,
+)
 from paimon_spark.spark.memory import writer_share
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spec.kinds import BucketMode, Operation
@@ -50,9 +56,9 @@ def write_frame(
     plan = _plan(session, table, frame, overwrite=overwrite, partitions=partitions, operation=operation)
     shape = bucket_shape(session, plan)
     if order is None:
-        rows = shaped_and_packed(frame, shape)
+        rows = bucket_shuffle_packed(frame, shape)
     else:
-        rows = packed(shaped(frame, shape).sortWithinPartitions(order))
+        rows = arrow_batches(bucket_shuffle(frame, shape).sortWithinPartitions(order))
     messages = run_writers(session, plan, rows, writer)
     return complete_write(plan, messages, SparkRunner(session))
 
@@ -64,7 +70,7 @@ def replace_with_frame(session: SparkSession, table: Table, frame: DataFrame, *,
         PaimonError: the query or the write failed; schema and rows are as they were.
     """
     plan = _plan(session, table, frame, overwrite="static", operation=operation)
-    messages = run_writers(session, plan, shaped_and_packed(frame, bucket_shape(session, plan)), writer)
+    messages = run_writers(session, plan, bucket_shuffle_packed(frame, bucket_shape(session, plan)), writer)
     return run_post_commit(plan, finish_replacement(plan, messages), SparkRunner(session))
 
 
@@ -119,15 +125,15 @@ def run_writers(
         session: where to run.
         plan: the statement.
         frame: rows as the writers take them, packed.
-        function: makes the function of the tasks: `worker.writer` or `worker.patcher`.
+        function: makes the function of the tasks: `worker.writer` or `worker.copy_on_write_rewriter`.
 
     Raises:
         PaimonError: a task failed; the files of the others are deleted.
     """
     table = plan.table.with_write_token()
-    job = one_by_one(map_in_arrow(frame, function(table, plan.info), "messages string"))
+    job = single_row_batches(map_in_arrow(frame, function(table, plan.info), "messages string"))
     try:
-        with described(session, f"write {table.name}"), settled(session):
+        with with_description(session, f"write {table.name}"), cancel_on_failure(session):
             rows = job.collect()
     except Exception as error:
         clean_up_abandoned(table)

@@ -8,7 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError, UnsupportedError, did_you_mean
-from paimon_spark.spec.stored_json import FIELD_ID, ID, MILLIS, held, json_object, names, text_or_none, texts, whole
+from paimon_spark.spec.stored_json import (
+    FIELD_ID,
+    ID,
+    MILLIS,
+    json_object,
+    names,
+    text_or_none,
+    texts,
+    whole,
+    wrong_type,
+)
 from paimon_spark.spec.types import DataField, RowType, field_from_json, field_to_json
 
 CURRENT_VERSION = 3
@@ -123,7 +133,7 @@ def parse_schema(text: str | bytes, where: str) -> TableSchema:
 
 def _fields(raw: Mapping[str, Any]) -> tuple[DataField, ...]:
     if not isinstance(raw.get("fields"), list):
-        raise held("fields", raw.get("fields"))
+        raise wrong_type("fields", raw.get("fields"))
     fields = tuple(field_from_json(f) for f in raw["fields"])
     for what, values in (("names", [f.name for f in fields]), ("ids", [f.id for f in fields])):
         if len(set(values)) != len(values):

@@ -10,7 +10,7 @@ from typing import Any
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.identifier import is_one_name
 from paimon_spark.spec.kinds import CommitKind, Operation
-from paimon_spark.spec.stored_json import ID, LONG, MILLIS, held, json_object, text_or_none, texts, whole
+from paimon_spark.spec.stored_json import ID, LONG, MILLIS, json_object, text_or_none, texts, whole, wrong_type
 
 NO_WATERMARK = -9223372036854775808
 
@@ -133,7 +133,7 @@ def _value(raw: Mapping[str, Any], key: str) -> Any:
     if key == "operation" and text is not None:
         return Operation(text) if text in set(Operation) else RETIRED_OPERATIONS.get(text, text)
     if key in _FILES and (not text or not is_one_name(text)):
-        raise held(key, text)
+        raise wrong_type(key, text)
     if key != "commitKind":
         return text
     if text not in set(CommitKind):

@@ -50,7 +50,7 @@ def whole(raw: Mapping[str, Any], key: str, bounds: tuple[int, int] = LONG) -> i
     if value is None:
         raise ValueError(f"the key '{key}' is missing")
     if type(value) is not int or not bounds[0] <= value <= bounds[1]:
-        raise held(key, value)
+        raise wrong_type(key, value)
     return value
 
 
@@ -60,7 +60,7 @@ def names(raw: Mapping[str, Any], key: str) -> tuple[str, ...]:
     if value is None:
         raise ValueError(f"the key '{key}' is missing")
     if not isinstance(value, list) or not all(isinstance(v, str) and v for v in value):
-        raise held(key, value)
+        raise wrong_type(key, value)
     return tuple(value)
 
 
@@ -70,10 +70,10 @@ def texts(raw: Mapping[str, Any], key: str) -> dict[str, str]:
     if value is None:
         raise ValueError(f"the key '{key}' is missing")
     if not isinstance(value, dict):
-        raise held(key, value)
+        raise wrong_type(key, value)
     for k, v in value.items():
         if not isinstance(v, str | int | float):
-            raise held(f"{key}.{k}", v)
+            raise wrong_type(f"{key}.{k}", v)
     return {k: _text(v) for k, v in value.items()}
 
 
@@ -85,11 +85,11 @@ def text_or_none(raw: Mapping[str, Any], key: str) -> str | None:
     """
     value = raw.get(key)
     if value is not None and not isinstance(value, str):
-        raise held(key, value)
+        raise wrong_type(key, value)
     return value
 
 
-def held(key: str, value: Any) -> ValueError:
+def wrong_type(key: str, value: Any) -> ValueError:
     """Return the error for a value that a key cannot have."""
     text = repr(value)
     return ValueError(f"the key '{key}' holds {text if len(text) <= 60 else text[:60] + '…'}")

@@ -15,7 +15,7 @@ from paimon_spark.testing.history import History, random_step
 from paimon_spark.testing.processes import KINDS as CROWD_KINDS
 from paimon_spark.testing.scenarios import KINDS, SCENARIOS
 from paimon_spark.testing.trials import Prepared, numbers, prepare, trial
-from paimon_spark.testing.trials_of_processes import crowd, kill_loop
+from paimon_spark.testing.trials_of_processes import concurrency_trial, crash_loop
 
 _STEPS = 25
 _FAULTS = 10
@@ -25,7 +25,7 @@ _CROWD_SECONDS = 3.0
 
 
 @dataclass(slots=True)
-class Tally:
+class RunStats:
     """What one part of a run did, and what it complained about."""
 
     counts: dict[str, int] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TimeBudget:
     """One turn of a part: its own random numbers, fresh directories, and how long the run goes on.
 
     Attributes:
@@ -60,10 +60,10 @@ class Turn:
     until: float
 
 
-Part = Callable[[Turn, Tally], None]
+Part = Callable[[TimeBudget, RunStats], None]
 
 
-def histories(turn: Turn, tally: Tally) -> None:
+def histories(turn: TimeBudget, stats: RunStats) -> None:
     """Let random things happen to a table, and compare it with a dictionary after each."""
     random, kind = turn.random, turn.random.choice(sorted(KINDS))
     options = {"file.format": random.choice(["parquet", "orc"]), "num-sorted-run.compaction-trigger": "3"}
@@ -76,19 +76,19 @@ def histories(turn: Turn, tally: Tally) -> None:
         options=options,
     )
     done: list[str] = []
-    tally.add("tables", 1)
+    stats.add("tables", 1)
     for _ in range(_STEPS):
         done.append(random_step(history, random))
-        tally.add("steps", 1)
+        stats.add("steps", 1)
         found = history.complaints()
         if found:
-            tally.complaints.append(f"{turn.name}, {kind}: after {' / '.join(done)}: {found[0]}")
+            stats.complaints.append(f"{turn.name}, {kind}: after {' / '.join(done)}: {found[0]}")
             return
         if store is not None and time.monotonic() >= turn.until:
             return  # a store that is far away takes its time
 
 
-def faults(turn: Turn, tally: Tally) -> None:
+def faults(turn: TimeBudget, stats: RunStats) -> None:
     """Let single operations of the store go wrong in a scenario."""
     random = turn.random
     name = random.choice(sorted(SCENARIOS))
@@ -99,32 +99,32 @@ def faults(turn: Turn, tally: Tally) -> None:
         if not possible:
             continue
         found = trial(prepared, random.choice(possible), mode)
-        tally.add("operations made to fail", 1)
-        tally.complaints += (f"{turn.name}, {name}: {mode} ({found.fired}): {c}" for c in found.complaints)
+        stats.add("operations made to fail", 1)
+        stats.complaints += (f"{turn.name}, {name}: {mode} ({found.fired}): {c}" for c in found.complaints)
 
 
-def kills(turn: Turn, tally: Tally) -> None:
+def kills(turn: TimeBudget, stats: RunStats) -> None:
     """Kill a process that writes, compacts and expires."""
     kind = turn.random.choice(sorted(CROWD_KINDS))
     seed = turn.random.randrange(1 << 30)
-    outcome = kill_loop(
+    outcome = crash_loop(
         turn.warehouse, turn.place, kind=kind, kills=_KILLS, seed=seed, options=turn.options, until=turn.until
     )
-    tally.add("processes killed", outcome.kills)
-    tally.add("acknowledged writes", outcome.acknowledged)
-    tally.complaints += (f"{turn.name}, {kind}: {c}" for c in outcome.complaints)
+    stats.add("processes killed", outcome.kills)
+    stats.add("acknowledged writes", outcome.acknowledged)
+    stats.complaints += (f"{turn.name}, {kind}: {c}" for c in outcome.complaints)
 
 
-def crowds(turn: Turn, tally: Tally) -> None:
+def crowds(turn: TimeBudget, stats: RunStats) -> None:
     """Let many processes work on one table at once."""
     kind = turn.random.choice(sorted(CROWD_KINDS))
-    outcome = crowd(
+    outcome = concurrency_trial(
         turn.warehouse, turn.place, kind=kind, writers=_WRITERS, seconds=_CROWD_SECONDS, options=turn.options
     )
-    tally.add("crowds", 1)
-    tally.add("acknowledged writes", outcome.acknowledged)
-    tally.add("snapshots", outcome.snapshots)
-    tally.complaints += (f"{turn.name}, {kind}: {c}" for c in outcome.complaints)
+    stats.add("crowds", 1)
+    stats.add("acknowledged writes", outcome.acknowledged)
+    stats.add("snapshots", outcome.snapshots)
+    stats.complaints += (f"{turn.name}, {kind}: {c}" for c in outcome.complaints)
 
 
 PARTS: Mapping[str, Part] = {"histories": histories, "faults": faults, "kills": kills, "crowds": crowds}
@@ -146,7 +146,7 @@ def selftest(
     *,
     location: str | None = None,
     options: Mapping[str, str] | None = None,
-) -> dict[str, Tally]:
+) -> dict[str, RunStats]:
     """Run the parts in turn, each at least once, the one that had least time next, until the time is up.
 
     Args:
@@ -159,7 +159,7 @@ def selftest(
         options: what a catalog must be told to reach `location`.
     """
     base = str(place) if location is None else location.rstrip("/")
-    tallies = {name: Tally() for name in parts}
+    tallies = {name: RunStats() for name in parts}
     turns = dict.fromkeys(parts, 0)
     until = clock() + seconds
     while clock() < until or not all(turns.values()):
@@ -169,17 +169,17 @@ def selftest(
         fresh = f"{name}-{turns[name]}"
         directory = place / fresh
         directory.mkdir(parents=True, exist_ok=True)
-        turn = Turn(Random(turn_name), directory, f"{base}/{fresh}/warehouse", options or {}, turn_name, until)
-        began, tally = clock(), tallies[name]
+        turn = TimeBudget(Random(turn_name), directory, f"{base}/{fresh}/warehouse", options or {}, turn_name, until)
+        began, stats = clock(), tallies[name]
         try:
-            parts[name](turn, tally)
+            parts[name](turn, stats)
         except PaimonError as e:
-            tally.complaints.append(f"{turn_name}: {e}")
-        tally.seconds += clock() - began
+            stats.complaints.append(f"{turn_name}: {e}")
+        stats.seconds += clock() - began
     return tallies
 
 
-def report_lines(tallies: Mapping[str, Tally]) -> list[str]:
+def report_lines(tallies: Mapping[str, RunStats]) -> list[str]:
     """Return the report: a line for each part, then every complaint."""
     width = max(map(len, tallies))
     wide = max(len(t.summary) for t in tallies.values())

@@ -36,7 +36,7 @@ class Outcome:
     kills: int = 0
 
 
-def crowd(
+def concurrency_trial(
     warehouse: str,
     place: Path,
     *,
@@ -72,7 +72,7 @@ def crowd(
     return Outcome(tuple(complaints), account.acknowledged, table.load().snapshots.latest_id() or 0)
 
 
-def kill_loop(
+def crash_loop(
     warehouse: str,
     place: Path,
     *,

@@ -40,7 +40,7 @@ def keyed_table(spark: SparkSession, found: dict[str, object]) -> None:
     spark.sql(f"INSERT INTO orders SELECT id, {new} FROM range(0, {ROWS}, 1, 4)")
     spark.sql(f"INSERT INTO orders SELECT id, CAST(id % 2 AS INT), -1, 'again' FROM range({ROWS // 2}, {ROWS}, 1, 4)")
     plan = spark.sql("EXPLAIN SELECT v FROM orders").collect()[0][0]
-    found["way"] = "native without dead rows" in plan
+    found["way"] = "native without superseded rows" in plan
     found["merged"] = rows_where(spark, "orders")
     done = spark.sql("CALL sys.compact(table => 'shop.orders')").collect()[0].asDict()
     found["compacted"] = [done["status"], done["files_out"] > 0]

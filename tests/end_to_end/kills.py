@@ -157,7 +157,7 @@ def _processes() -> dict[int, tuple[int, str]]:
 
 
 @dataclass
-class Tally:
+class RunStats:
     """What a trial did."""
 
     killed: Counter[str] = field(default_factory=Counter)
@@ -183,9 +183,9 @@ class Trial:
         for kind in KINDS:
             (place / kind).mkdir()
             self._tables[kind] = create_crowd_table(str(self._warehouses / kind), kind)
-        self.tally = Tally()
+        self.tally = RunStats()
 
-    def run(self, *, engines: int, workers: int, jvms: int) -> Tally:
+    def run(self, *, engines: int, workers: int, jvms: int) -> RunStats:
         """Kill so many of each, in a random order; the program is started again when its JVM was killed."""
         started, lives = time.monotonic(), max(jvms, 1)
         cheap = [ENGINE] * engines + [WORKER] * workers

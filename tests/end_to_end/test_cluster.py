@@ -77,7 +77,7 @@ def test_every_statement_answers_as_on_one_machine(answers: dict[str, list[objec
     assert answers["compacted"] == ["done", True]
     assert answers["after delete"] == totals(LEFT)
     assert answers["after merge"] == answers["last"] == totals(FINAL)
-    assert answers["way"], "no task of an executor left out dead rows by their positions"
+    assert answers["way"], "no task of an executor left out superseded rows by their positions"
     assert answers["travelled"] == [ROWS, sum(range(ROWS))]
     appended = [ROWS, sum(range(ROWS)), sum(range(0, ROWS, 2)), 1]
     assert answers["append"] == answers["sorted"] == appended

@@ -9,7 +9,7 @@ import pytest
 
 from paimon_spark.testing.ledger import BATCH_ROWS, CONTESTED, SCHEMA, Account, Ledger, batch_number, batch_rows
 from paimon_spark.testing.processes import KINDS
-from paimon_spark.testing.trials_of_processes import OTHERS, crowd, kill_loop
+from paimon_spark.testing.trials_of_processes import OTHERS, concurrency_trial, crash_loop
 from tests.stores import LOCAL, MOTO, REAL, STORES
 
 LONG = [pytest.param(kind, store, 30, id=f"{kind}-{store}") for kind in sorted(KINDS) for store in (LOCAL, REAL)]
@@ -23,7 +23,7 @@ KILLS = [
 
 def crowd_of_eight(directory: Path, kind: str, store: str, seconds: float, readers: int = 1) -> None:
     with STORES[store](directory) as ground:
-        outcome = crowd(
+        outcome = concurrency_trial(
             ground.location,
             directory,
             kind=kind,
@@ -46,7 +46,7 @@ def test_eight_writers_a_compactor_an_expirer_and_a_reader(
 @pytest.mark.parametrize("seconds", [3, pytest.param(30, marks=pytest.mark.slow)])
 def test_many_expirers_are_in_nobodys_way(tmp_path: Path, seconds: float) -> None:
     warehouse, others = str(tmp_path / "warehouse"), {"compactor": 1, "expirer": 4, "keeper": 2}
-    outcome = crowd(warehouse, tmp_path, kind="fixed", writers=2, seconds=seconds, others=others)
+    outcome = concurrency_trial(warehouse, tmp_path, kind="fixed", writers=2, seconds=seconds, others=others)
     assert outcome.complaints == ()
     assert outcome.acknowledged >= 2
 
@@ -60,7 +60,7 @@ def test_a_crowd_for_longer(tmp_path: Path, kind: str, store: str, seconds: floa
 @pytest.mark.parametrize(("kind", "store", "kills"), KILLS)
 def test_kills(tmp_path: Path, kind: str, store: str, kills: int) -> None:
     with STORES[store](tmp_path) as ground:
-        outcome = kill_loop(ground.location, tmp_path, kind=kind, kills=kills, seed=kills, options=ground.options)
+        outcome = crash_loop(ground.location, tmp_path, kind=kind, kills=kills, seed=kills, options=ground.options)
     assert outcome.complaints == ()
     assert outcome.kills == kills
 

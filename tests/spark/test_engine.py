@@ -102,7 +102,7 @@ def test_the_bucket_hash_is_the_formats(spark: SparkSession, shared_dir: Path) -
     gateway = spark.sparkContext._gateway
     none = gateway.new_array(gateway.jvm.java.lang.Class, 0)
     nothing = gateway.new_array(gateway.jvm.java.lang.Object, 0)
-    toolbox = bridge_class(spark, "Toolbox").getDeclaredConstructor(none).newInstance(nothing)
+    jvm_frames = bridge_class(spark, "Toolbox").getDeclaredConstructor(none).newInstance(nothing)
     hashes, wanted = [], []
     for case in vectors:
         if case["name"].startswith("nested") or "timestamp9" in case["name"]:
@@ -118,7 +118,7 @@ def test_the_bucket_hash_is_the_formats(spark: SparkSession, shared_dir: Path) -
             "classes": 0,
             "hash": {"name": "h", "buckets": 0, "columns": keys},
         }
-        hashes.append(DataFrame(toolbox.shaped(frame._jdf, json.dumps(spec)), spark).select("h"))
+        hashes.append(DataFrame(jvm_frames.bucket_shuffle(frame._jdf, json.dumps(spec)), spark).select("h"))
         wanted.append((case["name"], case["hash"]))
     found = [r.h for r in reduce(DataFrame.unionAll, hashes).collect()]
     assert list(zip([name for name, _ in wanted], found, strict=True)) == wanted

@@ -11,7 +11,7 @@ from pyspark.sql import Row, SparkSession
 from paimon_spark.spark.reads import FEWEST_ROWS
 
 COUNT = FEWEST_ROWS + 5_000
-LIVE = "native without dead rows"
+LIVE = "native without superseded rows"
 SUMS = "SELECT count(*), sum(id), sum(v), sum(length(s)), max(s), count(v) FROM {}"
 
 

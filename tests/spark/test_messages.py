@@ -307,7 +307,10 @@ def test_the_trace_of_a_failed_task_is_in_the_log_once_and_not_in_the_message(
     for file in (warehouse / f"{spark.catalog.currentDatabase()}.db/t").glob("bucket-0/data-*"):
         file.write_bytes(b"no such format")
     log = tmp_path / "executor.log"
-    with log_of(spark, "org.apache.spark.sql.paimonbridge.ToldRDD", log), pytest.raises(PySparkException) as caught:
+    with (
+        log_of(spark, "org.apache.spark.sql.paimonbridge.ErrorReportingRDD", log),
+        pytest.raises(PySparkException) as caught,
+    ):
         spark.sql("SELECT * FROM t").collect()
     assert "Traceback" not in str(caught.value)
     said = log.read_text(encoding="utf-8")

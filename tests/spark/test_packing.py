@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from paimon_spark.spark.arrow_map import map_in_arrow
-from paimon_spark.spark.jvm_frames import install_toolbox, one_by_one, packed, shaped_and_packed
+from paimon_spark.spark.jvm_frames import arrow_batches, bucket_shuffle_packed, install_jvm_frames, single_row_batches
 from tests.spark.test_engine import bridge_class
 
 pytestmark = pytest.mark.spark
@@ -34,14 +34,14 @@ def session(spark: SparkSession) -> SparkSession:
     gateway = spark.sparkContext._gateway
     none = gateway.new_array(gateway.jvm.java.lang.Class, 0)
     nothing = gateway.new_array(gateway.jvm.java.lang.Object, 0)
-    toolbox = bridge_class(spark, "Toolbox").getDeclaredConstructor(none).newInstance(nothing)
-    install_toolbox(spark.sparkContext, toolbox)
+    jvm_frames = bridge_class(spark, "Toolbox").getDeclaredConstructor(none).newInstance(nothing)
+    install_jvm_frames(spark.sparkContext, jvm_frames)
     return spark
 
 
 def by_bucket(frame: DataFrame, buckets: int, tasks: int) -> DataFrame:
     keys = [{"name": "id", "precision": 0}]
-    return shaped_and_packed(
+    return bucket_shuffle_packed(
         frame,
         {
             "columns": frame.columns,
@@ -78,7 +78,7 @@ def test_a_batch_has_rows_of_one_task_and_no_more_than_the_limit(session: SparkS
 def test_batches_of_huge_rows_stay_small(session: SparkSession) -> None:
     width = f.when(f.col("id") == 17, 12 * MB).otherwise(MB).cast("int")
     frame = session.range(0, 60, 1, 2).select("id", f.repeat(f.lit("x"), width).alias("text"))
-    for shape in (packed(frame), by_bucket(frame, 2, 2)):
+    for shape in (arrow_batches(frame), by_bucket(frame, 2, 2)):
         found = [table for _, table in batches(shape)]
         alone = [table for table in found if 17 in table["id"].to_pylist()]
         assert [table.num_rows for table in alone] == [1]
@@ -94,7 +94,7 @@ def test_rows_are_packed_first_unless_batches_were_too_small(
     wide = session.range(0, 500, 1, 2).select("id", *(f.col("id").alias(f"c{n}") for n in range(1, columns)))
     frame = by_bucket(wide.repartition(2).persist(), tasks, tasks)
     plan = frame._jdf.queryExecution().optimizedPlan().toString()
-    assert (plan.index("PackRows") > plan.index("RepartitionByExpression")) is before
+    assert (plan.index("ArrowBatches") > plan.index("RepartitionByExpression")) is before
     if tasks <= 60:
         found = batches(frame)
         assert sorted(n for _, table in found for n in table["id"].to_pylist()) == list(range(500))
@@ -116,7 +116,7 @@ def test_rows_are_not_sorted_before_a_shuffle_unless_it_chooses_among_them(sessi
 def test_a_smaller_limit_of_sparks_counts(session: SparkSession) -> None:
     session.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(MB))
     frame = session.range(0, 3000, 1, 1).select("id", f.repeat(f.lit("x"), 1000).alias("text"))
-    found = [table for _, table in batches(packed(frame))]
+    found = [table for _, table in batches(arrow_batches(frame))]
     assert sum(table.num_rows for table in found) == 3000
     assert 3 <= len(found) <= 4
 
@@ -129,11 +129,11 @@ def test_a_python_function_gets_one_batch_at_a_time(session: SparkSession, monke
             yield pa.RecordBatch.from_pydict({"n": pa.array([batch.num_rows], pa.int32())})
 
     session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
-    frame = packed(session.range(0, 1000, 1, 2))
+    frame = arrow_batches(session.range(0, 1000, 1, 2))
     assert frame.count() == 100
     together = map_in_arrow(frame, sizes, "n int")
     assert {row.n for row in together.collect()} == {10}
-    assert [row.n for row in one_by_one(together).collect()] == [1] * 100
+    assert [row.n for row in single_row_batches(together).collect()] == [1] * 100
     assert session.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") == "10"
 
 

@@ -193,7 +193,7 @@ def test_dead_rows_of_partitions_of_any_value_are_left_out(spark: SparkSession) 
     for p, d, s in places:
         spark.sql(f"INSERT INTO t SELECT id, 0, {p}, {d}, {s} FROM range({FEWEST_ROWS})")
         spark.sql(f"INSERT INTO t SELECT id, 1, {p}, {d}, {s} FROM range(10)")
-    assert "2 native without dead rows" in str(rows(spark, "EXPLAIN SELECT * FROM t"))
+    assert "2 native without superseded rows" in str(rows(spark, "EXPLAIN SELECT * FROM t"))
     found = rows(spark, "SELECT CAST(p AS STRING), CAST(d AS STRING), s, count(*), sum(v) FROM t GROUP BY p, d, s")
     wanted = [("NaN", "1582-10-10", "a/b", FEWEST_ROWS, 10), ("-Infinity", "0001-01-01", " ", FEWEST_ROWS, 10)]
     assert sorted(found) == sorted(wanted)

@@ -95,7 +95,7 @@ def test_small_splits_that_are_merged_share_tasks(spark: SparkSession, warehouse
 
 def test_dead_rows_of_small_buckets_are_found_by_few_tasks(spark: SparkSession, warehouse: Path) -> None:
     filled(spark, warehouse, buckets=40, partitions=2, rows=30_000)
-    assert "80 native without dead rows" in spark.sql("EXPLAIN SELECT * FROM t").collect()[0][0]
+    assert "80 native without superseded rows" in spark.sql("EXPLAIN SELECT * FROM t").collect()[0][0]
     query = "SELECT count(*), sum(p), sum(k), count(DISTINCT p, k) FROM t WHERE v = concat('1-', k)"
     rows, tasks = rows_and_tasks(spark, query)
     assert rows == [(60_000, 30_000, 30_000 * 29_999, 60_000)]

@@ -37,7 +37,7 @@ def test_modules_and_functions_stay_readable(path: Path) -> None:
 def test_scala_files_stay_readable() -> None:
     too_long = {
         path.name: count
-        for path in (ROOT / "paimon_spark/bridge/scala").glob("*.scala")
+        for path in (ROOT / "paimon_spark/bridge/scala").rglob("*.scala")
         if (count := path.read_text(encoding="utf-8").count("\n")) > MODULE_LINES
     }
     assert too_long == {}

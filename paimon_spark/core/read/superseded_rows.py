@@ -38,7 +38,7 @@ _Finder = Callable[[Sequence[Iterator[pa.Table]]], Iterator[I64]]
 
 
 def superseded_rows(table: Table, split: Split) -> Iterator[tuple[str, BitMap]]:
-    """Yield the path of every file of `split` that has dead rows, and their positions in it.
+    """Yield the path of every file of `split` that has superseded rows, and their positions in it.
 
     Memory: a bit for each row of the split, and what a merge takes.
     """

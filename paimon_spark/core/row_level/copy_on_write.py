@@ -125,10 +125,10 @@ class CopyOnWriteRewriter(AbortableWriter):
 class _OpenFile:
     """One file that is being written anew."""
 
-    def __init__(self, path: str, chunks: Iterator[pa.Table], patcher: CopyOnWriteRewriter) -> None:
+    def __init__(self, path: str, chunks: Iterator[pa.Table], copy_on_write_rewriter: CopyOnWriteRewriter) -> None:
         self.path = path
         self._chunks = chunks
-        self._patcher = patcher
+        self._patcher = copy_on_write_rewriter
         self._rows: pa.Table | None = None
         self._start = 0
         self._gone: list[I64] = []

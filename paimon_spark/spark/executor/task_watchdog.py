@@ -25,9 +25,9 @@ _GONE = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
 
 
 @contextmanager
-def bound_to_task() -> Iterator[Lifeline]:
+def watch_task() -> Iterator[TaskWatchdog]:
     """End this process when the connection to the JVM closes meanwhile; nothing where there is none."""
-    line = Lifeline(_connection())
+    line = TaskWatchdog(_connection())
     if line.connection is None:
         yield line
         return
@@ -42,7 +42,7 @@ def bound_to_task() -> Iterator[Lifeline]:
 
 
 @dataclass(frozen=True, slots=True)
-class Lifeline:
+class TaskWatchdog:
     """The connection of a worker to its task."""
 
     connection: int | None
@@ -71,7 +71,7 @@ class Lifeline:
             os._exit(1)
 
 
-def _watch(line: Lifeline, done: threading.Event) -> None:
+def _watch(line: TaskWatchdog, done: threading.Event) -> None:
     while not done.wait(_POLL_SECONDS):
         line.end_if_cut()
 

@@ -23,8 +23,8 @@ from paimon_spark.engine.row_level import row_changer
 from paimon_spark.engine.sort_compact import Order
 from paimon_spark.engine.tasks import run_task
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS
-from paimon_spark.spark.executor.task_watchdog import Lifeline, bound_to_task
-from paimon_spark.spark.executor.worker_reuse import ease_next_task
+from paimon_spark.spark.executor.task_watchdog import TaskWatchdog, watch_task
+from paimon_spark.spark.executor.worker_reuse import prepare_reuse
 from paimon_spark.spark.types import batch_for_spark
 from paimon_spark.spec.predicate import Predicate, from_json
 
@@ -47,13 +47,13 @@ class TextList(AccumulatorParam[list[str]]):
 
 
 @contextmanager
-def _task() -> Iterator[Lifeline]:
+def _task() -> Iterator[TaskWatchdog]:
     """Run as a task of a Spark worker: end with it, and leave little to do before the next one.
 
     Spark closes the connection of a task whose rows are enough, as those of a LIMIT; whoever is writing then is done.
     """
-    with bound_to_task() as line:
-        ease_next_task()
+    with watch_task() as line:
+        prepare_reuse()
         try:
             yield line
         except GeneratorExit:
@@ -115,7 +115,7 @@ def write_rows(table: str, plan: str, batches: Batches, *, fill_defaults: bool =
     yield pa.RecordBatch.from_pydict({"messages": pa.array([messages], pa.string())})
 
 
-def patch_rows(table: str, plan: str, batches: Batches) -> Batches:
+def rewrite_rows(table: str, plan: str, batches: Batches) -> Batches:
     """Change the rows of one task in their files and yield its commit messages as one text."""
     with _task() as task, row_changer(table_of_task(table), WriterRestoreState.from_json(plan)) as files:
         for batch in unpacked(batches):
@@ -166,7 +166,7 @@ def keyed_splits(splits: Iterable[tuple[str, Split]]) -> str:
 
 
 def find_superseded_rows(table: str, batches: Batches) -> Batches:
-    """Yield (key, path of a file, bitmap of its dead rows) for the splits of `batches`; see `keyed_splits`.
+    """Yield (key, path of a file, bitmap of its superseded rows) for the splits of `batches`; see `keyed_splits`.
 
     Every split has one row without path and bitmap besides.
     """
@@ -213,9 +213,9 @@ def rewriter(table: Table, plan: WriterRestoreState) -> Any:
     return partial(write_rows, table.to_config(), plan.to_json(), fill_defaults=False)
 
 
-def patcher(table: Table, plan: WriterRestoreState) -> Any:
+def copy_on_write_rewriter(table: Table, plan: WriterRestoreState) -> Any:
     """Return the function of a job that changes rows in their files."""
-    return partial(patch_rows, table.to_config(), plan.to_json())
+    return partial(rewrite_rows, table.to_config(), plan.to_json())
 
 
 def reader(
@@ -232,7 +232,7 @@ def reader(
 
 
 def finder(table: Table) -> Any:
-    """Return the function of a job that finds dead rows."""
+    """Return the function of a job that finds superseded rows."""
     return partial(find_superseded_rows, table.to_config())
 
 

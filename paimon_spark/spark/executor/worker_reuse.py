@@ -41,16 +41,16 @@ def _state(archive: str) -> _State:
     return found.st_mtime_ns, found.st_size
 
 
-def ease_next_task() -> None:
+def prepare_reuse() -> None:
     """Make the tasks that this process runs later start sooner."""
     plain = [path for path, finder in list(sys.path_importer_cache.items()) if type(finder) is zipimporter]
     for path in plain:
         with suppress(ZipImportError):
             sys.path_importer_cache[path] = _Archive(path)
-    _spare_what_is_imported()
+    _skip_archive_checks()
 
 
 @cache
-def _spare_what_is_imported() -> None:
+def _skip_archive_checks() -> None:
     """Leave the objects that there are out of the search for garbage, once in a process."""
     gc.freeze()

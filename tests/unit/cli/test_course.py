@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from paimon_spark.cli.script_progress import Course, without_position
+from paimon_spark.cli.script_progress import ScriptProgress, without_position
 from paimon_spark.sqlparse.script import split_script
 
 SCRIPT = "SELECT 1;\n\n-- then\nINSERT INTO t\nSELECT 2; SELECT 3"
 
 
-def course(script: str, ended: int, *messages: str, alone: bool = True, by_line: bool = False) -> Course:
-    found = Course(split_script(script), text=script, alone=alone, read_by_line=by_line)
+def course(script: str, ended: int, *messages: str, alone: bool = True, by_line: bool = False) -> ScriptProgress:
+    found = ScriptProgress(split_script(script), text=script, alone=alone, read_by_line=by_line)
     for _ in range(ended):
         found.on_end()
     for message in messages:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from paimon_spark.cli.render import HELD, Answers, Renderer, answer_lines, gist, pass_on, pump, table_lines
-from paimon_spark.cli.script_progress import Course
+from paimon_spark.cli.script_progress import ScriptProgress
 from paimon_spark.sqlparse.script import split_script
 
 
@@ -66,7 +66,7 @@ def run(*, echo: bool) -> tuple[str, str, int]:
     out, err = io.StringIO(), io.StringIO()
     statements = split_script("-- Look.\nSELECT 1 AS a, 'x' AS b; CREATE TABLE t (a INT); SELECT boom")
     process = subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    renderer = Renderer(Course(statements), echo=echo, out=out, err=err)
+    renderer = Renderer(ScriptProgress(statements), echo=echo, out=out, err=err)
     renderer.announce()
     status = pump(process, renderer)
     return out.getvalue(), err.getvalue(), status
@@ -101,7 +101,7 @@ def test_without_echo_the_answers_alone_are_printed() -> None:
 def test_lines_with_tabs_are_passed_on_without_noise() -> None:
     out, err = io.BytesIO(), io.StringIO()
     process = subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    course = Course(split_script("SELECT 1;\nCREATE TABLE t (a INT);\n-- now\nSELECT boom\nFROM t"), "some.sql")
+    course = ScriptProgress(split_script("SELECT 1;\nCREATE TABLE t (a INT);\n-- now\nSELECT boom\nFROM t"), "some.sql")
     assert pass_on(process, course, out, err) == 3
     assert out.getvalue() == b"a\tb\n1\tx\n"
     said = "12:00:00 WARN Something: worth knowing\nboom is unknown\nFailed at line 4 of some.sql: SELECT boom …\n"
@@ -143,7 +143,7 @@ def test_a_last_line_without_its_end_is_passed_on() -> None:
     out, err = io.BytesIO(), io.StringIO()
     program = "import sys; sys.stdout.write('x'); sys.stderr.write('y')"
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert pass_on(process, Course([]), out, err) == 0
+    assert pass_on(process, ScriptProgress([]), out, err) == 0
     assert (out.getvalue(), err.getvalue()) == (b"x\n", "y\n")
 
 
@@ -159,7 +159,7 @@ def test_the_gist_of_an_error_is_what_it_says() -> None:
 
 def typed(lines: list[str], *, readable: bool) -> tuple[str, str]:
     out, err = io.StringIO(), io.StringIO()
-    renderer = Renderer(Course((), alone=False), out=out, err=err, typed=True, readable=readable)
+    renderer = Renderer(ScriptProgress((), alone=False), out=out, err=err, typed=True, readable=readable)
     for line in lines:
         renderer.on_line(line)
     renderer.close(0)

@@ -43,12 +43,12 @@ def alive(table: Table, split: Split) -> list[dict]:
     found = dict(superseded_rows(table, split))
     stored = stored_rows(table, split)
     assert set(found) <= set(stored)
-    assert all(found.values()), "a file without dead rows is not named"
+    assert all(found.values()), "a file without superseded rows is not named"
     return [row for path, rows in stored.items() for i, row in enumerate(rows) if i not in found.get(path, ())]
 
 
 def check(table: Table) -> int:
-    """Compare both ways of reading; return how many dead rows there were."""
+    """Compare both ways of reading; return how many superseded rows there were."""
     dead = 0
     for split in plan_select(table).splits:
         want = [r for batch in read_split(table, split) for r in batch.to_pylist()]

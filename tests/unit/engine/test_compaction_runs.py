@@ -124,7 +124,7 @@ class Sharing(LocalRunner):
         self._units = units
         self.jobs: list[int] = []
 
-    def shared(self, units: Sequence[T], work: Callable[[T], int]) -> Iterable[list[T]]:
+    def group_tasks(self, units: Sequence[T], work: Callable[[T], int]) -> Iterable[list[T]]:
         assert all(work(u) > 0 for u in units)
         return [list(units[i : i + self._units]) for i in range(0, len(units), self._units)]
 
@@ -206,7 +206,7 @@ def test_an_insert_does_not_fail_because_its_compaction_lost_a_race() -> None:
 class _NoExecutors:
     """A runner whose engine gives up with an error of its own."""
 
-    def shared(self, units: Sequence[T], work: Callable[[T], int]) -> Iterable[list[T]]:
+    def group_tasks(self, units: Sequence[T], work: Callable[[T], int]) -> Iterable[list[T]]:
         del work
         return [list(units)]
 

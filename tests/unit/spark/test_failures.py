@@ -65,7 +65,7 @@ def in_scala(name: str) -> list[str]:
 
     Parts that a plus sign joins are one text.
     """
-    source = (SOURCES / "Tasks.scala").read_text(encoding="utf-8")
+    source = (SOURCES / "engine" / "Tasks.scala").read_text(encoding="utf-8")
     found = re.search(rf"(?:val|def) {name}\b.*?(?=\n\s*(?:private )?(?:val|def)|\n\n)", source, re.DOTALL)
     assert found is not None
     joined = re.sub(r'" \+\s*s?"', "", found[0])

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from paimon_spark.errors import StatementCancelledError
-from paimon_spark.spark.executor.task_watchdog import bound_to_task
+from paimon_spark.spark.executor.task_watchdog import watch_task
 
 
 def main(infile: socket.socket, work: Callable[[], None]) -> None:
@@ -28,7 +28,7 @@ def as_worker(infile: socket.socket, work: Callable[[], None]) -> None:
 
 
 def test_outside_of_a_worker_nothing_is_watched() -> None:
-    with bound_to_task() as line:
+    with watch_task() as line:
         assert line.connection is None
         assert not line.is_cut
         line.check()
@@ -38,7 +38,7 @@ def test_a_closed_connection_is_no_end_of_input() -> None:
     here, there = socket.socketpair()
 
     def work() -> None:
-        with bound_to_task() as line:
+        with watch_task() as line:
             line.check()
             there.send(b"more")
             assert not line.is_cut
@@ -57,7 +57,7 @@ def test_the_process_ends_with_its_connection() -> None:
         there.close()
 
         def work() -> None:
-            with bound_to_task():
+            with watch_task():
                 time.sleep(30)
 
         as_worker(here, work)

@@ -50,7 +50,7 @@ def test_a_read_that_nobody_needs_goes_without_a_search_for_garbage() -> None:
     table = new_table({"k": "INT"})
     write_arrow(table, pa.table({"k": pa.array([1, 2], pa.int32())}))
     request = ReadRequest(table, ("k",), TRUE, plan_select(table).splits)
-    assert request.division.native
+    assert request.read_modes.native
     left = weakref.ref(request)
     gc.disable()
     try:
@@ -73,7 +73,7 @@ def test_files_are_told_one_group_after_the_other(monkeypatch: pytest.MonkeyPatc
     splits = plan_select(table).splits
     assert all(isinstance(s.files, PackedFileList) for s in splits)
     request = ReadRequest(table, ("k", "p"), TRUE, splits)
-    (files,) = reads._by_key(request, request.division.native)
+    (files,) = reads._by_key(request, request.read_modes.native)
     spec, groups = _native_spec(request, files, filtered=False)
     assert isinstance(groups, Iterator)
     told = list(groups)
@@ -81,7 +81,7 @@ def test_files_are_told_one_group_after_the_other(monkeypatch: pytest.MonkeyPatc
     paths = [path for g in told for path, _, _ in g["files"]]
     assert paths == [table.paths.data_file(s.partition, s.bucket, f) for s in splits for f in s.files]
     other = ReadRequest(table, ("k", "p"), TRUE, splits[:1])
-    (fewer,) = reads._by_key(other, other.division.native)
+    (fewer,) = reads._by_key(other, other.read_modes.native)
     assert _native_spec(other, fewer, filtered=False)[0]["identity"] != spec["identity"]
 
 
@@ -94,8 +94,8 @@ def test_many_lines_travel_in_a_file(count: int, filed: bool) -> None:
     assert not (filed and Path(text[1:]).exists())
 
 
-def division_of(table: Table, *columns: str) -> reads.Division:
-    return ReadRequest(table, columns, TRUE, plan_select(table, columns=columns).splits).division
+def division_of(table: Table, *columns: str) -> reads.ReadModes:
+    return ReadRequest(table, columns, TRUE, plan_select(table, columns=columns).splits).read_modes
 
 
 def days(*texts: str | None) -> pa.Array:
@@ -152,7 +152,7 @@ def test_the_schema_of_many_files_is_read_once(file_format: str, monkeypatch: py
     request = ReadRequest(table, ("k", "d", "e"), TRUE, plan_select(table, columns=("k", "d", "e")).splits)
     reading, read = SchemaStore.get, []
     monkeypatch.setattr(SchemaStore, "get", lambda store, i: read.append(i) or reading(store, i))
-    assert sum(len(s.files) for s in request.division.native) == 3
+    assert sum(len(s.files) for s in request.read_modes.native) == 3
     assert read == [0]
 
 
@@ -183,5 +183,5 @@ def test_the_reader_is_told_of_times_of_milliseconds(column_type: str, *, has_mi
     empty = pa.nulls(1, to_arrow_type(parse_atomic(column_type)))
     write_arrow(table, pa.table({"k": pa.array([1], pa.int32()), "t": empty}))
     request = ReadRequest(table, ("k", "t"), TRUE, plan_select(table).splits)
-    (files,) = reads._by_key(request, request.division.native)
+    (files,) = reads._by_key(request, request.read_modes.native)
     assert _native_spec(request, files, filtered=False)[0]["has_millis"] is has_millis

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.spark.executor.worker_reuse import _spare_what_is_imported, ease_next_task
+from paimon_spark.spark.executor.worker_reuse import _skip_archive_checks, prepare_reuse
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     finders = dict(sys.path_importer_cache)
     yield path
     gc.unfreeze()
-    _spare_what_is_imported.cache_clear()
+    _skip_archive_checks.cache_clear()
     sys.path_importer_cache.clear()
     sys.path_importer_cache.update(finders)
     for name in ("upkeep_one", "upkeep_two"):
@@ -40,7 +40,7 @@ def _fill(path: Path, *modules: str) -> None:
 
 
 def test_an_archive_that_stays_the_same_is_not_read_again(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ease_next_task()
+    prepare_reuse()
     read: list[str] = []
     real: Any = zipimport._read_directory  # type: ignore[attr-defined]
 
@@ -56,17 +56,17 @@ def test_an_archive_that_stays_the_same_is_not_read_again(archive: Path, monkeyp
 
 
 def test_what_is_added_to_an_archive_is_found(archive: Path) -> None:
-    ease_next_task()
+    prepare_reuse()
     _fill(archive, "upkeep_one", "upkeep_two")
     importlib.invalidate_caches()
     assert importlib.import_module("upkeep_two").NAME == "upkeep_two"
 
 
 def test_an_archive_that_is_gone_has_no_modules(archive: Path) -> None:
-    ease_next_task()
+    prepare_reuse()
     archive.unlink()
     importlib.invalidate_caches()
-    ease_next_task()
+    prepare_reuse()
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("upkeep_two")
 
@@ -74,27 +74,27 @@ def test_an_archive_that_is_gone_has_no_modules(archive: Path) -> None:
 def test_an_archive_that_was_gone_before_is_no_obstacle(archive: Path) -> None:
     archive.unlink()
     importlib.invalidate_caches()
-    ease_next_task()
+    prepare_reuse()
     assert type(sys.path_importer_cache[str(archive)]) is zipimport.zipimporter
 
 
 def test_archives_that_come_later_are_eased_too(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ease_next_task()
+    prepare_reuse()
     later = tmp_path / "later.zip"
     _fill(later, "upkeep_two")
     monkeypatch.syspath_prepend(str(later))
     importlib.import_module("upkeep_two")
     assert type(sys.path_importer_cache[str(later)]) is zipimport.zipimporter
-    ease_next_task()
+    prepare_reuse()
     assert type(sys.path_importer_cache[str(later)]) is type(sys.path_importer_cache[str(archive)])
 
 
 def test_only_the_objects_of_imported_modules_are_spared_from_the_search_for_garbage(archive: Path) -> None:
-    ease_next_task()
+    prepare_reuse()
     frozen = gc.get_freeze_count()
     assert frozen
     kept = [[n] for n in range(1000)]
-    ease_next_task()
+    prepare_reuse()
     assert gc.get_freeze_count() <= frozen
     assert len(kept) == 1000
 

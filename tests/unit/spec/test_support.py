@@ -52,7 +52,7 @@ def test_members_of_families_are_what_the_writers_read() -> None:
 
 def test_what_is_listed_as_refused_is_what_the_rules_refuse() -> None:
     judged = {key for table in (features._FLAGS, features._SETTINGS, features._WORDS) for key, *_ in table}
-    travel = run_path(str(PACKAGE / "core" / "travel.py"))
+    travel = run_path(str(PACKAGE / "core" / "metadata" / "time_travel.py"))
     others = {"fields.<col>.map.storage-layout", "manifest.format"}
     assert (judged - set(honoured())) | set(travel["_NOT_YET"]) | others == REFUSED
 
@@ -141,7 +141,7 @@ def _keys_in_lists(tree: ast.Module) -> Iterator[str]:
 
 
 def _read_by_scala() -> set[str]:
-    text = "".join(p.read_text(encoding="utf-8") for p in (PACKAGE / "bridge" / "scala").glob("*.scala"))
+    text = "".join(p.read_text(encoding="utf-8") for p in (PACKAGE / "bridge" / "scala").rglob("*.scala"))
     words = {w.removeprefix("spark.paimon.") for w in re.findall(r'"([\w.\-]+)"', text)}
     return words & {n for n, s in honoured().items() if s in (Scope.PROGRAM, Scope.CATALOG)}
 

@@ -6,16 +6,16 @@ import pytest
 
 from paimon_spark.cli.main import main
 from paimon_spark.errors import EngineError
-from paimon_spark.testing.selftest import PARTS, Tally, Turn, report_lines, selftest
+from paimon_spark.testing.selftest import PARTS, RunStats, TimeBudget, report_lines, selftest
 from tests.stores import moto_server
 
 
 def test_complaints_and_errors_are_told_with_the_seed(tmp_path: Path) -> None:
-    def complains(turn: Turn, tally: Tally) -> None:
-        tally.add("looks", 1)
-        tally.complaints.append(f"{turn.name}: a batch is lost")
+    def complains(turn: TimeBudget, stats: RunStats) -> None:
+        stats.add("looks", 1)
+        stats.complaints.append(f"{turn.name}: a batch is lost")
 
-    def fails(turn: Turn, tally: Tally) -> None:
+    def fails(turn: TimeBudget, stats: RunStats) -> None:
         raise EngineError("It broke.")
 
     tallies = selftest(7, 0, tmp_path, {"losing": complains, "failing": fails})
@@ -31,7 +31,7 @@ def test_turns_are_drawn_from_the_seed_and_time_is_shared(tmp_path: Path) -> Non
     drawn: dict[int, list[tuple[str, int]]] = {1: [], 2: []}
 
     def part(cost: float, seed: int) -> object:
-        def run(turn: Turn, tally: Tally) -> None:
+        def run(turn: TimeBudget, stats: RunStats) -> None:
             now[0] += cost
             drawn[seed].append((turn.name, turn.random.randrange(1000)))
 

@@ -22,7 +22,7 @@ class TableNotFound(explained: String, name: Seq[String], origin: Origin) extend
     "searchPath" -> name.init.map(quoteIfNeeded).mkString(".")), context = origin.getQueryContext)
 
 /** Tells of tables in Paimon catalogs that are still unresolved at the end of the analysis what the engine says of them. */
-case class MissingTables(session: SparkSession) extends Rule[LogicalPlan] {
+case class ExplainUnresolvedTables(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan.foreach {
       case insert: InsertIntoStatement => tell(insert.table)
@@ -66,7 +66,7 @@ case class MissingTables(session: SparkSession) extends Rule[LogicalPlan] {
 }
 
 /** Tells what the engine says of databases that statements name and that do not exist in Paimon catalogs. */
-case class MissingDatabases(session: SparkSession) extends Rule[LogicalPlan] {
+case class ExplainUnresolvedDatabases(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan match {
       case _: CreateNamespace =>

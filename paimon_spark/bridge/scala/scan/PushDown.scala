@@ -11,7 +11,7 @@ import org.apache.spark.sql.types._
 /** The same value, kept from the file reader's own filters: a comparison with it is evaluated on rows only. Writers
   * built on Arrow leave NaN out of the statistics of floating point columns, and Spark's reader would skip the row
   * groups that hold it. */
-case class Unpushed(child: Expression) extends TaggingExpression {
+case class NoPushdown(child: Expression) extends TaggingExpression {
   override protected def withNewChildInternal(newChild: Expression): Expression = copy(child = newChild)
 }
 
@@ -55,10 +55,10 @@ object PushDown {
 
   private def without(condition: Expression, isMoved: (DataType, Option[Any]) => Boolean): Expression =
     condition.transformUp {
-      case value: Literal if isMoved(value.dataType, Some(value.value)) => Unpushed(value)
+      case value: Literal if isMoved(value.dataType, Some(value.value)) => NoPushdown(value)
       case in @ InSet(value, set) if set.exists(v => isMoved(value.dataType, Some(v))) =>
-        in.copy(child = Unpushed(value))
-      case answer: ScalarSubquery if isMoved(answer.dataType, None) => Unpushed(answer)
+        in.copy(child = NoPushdown(value))
+      case answer: ScalarSubquery if isMoved(answer.dataType, None) => NoPushdown(answer)
     }
 
   /** What `body` does while Spark hands dates and times to file readers as they are. Its default goes through the

@@ -9,7 +9,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.util.Utils
 
 /** What Hadoop was told of S3 stores, and whether its own client can read them. */
-object Stores {
+object HadoopS3 {
   private val Needed = Seq("org.apache.hadoop.fs.s3a.S3AFileSystem", "software.amazon.awssdk.services.s3.S3Client")
   private val Prefix = "fs.s3a."
   private val Mark = "hadoop."

@@ -51,7 +51,7 @@ object Calls {
       try {
         val answer = Engine.json("claim_call", request, ref)
         if (!answer.get("claimed").asBoolean()) None
-        else Some(PaimonCallCommand(text, ref, request, Toolbox.schema(answer.get("schema"))))
+        else Some(PaimonCallCommand(text, ref, request, JvmFrames.schema(answer.get("schema"))))
       } catch { case error: PaimonException => Some(FailedStatement(error)) }
     }
 
@@ -103,7 +103,7 @@ class BoundEngineProcedure(ref: CatalogRef, described: JsonNode) extends BoundPr
     val answer = Engine.json("run_procedure", Map("name" -> name(), "values" -> values,
       "current_catalog" -> current.currentCatalog.name(), "current_database" -> current.currentNamespace.headOption), ref, idempotent = false)
     Calls.refresh(session, answer)
-    val schema = Toolbox.schema(answer.get("schema"))
+    val schema = JvmFrames.schema(answer.get("schema"))
     val data = Json.items(answer.get("rows")).map(r => Values.row(Json.items(r), schema)).toArray
     Collections.singletonList[Scan](new LocalScan {
       override def rows(): Array[InternalRow] = data

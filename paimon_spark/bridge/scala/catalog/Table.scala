@@ -40,7 +40,7 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Bool
   val isData: Boolean = described.get("kind").asText() == "data"
 
   override val name: String = described.get("name").asText()
-  override lazy val schema: StructType = Toolbox.schema(described.get("schema"))
+  override lazy val schema: StructType = JvmFrames.schema(described.get("schema"))
   override def partitioning(): Array[Transform] = partitionKeys.map(k => Expressions.identity(quoteIdentifier(k))).toArray
   override lazy val properties: JMap[String, String] = Json.stringMap(described.get("properties")).asJava
 
@@ -65,11 +65,11 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Bool
   /** Where a row is: columns that have to be named to be seen. */
   override lazy val metadataColumns: Array[MetadataColumn] =
     if (!isData) Array.empty
-    else Array(Places.column(Places.File, StringType), Places.column(Places.Row, LongType),
-      Places.column(Places.Partition, CharVarcharUtils.replaceCharVarcharWithStringInSchema(
+    else Array(MetadataColumns.column(MetadataColumns.File, StringType), MetadataColumns.column(MetadataColumns.Row, LongType),
+      MetadataColumns.column(MetadataColumns.Partition, CharVarcharUtils.replaceCharVarcharWithStringInSchema(
         StructType(partitionKeys.map(k => StructField(k, schema(k).dataType))))),
-      Places.column(Places.Bucket, IntegerType), Places.column(Places.Vector, LongType))
-      .++(if (tracked) Places.Tracking.map(Places.column(_, LongType)) else Nil)
+      MetadataColumns.column(MetadataColumns.Bucket, IntegerType), MetadataColumns.column(MetadataColumns.Vector, LongType))
+      .++(if (tracked) MetadataColumns.Tracking.map(MetadataColumns.column(_, LongType)) else Nil)
       .filterNot(c => schema.fieldNames.contains(c.name()))
 
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = new PaimonScanBuilder(this, options)
@@ -107,7 +107,7 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Bool
 }
 
 /** The metadata columns of tables. File and row identify a row of a table without a primary key. */
-object Places {
+object MetadataColumns {
   val File = "__paimon_file_path"
   val Row = "__paimon_row_index"
   val Partition = "__paimon_partition"
@@ -202,10 +202,10 @@ class PaimonWrite(table: PaimonTable, mode: String, replaced: Array[Predicate], 
     case "append" => s"appends to ${table.name}"
     case "dynamic" => s"overwrites the partitions of its rows in ${table.name}"
     case _ if replaced.isEmpty => s"overwrites ${table.name}"
-    case _ => s"overwrites ${table.name} where ${replaced.map(told).mkString(" AND ")}"
+    case _ => s"overwrites ${table.name} where ${replaced.map(description).mkString(" AND ")}"
   }
 
-  private def told(p: Predicate): String =
+  private def description(p: Predicate): String =
     if (Set("=", "<=>").contains(p.name())) p.children().mkString(" = ") else p.toString
 
   override def toString: String = description()

@@ -103,9 +103,9 @@ case class PaimonRowCommand(statement: RowStatement) extends LeafRunnableCommand
 }
 
 /** What a clause does to a row: the new values, the row kind, and whether the row is in the table already. */
-case class Image(values: Seq[Expression], kind: Byte, present: Boolean)
+case class RowChange(values: Seq[Expression], kind: Byte, present: Boolean)
 
-object Image {
+object RowChange {
   val Insert: Byte = 0
   val Update: Byte = 2
   val Delete: Byte = 3
@@ -126,8 +126,8 @@ abstract class RowStatement(val target: Target, operation: String) {
   def run(session: ClassicSession): Unit
 
   /** The statement as it was understood, for EXPLAIN. */
-  protected def told: String
-  override def toString: String = told
+  protected def description: String
+  override def toString: String = description
 
   protected def where(condition: Option[Expression], word: String): String =
     condition.fold("")(c => s" $word ${text(c)}")
@@ -141,23 +141,23 @@ abstract class RowStatement(val target: Target, operation: String) {
     columns.zip(Target.values(assignments)).collect { case (a, v) if !v.semanticEquals(a) => s"${a.name} = ${text(v)}" }
       .mkString(", ")
 
-  protected def removed: Image = {
+  protected def removed: RowChange = {
     val kept = columns.map(a => if (keyed || routes(a)) a else Literal.create(null, a.dataType))
-    Image(kept, Image.Delete, present = true)
+    RowChange(kept, RowChange.Delete, present = true)
   }
 
   private def routes(a: Attribute): Boolean = routing.contains(a.name.toLowerCase)
 
   /** The images of an update. A row of a bucketed table that may change its bucket is removed there and added here. */
-  protected def updated(assignments: Seq[Assignment]): Seq[Image] = {
+  protected def updated(assignments: Seq[Assignment]): Seq[RowChange] = {
     val values = Target.values(assignments)
     val moves = !keyed && columns.zip(values).exists { case (a, v) => routes(a) && !v.semanticEquals(a) }
-    if (moves) Seq(Image(values, Image.Insert, present = false), removed)
-    else Seq(Image(values, Image.Update, present = true))
+    if (moves) Seq(RowChange(values, RowChange.Insert, present = false), removed)
+    else Seq(RowChange(values, RowChange.Update, present = true))
   }
 
-  protected def inserted(assignments: Seq[Assignment]): Seq[Image] =
-    Seq(Image(Target.values(assignments), Image.Insert, present = false))
+  protected def inserted(assignments: Seq[Assignment]): Seq[RowChange] =
+    Seq(RowChange(Target.values(assignments), RowChange.Insert, present = false))
 
   protected def setsKey(assignments: Seq[Assignment]): Boolean =
     columns.zip(Target.values(assignments)).exists { case (a, v) => isKey(a) && !v.semanticEquals(a) }
@@ -169,10 +169,10 @@ abstract class RowStatement(val target: Target, operation: String) {
       s"${table.name}. Leave the key as it is, or delete the row and insert it under the new key.", "INVALID_ARGUMENT")
 
   /** The rows to write: `choice` tells which clause a row fell under; with one clause there is nothing to choose. */
-  protected def changes(clauses: Seq[Seq[Image]], choice: Option[Attribute], child: LogicalPlan): LogicalPlan = {
+  protected def changes(clauses: Seq[Seq[RowChange]], choice: Option[Attribute], child: LogicalPlan): LogicalPlan = {
     val width = clauses.map(_.size).max
     val projections = (0 until width).map(i => project(clauses.map(_.lift(i)), choice))
-    val names = columns.map(_.name) ++ (Image.KindColumn +: (if (keyed) Nil else Places.All))
+    val names = columns.map(_.name) ++ (RowChange.KindColumn +: (if (keyed) Nil else MetadataColumns.All))
     val rows =
       if (width == 1) Project(projections.head.zip(names).map { case (e, n) => Alias(e, n)() }, child)
       else {
@@ -182,8 +182,8 @@ abstract class RowStatement(val target: Target, operation: String) {
     if (clauses.forall(_.size == width)) rows else Filter(IsNotNull(rows.output(columns.size)), rows)
   }
 
-  private def project(images: Seq[Option[Image]], choice: Option[Attribute]): Seq[Expression] = {
-    def chosen(dataType: DataType, of: Image => Expression): Expression = choice match {
+  private def project(images: Seq[Option[RowChange]], choice: Option[Attribute]): Seq[Expression] = {
+    def chosen(dataType: DataType, of: RowChange => Expression): Expression = choice match {
       case None => images.head.map(of).get
       case Some(clause) =>
         CaseWhen(images.zipWithIndex.collect { case (Some(image), i) => EqualTo(clause, Literal(i)) -> of(image) },
@@ -191,7 +191,7 @@ abstract class RowStatement(val target: Target, operation: String) {
     }
     val values = columns.zipWithIndex.map { case (a, i) => chosen(a.dataType, _.values(i)) }
     val kind = chosen(ByteType, image => Literal(image.kind))
-    val places = if (keyed) Nil else Places.All.map { name =>
+    val places = if (keyed) Nil else MetadataColumns.All.map { name =>
       val attribute = place(name)
       chosen(attribute.dataType, image => if (image.present) attribute else Literal.create(null, attribute.dataType))
     }
@@ -205,7 +205,7 @@ abstract class RowStatement(val target: Target, operation: String) {
 }
 
 class DeleteRows(target: Target, condition: Expression) extends RowStatement(target, "DELETE") {
-  override protected def told: String = s"DELETE FROM ${table.name}${where(Some(condition), "WHERE")}"
+  override protected def description: String = s"DELETE FROM ${table.name}${where(Some(condition), "WHERE")}"
 
   override def run(session: ClassicSession): Unit = wholePartitions(session) match {
     case Some(predicates) => table.deleteWhere(predicates)
@@ -216,9 +216,9 @@ class DeleteRows(target: Target, condition: Expression) extends RowStatement(tar
   private def wholePartitions(session: ClassicSession): Option[Array[Filtering]] =
     if (table.deletesRowByRow || SubqueryExpression.hasSubquery(condition) || !condition.deterministic ||
         !condition.references.subsetOf(AttributeSet(columns))) None
-    else session.sessionState.optimizer.execute(Filter(condition, RowsOf(columns))) match {
-      case _: RowsOf => Some(Array.empty)
-      case Filter(simple, _: RowsOf) =>
+    else session.sessionState.optimizer.execute(Filter(condition, PlaceholderRelation(columns))) match {
+      case _: PlaceholderRelation => Some(Array.empty)
+      case Filter(simple, _: PlaceholderRelation) =>
         val parts = ConjunctiveParts(simple).map(DataSourceV2Strategy.translateFilterV2)
         if (parts.forall(_.isDefined) && table.selectsPartitions(parts.flatten.toArray)) Some(parts.flatten.toArray)
         else None
@@ -231,14 +231,14 @@ private object ConjunctiveParts extends PredicateHelper {
 }
 
 /** Some table's rows, to simplify a condition over them without planning a scan. */
-case class RowsOf(output: Seq[Attribute]) extends LeafNode {
+case class PlaceholderRelation(output: Seq[Attribute]) extends LeafNode {
   override def computeStats(): Statistics = Statistics(sizeInBytes = 1L << 30)
 }
 
 class UpdateRows(target: Target, assignments: Seq[Assignment], condition: Option[Expression])
     extends RowStatement(target, "UPDATE") {
   if (setsKey(assignments)) refuseKeyUpdate()
-  override protected def told: String = s"UPDATE ${table.name} SET ${sets(assignments)}${where(condition, "WHERE")}"
+  override protected def description: String = s"UPDATE ${table.name} SET ${sets(assignments)}${where(condition, "WHERE")}"
 
   override def run(session: ClassicSession): Unit =
     write(session, changes(Seq(updated(assignments)), None, condition.fold[LogicalPlan](rows)(Filter(_, rows))))
@@ -253,14 +253,14 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
   matched.foreach { case u: UpdateAction if keyed && !keepsKey(u.assignments) => refuseKeyUpdate(); case _ => }
   notMatchedBySource.foreach { case u: UpdateAction if setsKey(u.assignments) => refuseKeyUpdate(); case _ => }
 
-  override protected def told: String = {
+  override protected def description: String = {
     val clauses = Seq("MATCHED" -> matched, "NOT MATCHED" -> notMatched, "NOT MATCHED BY SOURCE" -> notMatchedBySource)
     val all = clauses.flatMap { case (when, actions) =>
-      actions.map(a => s" WHEN $when${where(a.condition, "AND")} THEN ${told(a)}") }
+      actions.map(a => s" WHEN $when${where(a.condition, "AND")} THEN ${description(a)}") }
     s"MERGE INTO ${table.name} ON ${text(on)}${all.mkString}"
   }
 
-  private def told(action: MergeAction): String = action match {
+  private def description(action: MergeAction): String = action match {
     case u: UpdateAction => s"UPDATE SET ${sets(u.assignments)}"
     case i: InsertAction => s"INSERT (${columns.map(_.name).mkString(", ")}) VALUES (" +
       s"${Target.values(i.assignments).map(text).mkString(", ")})"

@@ -31,7 +31,7 @@ object Hints {
         known + parts.productElement(0).asInstanceOf[String].toLowerCase
       }
       check(session, w.child, inside)
-    case u: UnresolvedRelation => if (Statement.given(u).nonEmpty) {
+    case u: UnresolvedRelation => if (ReferenceOptions.given(u).nonEmpty) {
       val name = u.multipartIdentifier
       if (name.length == 1 && queries.contains(name.head.toLowerCase)) throw refused(name.head, "the query")
       if (CreateLike.manager(session).v1SessionCatalog.isTempView(name)) throw refused(name.mkString("."), "the view")
@@ -51,7 +51,7 @@ object Hints {
 }
 
 /** Options of one reference to a table travel to the catalog as its version, so that the table is loaded with them. */
-object Statement {
+object ReferenceOptions {
   private val Prefix = "OPTIONS {"
   private def versionKey: String = SQLConf.get.getConfString("spark.sql.timeTravelVersionKey", "versionAsOf")
   private def timestampKey: String = SQLConf.get.getConfString("spark.sql.timeTravelTimestampKey", "timestampAsOf")
@@ -95,17 +95,17 @@ object Statement {
 case class OptionsOfReads(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     val written = targets(plan)
-    def wanted(u: UnresolvedRelation) = !u.isStreaming && !Statement.writes(u) && !Statement.isEncoded(u) &&
-      !Statement.isTimed(u) && u.getTagValue(Statement.Kept).isEmpty && plainTable(u) &&
-      (Statement.given(u).nonEmpty || written.contains(u.multipartIdentifier.last.toLowerCase))
+    def wanted(u: UnresolvedRelation) = !u.isStreaming && !ReferenceOptions.writes(u) && !ReferenceOptions.isEncoded(u) &&
+      !ReferenceOptions.isTimed(u) && u.getTagValue(ReferenceOptions.Kept).isEmpty && plainTable(u) &&
+      (ReferenceOptions.given(u).nonEmpty || written.contains(u.multipartIdentifier.last.toLowerCase))
     AnalysisHelper.allowInvokingTransformsInAnalyzer {
       plan.transformDownWithSubqueries {
         case RelationTimeTravel(u: UnresolvedRelation, None, Some(version)) if wanted(u) =>
-          Statement.encoded(u, Some(version))
+          ReferenceOptions.encoded(u, Some(version))
         case t @ RelationTimeTravel(u: UnresolvedRelation, _, _) =>
-          u.setTagValue(Statement.Kept, true)
+          u.setTagValue(ReferenceOptions.Kept, true)
           t
-        case u: UnresolvedRelation if wanted(u) => Statement.encoded(u, None)
+        case u: UnresolvedRelation if wanted(u) => ReferenceOptions.encoded(u, None)
       }
     }
   }
@@ -113,7 +113,7 @@ case class OptionsOfReads(session: SparkSession) extends Rule[LogicalPlan] {
   private def targets(plan: LogicalPlan): Set[String] = plan.collect {
     case i: InsertIntoStatement => i.table
     case w: V2WriteCommand => w.table
-    case u: UnresolvedRelation if Statement.writes(u) => u
+    case u: UnresolvedRelation if ReferenceOptions.writes(u) => u
   }.collect { case u: UnresolvedRelation => u.multipartIdentifier.last.toLowerCase }.toSet
 
   private def plainTable(u: UnresolvedRelation): Boolean =
@@ -133,7 +133,7 @@ case class OptionsOfNewTables(session: SparkSession) extends Rule[LogicalPlan] {
 
   private def stored(name: LogicalPlan, spec: TableSpecBase, options: Map[String, String]) = (name, spec) match {
     case (id: UnresolvedIdentifier, s: UnresolvedTableSpec)
-        if Extensions.ours(session, id.nameParts) && Generic.isPaimon(s.provider) =>
+        if Extensions.ours(session, id.nameParts) && PaimonGeneric.isPaimon(s.provider) =>
       Some(s.copy(properties = s.properties ++ options.filterNot(_._1.equalsIgnoreCase("path"))))
     case _ => None
   }

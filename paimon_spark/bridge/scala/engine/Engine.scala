@@ -18,7 +18,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.util.ShutdownHookManager
 
 /** What the engine process finds when it connects, and where it reports that it is ready. */
-class Handover(val context: JavaSparkContext, val toolbox: Toolbox) {
+class EngineEntryPoint(val context: JavaSparkContext, val jvmFrames: JvmFrames) {
   val ready = new CompletableFuture[BiFunction[String, JList[Object], Object]]()
   def announce(endpoint: Object): Unit =
     ready.complete(endpoint.asInstanceOf[BiFunction[String, JList[Object], Object]])
@@ -30,8 +30,8 @@ private class EngineProcess(sc: SparkContext) extends Logging {
   private val conf: SparkConf = sc.getConf
   val application: String = sc.applicationId
   val logFile: Path = EngineLog.open(conf)
-  private val told = Files.size(logFile)
-  private val handover = new Handover(JavaSparkContext.fromSparkContext(sc), new Toolbox)
+  private val logStart = Files.size(logFile)
+  private val handover = new EngineEntryPoint(JavaSparkContext.fromSparkContext(sc), new JvmFrames)
   private val gateway = new Gateway
   System.getProperties.put(token, handover)
   gateway.start()
@@ -78,7 +78,7 @@ private class EngineProcess(sc: SparkContext) extends Logging {
 
   /** The error of a process that ended before it was ready. */
   private def failedStart(): PaimonException = {
-    val words = EngineLog.lastWords(logFile, told)
+    val words = EngineLog.lastWords(logFile, logStart)
     EngineProcess.Absent.findFirstMatchIn(words).map(_.group(1)) match {
       case Some("paimon_spark") =>
         Engine.failure(s"The Python of the engine, ${Engine.python(conf)}, has no module 'paimon_spark'.", logFile,
@@ -187,7 +187,7 @@ object Engine extends Logging {
       k.startsWith("spark.paimon.") || k.startsWith("paimon.") } +
       (SQLConf.SESSION_LOCAL_TIMEZONE.key -> SQLConf.get.sessionLocalTimeZone)
     val id = UUID.randomUUID().toString
-    val known = catalog.copy(options = Stores.options(session, catalog) ++ catalog.options)
+    val known = catalog.copy(options = HadoopS3.options(session, catalog) ++ catalog.options)
     val request = text(method, id, session.sessionUUID, options, known, args)
     val attached = new JArrayList[Object]()
     attached.add(session)

@@ -25,10 +25,10 @@ class Extensions extends (SparkSessionExtensions => Unit) {
     extensions.injectHintResolutionRule(session => CheckAlteredNames(session))
     extensions.injectHintResolutionRule(session => KeepDropPartitions(session))
     extensions.injectResolutionRule(session => ResolveDropPartitions(session))
-    extensions.injectResolutionRule(_ => MissingColumns)
+    extensions.injectResolutionRule(_ => FillDefaultColumns)
     extensions.injectPostHocResolutionRule(_ => RowLevelRule)
-    extensions.injectPostHocResolutionRule(session => MissingTables(session))
-    extensions.injectPostHocResolutionRule(session => MissingDatabases(session))
+    extensions.injectPostHocResolutionRule(session => ExplainUnresolvedTables(session))
+    extensions.injectPostHocResolutionRule(session => ExplainUnresolvedDatabases(session))
     extensions.injectPostHocResolutionRule(session => ClearErrors(session))
     extensions.injectPlannerStrategy(session =>
       PaimonStrategy(session.asInstanceOf[org.apache.spark.sql.classic.SparkSession]))
@@ -76,7 +76,7 @@ object Extensions {
     confs.collect { case (CatalogKey(name), c) if Ours(c) =>
       val prefix = s"spark.sql.catalog.$name."
       val given = confs.collect { case (k, v) if k.startsWith(prefix) => k.substring(prefix.length) -> v }
-      name -> (if (name == Generic.Name) Generic.options(session, given) else given)
+      name -> (if (name == PaimonGeneric.Name) PaimonGeneric.options(session, given) else given)
     }
   }
 

@@ -11,7 +11,7 @@ from paimon_spark.spark import jvm_frames as frames
 
 def test_sessions_are_let_go_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "SparkSession", lambda _context, jsparkSession: [jsparkSession])  # noqa: N803
-    monkeypatch.setattr(frames, "_toolboxes", {"context": None})
+    monkeypatch.setattr(frames, "_jvm_frames", {"context": None})
     monkeypatch.setattr(frames, "_sessions", {})
     first = frames.session_for("s0", lambda: 0)
     for i in range(1, 500):

@@ -20,23 +20,23 @@ import org.apache.spark.unsafe.hash.Murmur3_x86_32
 
 /** The rows of `columns` as Arrow batches, each an Arrow stream in the binary column `rows`. With `task`, whose values
   * are those of `TaskOf`, no batch has rows of two tasks, and the column comes along. */
-case class PackRows(columns: Seq[Attribute], task: Option[Attribute], tasks: Int, output: Seq[Attribute],
+case class ArrowBatches(columns: Seq[Attribute], task: Option[Attribute], tasks: Int, output: Seq[Attribute],
     child: LogicalPlan) extends UnaryNode {
   override lazy val references: AttributeSet = AttributeSet(columns ++ task)
   override def producedAttributes: AttributeSet = AttributeSet(output)
   override protected def withNewChildInternal(newChild: LogicalPlan): LogicalPlan = copy(child = newChild)
 }
 
-object PackRows {
-  def apply(plan: LogicalPlan, columns: Seq[Attribute], task: Option[Attribute], tasks: Int): PackRows = {
+object ArrowBatches {
+  def apply(plan: LogicalPlan, columns: Seq[Attribute], task: Option[Attribute], tasks: Int): ArrowBatches = {
     val number = task.map(t => AttributeReference("task", IntegerType, nullable = false)())
     val rows = AttributeReference("rows", BinaryType, nullable = false)()
-    PackRows(columns, task, tasks, number.toSeq :+ rows, plan)
+    ArrowBatches(columns, task, tasks, number.toSeq :+ rows, plan)
   }
 }
 
-/** Runs `PackRows`. */
-case class PackRowsExec(columns: Seq[Attribute], task: Option[Attribute], tasks: Int, output: Seq[Attribute],
+/** Runs `ArrowBatches`. */
+case class ArrowBatchesExec(columns: Seq[Attribute], task: Option[Attribute], tasks: Int, output: Seq[Attribute],
     child: SparkPlan) extends UnaryExecNode {
   override lazy val references: AttributeSet = AttributeSet(columns ++ task)
   override def producedAttributes: AttributeSet = AttributeSet(output)
@@ -45,7 +45,7 @@ case class PackRowsExec(columns: Seq[Attribute], task: Option[Attribute], tasks:
   override protected def doExecute(): RDD[InternalRow] = {
     val (wanted, given) = (columns ++ task, child.output)
     val schema = StructType(columns.map(a => StructField(a.name, a.dataType, a.nullable, a.metadata)))
-    val limits = PackLimits.of(conf, if (task.isEmpty) 1 else tasks)
+    val limits = BatchLimits.of(conf, if (task.isEmpty) 1 else tasks)
     val (zone, large, number) = (conf.sessionLocalTimeZone, conf.arrowUseLargeVarTypes, if (task.isEmpty) 0 else tasks)
     val inOrder = wanted.map(_.exprId) == given.map(_.exprId)
     new ConfiguredRDD(child.execute()).mapPartitionsInternal { rows =>
@@ -54,7 +54,7 @@ case class PackRowsExec(columns: Seq[Attribute], task: Option[Attribute], tasks:
         case row: UnsafeRow if inOrder => row
         case row => project(row)
       }
-      new RowPacker(unsafe, schema, number, limits, () => OpenBatch.writer(schema, zone, large))
+      new BatchBuilder(unsafe, schema, number, limits, () => OpenBatch.writer(schema, zone, large))
     }
   }
 
@@ -62,9 +62,9 @@ case class PackRowsExec(columns: Seq[Attribute], task: Option[Attribute], tasks:
 }
 
 /** How large a batch may become: rows, and bytes as Spark's own rows have them. One row may be larger alone. */
-case class PackLimits(rows: Int, bytes: Long)
+case class BatchLimits(rows: Int, bytes: Long)
 
-object PackLimits {
+object BatchLimits {
   private val Batch = 8L << 20
   /** What the batches that a task fills at the same time may have together. */
   private val Together = 64L << 20
@@ -72,9 +72,9 @@ object PackLimits {
   /** What a column may cost in a batch beside its values, and what its values should have at least for that. */
   private val Column = 2L << 10
 
-  def of(conf: SQLConf, batches: Int): PackLimits = {
+  def of(conf: SQLConf, batches: Int): BatchLimits = {
     val rows = if (conf.arrowMaxRecordsPerBatch > 0) conf.arrowMaxRecordsPerBatch else Int.MaxValue
-    PackLimits(rows, math.min(math.min(Batch, Together / batches), conf.arrowMaxBytesPerBatch.toLong))
+    BatchLimits(rows, math.min(math.min(Batch, Together / batches), conf.arrowMaxBytesPerBatch.toLong))
   }
 
   /** Whether so many batches of so many columns, filled at the same time, are still large enough to be worth it. */
@@ -82,7 +82,7 @@ object PackLimits {
 }
 
 /** Packs rows into a batch for every task; `tasks` is 0 where there is one kind of rows only. */
-final class RowPacker(rows: Iterator[UnsafeRow], schema: StructType, tasks: Int, limits: PackLimits,
+final class BatchBuilder(rows: Iterator[UnsafeRow], schema: StructType, tasks: Int, limits: BatchLimits,
     open: () => ArrowWriter) extends Iterator[InternalRow] {
   private val ordinal = schema.length
   private val batches = new Array[OpenBatch](math.max(tasks, 1))
@@ -130,7 +130,7 @@ final class RowPacker(rows: Iterator[UnsafeRow], schema: StructType, tasks: Int,
 }
 
 /** A batch that is being filled with rows of one task. */
-final class OpenBatch(val task: Int, writer: ArrowWriter, limits: PackLimits) {
+final class OpenBatch(val task: Int, writer: ArrowWriter, limits: BatchLimits) {
   private var rows = 0
   private var bytes = 0L
 
@@ -180,14 +180,14 @@ object OpenBatch {
 }
 
 /** Hands rows to the Python function of `child` one at a time: each is a batch already. */
-case class OneByOne(child: LogicalPlan) extends UnaryNode {
+case class SingleRowBatches(child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
   override protected def withNewChildInternal(newChild: LogicalPlan): LogicalPlan = copy(child = newChild)
 }
 
-/** Runs `OneByOne`. Spark's runner of Python functions learns from the settings of its task how many rows it may put
+/** Runs `SingleRowBatches`. Spark's runner of Python functions learns from the settings of its task how many rows it may put
   * into a batch, when it is made. */
-case class OneByOneExec(child: SparkPlan) extends UnaryExecNode {
+case class SingleRowBatchesExec(child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
   override protected def doExecute(): RDD[InternalRow] =
     new ConfiguredRDD(child.execute(), Map(Extensions.ArrowBatch -> "1"))

@@ -22,30 +22,30 @@ import org.apache.spark.sql.execution.{BaseSubqueryExec, ExecSubqueryExpression,
 import org.apache.spark.sql.types.{BooleanType, DataType}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Positions of the dead rows of files, each a serialized roaring bitmap under the path of its file. */
-final class DeadRows(splits: Seq[String]) extends Serializable {
-  import DeadRows.Bitmaps
+/** Positions of the superseded rows of files, each a serialized roaring bitmap under the path of its file. */
+final class SupersededRows(splits: Seq[String]) extends Serializable {
+  import SupersededRows.Bitmaps
 
   @transient private lazy val found: mutable.Map[String, Bitmaps] =
-    mutable.Map(splits.flatMap(s => DeadRows.cached(s).map(s -> _)): _*)
+    mutable.Map(splits.flatMap(s => SupersededRows.cached(s).map(s -> _)): _*)
   @transient private var job: Option[SubqueryExec] = None
   private var shipped: Broadcast[Bitmaps] = _
 
-  /** The keys of the splits whose dead rows are not known yet, as JSON. */
+  /** The keys of the splits whose superseded rows are not known yet, as JSON. */
   def missing(): String = Json.text(unknown)
 
   private def unknown: Seq[String] = synchronized(splits.filterNot(found.contains))
 
   /** `frame` finds what is missing, when a query runs that needs it: rows of a split's key, the path of a file and its
     * bitmap; one without path and bitmap for each split. */
-  def findBy(frame: Dataset[Row]): DeadRows = {
-    job = Some(frame.sparkSession.withActive(SubqueryExec("dead rows", frame.queryExecution.executedPlan)))
+  def findBy(frame: Dataset[Row]): SupersededRows = {
+    job = Some(frame.sparkSession.withActive(SubqueryExec("superseded rows", frame.queryExecution.executedPlan)))
     this
   }
 
-  /** The test as Spark executes it: after a subquery, while not all dead rows are known. */
-  def planned(test: LiveRow): Expression =
-    job.filter(_ => unknown.nonEmpty).fold[Expression](test)(LiveRowSubquery(test.file, test.position, this, _))
+  /** The test as Spark executes it: after a subquery, while not all superseded rows are known. */
+  def planned(test: NotSuperseded): Expression =
+    job.filter(_ => unknown.nonEmpty).fold[Expression](test)(NotSupersededSubquery(test.file, test.position, this, _))
 
   def add(rows: Array[InternalRow]): Unit = synchronized {
     val bySplit = mutable.Map[String, Map[String, Array[Byte]]]()
@@ -56,7 +56,7 @@ final class DeadRows(splits: Seq[String]) extends Serializable {
     }
     bySplit.foreach { case (split, bitmaps) =>
       found(split) = bitmaps
-      DeadRows.keep(split, bitmaps)
+      SupersededRows.keep(split, bitmaps)
     }
   }
 
@@ -64,7 +64,7 @@ final class DeadRows(splits: Seq[String]) extends Serializable {
   def ship(): Unit = synchronized {
     if (shipped == null) {
       val all: Bitmaps = splits.flatMap(s => found.getOrElse(s, throw new IllegalStateException(
-        s"Nothing is known of the dead rows of split $s"))).toMap
+        s"Nothing is known of the superseded rows of split $s"))).toMap
       shipped = SparkContext.getOrCreate().broadcast(all)
     }
   }
@@ -75,17 +75,17 @@ final class DeadRows(splits: Seq[String]) extends Serializable {
     out.defaultWriteObject()
   }
 
-  def cursor(): LiveRowCursor = new LiveRowCursor(shipped.value)
+  def cursor(): SupersededRowsCursor = new SupersededRowsCursor(shipped.value)
 
   override def equals(other: Any): Boolean = other match {
-    case that: DeadRows => that.identity == identity
+    case that: SupersededRows => that.identity == identity
     case _ => false
   }
   override def hashCode(): Int = identity.hashCode
   private def identity: Seq[String] = splits
 }
 
-object DeadRows {
+object SupersededRows {
   type Bitmaps = Map[String, Array[Byte]]
 
   private val Limit = math.max(16L << 20, Runtime.getRuntime.maxMemory() / 32)
@@ -107,7 +107,7 @@ object DeadRows {
 }
 
 /** Tells live rows from dead ones as a task reads file after file. */
-final class LiveRowCursor(bitmaps: Map[String, Array[Byte]]) {
+final class SupersededRowsCursor(bitmaps: Map[String, Array[Byte]]) {
   private var seen: UTF8String = _
   private var file: UTF8String = _
   private var dead: Array[Long] = Array.empty
@@ -124,11 +124,11 @@ final class LiveRowCursor(bitmaps: Map[String, Array[Byte]]) {
 
   private def turnTo(next: UTF8String): Unit = {
     file = next.clone()
-    dead = bitmaps.get(file.toString).fold(Array.empty[Long])(LiveRowCursor.words)
+    dead = bitmaps.get(file.toString).fold(Array.empty[Long])(SupersededRowsCursor.words)
   }
 }
 
-object LiveRowCursor {
+object SupersededRowsCursor {
   private def words(stored: Array[Byte]): Array[Long] = {
     val bitmap = new ImmutableRoaringBitmap(ByteBuffer.wrap(stored))
     val out = new Array[Long](if (bitmap.isEmpty) 0 else (bitmap.last() >>> 6) + 1)
@@ -138,10 +138,10 @@ object LiveRowCursor {
 }
 
 /** Whether the row at a position of a file is alive. */
-trait LiveRowTest extends Expression with BinaryLike[Expression] {
+trait NotSupersededTest extends Expression with BinaryLike[Expression] {
   def file: Expression
   def position: Expression
-  def dead: DeadRows
+  def dead: SupersededRows
   override def left: Expression = file
   override def right: Expression = position
   override def dataType: DataType = BooleanType
@@ -149,14 +149,14 @@ trait LiveRowTest extends Expression with BinaryLike[Expression] {
   override def prettyName: String = "paimon_live_row"
   override def toString: String = s"$prettyName($position)"
 
-  @transient private lazy val cursor: LiveRowCursor = dead.cursor()
+  @transient private lazy val cursor: SupersededRowsCursor = dead.cursor()
 
   override def eval(input: InternalRow): Any =
     cursor.isLive(file.eval(input).asInstanceOf[UTF8String], position.eval(input).asInstanceOf[Long])
 
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
-    val rows = ctx.addReferenceObj("deadRows", dead)
-    val live = ctx.addMutableState(classOf[LiveRowCursor].getName, "liveRows", v => s"$v = $rows.cursor();")
+    val rows = ctx.addReferenceObj("supersededRows", dead)
+    val live = ctx.addMutableState(classOf[SupersededRowsCursor].getName, "liveRows", v => s"$v = $rows.cursor();")
     val (f, p) = (file.genCode(ctx), position.genCode(ctx))
     ev.copy(code = code"""
       ${f.code}
@@ -165,9 +165,9 @@ trait LiveRowTest extends Expression with BinaryLike[Expression] {
   }
 }
 
-/** The test in logical plans, and where all dead rows are known when the query is planned. */
-case class LiveRow(file: Expression, position: Expression, dead: DeadRows) extends LiveRowTest {
-  override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): LiveRow =
+/** The test in logical plans, and where all superseded rows are known when the query is planned. */
+case class NotSuperseded(file: Expression, position: Expression, dead: SupersededRows) extends NotSupersededTest {
+  override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): NotSuperseded =
     copy(file = newLeft, position = newRight)
 }
 
@@ -178,17 +178,17 @@ private object Awaited {
   }
 }
 
-/** The test where a job has to find dead rows first: a subquery of the plan, which Spark runs before its stage. */
-case class LiveRowSubquery(file: Expression, position: Expression, dead: DeadRows, plan: BaseSubqueryExec,
-    exprId: ExprId = NamedExpression.newExprId) extends ExecSubqueryExpression with LiveRowTest {
-  override def withNewPlan(query: BaseSubqueryExec): LiveRowSubquery = copy(plan = query)
+/** The test where a job has to find superseded rows first: a subquery of the plan, which Spark runs before its stage. */
+case class NotSupersededSubquery(file: Expression, position: Expression, dead: SupersededRows, plan: BaseSubqueryExec,
+    exprId: ExprId = NamedExpression.newExprId) extends ExecSubqueryExpression with NotSupersededTest {
+  override def withNewPlan(query: BaseSubqueryExec): NotSupersededSubquery = copy(plan = query)
   override def updateResult(): Unit =
     try dead.add(plan.executeCollect())
     catch { case Awaited(failure) => throw failure }
-  override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): LiveRowSubquery =
+  override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): NotSupersededSubquery =
     copy(file = newLeft, position = newRight)
-  override lazy val canonicalized: Expression = LiveRow(file.canonicalized, position.canonicalized, dead)
+  override lazy val canonicalized: Expression = NotSuperseded(file.canonicalized, position.canonicalized, dead)
   /** Tasks get the answer without the question. */
-  private def writeReplace(): AnyRef = LiveRow(file, position, dead)
-  override def toString: String = s"$prettyName($position, dead rows#${exprId.id})"
+  private def writeReplace(): AnyRef = NotSuperseded(file, position, dead)
+  override def toString: String = s"$prettyName($position, superseded rows#${exprId.id})"
 }

@@ -62,7 +62,7 @@ object CreateLike {
     val current = manager(session)
     val catalog = if (like.target.size > 2) like.target.head else current.currentCatalog.name()
     Extensions.catalogs(session).contains(catalog) &&
-      (catalog != Generic.Name || like.provider.exists(_.equalsIgnoreCase("paimon")))
+      (catalog != PaimonGeneric.Name || like.provider.exists(_.equalsIgnoreCase("paimon")))
   }
 
   def locate(manager: CatalogManager, name: Seq[String]): (TableCatalog, Identifier) = {

@@ -22,22 +22,22 @@ import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
 /** What the engine needs done on the JVM side; each method is one round trip. */
-class Toolbox {
+class JvmFrames {
   /** Why Spark's own scans cannot read a bucket with these settings, or an empty text. */
-  def nativeRefusal(place: String, settings: String): String = Stores.refusal(place, settings)
+  def nativeRefusal(place: String, settings: String): String = HadoopS3.refusal(place, settings)
 
-  /** What is known of the dead rows of splits, which are named by keys: a line of each, or `@file` that holds them. */
-  def deadRows(splits: String): DeadRows = new DeadRows(Toolbox.lines(splits)(_.toIndexedSeq))
+  /** What is known of the superseded rows of splits, which are named by keys: a line of each, or `@file` that holds them. */
+  def supersededRows(splits: String): SupersededRows = new SupersededRows(JvmFrames.lines(splits)(_.toIndexedSeq))
 
   /** A native vectorised scan: a line of JSON says how, and each further one names files (or `@file` that holds them).
     * `access` is JSON too: what Hadoop must know to reach them. `dead` names rows to leave out, or is null. */
-  def nativeFrame(session: SparkSession, spec: String, access: String, dead: DeadRows): Dataset[Row] = {
-    val (json, index) = Toolbox.lines(spec) { lines =>
+  def nativeFrame(session: SparkSession, spec: String, access: String, dead: SupersededRows): Dataset[Row] = {
+    val (json, index) = JvmFrames.lines(spec) { lines =>
       val json = Json.parse(lines.next())
       (json, PaimonFileIndex(json, lines.map(Json.parse)))
     }
     val rowIndex = Json.optional(json, "row_index").map(_.asText())
-    val dataSchema = rowIndex.foldLeft(Toolbox.schema(json.get("data_schema"))) { (columns, _) =>
+    val dataSchema = rowIndex.foldLeft(JvmFrames.schema(json.get("data_schema"))) { (columns, _) =>
       columns.add(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME, LongType)
     }
     val format = json.get("format").asText() match {
@@ -52,17 +52,17 @@ class Toolbox {
     val columns = Json.items(json.get("select")).map { c =>
       val source: Expression = Json.optional(c, "from").map(f => bySource(f.asText()))
         .getOrElse(Literal.create(null, DataType.fromJson(c.get("type").toString)))
-      Alias(if (Toolbox.mayHoldNaN(source.dataType)) Unpushed(source) else source, c.get("name").asText())()
+      Alias(if (JvmFrames.mayHoldNaN(source.dataType)) NoPushdown(source) else source, c.get("name").asText())()
     }
     val live = Option(dead).fold[LogicalPlan](scan) { rows =>
-      Filter(LiveRow(bySource(json.get("file_path").asText()), bySource(rowIndex.get), rows), scan)
+      Filter(NotSuperseded(bySource(json.get("file_path").asText()), bySource(rowIndex.get), rows), scan)
     }
     Dataset.ofRows(session, Project(columns, live))
   }
 
   /** A frame of one string column `split`, one task a row: the lines, or `@file` that holds them. */
   def textFrame(session: SparkSession, lines: String): Dataset[Row] = {
-    val rows = Toolbox.lines(lines)(_.toIndexedSeq)
+    val rows = JvmFrames.lines(lines)(_.toIndexedSeq)
     val rdd = session.sparkContext.parallelize(rows, math.max(rows.size, 1))
       .map(text => InternalRow(UTF8String.fromString(text)): InternalRow)
     session.internalCreateDataFrame(rdd, StructType(Seq(StructField("split", StringType))))
@@ -70,33 +70,33 @@ class Toolbox {
 
   /** Add the bucket (or key hash) column and shuffle once by (partition, bucket), or evenly where there is none. A
     * handful of rows is one task, unless so many were asked for. */
-  def shaped(frame: Dataset[Row], spec: String): Dataset[Row] = shape(frame, Json.parse(spec), pack = false)
+  def bucketShuffle(frame: Dataset[Row], spec: String): Dataset[Row] = shape(frame, Json.parse(spec), pack = false)
 
   /** `shaped`, its rows in Arrow batches as `packed` makes them; if it pays, before they are shuffled by bucket. */
-  def shapedAndPacked(frame: Dataset[Row], spec: String): Dataset[Row] = shape(frame, Json.parse(spec), pack = true)
+  def bucketShufflePacked(frame: Dataset[Row], spec: String): Dataset[Row] = shape(frame, Json.parse(spec), pack = true)
 
   /** The rows of each task in Arrow batches: a frame of the one column `rows`. */
-  def packed(frame: Dataset[Row]): Dataset[Row] =
+  def arrowBatches(frame: Dataset[Row]): Dataset[Row] =
     Dataset.ofRows(sessionOf(frame), pack(frame.queryExecution.analyzed))
 
   /** The same frame, run so that the Python function in it gets one row in a batch. */
-  def oneByOne(frame: Dataset[Row]): Dataset[Row] =
-    Dataset.ofRows(sessionOf(frame), OneByOne(frame.queryExecution.analyzed))
+  def singleRowBatches(frame: Dataset[Row]): Dataset[Row] =
+    Dataset.ofRows(sessionOf(frame), SingleRowBatches(frame.queryExecution.analyzed))
 
   /** The same frame, whose Python function is ours: what stops one of its tasks is told in our words. */
-  def told(frame: Dataset[Row]): Dataset[Row] =
+  def describe(frame: Dataset[Row]): Dataset[Row] =
     Dataset.ofRows(sessionOf(frame), PaimonTasks(frame.queryExecution.analyzed))
 
   /** What stopped a job, as `TaskFailure` tells it. */
-  def failure(error: Throwable): String = TaskFailure.told(error)
+  def failure(error: Throwable): String = TaskFailure.description(error)
 
   private def sessionOf(frame: Dataset[Row]): SparkSession = frame.sparkSession.asInstanceOf[SparkSession]
 
-  private def pack(plan: LogicalPlan): LogicalPlan = PackRows(plan, plan.output, None, 0)
+  private def pack(plan: LogicalPlan): LogicalPlan = ArrowBatches(plan, plan.output, None, 0)
 
   private def shape(frame: Dataset[Row], json: JsonNode, pack: Boolean): Dataset[Row] = {
     val plan = frame.queryExecution.analyzed
-    val few = frame.queryExecution.optimizedPlan.maxRows.exists(_ <= Toolbox.FewRows)
+    val few = frame.queryExecution.optimizedPlan.maxRows.exists(_ <= JvmFrames.FewRows)
     val hashed = Json.optional(json, "hash").fold(plan)(withHash(plan, json, _))
     val packedLater: LogicalPlan => LogicalPlan = placed => if (pack) this.pack(placed) else placed
     val placed = Json.optional(json, "tasks").map(_.asInt()) match {
@@ -107,7 +107,7 @@ class Toolbox {
         val parts = Json.strings(json.get("partition")).map(byName)
         val spread: Expression = if (parts.isEmpty) Literal(0) else new Murmur3Hash(parts)
         val task = TaskOf(spread, hashed.output.last, json.get("classes").asInt(), tasks)
-        if (pack && PackLimits.allow(tasks, hashed.output.size)) shufflePacked(hashed, task, tasks)
+        if (pack && BatchLimits.allow(tasks, hashed.output.size)) shufflePacked(hashed, task, tasks)
         else packedLater(RepartitionByExpression(Seq(task), hashed, tasks))
       case None => packedLater(hashed)
     }
@@ -117,7 +117,7 @@ class Toolbox {
   private def shufflePacked(plan: LogicalPlan, task: Expression, tasks: Int): LogicalPlan = {
     val unsorted = withoutUselessSorts(plan, task)
     val numbered = Project(plan.output :+ Alias(task, "task")(), unsorted)
-    val packed = PackRows(numbered, plan.output, Some(numbered.output.last), tasks)
+    val packed = ArrowBatches(numbered, plan.output, Some(numbered.output.last), tasks)
     Project(packed.output.tail, RepartitionByExpression(packed.output.take(1), packed, tasks))
   }
 
@@ -140,7 +140,7 @@ class Toolbox {
   def say(text: String): Unit = { System.err.print(text); System.err.flush() }
 }
 
-object Toolbox {
+object JvmFrames {
   /** So few rows are not worth a shuffle, nor several files. */
   val FewRows = 10000L
 
@@ -196,7 +196,7 @@ class PaimonFileIndex(val identity: String, override val partitionSchema: Struct
 
 object PaimonFileIndex {
   def apply(json: JsonNode, files: Iterator[JsonNode]): PaimonFileIndex = {
-    val schema = Toolbox.schema(json.get("partition_schema"))
+    val schema = JvmFrames.schema(json.get("partition_schema"))
     val groups = mutable.LinkedHashMap[JsonNode, mutable.ArrayBuffer[FileStatusWithMetadata]]()
     files.foreach { g =>
       groups.getOrElseUpdate(g.get("values"), mutable.ArrayBuffer()) ++= Json.items(g.get("files")).map { f =>

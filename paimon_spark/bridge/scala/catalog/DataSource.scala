@@ -29,7 +29,7 @@ class PaimonDataSource extends TableProvider with DataSourceRegister with Creata
     "INVALID_ARGUMENT"))
 
   override def inferSchema(options: CaseInsensitiveStringMap): StructType =
-    Toolbox.schema(describe(options.asCaseSensitiveMap()).get("schema"))
+    JvmFrames.schema(describe(options.asCaseSensitiveMap()).get("schema"))
 
   override def inferPartitioning(options: CaseInsensitiveStringMap): Array[Transform] = Array.empty
 

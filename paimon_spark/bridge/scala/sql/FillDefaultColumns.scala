@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
  * INSERT INTO t (a, b) on Spark 4.0, which wants every column of a table outside its session catalog to be named.
  * Columns left out get their default, as later releases give it to them by themselves.
  */
-object MissingColumns extends Rule[LogicalPlan] {
+object FillDefaultColumns extends Rule[LogicalPlan] {
   private val needed = SPARK_VERSION.startsWith("4.0.")
 
   override def apply(plan: LogicalPlan): LogicalPlan = if (!needed) plan else plan.resolveOperatorsDown {

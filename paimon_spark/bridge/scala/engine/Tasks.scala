@@ -30,23 +30,23 @@ case class PaimonTasksExec(child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering
-  override protected def doExecute(): RDD[InternalRow] = new ToldRDD(child.execute())
+  override protected def doExecute(): RDD[InternalRow] = new ErrorReportingRDD(child.execute())
   override protected def withNewChildInternal(newChild: SparkPlan): SparkPlan = copy(child = newChild)
 }
 
 /** The rows of `source`, whose failures are told as `TaskFailure` tells them. */
-private class ToldRDD(source: RDD[InternalRow]) extends RDD[InternalRow](source) {
+private class ErrorReportingRDD(source: RDD[InternalRow]) extends RDD[InternalRow](source) {
   override protected def getPartitions: Array[Partition] = firstParent[InternalRow].partitions
 
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
-    val rows = told(context)(firstParent[InternalRow].iterator(split, context))
+    val rows = reported(context)(firstParent[InternalRow].iterator(split, context))
     new Iterator[InternalRow] {
-      override def hasNext: Boolean = told(context)(rows.hasNext)
-      override def next(): InternalRow = told(context)(rows.next())
+      override def hasNext: Boolean = reported(context)(rows.hasNext)
+      override def next(): InternalRow = reported(context)(rows.next())
     }
   }
 
-  private def told[T](context: TaskContext)(body: => T): T =
+  private def reported[T](context: TaskContext)(body: => T): T =
     try body catch { case e: Exception if !context.isInterrupted() => throw TaskFailure.named(e).fold(e)(tell(e, _)) }
 
   /** What reaches the user has no trace: the log of the executor keeps it. */
@@ -118,7 +118,7 @@ object TaskFailure {
     "EngineError")
 
   /** `named` for the engine: class, code and text as JSON, or an empty text. */
-  def told(t: Throwable): String = named(t).fold("") { found =>
+  def description(t: Throwable): String = named(t).fold("") { found =>
     val error = found match { case task: TaskFailed => task.error; case _ => "UsageError" }
     Json.text(Map("error" -> error, "code" -> found.code,
       "text" -> found.getMessage.stripPrefix(s"[${found.code}] ")))

@@ -17,7 +17,7 @@ import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, SparkStrategy,
 import org.apache.spark.sql.execution.datasources.{FileSourceStrategy, LogicalRelation}
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation, LeafV2CommandExec}
 
-/** Replaces our scans by the engine's plan, has dead rows found before they are needed, packs rows for writers, and runs
+/** Replaces our scans by the engine's plan, has superseded rows found before they are needed, packs rows for writers, and runs
   * INSERTs through the engine. */
 case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
@@ -25,13 +25,13 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
       val prunesLater = filters.exists(_.exists(_.isInstanceOf[DynamicPruning]))
       val read = ReadPlan.of(scan.logicalPlan(prunesLater), relation.output, project, filters)
       planLater(PaimonRead(scan.info, read)) :: Nil
-    case p @ PhysicalOperation(_, filters, _: LogicalRelation) if filters.exists(_.exists(_.isInstanceOf[LiveRow])) =>
-      FileSourceStrategy(p).map(_.transformAllExpressions { case test: LiveRow => test.dead.planned(test) })
+    case p @ PhysicalOperation(_, filters, _: LogicalRelation) if filters.exists(_.exists(_.isInstanceOf[NotSuperseded])) =>
+      FileSourceStrategy(p).map(_.transformAllExpressions { case test: NotSuperseded => test.dead.planned(test) })
     case PaimonRead(info, child) => PaimonScanExec(info, planLater(child)) :: Nil
-    case PackRows(columns, task, tasks, output, child) =>
-      PackRowsExec(columns, task, tasks, output, planLater(child)) :: Nil
+    case ArrowBatches(columns, task, tasks, output, child) =>
+      ArrowBatchesExec(columns, task, tasks, output, planLater(child)) :: Nil
     case PaimonTasks(child) => PaimonTasksExec(planLater(child)) :: Nil
-    case OneByOne(child) => OneByOneExec(planLater(child)) :: Nil
+    case SingleRowBatches(child) => SingleRowBatchesExec(planLater(child)) :: Nil
     case a: AppendData => insert(a, a.write, a.analyzedQuery)
     case o: OverwriteByExpression => insert(o, o.write, o.analyzedQuery)
     case o: OverwritePartitionsDynamic => insert(o, o.write, None)

@@ -23,7 +23,7 @@ object Cancel extends Logging {
 
   private class Waiting(val thread: Thread, val tell: () => Boolean) {
     @volatile var wanted = false
-    @volatile var told = false
+    @volatile var notified = false
   }
 
   private val waiting = ConcurrentHashMap.newKeySet[Waiting]()
@@ -83,8 +83,8 @@ object Cancel extends Logging {
   private def watch(): Unit = while (true) {
     waiting.synchronized { while (waiting.isEmpty) waiting.wait() }
     Thread.sleep(PollMillis)
-    waiting.asScala.filter(w => !w.told && (w.wanted || w.thread.isInterrupted)).foreach { w =>
-      try w.told = w.tell()
+    waiting.asScala.filter(w => !w.notified && (w.wanted || w.thread.isInterrupted)).foreach { w =>
+      try w.notified = w.tell()
       catch { case NonFatal(e) => logWarning("The engine could not be told of a cancelled statement.", e) }
     }
   }

@@ -21,7 +21,7 @@ class PaimonGenericCatalog extends PaimonCatalog with CatalogExtension {
   private def functions: FunctionCatalog = delegate.asInstanceOf[FunctionCatalog]
 
   override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = {
-    val all = Generic.options(SparkSession.active, options.asCaseSensitiveMap().asScala.toMap)
+    val all = PaimonGeneric.options(SparkSession.active, options.asCaseSensitiveMap().asScala.toMap)
     super.initialize(name, new CaseInsensitiveStringMap(all.asJava))
   }
 
@@ -69,13 +69,13 @@ class PaimonGenericCatalog extends PaimonCatalog with CatalogExtension {
     either(ident, super.loadTable(ident, privileges), tables.loadTable(ident, privileges))
   override def loadTable(ident: Identifier, version: String): Table =
     either(ident, super.loadTable(ident, version),
-      if (Statement.isEncoded(version)) Generic.elsewhere(tables, ident, version) else tables.loadTable(ident, version))
+      if (ReferenceOptions.isEncoded(version)) PaimonGeneric.elsewhere(tables, ident, version) else tables.loadTable(ident, version))
   override def loadTable(ident: Identifier, timestamp: Long): Table =
     either(ident, super.loadTable(ident, timestamp), tables.loadTable(ident, timestamp))
   override def invalidateTable(ident: Identifier): Unit = tables.invalidateTable(ident)
 
   private def isPaimon(properties: JMap[String, String]): Boolean =
-    Generic.isPaimon(Option(properties.get(TableCatalog.PROP_PROVIDER)))
+    PaimonGeneric.isPaimon(Option(properties.get(TableCatalog.PROP_PROVIDER)))
 
   override def createTable(ident: Identifier, columns: Array[Column], partitions: Array[Transform],
       properties: JMap[String, String]): Table =
@@ -107,7 +107,7 @@ class PaimonGenericCatalog extends PaimonCatalog with CatalogExtension {
   override def functionExists(ident: Identifier): Boolean = functions.functionExists(ident)
 }
 
-object Generic {
+object PaimonGeneric {
   val Name = "spark_catalog"
   private val Warehouse = "warehouse"
 
@@ -121,7 +121,7 @@ object Generic {
 
   /** A table of the session catalog that a statement gave options: Spark hands them to its reader. */
   def elsewhere(tables: TableCatalog, ident: Identifier, version: String): Table =
-    Statement.decoded(version)._1.get("version") match {
+    ReferenceOptions.decoded(version)._1.get("version") match {
       case Some(at) => tables.loadTable(ident, at.toString)
       case None => tables.loadTable(ident)
     }
@@ -145,10 +145,10 @@ case class PaimonByDefault(session: SparkSession) extends Rule[LogicalPlan] {
 
   private def named(name: LogicalPlan, spec: TableSpecBase): Option[TableSpecBase] = (name, spec) match {
     case (id: UnresolvedIdentifier, s: UnresolvedTableSpec)
-        if s.provider.isEmpty && s.serde.isEmpty && Generic.installed && inSessionCatalog(id.nameParts) =>
+        if s.provider.isEmpty && s.serde.isEmpty && PaimonGeneric.installed && inSessionCatalog(id.nameParts) =>
       Some(s.copy(provider = Some("paimon")))
     case (id: UnresolvedIdentifier, s: UnresolvedTableSpec)
-        if s.provider.exists(_.equalsIgnoreCase("paimon")) && !Generic.installed && !hasPath(s) &&
+        if s.provider.exists(_.equalsIgnoreCase("paimon")) && !PaimonGeneric.installed && !hasPath(s) &&
           inSessionCatalog(id.nameParts) => refuse(id.nameParts)
     case _ => None
   }
@@ -171,6 +171,6 @@ case class PaimonByDefault(session: SparkSession) extends Rule[LogicalPlan] {
   private def inSessionCatalog(name: Seq[String]): Boolean = {
     val manager = CreateLike.manager(session)
     val catalog = if (name.length > 1 && manager.isCatalogRegistered(name.head)) name.head else manager.currentCatalog.name()
-    catalog.equalsIgnoreCase(Generic.Name)
+    catalog.equalsIgnoreCase(PaimonGeneric.Name)
   }
 }

@@ -78,7 +78,7 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with SupportsNamespa
   override def loadTable(ident: Identifier, privileges: JSet[TableWritePrivilege]): Table =
     load(ident, Map.empty, writes = true)
   override def loadTable(ident: Identifier, version: String): Table = {
-    val (travel, options) = Statement.decoded(version)
+    val (travel, options) = ReferenceOptions.decoded(version)
     load(ident, travel, options = options.getOrElse(Map.empty))
   }
   override def loadTable(ident: Identifier, timestamp: Long): Table = load(ident, Map("timestamp" -> timestamp))
