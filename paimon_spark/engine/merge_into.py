@@ -1,7 +1,8 @@
 """merge_into as an operation: what is asked for, the rules it has to keep, and what it did.
 
 This is Flink's merge, not SQL's: every action is a query of its own over the table as it was, all their rows are
-written together with a row kind, and nobody counts how many source rows match (sql spec, 2.9).
+written together with a row kind, and nobody counts how many source rows match
+(docs/spec/semantics.md, section 18.1).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Paimon types and Arrow types (storage spec, sections 11 and 12.1).
+"""Paimon types and Arrow types (docs/spec/storage.md, sections 11 and 12.1).
 
 The Arrow form is the one every reader of `format` delivers and every writer expects; what a file holds may differ.
 Field ids travel as field metadata: ``PARQUET:field_id`` for Parquet, ``paimon.id`` for ORC.

@@ -1,4 +1,4 @@
-"""Deletion vectors: which rows of a data file are deleted (storage spec, section 14.1).
+"""Deletion vectors: which rows of a data file are deleted (docs/spec/storage.md, section 14.1).
 
 An index file is a version byte and then, per vector, its size, its body and the CRC32 of the body. The magic number at
 the start of the body tells the 32-bit form from the 64-bit one.

@@ -1,4 +1,7 @@
-"""Hash index files of dynamic buckets: the hashes of a bucket's keys, big-endian, in no order (storage spec, 14.2)."""
+"""Hash index files of dynamic buckets: the hashes of a bucket's keys, big-endian, in no order.
+
+(docs/spec/storage.md, section 14.2)
+"""
 
 from __future__ import annotations
 

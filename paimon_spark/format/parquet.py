@@ -1,4 +1,4 @@
-"""Parquet data files (storage spec, section 12.1).
+"""Parquet data files (docs/spec/storage.md, section 12.1).
 
 The writer keeps to what Java releases back to 0.9 read: version 1 pages, PLAIN and dictionary encodings, integers for
 small decimals. Dictionaries are built only for columns whose sample shows few distinct values: trying costs more CPU

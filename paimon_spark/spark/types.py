@@ -1,4 +1,7 @@
-"""Spark's types as JSON against the table format's types (sql spec, section 7), and Arrow batches for Spark."""
+"""Spark's types as JSON against the table format's types, and Arrow batches for Spark.
+
+(docs/spec/storage.md, section 2.1)
+"""
 
 from __future__ import annotations
 

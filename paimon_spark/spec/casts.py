@@ -1,4 +1,4 @@
-"""Which change of a column's type the format allows (semantics H6)."""
+"""Which change of a column's type the format allows (docs/spec/semantics.md, H6)."""
 
 from __future__ import annotations
 

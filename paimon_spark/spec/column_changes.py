@@ -1,4 +1,4 @@
-"""Changes of columns: add, rename, drop, retype, move, comment, default (semantics H2-H4, sql 3.3).
+"""Changes of columns: add, rename, drop, retype, move, comment, default (docs/spec/semantics.md, H2-H4).
 
 A column is named by its path: inside a ROW by the member's name, inside an ARRAY by ``element``, inside a MAP by
 ``value``. All functions are pure.

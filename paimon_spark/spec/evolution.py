@@ -1,7 +1,7 @@
 """How a schema comes about and changes: the rules of CREATE TABLE and ALTER TABLE as pure functions.
 
-A change makes a new schema with the next id; nothing here reads or writes a file. Sources: storage 2, sql 3.2 and 3.3,
-semantics 17 and 21.
+A change makes a new schema with the next id; nothing here reads or writes a file
+(docs/spec/storage.md, section 2; docs/spec/semantics.md, sections 17 and 21).
 """
 
 from __future__ import annotations

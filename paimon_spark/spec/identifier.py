@@ -1,4 +1,4 @@
-"""Names of tables: ``database.table$branch_b$files`` (sql spec, 0.1)."""
+"""Names of tables: ``database.table$branch_b$files`` (docs/spec/storage.md, section 1.3)."""
 
 from __future__ import annotations
 

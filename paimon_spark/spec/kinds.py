@@ -57,7 +57,7 @@ class Operation(StrEnum):
 
 
 class BucketMode(StrEnum):
-    """How a row finds its bucket (storage spec, section 10)."""
+    """How a row finds its bucket (docs/spec/storage.md, section 10)."""
 
     HASH_FIXED = "HASH_FIXED"
     HASH_DYNAMIC = "HASH_DYNAMIC"

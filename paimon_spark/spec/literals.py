@@ -1,6 +1,6 @@
-"""Values as text and back: partition directories, partition strings, default values (storage 1.2, sql 0.5).
+"""Values as text and back: partition directories, partition strings, default values.
 
-The values are those of `spec.rows`.
+The values are those of `spec.rows` (docs/spec/storage.md, section 1.2).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Manifest records as values: what one file change, one data file, one manifest says.
 
-Source: storage spec sections 5 and 6. Rows inside (partition, keys, statistics) stay in their serialized
-BinaryRow form, arity prefix included; `spec.rows` decodes them.
+Rows inside (partition, keys, statistics) stay in their serialized BinaryRow form, arity prefix included; `spec.rows`
+decodes them (docs/spec/storage.md, sections 5 and 6).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the files of a table stand, and what new ones are called (storage spec, section 1)."""
+"""Where the files of a table stand, and what new ones are called (docs/spec/storage.md, section 1)."""
 
 from __future__ import annotations
 

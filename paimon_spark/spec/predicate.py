@@ -1,4 +1,4 @@
-"""Filters as values: what they say of a row, of a file's statistics, and as JSON (semantics, section 8.2).
+"""Filters as values: what they say of a row, of a file's statistics, and as JSON (docs/spec/semantics.md, section 8.2).
 
 Column names are those of the table, values those of `spec.rows`. Evaluation follows SQL: a comparison with null is
 unknown (None), and NaN equals itself and is greater than every other number.

@@ -1,4 +1,4 @@
-"""Tag and consumer files, and the names of branches (storage spec, section 15)."""
+"""Tag and consumer files, and the names of branches (docs/spec/storage.md, section 15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Rows as bytes: the binary row of partitions, keys and statistics, and its hash (storage spec, sections 8 and 10).
+"""Rows as bytes: the binary row of partitions, keys and statistics, and its hash.
+
+(docs/spec/storage.md, sections 8 and 10)
 
 Values in Python: bool, int, float, str, bytes, Decimal; DATE is the epoch day and TIME the millisecond of the day, both
 `int`; TIMESTAMP in either flavour is a `Timestamp`; ARRAY is a list, ROW a tuple, MAP and MULTISET a list of pairs,

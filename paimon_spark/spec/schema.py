@@ -1,4 +1,4 @@
-"""Table schema JSON (storage spec, section 2)."""
+"""Table schema JSON (docs/spec/storage.md, section 2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What every table must keep to: names, keys, and options that speak of columns (storage 2, sql 3.2, semantics H9)."""
+"""What every table must keep to: names, keys, and options that speak of columns.
+
+(docs/spec/storage.md, section 2; docs/spec/semantics.md, H9)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshot JSON (storage spec, section 3)."""
+"""Snapshot JSON (docs/spec/storage.md, section 3)."""
 
 from __future__ import annotations
 

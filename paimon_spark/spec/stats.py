@@ -1,6 +1,6 @@
 """Statistics of the columns of a data file: what is collected, how it is cut, how another schema reads it.
 
-Source: storage spec, section 9; semantics R15.
+(docs/spec/storage.md, section 9; docs/spec/semantics.md, R15)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Paimon data types and their JSON spelling (storage spec, section 2)."""
+"""Paimon data types and their JSON spelling (docs/spec/storage.md, section 2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Durations and memory sizes as options and arguments spell them (sql spec, 0.7)."""
+"""Durations and memory sizes as options and arguments spell them (docs/spec/semantics.md, section 21)."""
 
 from __future__ import annotations
 

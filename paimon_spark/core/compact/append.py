@@ -1,4 +1,4 @@
-"""Compaction of append tables: which files to put together. Pure policy (semantics, section 10)."""
+"""Compaction of append tables: which files to put together. Pure policy (docs/spec/semantics.md, section 10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Universal compaction: which runs of a bucket to rewrite, and to which level. Pure policy (semantics, section 2)."""
+"""Universal compaction: which runs of a bucket to rewrite, and to which level. Pure policy.
+
+(docs/spec/semantics.md, section 2)
+"""
 
 from __future__ import annotations
 

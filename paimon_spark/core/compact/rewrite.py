@@ -1,4 +1,7 @@
-"""Executing a compaction unit: upgrade what can stay as it is, merge and rewrite the rest (semantics, section 3)."""
+"""Executing a compaction unit: upgrade what can stay as it is, merge and rewrite the rest.
+
+(docs/spec/semantics.md, section 3)
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Space-filling curves: one sort key for several columns, so that rows near in all of them come near each other.
 
 Every value becomes 64 bits, or a few bytes of text, whose unsigned order is the order of the values; the bits of all
-columns are then woven into one key (semantics, A8). Keys only order rows and are never stored.
+columns are then woven into one key (docs/spec/semantics.md, A8). Keys only order rows and are never stored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which snapshots may go: the arithmetic of snapshot expiry, without any I/O (semantics E1, E2, E4).
+"""Which snapshots may go: the arithmetic of snapshot expiry, without any I/O (docs/spec/semantics.md, E1, E2, E4).
 
 A snapshot stays until its *successor* is older than the retention time: a query that started just before the
 successor was committed still finds its files.

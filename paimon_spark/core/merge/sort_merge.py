@@ -38,7 +38,7 @@ _ALONE = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeOrder:
-    """How rows compare and what becomes of rows of one key (semantics, section 0)."""
+    """How rows compare and what becomes of rows of one key (docs/spec/semantics.md, section 0)."""
 
     key: tuple[DataField, ...]
     sequence: tuple[DataField, ...] = ()

@@ -1,4 +1,7 @@
-"""Deletion vectors of a table: where they stand, how they are read, how they are written (semantics, section 7)."""
+"""Deletion vectors of a table: where they stand, how they are read, how they are written.
+
+(docs/spec/semantics.md, section 7)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Columns of a file as the table sees them today: renamed, reordered, added, dropped and retyped ones (storage 11)."""
+"""Columns of a file as the table sees them today: renamed, reordered, added, dropped and retyped ones.
+
+(docs/spec/storage.md, section 11; docs/spec/semantics.md, H7)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading: files of one bucket into rows of the table as it is today (semantics, section 8).
+"""Reading: files of one bucket into rows of the table as it is today (docs/spec/semantics.md, section 8).
 
 A raw split is read file by file. Any other split is merged section by section; a section of a single run is read
 without comparing anything. Memory: a merge decodes a few megabytes at a time, whatever the size of row groups, and

@@ -1,4 +1,7 @@
-"""What metadata tells of a filter: partitions, buckets, keys and values of manifests and files (semantics R10-R15)."""
+"""What metadata tells of a filter: partitions, buckets, keys and values of manifests and files.
+
+(docs/spec/semantics.md, R10-R15)
+"""
 
 from __future__ import annotations
 
@@ -100,7 +103,7 @@ def fixed_hashes(table: Table, predicate: Predicate) -> set[int] | None:
 
 
 def reads_above_level_0(table: Table) -> bool:
-    """Return whether batch readers of the table must not see level 0 (semantics R7)."""
+    """Return whether batch readers of the table must not see level 0 (docs/spec/semantics.md, R7)."""
     if not table.is_primary_key_table:
         return False
     options = table.options
@@ -173,7 +176,9 @@ def filter_by_statistics(table: Table, entries: list[ManifestEntry], predicate: 
 
 
 def filter_by_value_statistics(table: Table, levels: npt.NDArray[Any], matching: Mask) -> Mask:
-    """Return which files of one bucket stay by value statistics, which must not uncover older versions of a key (R13).
+    """Return which files of one bucket stay by value statistics, which must not uncover older versions of a key.
+
+    (docs/spec/semantics.md, R13)
 
     Args:
         table: the table.

@@ -1,7 +1,7 @@
 """Which files of a snapshot a reader needs: the live entries, pruned step by step from what the metadata says.
 
 Order of the steps: partition and bucket ranges of the manifests, partition of the entries, bucket, key statistics,
-value statistics (semantics R10-R15).
+value statistics (docs/spec/semantics.md, R10-R15).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Splits: the pieces of a scan that are read independently, each from one bucket (semantics R1-R6, R9)."""
+"""Splits: the pieces of a scan that are read independently, each from one bucket.
+
+(docs/spec/semantics.md, R1-R6, R9)
+"""
 
 from __future__ import annotations
 
@@ -125,7 +128,10 @@ def _vectors_of(
 
 
 def _row_count(files: Sequence[DataFileMeta], vectors: Iterable[VectorRef | None]) -> int | None:
-    """Return the row count of a split that is read as it is, where the metadata tells it (R9)."""
+    """Return the row count of a split that is read as it is, where the metadata tells it.
+
+    (docs/spec/semantics.md, R9)
+    """
     deleted = [v.cardinality for v in vectors if v is not None]
     if not deleted:
         return _rows_in(files)

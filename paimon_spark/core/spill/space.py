@@ -1,4 +1,4 @@
-"""Sorted rows on the local disk of the worker, for write buffers that are full (semantics, W9 and W10).
+"""Sorted rows on the local disk of the worker, for write buffers that are full (docs/spec/semantics.md, W9-W10).
 
 Every run is one Arrow stream in a directory of its own task, which is deleted with the task. Rows never travel to the
 driver, and what is read back is one small chunk a run at a time.

@@ -1,4 +1,4 @@
-"""What becomes of the rows of one bucket while a task writes (semantics, W9 to W13).
+"""What becomes of the rows of one bucket while a task writes (docs/spec/semantics.md, W9-W13).
 
 Rows of a primary-key table wait to be sorted and merged into level-0 files. When memory is short they go to the local
 disk as sorted runs, which are merged at the end into files whose keys do not overlap; or, where that is switched off or

@@ -1,4 +1,4 @@
-"""Dynamic buckets: which bucket a key hash belongs to (semantics B2, storage 10).
+"""Dynamic buckets: which bucket a key hash belongs to (docs/spec/semantics.md, B2; docs/spec/storage.md, section 10).
 
 Several assigners may work on one partition at a time. Assigner ``a`` of ``n`` is handed the rows whose hash has the
 floored remainder ``a`` by ``n`` and owns the buckets with remainder ``a``. A known hash keeps its bucket whoever

@@ -1,4 +1,4 @@
-"""Writing: batches of rows into data files of their buckets (semantics, sections 1, 9 and 10).
+"""Writing: batches of rows into data files of their buckets (docs/spec/semantics.md, sections 1, 9 and 10).
 
 One writer serves one task: rows of any partitions and buckets come in, are split without a loop over rows, and wait in
 memory until the budget is used up (`bucket_writers` says what becomes of them then).

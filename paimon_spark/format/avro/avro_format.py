@@ -1,4 +1,4 @@
-"""Avro data files (storage spec, section 12.3).
+"""Avro data files (docs/spec/storage.md, section 12.3).
 
 Avro stores rows, so this is the one format that is read and written row by row; tables meant to be fast use another.
 Dates and times are read as the integers that the file holds: their logical types are hidden from the Avro library.

@@ -1,4 +1,4 @@
-"""Avro schemas of the three metadata files (storage spec, sections 4 to 7 and appendix A).
+"""Avro schemas of the three metadata files (docs/spec/storage.md, sections 4-7, appendix A).
 
 Names and field order are those of Java Paimon. Every optional field is the union ``["null", T]`` in this order:
 Java refuses the other one.

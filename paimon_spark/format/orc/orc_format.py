@@ -1,4 +1,4 @@
-"""ORC data files (storage spec, section 12.2).
+"""ORC data files (docs/spec/storage.md, section 12.2).
 
 CHAR columns of Java files are padded: the padding is cut. TIME is an int. A zoned timestamp is taken as the instant
 that the file stores, which is what writers in UTC mean.

@@ -1,4 +1,7 @@
-"""Merge functions: what becomes of the rows of one key (semantics, section 4). All work on whole windows."""
+"""Merge functions: what becomes of the rows of one key. All work on whole windows.
+
+(docs/spec/semantics.md, section 4)
+"""
 
 from __future__ import annotations
 
