@@ -13,9 +13,9 @@ from paimon_spark.bridge.tables import (
     TableToken,
     catalog_of,
     checked_options,
-    decode_errors,
     load_named,
     path_table,
+    time_travelled,
     with_description,
 )
 from paimon_spark.catalog.base import Catalog
@@ -111,7 +111,7 @@ def load_table(request: Request) -> Json:
     writes = bool(args.get("writes"))
     loaded = load_named(request.envelope, identifier, writes=writes)
     given = checked_options(loaded, args.get("options") or {}, Scope.READ)
-    table, snapshot = decode_errors(loaded.with_options(given), args["travel"], request.envelope.zone)
+    table, snapshot = time_travelled(loaded.with_options(given), args["travel"], request.envelope.zone)
     if identifier.system_table is not None:
         return describe_system(table, identifier, snapshot)
     token = TableToken(identifier.database, identifier.object_name, table.schema.id, snapshot=snapshot, writes=writes)
@@ -145,7 +145,7 @@ def load_path(request: Request) -> Json:
     args = request.args
     found = path_table(request.envelope, args["path"], args["options"])
     given = checked_options(found, args["options"], Scope.READ)
-    table, snapshot = decode_errors(found.with_options(given), {}, request.envelope.zone)
+    table, snapshot = time_travelled(found.with_options(given), {}, request.envelope.zone)
     identifier = table.identifier
     token = TableToken(identifier.database, identifier.object_name, table.schema.id, args["path"], snapshot)
     return with_description(request.envelope, table, token)

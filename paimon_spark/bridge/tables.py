@@ -172,7 +172,7 @@ def pinned(table: Table, snapshot_id: int) -> Table:
     return table.with_options({"scan.snapshot-id": str(snapshot_id)})
 
 
-def decode_errors(table: Table, travel: Mapping[str, Any], zone: tzinfo) -> tuple[Table, int | None]:
+def time_travelled(table: Table, travel: Mapping[str, Any], zone: tzinfo) -> tuple[Table, int | None]:
     """Return the table at the schema of the snapshot that a statement travels to, and that snapshot.
 
     Args:

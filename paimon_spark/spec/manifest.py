@@ -102,9 +102,6 @@ class FileIdentity(NamedTuple):
     external_path: str | None
 
 
-"""(partition, bucket, level, file name, extra files, embedded index, external path)."""
-
-
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:
     """One change of one data file."""

@@ -1,9 +1,9 @@
 """Key-range streaming merge of sorted runs.
 
-Each run hands out sorted chunks (one row group at a time). The bound of a window is the smallest last key among
-the loaded chunks: no later chunk holds a key at or below it. The rows up to the bound are ordered by one
-stable sort of concatenated sorted slices, merged, and handed on. A stretch in which one run is alone is
-handed on untouched. Memory: one chunk a run, and the window.
+Each run yields sorted chunks of about equal size in bytes. The bound of a step is the smallest last key among the
+loaded chunks: no later chunk holds a key at or below it. The rows up to the bound are ordered by one stable sort of
+concatenated sorted slices, merged, and yielded. Key ranges that only one run covers are yielded as they are. Memory:
+one chunk a run, and the rows of a step.
 """
 
 from __future__ import annotations

@@ -58,9 +58,9 @@ def resolve_snapshot(
         return _with_schema(table, by_version(table, str(version)))
     if timestamp_millis is not None:
         return _with_schema(table, at_time(table, timestamp_millis))
-    decode_errors = _by_options(table, local_zone)
-    if decode_errors is not None:
-        return _with_schema(table, decode_errors)
+    chosen = _by_options(table, local_zone)
+    if chosen is not None:
+        return _with_schema(table, chosen)
     return table.snapshots.latest(), table.schema
 
 

@@ -2,7 +2,7 @@
 
 A raw split is read file by file. Any other split is merged section by section; a section of a single run is read
 without comparing anything. Memory: a merge decodes a few megabytes at a time, whatever the size of row groups, and
-has only so many runs open (`merge.passes`).
+has only so many runs open (`merge.multi_pass`).
 """
 
 from __future__ import annotations

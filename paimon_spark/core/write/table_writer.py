@@ -35,7 +35,6 @@ from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.manifest import HASH_INDEX, BucketKey, IndexFileMeta
 from paimon_spark.spec.rows import encode_row
 
-"""(partition, bucket)."""
 _FUNCTIONS = ("default", "mod")
 _PIECES_OF_A_BUFFER = 8
 """A batch is taken in pieces of which this many fill the buffer: each is copied while it is divided."""
