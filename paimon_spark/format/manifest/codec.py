@@ -26,11 +26,13 @@ from paimon_spark.format.manifest.file_records import file_record, stats_record
 from paimon_spark.format.manifest.layout import (
     ENTRY_FIELDS,
     FILE_FIELDS,
+    FILE_LAYOUT,
     INDEX_FIELDS,
     INDEX_MANIFEST_VERSION,
     LARGEST_INT,
     LIST_FIELDS,
     MANIFEST_VERSION,
+    Kind,
     conforms,
     record,
     top_record,
@@ -69,8 +71,8 @@ _RECORD_BYTES = 8
 """A record names a file, so even packed it takes more than these bytes; small files may be packed better."""
 
 _ENTRY_NEEDED = ("_PARTITION", "_BUCKET", "_FILE")
-_FILE_COUNTS = ("_FILE_SIZE", "_ROW_COUNT", "_SCHEMA_ID", "_LEVEL", "_DELETE_ROW_COUNT", "_FIRST_ROW_ID")
-_FILE_NEEDED = (*_FILE_COUNTS[:4], "_MIN_KEY", "_MAX_KEY", "_MIN_SEQUENCE_NUMBER", "_MAX_SEQUENCE_NUMBER")
+_FILE_COUNTS = tuple(f.name for f in FILE_LAYOUT if f.least == 0)
+_FILE_NEEDED = tuple(f.name for f in FILE_LAYOUT if f.kind in (Kind.INT, Kind.LONG, Kind.BYTES))
 _LIST_COUNTS = ("_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES", "_SCHEMA_ID")
 _LIST_INTS = ("_MIN_BUCKET", "_MAX_BUCKET", "_MIN_LEVEL", "_MAX_LEVEL")
 _INDEX_COUNTS = ("_FILE_SIZE", "_ROW_COUNT")

@@ -16,25 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.format.arrays import I64
-from paimon_spark.format.manifest.entry_decoder import (
-    REST,
-    REST_BYTES,
-    SOURCES,
-    TIMES,
-    UnknownLayoutError,
-    decode_null_counts,
-    decode_rest,
-    decode_texts,
-)
-from paimon_spark.format.manifest.layout import LARGEST_INT, MANIFEST_VERSION
+from paimon_spark.format.manifest.file_decoder import TAIL_BYTES, TAILS, decode_tail
+from paimon_spark.format.manifest.layout import FILE_LAYOUT, HEAD_LAYOUT, Field, Kind, tail_layout
+from paimon_spark.format.manifest.primitives import UnknownLayoutError, decode_null_counts, decode_texts
 from paimon_spark.spec.identifier import is_one_name
-from paimon_spark.spec.kinds import FileKind
-from paimon_spark.spec.paths import POSTPONE_BUCKET
 
 _PAD = bytes(256)
 _MAX_BYTES = 9
 """Longer numbers, which nothing usual has, are left to the reader of single entries."""
-_KIND_BYTES = [k << 1 for k in FileKind]
+_TAIL_BEGINS = tail_layout()[0].name
+_COLUMNS = ("_KIND", "_PARTITION", "_BUCKET", "_TOTAL_BUCKETS", "_LEVEL", "_FILE_SIZE", "_ROW_COUNT")
 _UNSAFE = re.compile(rb"[\x00-\x09\x0b-\x1f\x7f-\xff/\\]")
 """What no usual name has; the line feeds are between the names."""
 
@@ -150,38 +141,45 @@ class _Reader:
 
     def _entries(self, begins: I64) -> npt.NDArray[Any]:
         start = self._at
-        kind = self._bytes[start + 1].astype(np.int64)
-        if (self._bytes[start] != MANIFEST_VERSION << 1).any() or not np.isin(kind, _KIND_BYTES).all():
-            raise UnknownLayoutError
-        self._at = start + 2
-        partition = self._partition_ids()
-        bucket = self._within(self._longs(), POSTPONE_BUCKET, LARGEST_INT)
-        total = self._within(self._longs(), -LARGEST_INT, LARGEST_INT)
-        file = self._at
-        self._names()
-        size = self._within(self._longs(), 0)
-        rows = self._within(self._longs(), 0)
-        self._skip_bytes()
-        self._skip_bytes()
-        keys_end = self._at
-        self._skip_stats()
-        self._skip_stats()
-        numbers = self._at
-        self._longs()
-        self._longs()
-        self._within(self._longs(), 0)
-        level = self._within(self._longs(), 0, LARGEST_INT)
-        self._skip_rest()
-        places = (file - start, keys_end - start, numbers - start, self._at - start)
-        return np.stack([kind >> 1, partition, bucket, total, level, size, rows, start - begins, *places])
+        values: dict[str, Any] = {f.name: self._value(f) for f in HEAD_LAYOUT}
+        offsets: dict[str, I64] = {}
+        for field in FILE_LAYOUT:
+            if field.name == _TAIL_BEGINS:
+                break
+            offsets[field.name] = self._at
+            values[field.name] = self._value(field)
+        self._skip_tail()
+        file, keys_end, numbers = (offsets[n] - start for n in ("_FILE_NAME", "_KEY_STATS", "_MIN_SEQUENCE_NUMBER"))
+        return np.stack([*(values[n] for n in _COLUMNS), start - begins, file, keys_end, numbers, self._at - start])
+
+    def _value(self, field: Field) -> I64 | None:
+        """Go past a field in every lane; return its number, or the index of the partition."""
+        match field.kind:
+            case Kind.INT | Kind.LONG:
+                return self._within(self._longs(), field.least, field.most)
+            case Kind.BYTES if field.name == "_PARTITION":
+                return self._partition_ids()
+            case Kind.STRING:
+                self._names()
+            case Kind.BYTES:
+                self._span()
+            case Kind.STATS:
+                self._skip_stats()
+            case Kind.STRINGS:
+                self._skip_names()
+            case Kind.OPTIONAL_MILLIS:
+                self._skip_optional(field)
+            case _:
+                raise NotImplementedError(field.name)
+        return None
 
     def _longs(self) -> I64:
         """Read a number in every lane."""
         value, self._at = decode_longs(self._bytes, self._at)
         return value
 
-    def _within(self, value: I64, low: int, high: int | None = None) -> I64:
-        if (value < low).any() or (high is not None and (value > high).any()):
+    def _within(self, value: I64, low: int | None, high: int | None) -> I64:
+        if (low is not None and (value < low).any()) or (high is not None and (value > high).any()):
             raise UnknownLayoutError
         return value
 
@@ -192,9 +190,6 @@ class _Reader:
         if (size < 0).any() or (self._at > self._size).any():
             raise UnknownLayoutError
         return begin, self._at
-
-    def _skip_bytes(self) -> None:
-        self._span()
 
     def _slices(self) -> Iterator[bytes]:
         begin, end = self._span()
@@ -219,8 +214,8 @@ class _Reader:
         return there
 
     def _skip_stats(self) -> None:
-        self._skip_bytes()
-        self._skip_bytes()
+        self._span()
+        self._span()
         there = self._branches(self._at)
         self._at = self._at + 1
         lanes = np.flatnonzero(there)
@@ -261,45 +256,49 @@ class _Reader:
                 raise UnknownLayoutError
         return at
 
-    def _skip_rest(self) -> None:
-        """Go past what follows the level: no further files, a time, and the few columns that most files lack."""
+    def _skip_names(self) -> None:
+        """Go past a list of file names, which is empty as a rule."""
         lanes = np.flatnonzero(self._bytes[self._at] != 0)
         after = self._at + 1
         for lane in lanes.tolist():
-            extra, after[lane] = decode_texts(self._raw, int(self._at[lane]))
-            if not all(map(is_one_name, extra)):
+            names, after[lane] = decode_texts(self._raw, int(self._at[lane]))
+            if not all(map(is_one_name, names)):
                 raise UnknownLayoutError
-        if (after > self._size).any():
-            raise UnknownLayoutError
-        there = np.flatnonzero(self._branches(after))
-        after = after + 1
+        self._go_to(after)
+
+    def _skip_optional(self, field: Field) -> None:
+        """Go past an optional number."""
+        there = np.flatnonzero(self._branches(self._at))
+        after = self._at + 1
         if len(there):
-            times, after[there] = decode_longs(self._bytes, after[there])
-            self._within(times, TIMES.start, TIMES.stop - 1)
+            values, after[there] = decode_longs(self._bytes, after[there])
+            self._within(values, field.least, field.most)
+        self._go_to(after)
+
+    def _skip_tail(self) -> None:
+        """Go past the few fields at the end that most files lack."""
+        found = self._bytes[self._at[:, None] + np.arange(TAIL_BYTES)]
+        after = self._at + TAIL_BYTES
+        for lane in np.flatnonzero(~_usual_tails(found)).tolist():
+            _, after[lane] = decode_tail(self._raw, int(self._at[lane]))
+        self._at = after
+
+    def _go_to(self, after: I64) -> None:
         if (after > self._size).any():
             raise UnknownLayoutError
         self._at = after
-        self._skip_last()
-
-    def _skip_last(self) -> None:
-        found = self._bytes[self._at[:, None] + np.arange(REST_BYTES)]
-        odd = np.flatnonzero(~_usual_rest(found))
-        after = self._at + REST_BYTES
-        for lane in odd.tolist():
-            rest, after[lane] = decode_rest(self._raw, int(self._at[lane]))
-            if (rest[0] or 0) < 0 or (rest[5] or 0) < 0:
-                raise UnknownLayoutError
-        self._at = after
 
 
-_TEMPLATE = np.frombuffer(next(iter(REST)), np.uint8)
-_VARIES = (1, 4)
-_FIXED = [i for i in range(REST_BYTES) if i not in _VARIES]
-_SOURCE_BYTES = np.array([s << 1 for s in SOURCES], np.uint8)
+_TEMPLATE = np.frombuffer(b"".join(TAILS), np.uint8).reshape(-1, TAIL_BYTES)
+"""The bytes of all usual tails, one a row."""
+_VARIES = [i for i in range(TAIL_BYTES) if len(np.unique(_TEMPLATE[:, i])) > 1]
+_FIXED = [i for i in range(TAIL_BYTES) if i not in _VARIES]
+_ALLOWED = {i: np.unique(_TEMPLATE[:, i]) for i in _VARIES}
 
 
-def _usual_rest(found: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Return which rows of bytes are those of a file with nothing but a small number of deletes and its source."""
-    deletes, source = (found[:, i] for i in _VARIES)
-    fixed: npt.NDArray[np.bool_] = (found[:, _FIXED] == _TEMPLATE[_FIXED]).all(axis=1)
-    return fixed & (deletes < 0x80) & (deletes & 1 == 0) & np.isin(source, _SOURCE_BYTES)
+def _usual_tails(found: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Return which rows of bytes are among the usual tails, whose bytes vary independently of each other."""
+    usual: npt.NDArray[np.bool_] = (found[:, _FIXED] == _TEMPLATE[0, _FIXED]).all(axis=1)
+    for i, allowed in _ALLOWED.items():
+        usual &= np.isin(found[:, i], allowed)
+    return usual

@@ -6,7 +6,12 @@ Java refuses the other one.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any
+
+from paimon_spark.spec.kinds import FileKind
+from paimon_spark.spec.paths import POSTPONE_BUCKET
 
 Json = dict[str, Any]
 
@@ -42,37 +47,109 @@ def _stats(name: str) -> Json:
     )
 
 
-FILE_FIELDS: dict[str, Any] = {
-    "_FILE_NAME": "string",
-    "_FILE_SIZE": "long",
-    "_ROW_COUNT": "long",
-    "_MIN_KEY": "bytes",
-    "_MAX_KEY": "bytes",
-    "_KEY_STATS": _stats("record__FILE__KEY_STATS"),
-    "_VALUE_STATS": _stats("record__FILE__VALUE_STATS"),
-    "_MIN_SEQUENCE_NUMBER": "long",
-    "_MAX_SEQUENCE_NUMBER": "long",
-    "_SCHEMA_ID": "long",
-    "_LEVEL": "int",
-    "_EXTRA_FILES": _array("string"),
-    "_CREATION_TIME": _optional({"type": "long", "logicalType": "timestamp-millis"}),
-    "_DELETE_ROW_COUNT": _optional("long"),
-    "_EMBEDDED_FILE_INDEX": _optional("bytes"),
-    "_FILE_SOURCE": _optional("int"),
-    "_VALUE_STATS_COLS": _optional(_array("string")),
-    "_EXTERNAL_PATH": _optional("string"),
-    "_FIRST_ROW_ID": _optional("long"),
-    "_WRITE_COLS": _optional(_array("string")),
+class Kind(Enum):
+    """How the value of a field stands in the bytes of an entry."""
+
+    INT = auto()
+    LONG = auto()
+    BYTES = auto()
+    STRING = auto()
+    STRINGS = auto()
+    STATS = auto()
+    OPTIONAL_SOURCE = auto()
+    OPTIONAL_LONG = auto()
+    OPTIONAL_MILLIS = auto()
+    OPTIONAL_BYTES = auto()
+    OPTIONAL_STRING = auto()
+    OPTIONAL_STRINGS = auto()
+
+
+_AVRO: dict[Kind, Any] = {
+    Kind.INT: "int",
+    Kind.LONG: "long",
+    Kind.BYTES: "bytes",
+    Kind.STRING: "string",
+    Kind.STRINGS: _array("string"),
+    Kind.OPTIONAL_SOURCE: _optional("int"),
+    Kind.OPTIONAL_LONG: _optional("long"),
+    Kind.OPTIONAL_MILLIS: _optional({"type": "long", "logicalType": "timestamp-millis"}),
+    Kind.OPTIONAL_BYTES: _optional("bytes"),
+    Kind.OPTIONAL_STRING: _optional("string"),
+    Kind.OPTIONAL_STRINGS: _optional(_array("string")),
 }
 
-ENTRY_FIELDS: dict[str, Any] = {
-    "_VERSION": "int",
-    "_KIND": "int",
-    "_PARTITION": "bytes",
-    "_BUCKET": "int",
-    "_TOTAL_BUCKETS": "int",
-    "_FILE": record("record__FILE", FILE_FIELDS),
-}
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of an entry or of the data file in it.
+
+    Attributes:
+        name: its name in the file.
+        attribute: its name in `ManifestEntry` or `DataFileMeta`.
+        kind: how its value stands in the bytes.
+        least: the least value that is sound.
+        most: the greatest value that is sound.
+        names_files: whether its texts are names of files, which are never paths.
+    """
+
+    name: str
+    attribute: str
+    kind: Kind
+    least: int | None = None
+    most: int | None = None
+    names_files: bool = False
+
+    @property
+    def avro(self) -> Any:
+        """Return its Avro type."""
+        return _stats(f"record__FILE_{self.name}") if self.kind is Kind.STATS else _AVRO[self.kind]
+
+
+HEAD_LAYOUT = (
+    Field("_VERSION", "version", Kind.INT, MANIFEST_VERSION, MANIFEST_VERSION),
+    Field("_KIND", "kind", Kind.INT, min(FileKind), max(FileKind)),
+    Field("_PARTITION", "partition", Kind.BYTES),
+    Field("_BUCKET", "bucket", Kind.INT, POSTPONE_BUCKET, LARGEST_INT),
+    Field("_TOTAL_BUCKETS", "total_buckets", Kind.INT, -LARGEST_INT, LARGEST_INT),
+)
+"""What an entry says before its data file, in the order of the bytes."""
+
+FILE_LAYOUT = (
+    Field("_FILE_NAME", "file_name", Kind.STRING, names_files=True),
+    Field("_FILE_SIZE", "file_size", Kind.LONG, 0),
+    Field("_ROW_COUNT", "row_count", Kind.LONG, 0),
+    Field("_MIN_KEY", "min_key", Kind.BYTES),
+    Field("_MAX_KEY", "max_key", Kind.BYTES),
+    Field("_KEY_STATS", "key_stats", Kind.STATS),
+    Field("_VALUE_STATS", "value_stats", Kind.STATS),
+    Field("_MIN_SEQUENCE_NUMBER", "min_sequence_number", Kind.LONG),
+    Field("_MAX_SEQUENCE_NUMBER", "max_sequence_number", Kind.LONG),
+    Field("_SCHEMA_ID", "schema_id", Kind.LONG, 0),
+    Field("_LEVEL", "level", Kind.INT, 0, LARGEST_INT),
+    Field("_EXTRA_FILES", "extra_files", Kind.STRINGS, names_files=True),
+    Field("_CREATION_TIME", "creation_time", Kind.OPTIONAL_MILLIS, -62_135_596_800_000, 253_402_300_799_999),
+    Field("_DELETE_ROW_COUNT", "delete_row_count", Kind.OPTIONAL_LONG, 0),
+    Field("_EMBEDDED_FILE_INDEX", "embedded_index", Kind.OPTIONAL_BYTES),
+    Field("_FILE_SOURCE", "file_source", Kind.OPTIONAL_SOURCE),
+    Field("_VALUE_STATS_COLS", "value_stats_cols", Kind.OPTIONAL_STRINGS),
+    Field("_EXTERNAL_PATH", "external_path", Kind.OPTIONAL_STRING),
+    Field("_FIRST_ROW_ID", "first_row_id", Kind.OPTIONAL_LONG, 0),
+    Field("_WRITE_COLS", "write_cols", Kind.OPTIONAL_STRINGS),
+)
+"""A data file in the order of the bytes: the schema of the writer, all decoders and the sort of packed files follow it.
+
+The bounds of the creation time are the milliseconds of the years that dates have.
+"""
+
+FILE_FIELDS: dict[str, Any] = {f.name: f.avro for f in FILE_LAYOUT}
+ENTRY_FIELDS: dict[str, Any] = {f.name: f.avro for f in HEAD_LAYOUT} | {"_FILE": record("record__FILE", FILE_FIELDS)}
+
+
+def tail_layout() -> tuple[Field, ...]:
+    """Return the fields behind the creation time: most files have no more there than deletes and a source."""
+    first = next(i for i, f in enumerate(FILE_LAYOUT) if f.name == "_DELETE_ROW_COUNT")
+    return FILE_LAYOUT[first:]
+
 
 LIST_FIELDS: dict[str, Any] = {
     "_VERSION": "int",

@@ -17,9 +17,11 @@ import numpy.typing as npt
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.format.avro.container import AvroContainer
 from paimon_spark.format.manifest.column_decoder import DecodedColumns, decode_columns, joined
-from paimon_spark.format.manifest.entry_decoder import Counts, decode_entry, decode_file
+from paimon_spark.format.manifest.entry_decoder import decode_entry
+from paimon_spark.format.manifest.file_decoder import decode_file, decode_file_without_stats
 from paimon_spark.format.manifest.file_records import file_record
 from paimon_spark.format.manifest.layout import FILE_FIELDS, record
+from paimon_spark.format.manifest.primitives import Counts
 from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry
 
 Rows = npt.NDArray[np.int64]
@@ -227,12 +229,12 @@ def pack_file(file: DataFileMeta, *, statistics: bool) -> bytes:
 
 def unpack_file(data: bytes, at: int = 0, *, statistics: bool) -> DataFileMeta:
     """Return the packed file that begins at a place."""
-    return decode_file(data, at, {} if statistics else None)[0]
+    return (decode_file(data, at, {}) if statistics else decode_file_without_stats(data, at))[0]
 
 
 def unpack_files(data: bytes, *, statistics: bool) -> Iterator[DataFileMeta]:
     """Yield packed files that stand one behind the other."""
     at = 0
     while at < len(data):
-        file, at = decode_file(data, at, {} if statistics else None)
+        file, at = decode_file(data, at, {}) if statistics else decode_file_without_stats(data, at)
         yield file

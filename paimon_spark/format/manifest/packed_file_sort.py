@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -9,25 +10,26 @@ import numpy.typing as npt
 
 from paimon_spark.format.arrays import I64
 from paimon_spark.format.manifest.column_decoder import decode_longs
-from paimon_spark.format.manifest.entry_decoder import UnknownLayoutError
+from paimon_spark.format.manifest.layout import FILE_LAYOUT, Kind
 from paimon_spark.format.manifest.lazy_manifest import unpack_file
+from paimon_spark.format.manifest.primitives import UnknownLayoutError
 
 WORD = 8
 """Bytes of a name that are compared at a time."""
 _PAD = bytes(WORD)
+_SIZED = (Kind.STRING, Kind.BYTES)
+"""Kinds whose bytes stand behind their length."""
+_BEFORE = tuple(takewhile(lambda f: f.name != "_MIN_SEQUENCE_NUMBER", (f for f in FILE_LAYOUT if f.kind != Kind.STATS)))
+"""What stands before the first sequence number of a file without statistics."""
 
 
 def first_sequence_numbers(data: bytes, begins: I64) -> npt.NDArray[np.int64]:
     """Return the first sequence number of the files that begin at some places, packed without their statistics."""
-    raw = np.frombuffer(data, np.uint8)
+    raw, at = np.frombuffer(data, np.uint8), begins
     try:
-        size, at = decode_longs(raw, begins)
-        for _ in range(2):
-            _, at = decode_longs(raw, at + size)
-            size = np.zeros_like(at)
-        for _ in range(2):
-            size, at = decode_longs(raw, at)
-            at += size
+        for field in _BEFORE:
+            value, at = decode_longs(raw, at)
+            at = at + value if field.kind in _SIZED else at
         return decode_longs(raw, at)[0]
     except (UnknownLayoutError, LookupError):
         files = (unpack_file(data, at, statistics=False) for at in begins.tolist())
