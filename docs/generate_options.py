@@ -44,9 +44,9 @@ INSERT INTO T /*+ OPTIONS('write-buffer-size' = '64 mb') */ SELECT * FROM S;
 
 A hint follows the name of any table that is read or inserted into, also in joins, subqueries, WITH and views. It
 applies to that reference alone. A reference that selects a snapshot has the columns of that snapshot. A view, a query
-and the target of DELETE, UPDATE and MERGE cannot have a hint: set the option for the session instead. A table that a DataFrame
-writer creates stores the writer's options. Options that select a snapshot are never applied to the table that a
-statement changes.
+and the target of DELETE, UPDATE and MERGE cannot have a hint: set the option for the session instead. A table that a
+DataFrame writer creates stores the writer's options. Options that select a snapshot are never applied to the table that
+a statement changes.
 
 An option marked *read* may be set for a table that is read, *write* for one that is written and in `options` of a CALL,
 *call* only in `options` of a CALL; a session may set all of them. A handle of the Python API accepts *read* and *write*
