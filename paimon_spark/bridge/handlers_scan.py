@@ -20,7 +20,8 @@ from paimon_spark.engine.select import SelectPlan, plan_select
 from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.jvm_frames import arrow_frame, session_for
 from paimon_spark.spark.native_access import native_access
-from paimon_spark.spark.reads import METADATA_COLUMNS, ReadRequest, read_frame
+from paimon_spark.spark.read_modes import METADATA_COLUMNS, ReadRequest
+from paimon_spark.spark.reads import read_frame
 from paimon_spark.spec.predicate import Predicate
 
 _KEPT_PLANS = 256
