@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from paimon_spark.core.read.bucket_files import FILE_PATH, ROW_INDEX
+from paimon_spark.core.columns import FILE_PATH, ROW_INDEX
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.spec.manifest import DataFileMeta

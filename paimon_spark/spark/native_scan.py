@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from typing import Any
 
+from paimon_spark.core.columns import BUCKET, FILE_PATH, METADATA_FIELDS, ROW_INDEX, VECTOR
 from paimon_spark.core.merge.config import merge_order
-from paimon_spark.core.read.bucket_files import BUCKET, FILE_PATH, METADATA_FIELDS, ROW_INDEX, VECTOR
 from paimon_spark.core.scan.packed_files import PackedFileList
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table

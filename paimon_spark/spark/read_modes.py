@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS
-from paimon_spark.core.read.bucket_files import METADATA_FIELDS, ROW_INDEX, VECTOR
+from paimon_spark.core.columns import METADATA_FIELDS, PARTITION, ROW_INDEX, TRACKING_FIELDS, VECTOR
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.spark.native_access import native_access
@@ -16,9 +15,6 @@ from paimon_spark.spark.native_columns import FileLayout, NativeColumns, NativeF
 from paimon_spark.spec.predicate import Predicate, fixed_values, project
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
 
-PARTITION = "__paimon_partition"
-METADATA_COLUMNS = (*(f.name for f in METADATA_FIELDS), PARTITION)
-"""Names of the columns that tell where a row is; `SELECT *` does not show them."""
 FEWEST_ROWS = 100_000
 MOST_ROWS = 500_000_000
 """How many rows must be in the files of splits with superseded rows for a job of its own that finds them."""

@@ -12,6 +12,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from paimon_spark.core.bin_packing import SMALL_TASK_WORK, group_tasks, task_cost
+from paimon_spark.core.columns import AUDIT_ROW_KIND, PARTITION
 from paimon_spark.core.scan.splits import Split, splits_to_json
 from paimon_spark.core.table import Table
 from paimon_spark.spark.arrow_map import map_in_arrow, quoted
@@ -20,7 +21,7 @@ from paimon_spark.spark.jvm_frames import empty_frame, native_frame, superseded_
 from paimon_spark.spark.native_access import native_access
 from paimon_spark.spark.native_columns import NativeFiles
 from paimon_spark.spark.native_scan import native_spec, superseded_rows_key
-from paimon_spark.spark.read_modes import PARTITION, ReadRequest
+from paimon_spark.spark.read_modes import ReadRequest
 from paimon_spark.spark.types import plain_struct
 from paimon_spark.spec.predicate import TRUE, to_json
 
@@ -73,6 +74,6 @@ def _work(split: Split) -> int:
 def _row_type(request: ReadRequest) -> StructType:
     struct = plain_struct((*request.read_columns, *request.places))
     if request.keep_kinds:
-        kind = {"name": "rowkind", "type": "string", "nullable": True, "metadata": {}}
+        kind = {"name": AUDIT_ROW_KIND, "type": "string", "nullable": True, "metadata": {}}
         struct = {"type": "struct", "fields": [kind, *struct["fields"]]}
     return StructType.fromJson(struct)

@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from paimon_spark.core.columns import SHUFFLE_BUCKET, SHUFFLE_HASH
 from paimon_spark.core.commit_message import CommitMessage, messages_from_json
 from paimon_spark.core.maintenance.abandoned_files import clean_up_abandoned
 from paimon_spark.core.table import Table
@@ -31,9 +32,6 @@ from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spec.kinds import BucketMode, Operation
 from paimon_spark.spec.predicate import Predicate
 from paimon_spark.spec.types import AtomicType, DataField
-
-BUCKET = "_bucket_"
-HASH = "_hash_"
 
 
 def write_frame(
@@ -154,11 +152,11 @@ def bucket_shape(session: SparkSession, plan: WritePlan) -> dict[str, Any]:
     }
     if mode is BucketMode.HASH_FIXED and table.options.bucket_function_type == "default":
         buckets = table.options.bucket
-        spec["hash"] = {"name": BUCKET, "buckets": buckets, "columns": _keys(table.bucket_key_fields)}
+        spec["hash"] = {"name": SHUFFLE_BUCKET, "buckets": buckets, "columns": _keys(table.bucket_key_fields)}
         spec["tasks"] = tasks if table.schema.partition_keys else min(tasks, buckets)
     elif mode is BucketMode.HASH_DYNAMIC:
         classes = plan.info.assigners
-        spec["hash"] = {"name": HASH, "buckets": 0, "columns": _keys(table.key_fields)}
+        spec["hash"] = {"name": SHUFFLE_HASH, "buckets": 0, "columns": _keys(table.key_fields)}
         spec["classes"] = classes
         spec["tasks"] = tasks if table.schema.partition_keys else classes
     elif asked and mode is BucketMode.BUCKET_UNAWARE:
