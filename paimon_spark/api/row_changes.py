@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from paimon_spark.core.read.bucket_files import FILE_PATH, ROW_INDEX, VECTOR
+from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, ROW_KIND, VECTOR
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.row_conversion import ROW_KIND_COLUMN
 from paimon_spark.engine.select import SelectPlan
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import RowKind
@@ -31,7 +30,7 @@ class RowCounter:
 def of_kind(batch: pa.RecordBatch, kind: RowKind) -> pa.RecordBatch:
     """Return a batch whose rows are all of one kind."""
     kinds = pa.repeat(pa.scalar(int(kind), pa.int8()), batch.num_rows)
-    return pa.RecordBatch.from_arrays([*batch.columns, kinds], names=[*batch.schema.names, ROW_KIND_COLUMN])
+    return pa.RecordBatch.from_arrays([*batch.columns, kinds], names=[*batch.schema.names, ROW_KIND])
 
 
 def add_missing_columns(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:

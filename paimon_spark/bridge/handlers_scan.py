@@ -12,15 +12,17 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.bridge.protocol import Request, scan_predicate
 from paimon_spark.bridge.server import JvmAnswer
-from paimon_spark.bridge.system_tables import KIND_COLUMN, is_rows, struct_of, system_rows
+from paimon_spark.bridge.system_tables import is_rows, struct_of, system_rows
 from paimon_spark.bridge.tables import TableToken, load_token, pinned
+from paimon_spark.core.columns import AUDIT_ROW_KIND, METADATA_COLUMNS
 from paimon_spark.core.system.tables import SYSTEM_SCANS
 from paimon_spark.core.table import Table
 from paimon_spark.engine.select import SelectPlan, plan_select
 from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.jvm_frames import arrow_frame, session_for
 from paimon_spark.spark.native_access import native_access
-from paimon_spark.spark.reads import METADATA_COLUMNS, ReadRequest, read_frame
+from paimon_spark.spark.read_modes import ReadRequest
+from paimon_spark.spark.reads import read_frame
 from paimon_spark.spec.predicate import Predicate
 
 _KEPT_PLANS = 256
@@ -110,7 +112,7 @@ def _plan(request: Request) -> PlannedScan:
     system = SYSTEM_SCANS.get(args["table"].get("scan_of", ""))
     kinds = system is not None and system.keep_kinds
     metadata = tuple(c for c in METADATA_COLUMNS if c in args["columns"] and c not in table.schema.field_names)
-    columns = tuple(c for c in args["columns"] if not (kinds and c == KIND_COLUMN) and c not in metadata)
+    columns = tuple(c for c in args["columns"] if not (kinds and c == AUDIT_ROW_KIND) and c not in metadata)
     top = {table.options.num_levels - 1}
     plan = plan_select(
         table,

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from paimon_spark.bridge.protocol import Envelope
 from paimon_spark.bridge.tables import catalog_of, load_named, pinned
-from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS, tracks_rows
+from paimon_spark.core.columns import AUDIT_ROW_KIND, TRACKING_FIELDS
+from paimon_spark.core.metadata.row_tracking import tracks_rows
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.system.tables import SYSTEM_SCANS, check_system_table, system_table, system_table_schema
 from paimon_spark.core.table import Table
@@ -22,7 +23,6 @@ from paimon_spark.spec.types import not_null
 
 Json = dict[str, Any]
 SYSTEM_DATABASE = "sys"
-KIND_COLUMN = "rowkind"
 _S, _L, _B = pa.string(), pa.int64(), pa.bool_()
 _GLOBAL: Mapping[str, pa.Schema] = {
     "tables": pa.schema(
@@ -105,7 +105,7 @@ def describe_system(table: Table, identifier: Identifier, snapshot: int | None) 
     token["scan_of"] = name
     struct = struct_to_spark(table.schema.fields)
     if SYSTEM_SCANS[name].keep_kinds:
-        kind = {"name": KIND_COLUMN, "type": "string", "nullable": True, "metadata": {}}
+        kind = {"name": AUDIT_ROW_KIND, "type": "string", "nullable": True, "metadata": {}}
         struct = {"type": "struct", "fields": [kind, *struct["fields"]]}
     if SYSTEM_SCANS[name].tracking:
         if not tracks_rows(table):

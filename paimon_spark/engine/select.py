@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from paimon_spark.core.columns import ROW_KIND_FIELD
 from paimon_spark.core.metadata.time_travel import resolve_snapshot
 from paimon_spark.core.metadata_io import translate_io_errors
-from paimon_spark.core.read.split_reader import ROW_KIND_FIELD, first_rows, read_split
+from paimon_spark.core.read.split_reader import first_rows, read_split
 from paimon_spark.core.scan.result import ScanCounts
 from paimon_spark.core.scan.scan import scan_buckets
 from paimon_spark.core.scan.splits import Split, plan_splits

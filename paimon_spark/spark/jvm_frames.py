@@ -16,6 +16,8 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from paimon_spark.spark.shuffle_spec import ShuffleSpec
+
 INLINE_LIMIT = 32_000
 """A py4j string costs 0.1 to 0.4 ms a kilobyte: longer texts travel in a file."""
 
@@ -118,14 +120,14 @@ def arrow_frame(session: SparkSession, table: pa.Table, schema: StructType) -> D
     return session.createDataFrame(table, schema=schema)
 
 
-def bucket_shuffle(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
+def bucket_shuffle(frame: DataFrame, spec: ShuffleSpec) -> DataFrame:
     """Return `frame` with its bucket column, shuffled once by partition and bucket."""
-    return frame_of(jvm_frames().bucketShuffle(frame._jdf, json.dumps(spec)), frame.sparkSession)
+    return frame_of(jvm_frames().bucketShuffle(frame._jdf, spec.to_json()), frame.sparkSession)
 
 
-def bucket_shuffle_packed(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
+def bucket_shuffle_packed(frame: DataFrame, spec: ShuffleSpec) -> DataFrame:
     """Return the rows of `bucket_shuffle` as `arrow_batches` does; they are shuffled in batches, not one by one."""
-    return frame_of(jvm_frames().bucketShufflePacked(frame._jdf, json.dumps(spec)), frame.sparkSession)
+    return frame_of(jvm_frames().bucketShufflePacked(frame._jdf, spec.to_json()), frame.sparkSession)
 
 
 def arrow_batches(frame: DataFrame) -> DataFrame:

@@ -14,8 +14,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import DataType
 
+from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.row_conversion import ROW_KIND_COLUMN
 from paimon_spark.engine.insert import WriteResult
 from paimon_spark.engine.merge_into import CONDITIONED_TOGETHER, Clause, MergeAction, MergeRequest
 from paimon_spark.errors import ArgumentError, ErrorKind
@@ -91,7 +91,7 @@ class SparkMerge:
             value = [assigned(_value(n, i), types[_value(n, i)], field) for n in range(len(self._actions))]
             columns.append(_by_clause(value).alias(field.name))
         kinds = [f.lit(int(a.clause.kind)).cast("tinyint") for a in self._actions]
-        return picked.select(*columns, _by_clause(kinds).alias(ROW_KIND_COLUMN))
+        return picked.select(*columns, _by_clause(kinds).alias(ROW_KIND))
 
 
 def prepare_merge(
@@ -281,5 +281,5 @@ def _by_clause(values: list[Column]) -> Column:
 
 def _write_order() -> Column:
     """Upserts are written first, then deletes, then inserts: of rows with one key, the last one stays."""
-    kind = f.col(ROW_KIND_COLUMN)
+    kind = f.col(ROW_KIND)
     return f.when(kind == int(RowKind.INSERT), f.lit(len(RowKind))).otherwise(kind.cast("int"))

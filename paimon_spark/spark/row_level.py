@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from paimon_spark.core.read.bucket_files import FILE_PATH, ROW_INDEX
+from paimon_spark.core.columns import FILE_PATH, ROW_INDEX
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import WritePlan, WriteResult
 from paimon_spark.engine.row_level import finish_changes, plan_changes, writes_position_deletes

@@ -13,7 +13,8 @@ from paimon_spark.engine.sort_compact import Order, SortPlan
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.executor.worker import add_curve, rewriter
 from paimon_spark.spark.jvm_frames import arrow_batches
-from paimon_spark.spark.reads import ReadRequest, read_frame
+from paimon_spark.spark.read_modes import ReadRequest
+from paimon_spark.spark.reads import read_frame
 from paimon_spark.spark.writes import run_writers
 from paimon_spark.spec.predicate import TRUE
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
+from paimon_spark.core.columns import SHUFFLE_BUCKET, SHUFFLE_HASH
 from paimon_spark.core.commit_message import CommitMessage, messages_from_json
 from paimon_spark.core.maintenance.abandoned_files import clean_up_abandoned
 from paimon_spark.core.table import Table
@@ -28,12 +29,10 @@ from paimon_spark.spark.jvm_frames import (
 )
 from paimon_spark.spark.memory import writer_share
 from paimon_spark.spark.runner import SparkRunner
+from paimon_spark.spark.shuffle_spec import HashColumn, HashedField, ShuffleSpec
 from paimon_spark.spec.kinds import BucketMode, Operation
 from paimon_spark.spec.predicate import Predicate
 from paimon_spark.spec.types import AtomicType, DataField
-
-BUCKET = "_bucket_"
-HASH = "_hash_"
 
 
 def write_frame(
@@ -54,11 +53,11 @@ def write_frame(
         PaimonError: the write failed; the table is as it was and the new files are deleted.
     """
     plan = _plan(session, table, frame, overwrite=overwrite, partitions=partitions, operation=operation)
-    shape = bucket_shape(session, plan)
+    spec = shuffle_spec(session, plan)
     if order is None:
-        rows = bucket_shuffle_packed(frame, shape)
+        rows = bucket_shuffle_packed(frame, spec)
     else:
-        rows = arrow_batches(bucket_shuffle(frame, shape).sortWithinPartitions(order))
+        rows = arrow_batches(bucket_shuffle(frame, spec).sortWithinPartitions(order))
     messages = run_writers(session, plan, rows, writer)
     return complete_write(plan, messages, SparkRunner(session))
 
@@ -70,7 +69,7 @@ def replace_with_frame(session: SparkSession, table: Table, frame: DataFrame, *,
         PaimonError: the query or the write failed; schema and rows are as they were.
     """
     plan = _plan(session, table, frame, overwrite="static", operation=operation)
-    messages = run_writers(session, plan, bucket_shuffle_packed(frame, bucket_shape(session, plan)), writer)
+    messages = run_writers(session, plan, bucket_shuffle_packed(frame, shuffle_spec(session, plan)), writer)
     return run_post_commit(plan, finish_replacement(plan, messages), SparkRunner(session))
 
 
@@ -141,29 +140,23 @@ def run_writers(
     return [m for row in rows for m in messages_from_json(row.messages)]
 
 
-def bucket_shape(session: SparkSession, plan: WritePlan) -> dict[str, Any]:
+def shuffle_spec(session: SparkSession, plan: WritePlan) -> ShuffleSpec:
     """Return what the JVM has to add to the rows and how it has to shuffle them."""
     table = plan.table
     mode = table.bucket_mode
     tasks, asked = write_tasks(session, table), _asked_tasks(table) is not None
-    spec: dict[str, Any] = {
-        "columns": list(table.schema.field_names),
-        "partition": list(table.schema.partition_keys),
-        "classes": 0,
-        "exact": asked,
-    }
+    spec = ShuffleSpec(tuple(table.schema.field_names), tuple(table.schema.partition_keys), exact=asked)
     if mode is BucketMode.HASH_FIXED and table.options.bucket_function_type == "default":
         buckets = table.options.bucket
-        spec["hash"] = {"name": BUCKET, "buckets": buckets, "columns": _keys(table.bucket_key_fields)}
-        spec["tasks"] = tasks if table.schema.partition_keys else min(tasks, buckets)
-    elif mode is BucketMode.HASH_DYNAMIC:
+        column = HashColumn(SHUFFLE_BUCKET, buckets, _hashed(table.bucket_key_fields))
+        return replace(spec, hash=column, tasks=tasks if spec.partition else min(tasks, buckets))
+    if mode is BucketMode.HASH_DYNAMIC:
         classes = plan.info.assigners
-        spec["hash"] = {"name": HASH, "buckets": 0, "columns": _keys(table.key_fields)}
-        spec["classes"] = classes
-        spec["tasks"] = tasks if table.schema.partition_keys else classes
-    elif asked and mode is BucketMode.BUCKET_UNAWARE:
-        spec["tasks"] = tasks
-    elif asked:
+        column = HashColumn(SHUFFLE_HASH, 0, _hashed(table.key_fields))
+        return replace(spec, hash=column, classes=classes, tasks=tasks if spec.partition else classes)
+    if asked and mode is BucketMode.BUCKET_UNAWARE:
+        return replace(spec, tasks=tasks)
+    if asked:
         raise OptionError(
             f"The option 'sink.parallelism' means nothing to table {table.name}, whose 'bucket-function.type' is "
             f"'{table.options.bucket_function_type}'.",
@@ -172,8 +165,8 @@ def bucket_shape(session: SparkSession, plan: WritePlan) -> dict[str, Any]:
     return spec
 
 
-def _keys(fields: tuple[DataField, ...]) -> list[dict[str, Any]]:
-    return [{"name": f.name, "precision": _precision(f)} for f in fields]
+def _hashed(fields: tuple[DataField, ...]) -> tuple[HashedField, ...]:
+    return tuple(HashedField(f.name, _precision(f)) for f in fields)
 
 
 def _precision(field: DataField) -> int:

@@ -17,6 +17,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from paimon_spark.spark.shuffle_spec import HashColumn, HashedField, ShuffleSpec
 from paimon_spark.spark.types import plain_struct
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, type_from_json
 
@@ -102,7 +103,7 @@ def test_the_bucket_hash_is_the_formats(spark: SparkSession, shared_dir: Path) -
     gateway = spark.sparkContext._gateway
     none = gateway.new_array(gateway.jvm.java.lang.Class, 0)
     nothing = gateway.new_array(gateway.jvm.java.lang.Object, 0)
-    jvm_frames = bridge_class(spark, "Toolbox").getDeclaredConstructor(none).newInstance(nothing)
+    jvm_frames = bridge_class(spark, "JvmFrames").getDeclaredConstructor(none).newInstance(nothing)
     hashes, wanted = [], []
     for case in vectors:
         if case["name"].startswith("nested") or "timestamp9" in case["name"]:
@@ -111,14 +112,9 @@ def test_the_bucket_hash_is_the_formats(spark: SparkSession, shared_dir: Path) -
         fields = [DataField(i, f"c{i}", t) for i, t in enumerate(types)]
         row = tuple(value_of(v, t) for v, t in zip(case["values"], types, strict=True))
         frame = spark.createDataFrame([row], StructType.fromJson(plain_struct(fields)))
-        keys = [{"name": f.name, "precision": getattr(f.type, "precision", 0) or 0} for f in fields]
-        spec = {
-            "columns": [f.name for f in fields],
-            "partition": [],
-            "classes": 0,
-            "hash": {"name": "h", "buckets": 0, "columns": keys},
-        }
-        hashes.append(DataFrame(jvm_frames.bucket_shuffle(frame._jdf, json.dumps(spec)), spark).select("h"))
+        keys = tuple(HashedField(f.name, getattr(f.type, "precision", 0) or 0) for f in fields)
+        spec = ShuffleSpec(tuple(f.name for f in fields), hash=HashColumn("h", 0, keys))
+        hashes.append(DataFrame(jvm_frames.bucketShuffle(frame._jdf, spec.to_json()), spark).select("h"))
         wanted.append((case["name"], case["hash"]))
     found = [r.h for r in reduce(DataFrame.unionAll, hashes).collect()]
     assert list(zip([name for name, _ in wanted], found, strict=True)) == wanted

@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
-from paimon_spark.spark.reads import FEWEST_ROWS
+from paimon_spark.spark.read_modes import FEWEST_ROWS
 
 COUNT = FEWEST_ROWS + 5_000
 LIVE = "native without superseded rows"

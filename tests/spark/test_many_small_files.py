@@ -12,7 +12,7 @@ from pyspark.sql import Row, SparkSession
 
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.spark.reads import MANY_FILES
+from paimon_spark.spark.read_modes import MANY_FILES
 from paimon_spark.spec.identifier import Identifier
 
 ROWS_EACH = 3

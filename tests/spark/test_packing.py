@@ -13,6 +13,7 @@ from pyspark.sql import functions as f
 
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.jvm_frames import arrow_batches, bucket_shuffle_packed, install_jvm_frames, single_row_batches
+from paimon_spark.spark.shuffle_spec import HashColumn, HashedField, ShuffleSpec
 from tests.spark.test_engine import bridge_class
 
 pytestmark = pytest.mark.spark
@@ -34,24 +35,14 @@ def session(spark: SparkSession) -> SparkSession:
     gateway = spark.sparkContext._gateway
     none = gateway.new_array(gateway.jvm.java.lang.Class, 0)
     nothing = gateway.new_array(gateway.jvm.java.lang.Object, 0)
-    jvm_frames = bridge_class(spark, "Toolbox").getDeclaredConstructor(none).newInstance(nothing)
+    jvm_frames = bridge_class(spark, "JvmFrames").getDeclaredConstructor(none).newInstance(nothing)
     install_jvm_frames(spark.sparkContext, jvm_frames)
     return spark
 
 
 def by_bucket(frame: DataFrame, buckets: int, tasks: int) -> DataFrame:
-    keys = [{"name": "id", "precision": 0}]
-    return bucket_shuffle_packed(
-        frame,
-        {
-            "columns": frame.columns,
-            "partition": [],
-            "classes": 0,
-            "exact": False,
-            "hash": {"name": "bucket", "buckets": buckets, "columns": keys},
-            "tasks": tasks,
-        },
-    )
+    column = HashColumn("bucket", buckets, (HashedField("id", 0),))
+    return bucket_shuffle_packed(frame, ShuffleSpec(tuple(frame.columns), hash=column, tasks=tasks))
 
 
 def batches(frame: DataFrame) -> list[tuple[int, pa.Table]]:

@@ -13,7 +13,7 @@ from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.core.arrow import arrow_scalar
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.format.arrow_types import to_arrow_type
-from paimon_spark.spark.reads import FEWEST_ROWS
+from paimon_spark.spark.read_modes import FEWEST_ROWS
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.schema import TableSchema

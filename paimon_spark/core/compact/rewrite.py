@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
+from paimon_spark.core.columns import TRACKING_FIELDS
 from paimon_spark.core.commit_message import CommitMessage, file_from_plain, file_to_plain
 from paimon_spark.core.compact.append import in_order
 from paimon_spark.core.levels import SortedRun, sections
 from paimon_spark.core.merge.engines.deduplicate import drop_retracts
 from paimon_spark.core.metadata.deletion_vectors import StoredVectors, VectorRef
-from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS, tracks_rows
+from paimon_spark.core.metadata.row_tracking import tracks_rows
 from paimon_spark.core.read.bucket_files import BucketFiles, rows_in_vectors
 from paimon_spark.core.read.split_reader import merged_rows
 from paimon_spark.core.table import Table

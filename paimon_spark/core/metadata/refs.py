@@ -89,11 +89,21 @@ class RefStore:
 
     def find_tag(self, name: str) -> Tag | None:
         """Return a tag, or None if there is no such file; what cannot be the name of a file is none."""
+        found = self._tag_file(name)
+        return None if found is None else parse_tag(*found)
+
+    def find_tagged_snapshot(self, name: str) -> Snapshot | None:
+        """Return the snapshot of a tag, or None if there is no such tag; its retention need not be readable."""
+        found = self._tag_file(name)
+        return None if found is None else parse_snapshot(*found)[0]
+
+    def _tag_file(self, name: str) -> tuple[bytes, str] | None:
+        """Return the content and the path of a tag's file."""
         if not is_one_name(name):
             return None
         path = self.paths.tag(name)
         data = _read(self.file_io, path)
-        return None if data is None else parse_tag(data, path)
+        return None if data is None else (data, path)
 
     def get_tag(self, name: str) -> Tag:
         """Return a tag.

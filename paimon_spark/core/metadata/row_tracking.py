@@ -13,24 +13,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.core.columns import TRACKING_FIELDS
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.kinds import (
     ROW_ID,
-    ROW_ID_FIELD_ID,
     SEQUENCE_NUMBER,
-    SEQUENCE_NUMBER_FIELD_ID,
     FileKind,
     FileSource,
 )
 from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry
-from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
-
-TRACKING_FIELDS = (
-    DataField(ROW_ID_FIELD_ID, ROW_ID, AtomicType(TypeRoot.BIGINT)),
-    DataField(SEQUENCE_NUMBER_FIELD_ID, SEQUENCE_NUMBER, AtomicType(TypeRoot.BIGINT)),
-)
-"""The columns that tell a row's id and the snapshot of its last change."""
+from paimon_spark.spec.types import DataField
 
 
 def tracks_rows(table: Table) -> bool:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, tzinfo
 
-from paimon_spark.core.metadata_io import read_if_there
+from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.table import TRAVEL_OPTIONS, Table
 from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UnsupportedError, did_you_mean
-from paimon_spark.spec.identifier import is_one_name
 from paimon_spark.spec.kinds import CommitKind
 from paimon_spark.spec.schema import TableSchema
-from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
+from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.stored_json import MILLIS
 
 _WATERMARK = re.compile(r"watermark-(-?\d+)")
-_TAG_PREFIX = "tag-"
 _NEWEST_MODES = ("default", "latest-full", "full", "latest")
 _NOT_YET = (
     "incremental-between",
@@ -66,7 +64,7 @@ def resolve_snapshot(
 
 def by_version(table: Table, version: str) -> Snapshot:
     """Return the snapshot of a tag of that name, of `watermark-<n>`, or of that id."""
-    tagged = find_tag(table, version)
+    tagged = _tagged(table, version)
     if tagged is not None:
         return tagged
     watermark = _WATERMARK.fullmatch(version)
@@ -79,25 +77,15 @@ def by_version(table: Table, version: str) -> Snapshot:
 
 def at_tag(table: Table, name: str) -> Snapshot:
     """Return the snapshot of a tag."""
-    found = find_tag(table, name)
+    found = _tagged(table, name)
     if found is None:
         raise _no_tag(table, name, "is not a tag")
     return found
 
 
-def find_tag(table: Table, name: str) -> Snapshot | None:
-    """Return the snapshot of a tag, or None if there is no such tag."""
-    if not name.strip() or not is_one_name(name):
-        return None
-    path = table.paths.tag(name)
-    data = read_if_there(table.file_io, path)
-    return None if data is None else parse_snapshot(data, path)[0]
-
-
-def tag_names(table: Table) -> list[str]:
-    """Return the names of all tags, sorted."""
-    names = (s.name for s in table.file_io.list(table.paths.tag_dir) if not s.is_dir)
-    return sorted(n.removeprefix(_TAG_PREFIX) for n in names if n.startswith(_TAG_PREFIX))
+def _tagged(table: Table, name: str) -> Snapshot | None:
+    """Return the snapshot of a tag, or None if there is no such tag; a blank name is none."""
+    return RefStore.of(table).find_tagged_snapshot(name) if name.strip() else None
 
 
 def at_time(table: Table, millis: int) -> Snapshot:
@@ -220,7 +208,7 @@ def _with_schema(table: Table, snapshot: Snapshot) -> tuple[Snapshot, TableSchem
 
 
 def _no_tag(table: Table, name: str, fault: str) -> NotFoundError:
-    known = tag_names(table)
+    known = RefStore.of(table).tag_names()
     listed = f"the tags are {', '.join(known)}" if known else "there are no tags"
     return NotFoundError(
         f"'{name}' {fault} of table {table.name}; {listed}.",

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from paimon_spark.core.columns import BUCKET, FILE_PATH, ROW_INDEX, TRACKING_FIELDS, VECTOR
 from paimon_spark.core.levels import SortedRun
 from paimon_spark.core.merge.config import SYSTEM_FIELDS
 from paimon_spark.core.metadata.deletion_vectors import StoredVectors, VectorRef
-from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS, fill_row_ids, stored_tracking
+from paimon_spark.core.metadata.row_tracking import fill_row_ids, stored_tracking
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.read.arrow_predicates import to_expression
 from paimon_spark.core.read.projection import ColumnPlan, plan_columns
@@ -24,23 +25,10 @@ from paimon_spark.format.deletion_vectors import positions
 from paimon_spark.format.registry import open_reader
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate, project
-from paimon_spark.spec.types import MAX_LENGTH, AtomicType, DataField, TypeRoot
+from paimon_spark.spec.types import DataField
 
 _CHUNK_BYTES = 16 << 20
 _NOWHERE = np.zeros(0, dtype=np.int64)
-FILE_PATH = "__paimon_file_path"
-ROW_INDEX = "__paimon_row_index"
-BUCKET = "__paimon_bucket"
-VECTOR = "__paimon_deletion_vector"
-METADATA_FIELDS = (
-    DataField(-1, FILE_PATH, AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)),
-    DataField(-1, ROW_INDEX, AtomicType(TypeRoot.BIGINT)),
-    DataField(-1, BUCKET, AtomicType(TypeRoot.INT)),
-    DataField(-1, VECTOR, AtomicType(TypeRoot.BIGINT)),
-    *TRACKING_FIELDS,
-)
-"""Columns that tell where a row is stored: its file, its position in the file, its bucket, and a fingerprint of the
-rows of the file that were deleted when it was read (null if none were). Then which row it is, and when it changed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,13 +13,13 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.core.columns import METADATA_FIELDS, ROW_KIND, ROW_KIND_FIELD, TRACKING_FIELDS
 from paimon_spark.core.levels import SortedRun, oldest_first, sections
 from paimon_spark.core.merge.config import merge_order, needed_fields
 from paimon_spark.core.merge.engines.deduplicate import drop_retracts
 from paimon_spark.core.merge.multi_pass import RunSource, merge_sources, runs_at_once
-from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS
 from paimon_spark.core.read.arrow_predicates import to_expression
-from paimon_spark.core.read.bucket_files import METADATA_FIELDS, BucketFiles, deleted_rows
+from paimon_spark.core.read.bucket_files import BucketFiles, deleted_rows
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrow_types import to_arrow_schema
@@ -27,11 +27,7 @@ from paimon_spark.format.base import DEFAULT_BATCH_ROWS
 from paimon_spark.format.schema_conform import empty_columns
 from paimon_spark.spec.kinds import VALUE_KIND, RowKind
 from paimon_spark.spec.predicate import TRUE, Predicate, columns_of, project
-from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
-
-ROW_KIND = "_row_kind_"
-"""Name of the int8 column that carries the kind of each row between Spark and the table."""
-ROW_KIND_FIELD = DataField(-1, ROW_KIND, AtomicType(TypeRoot.TINYINT, nullable=False))
+from paimon_spark.spec.types import DataField
 
 
 def read_split(

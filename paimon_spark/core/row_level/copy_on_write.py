@@ -17,12 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.core.arrow import one_chunk, values_of
+from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, ROW_KIND, TRACKING_FIELDS
 from paimon_spark.core.commit_message import CommitMessage
-from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS, tracks_rows, with_kept_ids
-from paimon_spark.core.read.bucket_files import FILE_PATH, ROW_INDEX, BucketFiles
+from paimon_spark.core.metadata.row_tracking import tracks_rows, with_kept_ids
+from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.row_level.live_file_lookup import LiveFileLookup
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.row_conversion import ROW_KIND_COLUMN, WriteRules, prepare_batch
+from paimon_spark.core.write.row_conversion import WriteRules, prepare_batch
 from paimon_spark.core.write.table_writer import AbortableWriter, TableWriter, WriterRestoreState
 from paimon_spark.errors import EngineError, UnsupportedError
 from paimon_spark.format.arrays import I64
@@ -80,7 +81,7 @@ class CopyOnWriteRewriter(AbortableWriter):
             self._close()
             self._open = self._begin(path)
         positions = values_of(one_chunk(part.column(ROW_INDEX)).cast(pa.int64()))
-        kinds = values_of(one_chunk(part.column(ROW_KIND_COLUMN)).cast(pa.int8()))
+        kinds = values_of(one_chunk(part.column(ROW_KIND)).cast(pa.int8()))
         self._open.change(positions, kinds == RowKind.DELETE, part)
 
     def _begin(self, path: str) -> _OpenFile:

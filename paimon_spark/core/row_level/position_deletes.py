@@ -15,13 +15,13 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_spark.core.arrow import one_chunk, values_of
+from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, ROW_KIND, VECTOR
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.deletion_vectors import NO_VECTOR, StoredVectors, VectorWriter
 from paimon_spark.core.metadata_io import delete_best_effort, translate_io_errors
-from paimon_spark.core.read.bucket_files import FILE_PATH, ROW_INDEX, VECTOR
 from paimon_spark.core.row_level.live_file_lookup import LiveFileLookup
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.row_conversion import ROW_KIND_COLUMN, WriteRules, prepare_batch
+from paimon_spark.core.write.row_conversion import WriteRules, prepare_batch
 from paimon_spark.core.write.table_writer import AbortableWriter, TableWriter, WriterRestoreState
 from paimon_spark.errors import ConflictError, EngineError
 from paimon_spark.spec.kinds import RowKind
@@ -60,7 +60,7 @@ class PositionDeleteWriter(AbortableWriter):
             ConflictError: a file that holds rows to be changed is not the table's any more.
         """
         self._mark(batch)
-        kinds = values_of(one_chunk(batch.column(ROW_KIND_COLUMN)).cast(pa.int8()))
+        kinds = values_of(one_chunk(batch.column(ROW_KIND)).cast(pa.int8()))
         kept = np.flatnonzero(kinds != RowKind.DELETE)
         if len(kept):
             rows = batch if len(kept) == batch.num_rows else batch.take(pa.array(kept))

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.core.arrow import arrow_scalar, one_chunk, values_of
+from paimon_spark.core.columns import ROW_KIND, SHUFFLE_BUCKET, SHUFFLE_HASH
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, ErrorKind
 from paimon_spark.format.arrays import I64
@@ -21,9 +22,6 @@ from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.literals import parse_value
 from paimon_spark.spec.types import DataField, type_to_json
 
-ROW_KIND_COLUMN = "_row_kind_"
-BUCKET_COLUMN = "_bucket_"
-HASH_COLUMN = "_hash_"
 _UNITS = ("s", "ms", "us", "ns")
 _RECODE_FROM = 1 << 40
 
@@ -90,7 +88,7 @@ def prepare_batch(batch: pa.RecordBatch | pa.Table, rules: WriteRules) -> Rows:
     kinds = _kinds(batch, table, rules)
     extras = [
         values_of(one_chunk(batch.column(c)).cast(pa.int32())) if c in names else None
-        for c in (BUCKET_COLUMN, HASH_COLUMN)
+        for c in (SHUFFLE_BUCKET, SHUFFLE_HASH)
     ]
     dropped = np.isin(kinds, rules.dropped_kinds) if rules.dropped_kinds else np.zeros(0, dtype=np.bool_)
     if dropped.any():
@@ -146,8 +144,8 @@ def _coarser(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _kinds(batch: pa.RecordBatch | pa.Table, table: pa.Table, rules: WriteRules) -> npt.NDArray[np.int8]:
-    if ROW_KIND_COLUMN in batch.schema.names:
-        kinds = values_of(one_chunk(batch.column(ROW_KIND_COLUMN)).cast(pa.int8()))
+    if ROW_KIND in batch.schema.names:
+        kinds = values_of(one_chunk(batch.column(ROW_KIND)).cast(pa.int8()))
     elif rules.kind_column is not None:
         kinds = _parse_kinds(table.column(rules.kind_column), rules)
     else:

@@ -19,8 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.core.arrow import one_chunk, row_at, values_of
+from paimon_spark.core.columns import TRACKING_FIELDS
 from paimon_spark.core.commit_message import CommitMessage
-from paimon_spark.core.metadata.row_tracking import TRACKING_FIELDS
 from paimon_spark.core.metadata_io import delete_best_effort, read_needed, translate_io_errors
 from paimon_spark.core.spill.space import SpillRules, SpillSpace
 from paimon_spark.core.table import Table

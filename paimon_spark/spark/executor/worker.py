@@ -11,9 +11,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
+from paimon_spark.core.columns import AUDIT_ROW_KIND, ROW_KIND
 from paimon_spark.core.commit_message import messages_to_json
 from paimon_spark.core.compact.space_filling_curves import hilbert_keys, zorder_keys
-from paimon_spark.core.read.split_reader import ROW_KIND, first_rows, read_split
+from paimon_spark.core.read.split_reader import first_rows, read_split
 from paimon_spark.core.read.superseded_rows import superseded_rows
 from paimon_spark.core.scan.splits import Split, splits_from_json, splits_to_json
 from paimon_spark.core.spill.space import local_directories
@@ -190,7 +191,7 @@ def find_superseded_rows(table: str, batches: Batches) -> Batches:
 def _kind_first(batch: pa.RecordBatch) -> pa.RecordBatch:
     kinds = pa.array(["+I", "-U", "+U", "-D"]).take(batch.column(ROW_KIND))
     names = [n for n in batch.schema.names if n != ROW_KIND]
-    return pa.RecordBatch.from_arrays([kinds, *(batch.column(n) for n in names)], names=["rowkind", *names])
+    return pa.RecordBatch.from_arrays([kinds, *(batch.column(n) for n in names)], names=[AUDIT_ROW_KIND, *names])
 
 
 def run_tasks(kind: str, done: Any, batches: Batches) -> Batches:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from paimon_spark.bridge.handlers_scan import _KEPT_FILES, _KEPT_PLANS, PlannedScan, _Plans
 from paimon_spark.core.scan.result import ScanCounts
 from paimon_spark.engine.select import SelectPlan
-from paimon_spark.spark.reads import ReadRequest
+from paimon_spark.spark.read_modes import ReadRequest
 from paimon_spark.spec.predicate import TRUE
 from tests.unit.core import samples
 

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from paimon_spark.core.metadata.time_travel import resolve_snapshot, tag_names
+from paimon_spark.core.metadata.refs import RefStore
+from paimon_spark.core.metadata.time_travel import resolve_snapshot
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UnsupportedError
 from paimon_spark.spec.kinds import CommitKind
@@ -44,7 +45,7 @@ def test_version_prefers_the_tag(table: Table) -> None:
     assert found(table, version="first") == 1
     assert found(table, version="4") == 4
     assert found(table, version="watermark-25") == 3
-    assert tag_names(table) == ["3", "first"]
+    assert RefStore.of(table).tag_names() == ["3", "first"]
 
 
 def test_misses_name_what_there_is(table: Table) -> None:

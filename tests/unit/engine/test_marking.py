@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.api.row_changes import deletions
+from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, VECTOR
 from paimon_spark.core.commit_message import messages_from_json, messages_to_json
-from paimon_spark.core.read.bucket_files import FILE_PATH, ROW_INDEX, VECTOR
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.row_level.position_deletes import PositionDeleteWriter
 from paimon_spark.core.scan.scan import scan

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from paimon_spark.core.columns import FILE_PATH, ROW_INDEX
 from paimon_spark.core.commit.committer import Committed, EmptyCommit
-from paimon_spark.core.read.bucket_files import FILE_PATH, ROW_INDEX
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.row_level.copy_on_write import CopyOnWriteRewriter
 from paimon_spark.core.scan.scan import scan

@@ -16,22 +16,24 @@ import pytest
 from paimon_spark.core.manifest_cache import ManifestCache, ManifestLimits
 from paimon_spark.core.scan.packed_files import PackedFileList
 from paimon_spark.core.scan.splits import Split
-from paimon_spark.core.schemas import SchemaStore
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.select import plan_select
 from paimon_spark.format.arrow_types import to_arrow_type
-from paimon_spark.spark import reads
+from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spark.jvm_frames import _lines
-from paimon_spark.spark.reads import NativeFiles, ReadRequest, _native_spec
+from paimon_spark.spark.native_columns import FileLayout, NativeFiles
+from paimon_spark.spark.native_scan import native_spec
+from paimon_spark.spark.read_modes import ReadModes, ReadRequest
 from paimon_spark.spec.predicate import TRUE
 from paimon_spark.spec.types import DataField, parse_atomic
+from paimon_spark.testing.faults import FaultFileIO, Recorder
 from paimon_spark.testing.tables import new_table
 
 
 def identity(table: Table, split: Split) -> str:
     request = ReadRequest(table, ("k",), TRUE, (split,))
-    spec, groups = _native_spec(request, NativeFiles(("parquet", table.schema.id), (split,)), filtered=False)
+    spec, groups = native_spec(request, NativeFiles(FileLayout("parquet", table.schema.id), (split,)), filtered=False)
     assert [len(g["files"]) for g in groups] == [len(split.files)]
     return str(spec["identity"])
 
@@ -65,24 +67,23 @@ def packed(*columns: Any, **more: Any) -> Table:
     return replace(new_table(*columns, **more), manifest_cache=ManifestCache(ManifestLimits(many_files=0)))
 
 
-def test_files_are_told_one_group_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reads, "_TOGETHER", 2)
+def test_files_are_told_one_group_after_the_other() -> None:
     table = packed({"k": "INT", "p": "INT"}, partition=["p"])
     for _ in range(3):
         write_arrow(table, pa.table({"k": pa.array([1, 2], pa.int32()), "p": pa.array([1, 2], pa.int32())}))
     splits = plan_select(table).splits
     assert all(isinstance(s.files, PackedFileList) for s in splits)
     request = ReadRequest(table, ("k", "p"), TRUE, splits)
-    (files,) = reads._by_key(request, request.read_modes.native)
-    spec, groups = _native_spec(request, files, filtered=False)
+    (files,) = request.read_modes.native_files
+    spec, groups = native_spec(request, files, filtered=False, together=2)
     assert isinstance(groups, Iterator)
     told = list(groups)
     assert [(g["values"], len(g["files"])) for g in told] == [(["1"], 2), (["1"], 1), (["2"], 2), (["2"], 1)]
     paths = [path for g in told for path, _, _ in g["files"]]
     assert paths == [table.paths.data_file(s.partition, s.bucket, f) for s in splits for f in s.files]
     other = ReadRequest(table, ("k", "p"), TRUE, splits[:1])
-    (fewer,) = reads._by_key(other, other.read_modes.native)
-    assert _native_spec(other, fewer, filtered=False)[0]["identity"] != spec["identity"]
+    (fewer,) = other.read_modes.native_files
+    assert native_spec(other, fewer, filtered=False)[0]["identity"] != spec["identity"]
 
 
 @pytest.mark.parametrize(("count", "filed"), [(0, False), (3, False), (1_000, True)])
@@ -94,7 +95,7 @@ def test_many_lines_travel_in_a_file(count: int, filed: bool) -> None:
     assert not (filed and Path(text[1:]).exists())
 
 
-def division_of(table: Table, *columns: str) -> reads.ReadModes:
+def division_of(table: Table, *columns: str) -> ReadModes:
     return ReadRequest(table, columns, TRUE, plan_select(table, columns=columns).splits).read_modes
 
 
@@ -144,15 +145,17 @@ def test_orc_files_from_before_there_were_days_need_no_worker(stats: str) -> Non
 
 
 @pytest.mark.parametrize("file_format", ["orc", "parquet"])
-def test_the_schema_of_many_files_is_read_once(file_format: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = new_table({"k": "INT", "d": "DATE"}, options={"file.format": file_format})
+def test_the_schema_of_many_files_is_read_once(file_format: str) -> None:
+    store = FaultFileIO(InMemoryFileIO())
+    table = new_table({"k": "INT", "d": "DATE"}, options={"file.format": file_format}, file_io=store)
     for _ in range(3):
         write_arrow(table, pa.table({"k": pa.array([1], pa.int32()), "d": days("2024-02-29")}))
     table = evolved(table, *table.schema.fields, DataField(2, "e", parse_atomic("INT")))
     request = ReadRequest(table, ("k", "d", "e"), TRUE, plan_select(table, columns=("k", "d", "e")).splits)
-    reading, read = SchemaStore.get, []
-    monkeypatch.setattr(SchemaStore, "get", lambda store, i: read.append(i) or reading(store, i))
+    store.schedule = operations = Recorder()
     assert sum(len(s.files) for s in request.read_modes.native) == 3
+    schemas = {table.paths.schema(i): i for i in table.schema_store.ids()}
+    read = [schemas[path] for operation, path in operations.log if operation == "read" and path in schemas]
     assert read == [0]
 
 
@@ -183,5 +186,5 @@ def test_the_reader_is_told_of_times_of_milliseconds(column_type: str, *, has_mi
     empty = pa.nulls(1, to_arrow_type(parse_atomic(column_type)))
     write_arrow(table, pa.table({"k": pa.array([1], pa.int32()), "t": empty}))
     request = ReadRequest(table, ("k", "t"), TRUE, plan_select(table).splits)
-    (files,) = reads._by_key(request, request.read_modes.native)
-    assert _native_spec(request, files, filtered=False)[0]["has_millis"] is has_millis
+    (files,) = request.read_modes.native_files
+    assert native_spec(request, files, filtered=False)[0]["has_millis"] is has_millis

@@ -70,10 +70,12 @@ class JvmFrames {
 
   /** Add the bucket (or key hash) column and shuffle once by (partition, bucket), or evenly where there is none. A
     * handful of rows is one task, unless so many were asked for. */
-  def bucketShuffle(frame: Dataset[Row], spec: String): Dataset[Row] = shape(frame, Json.parse(spec), pack = false)
+  def bucketShuffle(frame: Dataset[Row], spec: String): Dataset[Row] =
+    shuffle(frame, ShuffleSpec.fromJson(spec), pack = false)
 
-  /** `shaped`, its rows in Arrow batches as `packed` makes them; if it pays, before they are shuffled by bucket. */
-  def bucketShufflePacked(frame: Dataset[Row], spec: String): Dataset[Row] = shape(frame, Json.parse(spec), pack = true)
+  /** `bucketShuffle`, its rows in Arrow batches as `arrowBatches` makes them; if it pays, before they are shuffled. */
+  def bucketShufflePacked(frame: Dataset[Row], spec: String): Dataset[Row] =
+    shuffle(frame, ShuffleSpec.fromJson(spec), pack = true)
 
   /** The rows of each task in Arrow batches: a frame of the one column `rows`. */
   def arrowBatches(frame: Dataset[Row]): Dataset[Row] =
@@ -94,19 +96,19 @@ class JvmFrames {
 
   private def pack(plan: LogicalPlan): LogicalPlan = ArrowBatches(plan, plan.output, None, 0)
 
-  private def shape(frame: Dataset[Row], json: JsonNode, pack: Boolean): Dataset[Row] = {
+  private def shuffle(frame: Dataset[Row], spec: ShuffleSpec, pack: Boolean): Dataset[Row] = {
     val plan = frame.queryExecution.analyzed
     val few = frame.queryExecution.optimizedPlan.maxRows.exists(_ <= JvmFrames.FewRows)
-    val hashed = Json.optional(json, "hash").fold(plan)(withHash(plan, json, _))
+    val byName = spec.columns.zip(plan.output).toMap
+    val hashed = spec.hash.fold(plan)(withHash(plan, byName, _))
     val packedLater: LogicalPlan => LogicalPlan = placed => if (pack) this.pack(placed) else placed
-    val placed = Json.optional(json, "tasks").map(_.asInt()) match {
-      case _ if few && !json.get("exact").asBoolean() => packedLater(Repartition(1, shuffle = false, hashed))
-      case Some(tasks) if !json.hasNonNull("hash") => packedLater(Repartition(tasks, shuffle = true, hashed))
+    val placed = spec.tasks match {
+      case _ if few && !spec.exact => packedLater(Repartition(1, shuffle = false, hashed))
+      case Some(tasks) if spec.hash.isEmpty => packedLater(Repartition(tasks, shuffle = true, hashed))
       case Some(tasks) =>
-        val byName = Json.strings(json.get("columns")).zip(plan.output).toMap
-        val parts = Json.strings(json.get("partition")).map(byName)
+        val parts = spec.partition.map(byName)
         val spread: Expression = if (parts.isEmpty) Literal(0) else new Murmur3Hash(parts)
-        val task = TaskOf(spread, hashed.output.last, json.get("classes").asInt(), tasks)
+        val task = TaskOf(spread, hashed.output.last, spec.classes, tasks)
         if (pack && BatchLimits.allow(tasks, hashed.output.size)) shufflePacked(hashed, task, tasks)
         else packedLater(RepartitionByExpression(Seq(task), hashed, tasks))
       case None => packedLater(hashed)
@@ -128,12 +130,9 @@ class JvmFrames {
       case _ => plan
     }
 
-  private def withHash(plan: LogicalPlan, json: JsonNode, hash: JsonNode): LogicalPlan = {
-    val byName = Json.strings(json.get("columns")).zip(plan.output).toMap
-    val columns = Json.items(hash.get("columns"))
-    val key = PaimonKeyHash(columns.map(c => byName(c.get("name").asText())),
-      columns.map(_.get("precision").asInt()), hash.get("buckets").asInt())
-    Project(plan.output :+ Alias(key, hash.get("name").asText())(), plan)
+  private def withHash(plan: LogicalPlan, byName: Map[String, Attribute], hash: HashColumn): LogicalPlan = {
+    val key = PaimonKeyHash(hash.fields.map(f => byName(f.name)), hash.fields.map(_.precision), hash.buckets)
+    Project(plan.output :+ Alias(key, hash.name)(), plan)
   }
 
   /** A line on the terminal of the program that the user started. */

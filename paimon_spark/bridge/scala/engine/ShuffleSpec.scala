@@ -1,0 +1,31 @@
+package org.apache.spark.sql.paimonbridge
+
+import com.fasterxml.jackson.databind.JsonNode
+
+/** How the rows of a write are shuffled: the message that `spark/shuffle_spec.py` makes. */
+case class ShuffleSpec(columns: Seq[String], partition: Seq[String], hash: Option[HashColumn], tasks: Option[Int],
+    classes: Int, exact: Boolean)
+
+object ShuffleSpec {
+  def fromJson(text: String): ShuffleSpec = {
+    val json = Json.parse(text)
+    ShuffleSpec(Json.strings(json.get("columns")), Json.strings(json.get("partition")),
+      Json.optional(json, "hash").map(HashColumn.fromJson), Json.optional(json, "tasks").map(_.asInt()),
+      json.get("classes").asInt(), json.get("exact").asBoolean())
+  }
+}
+
+/** A column to add: the bucket of each row among `buckets`, or the hash of its key where `buckets` is 0. */
+case class HashColumn(name: String, buckets: Int, fields: Seq[HashedField])
+
+object HashColumn {
+  def fromJson(json: JsonNode): HashColumn = HashColumn(json.get("name").asText(), json.get("buckets").asInt(),
+    Json.items(json.get("fields")).map(HashedField.fromJson))
+}
+
+/** A column of the hash, and the precision of its type, or 0. */
+case class HashedField(name: String, precision: Int)
+
+object HashedField {
+  def fromJson(json: JsonNode): HashedField = HashedField(json.get("name").asText(), json.get("precision").asInt())
+}

@@ -1,0 +1,156 @@
+package org.apache.spark.sql.paimonbridge
+
+import org.roaringbitmap.longlong.Roaring64Bitmap
+
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
+import org.apache.spark.sql.catalyst.expressions.objects.{AssertNotNull, StaticInvoke}
+import org.apache.spark.sql.catalyst.plans._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.util.CharVarcharCodegenUtils
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.types._
+
+/** MERGE INTO as one join. The source is evaluated once, and so is every clause. */
+class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched: Seq[MergeAction],
+    notMatched: Seq[MergeAction], notMatchedBySource: Seq[MergeAction]) extends RowStatement(target, "MERGE") {
+  private val actions = matched ++ notMatched ++ notMatchedBySource
+
+  override def validate(): Unit = {
+    Target.refuse((on +: actions.flatMap(_.condition)).exists(SubqueryExpression.hasSubquery),
+      "A subquery in a condition of MERGE INTO", "Join it into the source instead.")
+    matched.foreach { case u: UpdateAction if keyed && !keepsKey(u.assignments) => refuseKeyUpdate(); case _ => }
+    notMatchedBySource.foreach { case u: UpdateAction if setsKey(u.assignments) => refuseKeyUpdate(); case _ => }
+  }
+
+  override protected def description: String = {
+    val clauses = Seq("MATCHED" -> matched, "NOT MATCHED" -> notMatched, "NOT MATCHED BY SOURCE" -> notMatchedBySource)
+    val all = clauses.flatMap { case (when, actions) =>
+      actions.map(a => s" WHEN $when${where(a.condition, "AND")} THEN ${description(a)}") }
+    s"MERGE INTO ${table.name} ON ${text(on)}${all.mkString}"
+  }
+
+  private def description(action: MergeAction): String = action match {
+    case u: UpdateAction => s"UPDATE SET ${sets(u.assignments)}"
+    case i: InsertAction => s"INSERT (${columns.map(_.name).mkString(", ")}) VALUES (" +
+      s"${Target.values(i.assignments).map(text).mkString(", ")})"
+    case _ => "DELETE"
+  }
+
+  /** Whether every key column gets itself, or what it is equal to by ON. */
+  private def keepsKey(assignments: Seq[Assignment]): Boolean = {
+    val equal = ConjunctiveParts(on).collect {
+      case EqualTo(l, r) => Seq(l -> r, r -> l)
+      case EqualNullSafe(l, r) => Seq(l -> r, r -> l)
+    }.flatten.map { case (l, r) => bare(l) -> bare(r) }
+    columns.zip(Target.values(assignments)).filter { case (a, _) => isKey(a) }.forall { case (key, value) =>
+      val given = bare(value)
+      given.semanticEquals(key) || equal.exists { case (l, r) => l.semanticEquals(key) && r.semanticEquals(given) }
+    }
+  }
+
+  /** A value without the casts and checks that alignment puts around it. */
+  private def bare(e: Expression): Expression = e match {
+    case c: Cast => bare(c.child)
+    case c: CheckOverflowInTableInsert => bare(c.child)
+    case c: AssertNotNull => bare(c.child)
+    case c: StaticInvoke if c.staticObject == classOf[CharVarcharCodegenUtils] => bare(c.arguments.head)
+    case other => other
+  }
+
+  /** Several source rows for one target row would make the result a matter of chance, but for a plain DELETE. */
+  private val checked: Boolean = matched match {
+    case Seq() => false
+    case Seq(DeleteAction(None)) => false
+    case _ => true
+  }
+
+  override def run(session: ClassicSession): Unit = {
+    val own = session.cloneSession()
+    // A skew join would repeat target rows in several tasks, where nobody sees that they match more than once.
+    own.sessionState.conf.setConfString("spark.sql.adaptive.skewJoin.enabled", "false")
+    write(own, if (matched.isEmpty && notMatchedBySource.isEmpty) insertsOnly else merged)
+  }
+
+  private def insertsOnly: LogicalPlan = {
+    val missing = Join(source, rows, LeftAnti, Some(on), JoinHint.NONE)
+    val noPlaces = if (keyed) Nil else rows.output.drop(columns.size)
+    val padded = Project(source.output ++ noPlaces.map(a => Alias(Literal.create(null, a.dataType), a.name)(a.exprId)),
+      missing)
+    chosen(padded, notMatched.map(Literal.TrueLiteral -> _))
+  }
+
+  private def merged: LogicalPlan = {
+    val inTarget = Alias(Literal.TrueLiteral, "_in_target_")()
+    val inSource = Alias(Literal.TrueLiteral, "_in_source_")()
+    val number = Alias(MonotonicallyIncreasingID(), "_row_")()
+    val left = Project(rows.output ++ (inTarget +: (if (checked) Seq(number) else Nil)), candidates)
+    val right = Project(source.output :+ inSource, source)
+    val whole = if (checked) JoinHint(Some(HintInfo(Some(NO_BROADCAST_AND_REPLICATION))), None) else JoinHint.NONE
+    val joined = Join(left, right, joinType, Some(on), whole)
+    val (here, there) = (IsNotNull(inTarget.toAttribute), IsNotNull(inSource.toAttribute))
+    val both = And(here, there)
+    val once =
+      if (!checked) joined
+      else Filter(MatchedOnce(If(both, number.toAttribute, Literal.create(null, LongType)), table.name), joined)
+    chosen(once, matched.map(both -> _) ++ notMatched.map(And(Not(here), there) -> _) ++
+      notMatchedBySource.map(And(here, Not(there)) -> _))
+  }
+
+  /** Target rows that ON may accept by what it says of the target alone; all of them where those left over count too. */
+  private def candidates: LogicalPlan = {
+    val own = if (notMatchedBySource.nonEmpty) Nil else ConjunctiveParts(on).filter(c =>
+      c.references.nonEmpty && c.references.subsetOf(AttributeSet(columns)) && c.deterministic)
+    own.reduceOption(And).fold[LogicalPlan](rows)(Filter(_, rows))
+  }
+
+  private def joinType: JoinType = (notMatched.nonEmpty, notMatchedBySource.nonEmpty) match {
+    case (true, true) => FullOuter
+    case (false, true) => LeftOuter
+    case (true, false) => RightOuter
+    case (false, false) => Inner
+  }
+
+  /** Give every row the first clause that applies to it, and drop the rows that none applies to. */
+  private def chosen(child: LogicalPlan, clauses: Seq[(Expression, MergeAction)]): LogicalPlan = {
+    val branches = clauses.zipWithIndex.map { case ((where, action), i) =>
+      action.condition.fold(where)(And(where, _)) -> Literal(i)
+    }
+    val clause = Alias(CaseWhen(branches, Some(Literal.create(null, IntegerType))), "_clause_")()
+    val picked = Filter(IsNotNull(clause.toAttribute), Project(child.output :+ clause, child))
+    val images = clauses.map(_._2).map {
+      case u: UpdateAction => updated(u.assignments)
+      case i: InsertAction => inserted(i.assignments)
+      case _: DeleteAction => Seq(removed)
+      case other => throw new IllegalStateException(s"${other.getClass.getSimpleName} was not resolved")
+    }
+    changes(images, Some(clause.toAttribute), picked)
+  }
+}
+
+/** True for every number that this task has not seen yet and for null; a number seen twice is an error. */
+case class MatchedOnce(child: Expression, table: String) extends UnaryExpression with Nondeterministic
+    with CodegenFallback {
+  @transient private var seen: Roaring64Bitmap = _
+
+  override def dataType: DataType = BooleanType
+  override def nullable: Boolean = false
+  override def stateful: Boolean = true
+  override def prettyName: String = "paimon_matched_once"
+  override protected def initializeInternal(partitionIndex: Int): Unit = seen = new Roaring64Bitmap
+
+  override protected def evalInternal(input: InternalRow): Any = {
+    val number = child.eval(input)
+    if (number != null) {
+      val row = number.asInstanceOf[Long]
+      if (seen.contains(row)) throw new TaskFailed(
+        s"[MERGE_CARDINALITY_VIOLATION] MERGE INTO $table found a row that matches several rows of the source. " +
+          "Make the source unique in the columns of ON, for example with GROUP BY.", "MERGE_CARDINALITY_VIOLATION", "UsageError")
+      seen.addLong(row)
+    }
+    true
+  }
+
+  override protected def withNewChildInternal(newChild: Expression): Expression = copy(child = newChild)
+}

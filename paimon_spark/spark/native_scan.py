@@ -1,0 +1,101 @@
+"""What the JVM needs for a native scan: a description as JSON, groups of files, and keys that tell scans apart."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, islice
+from typing import Any
+
+from paimon_spark.core.columns import BUCKET, FILE_PATH, METADATA_FIELDS, ROW_INDEX, VECTOR
+from paimon_spark.core.merge.config import merge_order
+from paimon_spark.core.scan.packed_files import PackedFileList
+from paimon_spark.core.scan.splits import Split
+from paimon_spark.core.table import Table
+from paimon_spark.spark.native_columns import NativeFiles, PlacedFile, has_millis
+from paimon_spark.spark.read_modes import ReadRequest
+from paimon_spark.spark.types import plain_struct
+from paimon_spark.spark.values import value_to_jvm
+from paimon_spark.spec.manifest import DataFileMeta
+
+NATIVE_OPTIONS = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED", "mergeSchema": "false"}
+FILES_TOGETHER = 1_000
+
+
+def native_spec(
+    request: ReadRequest, files: NativeFiles, *, filtered: bool, together: int = FILES_TOGETHER
+) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+    """Return the description of a native scan, and its files in groups, which are made as they are asked for.
+
+    Args:
+        request: what is read.
+        files: the files of the scan.
+        filtered: whether superseded rows are left out.
+        together: how many files a group has at most.
+    """
+    table = request.table
+    keys = table.schema.partition_keys
+    native_columns = request.native_columns.of(files.layout) or []
+    wanted = list(zip(request.read_columns, native_columns, strict=True))
+    data = [s for f, s in wanted if s is not None and f.name not in keys]
+    partition = [f for f, _ in wanted if f.name in keys]
+    placed = {p.name for p in request.places} | ({FILE_PATH, ROW_INDEX} if filtered else set())
+    fixed = [p for p in METADATA_FIELDS if p.name in placed and p.name not in (ROW_INDEX, VECTOR)]
+    spec = {
+        "format": files.layout.file_format,
+        "root": table.path,
+        "identity": f"{table.path}|{files.splits[0].snapshot_id}|{_digest(files)}",
+        "options": NATIVE_OPTIONS,
+        "has_millis": any(has_millis(s.type) for s in data),
+        "row_index": ROW_INDEX if ROW_INDEX in placed else None,
+        "file_path": FILE_PATH,
+        "data_schema": plain_struct(data),
+        "partition_schema": plain_struct([*partition, *fixed]),
+        "select": [
+            {"name": f.name, "from": None if s is None else s.name, "type": plain_struct([f])["fields"][0]["type"]}
+            for f, s in [*wanted, *((p, None if p.name == VECTOR else p) for p in request.places)]
+        ],
+    }
+    return spec, _groups(table, [f.name for f in partition], [p.name for p in fixed], files, together)
+
+
+def _groups(
+    table: Table, columns: Sequence[str], fixed: Sequence[str], files: Iterable[PlacedFile], together: int
+) -> Iterator[dict[str, Any]]:
+    """Yield the files, neighbours together for which partition columns and the `fixed` ones have the same values."""
+    paths = table.paths
+    placed = ((s, paths.data_file(s.partition, s.bucket, file), file) for s, file in files)
+
+    def alike(one: tuple[Split, str, DataFileMeta]) -> tuple[bytes, tuple[str, ...]]:
+        split, path, _ = one
+        of_file = {FILE_PATH: path, BUCKET: str(split.bucket)}
+        return split.partition, tuple(of_file[name] for name in fixed)
+
+    for (partition, others), members in groupby(placed, alike):
+        values = [*_values(table, columns, partition), *others]
+        while some := [[path, f.file_size, f.creation_time or 0] for _, path, f in islice(members, together)]:
+            yield {"values": values, "files": some}
+
+
+def _values(table: Table, columns: Sequence[str], partition: bytes) -> list[str | None]:
+    values = dict(zip(table.schema.partition_keys, table.partition_values(partition), strict=True))
+    return [value_to_jvm(values[c]) for c in columns]
+
+
+def _digest(files: NativeFiles) -> int:
+    """Return a number that other files have not."""
+    return hash((files.layout, tuple(map(_split_digest, files.splits))))
+
+
+def _split_digest(split: Split) -> int:
+    files = split.files.digest() if isinstance(split.files, PackedFileList) else tuple(f.file_name for f in split.files)
+    return hash((split.partition, split.bucket, files))
+
+
+def superseded_rows_key(table: Table, split: Split) -> str:
+    """Return a name of the superseded rows of a split: which files, none of which ever changes, and how they merge."""
+    order = merge_order(table) if table.is_primary_key_table else None
+    rules = None if order is None else (order.key, order.sequence, order.descending, order.function.__name__)
+    files = [f.file_name for f in split.files]
+    text = repr((table.path, split.partition, split.bucket, files, split.vectors, split.raw, rules))
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

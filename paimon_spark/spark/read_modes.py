@@ -1,0 +1,169 @@
+"""What a query reads, and which split is read how: by native scans or by Python workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from paimon_spark.core.columns import METADATA_FIELDS, PARTITION, ROW_INDEX, TRACKING_FIELDS, VECTOR
+from paimon_spark.core.scan.splits import Split
+from paimon_spark.core.table import Table
+from paimon_spark.spark.native_access import native_access
+from paimon_spark.spark.native_columns import FileLayout, NativeColumns, NativeFiles, format_of
+from paimon_spark.spec.predicate import Predicate, fixed_values, project
+from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
+
+FEWEST_ROWS = 100_000
+MOST_ROWS = 500_000_000
+"""How many rows must be in the files of splits with superseded rows for a job of its own that finds them."""
+SMALL_FILE = 64 << 10
+MANY_FILES = 1_000
+"""From so many files of so few bytes on, workers read them: Spark's own reader takes several times as long to open one,
+and for larger files that does not count beside the rows, which cost less there."""
+
+
+@dataclass(frozen=True)
+class ReadRequest:
+    """What to read: columns of the table in order, a filter that merging reads apply, and the splits."""
+
+    table: Table
+    columns: tuple[str, ...]
+    predicate: Predicate
+    splits: tuple[Split, ...]
+    keep_kinds: bool = False
+    limit: int | None = None
+    metadata: tuple[str, ...] = ()
+    """Which of `METADATA_COLUMNS` come after the columns."""
+    prunes_later: bool = False
+    """Whether Spark finds out while the query runs which partitions it needs: its own scans then skip the others."""
+
+    @cached_property
+    def read_modes(self) -> ReadModes:
+        """Return how each split is read, decided once."""
+        return choose_read_modes(self)
+
+    @cached_property
+    def native_columns(self) -> NativeColumns:
+        """Return where Spark's own reader finds the columns, looked up once for each file layout."""
+        return NativeColumns(self.table, self.read_columns, rows_located=ROW_INDEX in self.metadata)
+
+    @property
+    def read_columns(self) -> tuple[DataField, ...]:
+        """Return the columns that are read: those needed, or one where none is, since rows must be counted."""
+        schema = self.table.schema
+        keys = schema.partition_keys if PARTITION in self.metadata else ()
+        names = [*self.columns, *(k for k in keys if k not in self.columns)]
+        return tuple(schema.field(c) for c in names) or (min(schema.fields, key=_width),)
+
+    @property
+    def places(self) -> tuple[DataField, ...]:
+        """Return the columns that readers add to each row."""
+        return tuple(f for f in METADATA_FIELDS if f.name in self.metadata)
+
+
+def _width(field: DataField) -> int:
+    order = (TypeRoot.BOOLEAN, TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.DATE, TypeRoot.BIGINT)
+    root = field.type.root if isinstance(field.type, AtomicType) else None
+    return order.index(root) if root in order else len(order)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadModes:
+    """How each split is read: by a native scan, by one that leaves superseded rows out, or by Python workers.
+
+    Those of `small` are for workers because of how many small files they have, all others because they must be merged
+    or are not for Spark's own reader.
+    """
+
+    native: tuple[Split, ...] = ()
+    live: tuple[Split, ...] = ()
+    workers: tuple[Split, ...] = ()
+    small: tuple[Split, ...] = ()
+    native_files: tuple[NativeFiles, ...] = ()
+    """The files of `native`, one entry for each layout."""
+    live_files: tuple[NativeFiles, ...] = ()
+    """Those of `live`."""
+
+
+class _Candidate(NamedTuple):
+    """A split, and the layouts of its files if Spark can read all of them."""
+
+    split: Split
+    layouts: tuple[FileLayout, ...] | None
+
+    @property
+    def plain(self) -> bool:
+        """Return whether Spark can read the files, and all their rows are rows of the table."""
+        return self.layouts is not None and self.split.raw and not any(self.split.vectors)
+
+    @property
+    def superseded(self) -> bool:
+        """Return whether Spark can read the files, but some of their rows must be left out."""
+        return self.layouts is not None and not self.plain
+
+
+def choose_read_modes(request: ReadRequest) -> ReadModes:
+    """Decide how each split of a read is read."""
+    tracked = any(f in TRACKING_FIELDS for f in request.places)
+    if native_access(request.table).refusal or request.keep_kinds or tracked:
+        return ReadModes(workers=request.splits)
+    candidates = [_Candidate(s, request.native_columns.layouts(s)) for s in request.splits]
+    native, small = _by_file_size(request, [c for c in candidates if c.plain])
+    live = [c for c in candidates if c.superseded]
+    if not _worth_finding(request, live) or not all(_locatable(c.split) for c in live):
+        live = []
+    workers = [c for c in candidates if not c.plain and not (live and c.superseded)]
+    return ReadModes(
+        native=_splits(native),
+        live=_splits(live),
+        workers=_splits(workers),
+        small=_splits(small),
+        native_files=_by_layout(native),
+        live_files=_by_layout(live),
+    )
+
+
+def _splits(candidates: Iterable[_Candidate]) -> tuple[Split, ...]:
+    return tuple(c.split for c in candidates)
+
+
+def _by_layout(candidates: Iterable[_Candidate]) -> tuple[NativeFiles, ...]:
+    groups: dict[FileLayout, list[Split]] = {}
+    for split, layouts in candidates:
+        for layout in layouts or ():
+            groups.setdefault(layout, []).append(split)
+    return tuple(NativeFiles(layout, found) for layout, found in groups.items())
+
+
+def _by_file_size(
+    request: ReadRequest, candidates: list[_Candidate]
+) -> tuple[Sequence[_Candidate], Sequence[_Candidate]]:
+    """Return the splits for native scans, and those of small files if there are many of them."""
+    if request.prunes_later:
+        return candidates, ()
+    native: list[_Candidate] = []
+    small: list[_Candidate] = []
+    for candidate in candidates:
+        split = candidate.split
+        (small if split.size <= SMALL_FILE * len(split.files) else native).append(candidate)
+    many = sum(len(c.split.files) for c in small) >= MANY_FILES
+    return (native, small) if many else (candidates, ())
+
+
+def _worth_finding(request: ReadRequest, candidates: Iterable[_Candidate]) -> bool:
+    """Return whether a job that only finds superseded rows pays: not for few rows, nor where its answer is large.
+
+    A query with a limit is better off with the rows of its first split, and a look at single keys with row groups that
+    statistics leave over.
+    """
+    rows = sum(c.split.file_rows for c in candidates)
+    if VECTOR in request.metadata or request.limit is not None or not FEWEST_ROWS <= rows <= MOST_ROWS:
+        return False
+    keys = [f.name for f in request.table.key_fields] if request.table.is_primary_key_table else []
+    return not keys or fixed_values(project(request.predicate, keys), keys) is None
+
+
+def _locatable(split: Split) -> bool:
+    return all(format_of(f) == "parquet" for f in split.files)
