@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from paimon_spark.core.commit.committer import CommitResult, Committed, FileStoreCommit
 from paimon_spark.core.commit.conflicts import hash_file_name
+from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata_io import translate_io_errors
@@ -135,18 +136,19 @@ def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteRes
 
     Files of a write that surely was not committed are deleted.
     """
-    commit, ignore_empty = FileStoreCommit(plan.table), plan.table.options.ignores_empty_commits
+    commit, metadata = FileStoreCommit(plan.table), CommitMetadata(operation=plan.operation)
+    ignore_empty = plan.table.options.ignores_empty_commits
     with commit.or_abort(messages):
         if plan.overwrite is None:
             dynamic = plan.table.bucket_mode is BucketMode.HASH_DYNAMIC
             hash_files = plan.info.hash_files if dynamic else None
-            result = commit.commit(messages, operation=plan.operation, ignore_empty=ignore_empty, hash_files=hash_files)
+            result = commit.commit(messages, metadata, ignore_empty=ignore_empty, hash_files=hash_files)
         else:
             result = commit.overwrite(
                 messages,
+                metadata,
                 partitions=plan.partitions,
                 dynamic=plan.overwrite == "dynamic",
-                operation=plan.operation,
                 ignore_empty=ignore_empty,
             )
     files = tuple(f for m in messages for f in m.new_files)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from paimon_spark.core.commit.committer import FileStoreCommit
+from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.row_level.copy_on_write import CopyOnWriteRewriter
 from paimon_spark.core.row_level.position_deletes import PositionDeleteWriter
@@ -58,7 +59,7 @@ def finish_changes(plan: WritePlan, messages: Sequence[CommitMessage], runner: T
     """
     commit = FileStoreCommit(plan.table)
     with commit.or_abort(messages):
-        result = commit.commit(messages, operation=plan.operation)
+        result = commit.commit(messages, CommitMetadata(operation=plan.operation))
     return run_post_commit(plan, WriteResult(commit=result, commit_user=str(commit.commit_user)), runner)
 
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from paimon_spark.core.commit.committer import Committed, FileStoreCommit
+from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.maintenance.deletion import Action
 from paimon_spark.core.metadata.deletion_vectors import StoredVectors
@@ -160,7 +161,7 @@ def execute_sort(plan: SortPlan, sorter: Sorter) -> CompactionResult:
     messages = sorter.rewrite_sorted(plan)
     commit = FileStoreCommit(plan.table)
     with commit.or_abort(messages):
-        committed = commit.commit([*messages, *replaced], properties=_PROPERTIES)
+        committed = commit.commit([*messages, *replaced], CommitMetadata(properties=_PROPERTIES))
     ids = committed.snapshot_ids if isinstance(committed, Committed) else ()
     before, after = [e.file for e in plan.entries], [f for m in messages for f in m.new_files]
     group = GroupResult(

@@ -22,10 +22,14 @@ from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, BucketKey, DataFi
 
 @dataclass(frozen=True, slots=True)
 class RewrittenVectors:
-    """A change that names every index file; `unused` are files of its messages that it does not need after all."""
+    """A change that names every index file.
+
+    `superseded` are paths of index files of its messages that it does not need after all: their vectors are written
+    again, joined with others. They can go once the change is committed; another attempt may still need them.
+    """
 
     change: Change
-    unused: tuple[str, ...] = ()
+    superseded: tuple[str, ...] = ()
 
 
 def rewrite_deletion_vectors(
@@ -52,15 +56,15 @@ def rewrite_deletion_vectors(
         return conflict
     staying = {key: ref for key, ref in refs.items() if key not in touched}
     removed = [replace(e, kind=FileKind.DELETE) for e in affected]
-    added, unused = list(change.index_changes), []
+    added, superseded = list(change.index_changes), []
     if not _by_file(store.table):
         joined = _joined(change, staying)
         staying |= vector_refs(store.table, joined)
         added = [e for e in added if e not in joined]
         paths = store.table.paths
-        unused = [paths.index_file(e.partition, e.bucket, e.file) for e in joined]
+        superseded = [paths.index_file(e.partition, e.bucket, e.file) for e in joined]
     rewritten = _rewritten(store, staying, vectors)
-    return RewrittenVectors(replace(change, index_changes=(*removed, *added, *rewritten)), tuple(unused))
+    return RewrittenVectors(replace(change, index_changes=(*removed, *added, *rewritten)), tuple(superseded))
 
 
 def _by_file(table: Table) -> bool:

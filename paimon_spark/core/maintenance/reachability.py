@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata.netting import DeletedEntries
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKind
 from paimon_spark.errors import CorruptTableError, ErrorKind
 from paimon_spark.spec.kinds import FileKind, FileSource
-from paimon_spark.spec.manifest import FileIdentity, ManifestEntry, ManifestFileMeta
+from paimon_spark.spec.manifest import ManifestEntry, ManifestFileMeta
 
 
 def file_names(entry: ManifestEntry) -> tuple[str, ...]:
@@ -125,15 +126,8 @@ class _WantedView:
 
     def live(self, metas: Iterable[ManifestFileMeta]) -> set[str]:
         """Return the wanted names that are live after all manifests together."""
-        added: dict[FileIdentity, ManifestEntry] = {}
-        deleted: set[FileIdentity] = set()
-        for meta in metas:
-            for entry in self._entries(meta):
-                if entry.kind is FileKind.ADD:
-                    added[entry.identity] = entry
-                else:
-                    deleted.add(entry.identity)
-        return self._names(e for identity, e in added.items() if identity not in deleted)
+        entries = [e for meta in metas for e in self._entries(meta)]
+        return self._names(DeletedEntries(entries).live(entries))
 
     def added(self, metas: Iterable[ManifestFileMeta], *, written_only: bool = False) -> set[str]:
         """Return the wanted names that some manifest adds; `written_only` leaves out what a compaction made."""

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from paimon_spark.core.metadata.manifest_store import ManifestStore, may_hold_partition
-from paimon_spark.spec.kinds import FileKind
-from paimon_spark.spec.manifest import (
-    FileIdentity,
-    ManifestEntry,
-    ManifestFileMeta,
-)
-
-
-def merge_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """Return entries without the pairs that cancel; a DELETE whose ADD is not among them stays."""
-    live: dict[FileIdentity, ManifestEntry] = {}
-    for entry in entries:
-        if entry.kind is FileKind.ADD or entry.identity not in live:
-            live[entry.identity] = entry
-        elif live[entry.identity].kind is FileKind.ADD:
-            del live[entry.identity]
-    return list(live.values())
+from paimon_spark.core.metadata.netting import DeletedEntries, merge_entries
+from paimon_spark.spec.manifest import ManifestEntry, ManifestFileMeta
 
 
 def merge_manifests(store: ManifestStore, metas: Sequence[ManifestFileMeta], schema_id: int) -> list[ManifestFileMeta]:
@@ -38,17 +23,17 @@ def _merge_full(
     size = sum(m.file_size for m in metas if m.file_name in changing)
     if size < options.manifest_full_compaction_threshold_size or len(metas) < 2:
         return None
-    removed = {e.identity for m in metas if m.num_deleted_files for e in store.read(m) if e.kind is FileKind.DELETE}
-    partitions = {identity.partition for identity in removed}
+    deleted = DeletedEntries(e for m in metas if m.num_deleted_files for e in store.read(m))
+    partitions = {identity.partition for identity in deleted.identities}
     types = [f.type for f in store.table.schema.partition_fields]
     kept: list[ManifestFileMeta] = []
     rewritten: list[ManifestEntry] = []
     for meta in metas:
-        if meta.file_name not in changing and not (removed and may_hold_partition(meta, partitions, types)):
+        if meta.file_name not in changing and not (partitions and may_hold_partition(meta, partitions, types)):
             kept.append(meta)
             continue
         entries = store.read(meta)
-        live = [e for e in entries if e.kind is FileKind.ADD and e.identity not in removed]
+        live = list(deleted.live(entries))
         if meta.file_name not in changing and len(live) == len(entries):
             kept.append(meta)
         else:

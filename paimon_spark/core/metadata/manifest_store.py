@@ -45,8 +45,6 @@ class ManifestStore:
     table: Table
     written: list[str] = field(default_factory=list)
     """Paths of the files written through this store, for cleaning up after a certain failure."""
-    superseded: list[str] = field(default_factory=list)
-    """Paths of files that writers brought and that others take the place of, once the commit has succeeded."""
 
     @property
     def cache(self) -> ManifestCache:
@@ -87,6 +85,10 @@ class ManifestStore:
             return ()
         path = self.table.paths.manifest(name)
         return cached(self.cache.indexes, path, lambda: read_index_manifest(self._bytes(path), path))
+
+    def index_entries(self, snapshot: Snapshot | None) -> tuple[IndexManifestEntry, ...]:
+        """Return the index files of a snapshot; none for no snapshot."""
+        return self.read_index(snapshot.index_manifest if snapshot else None)
 
     def data_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
         """Return the manifests of a snapshot: the base list, then the delta list."""

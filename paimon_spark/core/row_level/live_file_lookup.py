@@ -51,4 +51,4 @@ class LiveFileLookup:
         store, latest, paths = ManifestStore(self.table), self.table.snapshots.latest(), self.table.paths
         live = live_in_partitions(store, latest, None)
         entries = {self._key(paths.data_file(e.partition, e.bucket, e.file)): e for e in live}
-        return entries, vector_refs(self.table, store.read_index(latest.index_manifest if latest else None))
+        return entries, vector_refs(self.table, store.index_entries(latest))

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata.netting import DeletedEntries
 from paimon_spark.format.arrays import Mask
 from paimon_spark.format.manifest.lazy_manifest import EntryColumns, Manifest, Rows
 from paimon_spark.spec.kinds import FileKind
-from paimon_spark.spec.manifest import FileIdentity, ManifestFileMeta
+from paimon_spark.spec.manifest import ManifestEntry, ManifestFileMeta
 
 EntryFilter = Callable[[EntryColumns], Mask]
 
@@ -52,7 +53,8 @@ def select_live(
         seen: counts all live entries for which readers may ask, wanted or not; without it only wanted ones are netted.
     """
     remember = store.cache.fits(metas)
-    removed = _Removed(store, metas, None if seen is not None else wanted, remember=remember)
+    netted = None if seen is not None else wanted
+    deleted = _DeletedRows(DeletedEntries(_deleted_entries(store, metas, netted, remember=remember)))
     for meta in metas:
         if meta.num_added_files == 0:
             continue
@@ -60,7 +62,7 @@ def select_live(
         columns = manifest.entry_columns()
         chosen = wanted(columns)
         live = (columns.kind == FileKind.ADD) & (chosen if seen is None else columns.bucket >= 0)
-        live[removed.among(manifest, columns, live)] = False
+        live[deleted.among(manifest, columns, live)] = False
         if seen is not None:
             seen.add(columns, live)
             live &= chosen
@@ -69,26 +71,30 @@ def select_live(
             yield SelectedEntries(manifest, columns, rows)
 
 
-class _Removed:
-    """The files that some manifests take away."""
+def _deleted_entries(
+    store: ManifestStore, metas: Sequence[ManifestFileMeta], wanted: EntryFilter | None, *, remember: bool
+) -> Iterator[ManifestEntry]:
+    """Yield the wanted DELETE entries; without `wanted`, all."""
+    for meta in metas:
+        if meta.num_deleted_files > 0:
+            manifest = store.open(meta, remember=remember)
+            columns = manifest.entry_columns()
+            deletes = columns.kind == FileKind.DELETE
+            rows = np.flatnonzero(deletes if wanted is None else deletes & wanted(columns))
+            yield from store.entries(manifest, rows)
 
-    def __init__(
-        self, store: ManifestStore, metas: Sequence[ManifestFileMeta], wanted: EntryFilter | None, *, remember: bool
-    ) -> None:
-        self._identities: set[FileIdentity] = set()
-        for meta in metas:
-            if meta.num_deleted_files > 0:
-                manifest = store.open(meta, remember=remember)
-                columns = manifest.entry_columns()
-                taken = columns.kind == FileKind.DELETE
-                rows = np.flatnonzero(taken if wanted is None else taken & wanted(columns))
-                self._identities.update(e.identity for e in store.entries(manifest, rows))
+
+class _DeletedRows:
+    """Finds the rows of manifests that DELETE entries cancel; only the few that may be such become entries."""
+
+    def __init__(self, deleted: DeletedEntries) -> None:
+        self._identities = deleted.identities
         self._partitions = {i.partition for i in self._identities}
         self._buckets = {i.bucket for i in self._identities}
         self._names = {i.file_name for i in self._identities}
 
     def among(self, manifest: Manifest, columns: EntryColumns, live: Mask) -> Rows:
-        """Return which of the live entries of a manifest are taken away."""
+        """Return which of the live entries of a manifest are deleted."""
         if not self._identities:
             return np.empty(0, np.int64)
         near = live & in_partitions(columns, self._partitions) & np.isin(columns.bucket, list(self._buckets))

@@ -13,6 +13,7 @@ import numpy as np
 
 from paimon_spark.core.manifest_cache import cached
 from paimon_spark.core.metadata.manifest_store import ManifestStore, may_hold_partition
+from paimon_spark.core.metadata.netting import DeletedEntries
 from paimon_spark.core.scan.entry_filter import ScanTotals, in_partitions, select_live
 from paimon_spark.core.scan.packed_files import Numbers, PackedFileStore
 from paimon_spark.core.scan.pruning import (
@@ -32,7 +33,6 @@ from paimon_spark.format.manifest.lazy_manifest import EntryColumns, Manifest, R
 from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import (
     BucketKey,
-    FileIdentity,
     IndexManifestEntry,
     ManifestEntry,
     ManifestFileMeta,
@@ -264,15 +264,8 @@ def live_entries(
     store: ManifestStore, metas: Sequence[ManifestFileMeta], keep: EntryTest = lambda _: True
 ) -> Iterable[ManifestEntry]:
     """Yield the ADD entries that no DELETE among the manifests cancels, in manifest order."""
-    removed: set[FileIdentity] = set()
-    for meta in metas:
-        if meta.num_deleted_files > 0:
-            removed.update(e.identity for e in store.open(meta).entries() if e.kind is FileKind.DELETE and keep(e))
-    for meta in metas:
-        if meta.num_added_files > 0:
-            for entry in store.open(meta).entries():
-                if entry.kind is FileKind.ADD and keep(entry) and not (removed and entry.identity in removed):
-                    yield entry
+    deleted = DeletedEntries(e for m in metas if m.num_deleted_files for e in store.open(m).entries() if keep(e))
+    yield from deleted.live(e for m in metas if m.num_added_files for e in store.open(m).entries() if keep(e))
 
 
 def live_in_partitions(

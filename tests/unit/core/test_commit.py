@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from paimon_spark.core.commit.committer import Committed, EmptyCommit, FileStoreCommit
+from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
@@ -51,7 +52,7 @@ def referenced(table: Table) -> set[str]:
 def test_first_commit_writes_snapshot_hints_and_exact_sizes() -> None:
     table = samples.table()
     f = samples.file(rows=7)
-    assert committer(table, "me").commit([samples.message(f)], operation="WRITE") == Committed((1,))
+    assert committer(table, "me").commit([samples.message(f)], CommitMetadata(operation="WRITE")) == Committed((1,))
     s = table.snapshots.get(1)
     assert (s.commit_kind, s.commit_user, s.total_record_count, s.delta_record_count) == ("APPEND", "me", 7, 7)
     assert s.uuid is None
@@ -81,7 +82,7 @@ def test_append_and_compact_parts_give_two_snapshots() -> None:
     committer(table).commit([samples.message(old, total_buckets=1)])
     both = samples.file(1, 9, rows=2, level=5)
     m = samples.message(new, total_buckets=1, compact_before=(old, new), compact_after=(both,))
-    assert committer(table).commit([m], identifier=4) == Committed((2, 3))
+    assert committer(table).commit([m], CommitMetadata(identifier=4)) == Committed((2, 3))
     kinds = [table.snapshots.get(i).commit_kind for i in (1, 2, 3)]
     assert kinds == [CommitKind.APPEND, CommitKind.APPEND, CommitKind.COMPACT]
     assert {table.snapshots.get(i).commit_identifier for i in (2, 3)} == {4}
@@ -237,10 +238,10 @@ def test_hash_index_is_replaced_and_a_lost_one_is_a_conflict() -> None:
 
 def test_statistics_watermark_and_next_row_id_are_inherited() -> None:
     table = samples.table()
-    committer(table).commit([samples.message(samples.file())], watermark=50)
+    committer(table).commit([samples.message(samples.file())], CommitMetadata(watermark=50))
     first = table.snapshots.get(1)
     table.snapshots.try_create(dataclasses.replace(first, id=2, statistics="stat-x-0", next_row_id=12))
-    committer(table).commit([samples.message(samples.file())], watermark=40)
+    committer(table).commit([samples.message(samples.file())], CommitMetadata(watermark=40))
     third = table.snapshots.get(3)
     assert (third.watermark, third.statistics, third.next_row_id) == (50, "stat-x-0", 12)
     table.schema_store.try_create(dataclasses.replace(table.schema, id=1))
@@ -251,7 +252,7 @@ def test_statistics_watermark_and_next_row_id_are_inherited() -> None:
 
 def test_recovery_drops_what_was_committed() -> None:
     table = samples.table()
-    committer(table, "job").commit([samples.message(samples.file())], identifier=3)
+    committer(table, "job").commit([samples.message(samples.file())], CommitMetadata(identifier=3))
     committer(table).commit([samples.message(samples.file())])
     assert committer(table, "job").uncommitted([5, 2, 3, 4]) == [4, 5]
     assert committer(table, "other").uncommitted([2, 1]) == [1, 2]

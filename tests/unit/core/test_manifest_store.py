@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from paimon_spark.core.manifest_cache import RecordCache, clear_cache
-from paimon_spark.core.metadata.manifest_merge import merge_entries, merge_manifests
+from paimon_spark.core.metadata.manifest_merge import merge_manifests
 from paimon_spark.core.metadata.manifest_store import ManifestStore, may_hold_partition, partition_stats
+from paimon_spark.core.metadata.netting import merge_entries
 from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError, ErrorKind

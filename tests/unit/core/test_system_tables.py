@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.core.commit.committer import FileStoreCommit
+from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.system.columns import COLUMNS
 from paimon_spark.core.system.render import partition_set, partition_spec, raw_text, sql_text, type_text
 from paimon_spark.core.system.tables import SYSTEM_SCANS, SYSTEM_TABLE_NAMES, system_table, system_table_schema
@@ -30,7 +31,7 @@ def rows(table: samples.Table, name: str, **more: object) -> list[dict[str, obje
 def written(*messages: samples.CommitMessage, **schema: object) -> samples.Table:
     table = samples.table({"bucket": "2"}, keys=["k"], **schema)  # type: ignore[arg-type]
     for message in messages:
-        FileStoreCommit(table, "me", clock=lambda: 1.5).commit([message], operation="WRITE")
+        FileStoreCommit(table, "me", clock=lambda: 1.5).commit([message], CommitMetadata(operation="WRITE"))
     return table
 
 

@@ -1,0 +1,83 @@
+"""The check of a change against the table as it is: reads what the pure functions of `conflicts` compare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from paimon_spark.core.commit.change_set import Change
+from paimon_spark.core.commit.conflicts import (
+    Conflict,
+    bucket_count_conflict,
+    describe,
+    find_conflict,
+    find_index_conflict,
+    hash_index_conflict,
+    vector_added_twice,
+    vector_of_missing_file,
+)
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.scan.scan import live_in_partitions
+from paimon_spark.core.table import Table
+from paimon_spark.errors import ConflictError
+from paimon_spark.spec.kinds import BucketMode, FileKind
+from paimon_spark.spec.snapshot import Snapshot
+
+
+def check_change(store: ManifestStore, base: Snapshot | None, change: Change) -> None:
+    """Check that a change fits on a snapshot, deletion vectors apart: see `rewrite_deletion_vectors`.
+
+    Args:
+        store: manifests of the table.
+        base: what the change is to follow.
+        change: what is to be committed.
+
+    Raises:
+        ConflictError: it does not.
+    """
+    conflict = _conflict(store, base, change)
+    if conflict is not None:
+        raise conflict_error(store.table, conflict)
+
+
+def check_hash_index(
+    store: ManifestStore, base: Snapshot | None, change: Change, known: Mapping[bytes, Mapping[int, str]]
+) -> None:
+    """Check that writers chose dynamic buckets by the hash index that the table has in the partitions they changed.
+
+    Args:
+        store: manifests of the table.
+        base: what the change is to follow.
+        change: what the writers did.
+        known: the hash index files that they read, by partition and bucket.
+
+    Raises:
+        ConflictError: it has another one.
+    """
+    conflict = hash_index_conflict(store.index_entries(base), known, change.partitions)
+    if conflict is not None:
+        raise conflict_error(store.table, conflict)
+
+
+def conflict_error(table: Table, conflict: Conflict) -> ConflictError:
+    """Return the error that tells a conflict."""
+    what, hint = describe(conflict, table.partition_text)
+    return ConflictError(f"The commit to table {table.name} is refused. {what}", hint=hint)
+
+
+def _conflict(store: ManifestStore, base: Snapshot | None, change: Change) -> Conflict | None:
+    table = store.table
+    if not change.needs_check and table.bucket_mode is not BucketMode.HASH_FIXED:
+        return None
+    live = live_in_partitions(store, base, change.partitions) if change.partitions else []
+    if not change.needs_check:
+        return bucket_count_conflict(live, change.entries)
+    conflict = find_conflict(live, change.entries, change.kind, table.key_types)
+    if conflict is not None:
+        return conflict
+    index = store.index_entries(base)
+    there = [*live, *(e for e in change.entries if e.kind is FileKind.ADD)]
+    return (
+        vector_added_twice(change.index_changes)
+        or vector_of_missing_file(there, change.marked)
+        or find_index_conflict(index, [e for e in change.index_changes if e.kind is FileKind.DELETE])
+    )

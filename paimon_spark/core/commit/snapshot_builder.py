@@ -1,0 +1,133 @@
+"""From a base snapshot and a change to the next snapshot: writes its manifests and says what it is to contain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from paimon_spark.core.commit.change_set import Change, combine_index
+from paimon_spark.core.commit.conflict_check import check_change, conflict_error
+from paimon_spark.core.commit.conflicts import VectorChanged
+from paimon_spark.core.commit.deletion_vector_rewrite import RewrittenVectors, rewrite_deletion_vectors
+from paimon_spark.core.metadata.manifest_merge import merge_manifests
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata.row_tracking import assign_row_ids, tracks_rows
+from paimon_spark.core.table import Table
+from paimon_spark.spec.kinds import BATCH_COMMIT_IDENTIFIER, FileKind, Operation
+from paimon_spark.spec.manifest import ManifestEntry
+from paimon_spark.spec.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class CommitMetadata:
+    """What a snapshot says of its commit, beside the files."""
+
+    identifier: int = BATCH_COMMIT_IDENTIFIER
+    operation: Operation | None = None
+    watermark: int | None = None
+    properties: dict[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltSnapshot:
+    """A snapshot whose manifests are written. The `superseded` files can go once it is published."""
+
+    snapshot: Snapshot
+    superseded: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotBuilder:
+    """Builds the snapshots of one commit, each upon the base of its attempt.
+
+    Args:
+        table: where to commit.
+        commit_user: in whose name.
+        metadata: what else the snapshots say.
+        clock: epoch seconds.
+    """
+
+    table: Table
+    commit_user: str
+    metadata: CommitMetadata
+    clock: Callable[[], float] = field(repr=False)
+
+    def build(self, store: ManifestStore, base: Snapshot | None, change: Change) -> BuiltSnapshot:
+        """Return the snapshot that follows `base`; its manifests are written through `store`.
+
+        Raises:
+            ConflictError: the change does not fit on `base`.
+        """
+        check_change(store, base, change)
+        rewritten = self._rewrite_vectors(store, base, change)
+        return BuiltSnapshot(self._snapshot(store, base, rewritten.change), rewritten.superseded)
+
+    def _rewrite_vectors(self, store: ManifestStore, base: Snapshot | None, change: Change) -> RewrittenVectors:
+        if self.table.is_primary_key_table or not change.needs_check:
+            return RewrittenVectors(change)
+        rewritten = rewrite_deletion_vectors(store, store.index_entries(base), change)
+        if isinstance(rewritten, VectorChanged):
+            raise conflict_error(self.table, rewritten)
+        return rewritten
+
+    def _snapshot(self, store: ManifestStore, base: Snapshot | None, change: Change) -> Snapshot:
+        snapshot_id = base.id + 1 if base else 1
+        next_row_id = base.next_row_id if base else None
+        if tracks_rows(self.table):
+            grouped = self.table.options.flag("row-tracking.partition-group-on-commit")
+            entries, next_row_id = assign_row_ids(change.entries, snapshot_id, next_row_id or 0, grouped=grouped)
+            change = replace(change, entries=entries)
+        schema_id = max(self.table.schema_store.ids(), default=self.table.schema.id)
+        kept = merge_manifests(store, store.data_manifests(base), schema_id) if base else []
+        base_list, base_size = store.write_list(kept)
+        delta_list, delta_size = store.write_list(store.write(change.entries, schema_id))
+        changelog_list, changelog_size = _write_changelog(store, change, schema_id)
+        delta_rows = _row_balance(change.entries)
+        now = int(self.clock() * 1000)
+        return Snapshot(
+            id=snapshot_id,
+            schema_id=schema_id,
+            base_manifest_list=base_list,
+            base_manifest_list_size=base_size,
+            delta_manifest_list=delta_list,
+            delta_manifest_list_size=delta_size,
+            changelog_manifest_list=changelog_list,
+            changelog_manifest_list_size=changelog_size,
+            index_manifest=_write_index(store, base, change),
+            commit_user=self.commit_user,
+            commit_identifier=self.metadata.identifier,
+            commit_kind=change.kind,
+            time_millis=max(now, base.time_millis) if base else now,
+            total_record_count=(base.total_record_count if base else 0) + delta_rows,
+            delta_record_count=delta_rows,
+            changelog_record_count=sum(e.file.row_count for e in change.changelog) if change.changelog else None,
+            watermark=_later(base.watermark if base else None, self.metadata.watermark),
+            statistics=base.statistics if base and base.schema_id == schema_id else None,
+            properties=self.metadata.properties,
+            next_row_id=next_row_id,
+            operation=self.metadata.operation,
+        )
+
+
+def _write_changelog(store: ManifestStore, change: Change, schema_id: int) -> tuple[str | None, int | None]:
+    """Write the changelog's manifests; return the name and size of their list, if there is any."""
+    if not change.changelog:
+        return None, None
+    return store.write_list(store.write(change.changelog, schema_id))
+
+
+def _write_index(store: ManifestStore, base: Snapshot | None, change: Change) -> str | None:
+    """Return the name of the index manifest, which is that of the base unless index files change."""
+    if not change.index_changes:
+        return base.index_manifest if base else None
+    mode = store.table.bucket_mode
+    return store.write_index(combine_index(mode, store.index_entries(base), change.index_changes))
+
+
+def _row_balance(entries: Sequence[ManifestEntry]) -> int:
+    return sum(e.file.row_count if e.kind is FileKind.ADD else -e.file.row_count for e in entries)
+
+
+def _later(previous: int | None, given: int | None) -> int | None:
+    known = [w for w in (previous, given) if w is not None]
+    return max(known, default=None)
