@@ -1,17 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 
-from paimon_spark.core.maintenance.deletion import Action, SafeDeleter
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.rollback import RollbackResult, execute_rollback, plan_rollback
 from paimon_spark.engine.tags import execute_tag, plan_create_tag
 from paimon_spark.errors import ArgumentError, CorruptTableError, ErrorKind, NotFoundError
+from paimon_spark.testing.faults import FaultFileIO, Mode
 from tests.unit.core import samples
 from tests.unit.core.history import History, lost, present
 
@@ -124,21 +123,25 @@ def test_a_commit_completes_a_rollback_that_died_and_is_not_lost(removed: int) -
     assert lost(h.table) == set()
 
 
-def test_who_completes_a_rollback_that_died_leaves_what_others_committed_after_its_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@dataclass
+class BeforeDeletion:
+    """Lets another program commit when a rollback is about to remove its first snapshot."""
+
+    other: History
+    added: list[int] = field(default_factory=list)
+
+    def choose(self, operation: str, path: str) -> Mode | None:
+        if not self.added and operation == "status" and path.endswith("snapshot-6"):
+            self.added.append(self.other.add())
+        return None
+
+
+def test_completing_a_rollback_spares_commits_after_its_end() -> None:
     h = history(6)
     died(h, 3, 0)
-    measure, added = SafeDeleter.measure, []
-
-    def late(self: SafeDeleter, actions: Sequence[Action]) -> list[Action]:
-        if not added:
-            added.append(0)
-            added[0] = h.add()
-        return measure(self, actions)
-
-    monkeypatch.setattr(SafeDeleter, "measure", late)
-    assert (h.add(), added) == (5, [4])
+    late = BeforeDeletion(h)
+    store = FaultFileIO(h.table.file_io, late)
+    assert (History(file_io=store).add(), late.added) == (5, [4])
     assert h.table.snapshots.listed_ids() == [1, 2, 3, 4, 5]
     assert h.table.file_io.read(h.table.paths.latest_hint) == b"5"
 
