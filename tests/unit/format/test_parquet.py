@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.format import parquet
 from paimon_spark.format.arrow_types import ARROW_RELEASE, to_arrow_schema
 from paimon_spark.format.int96 import shown_as_bytes
+from paimon_spark.format.parquet import ParquetFormat, dictionary_columns
 from paimon_spark.format.registry import open_reader, read_batches
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.types import ArrayType, DataField, parse_atomic
@@ -28,8 +28,14 @@ def fields_of(**types: str) -> list[DataField]:
     return [DataField(i, n, parse_atomic(t)) for i, (n, t) in enumerate(types.items())]
 
 
-def write(store: InMemoryFileIO, fields: list[DataField], data: pa.Table, **more: Any) -> pq.ParquetFile:
-    writer = parquet.ParquetFormat().open_writer(store, PATH, fields, **more)
+def write(
+    store: InMemoryFileIO,
+    fields: list[DataField],
+    data: pa.Table,
+    file_format: ParquetFormat = ParquetFormat(),  # noqa: B008 - a value
+    **more: Any,
+) -> pq.ParquetFile:
+    writer = file_format.open_writer(store, PATH, fields, **more)
     writer.write(data.cast(to_arrow_schema(fields)))
     writer.close()
     return pq.ParquetFile(pa.BufferReader(store.read(PATH)))
@@ -101,12 +107,12 @@ def _parquet(rows: pa.Table) -> bytes:
     return sink.getvalue()
 
 
-def test_an_arrow_that_cannot_write_times_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "ARROW_RELEASE", 22)
+def test_an_arrow_that_cannot_write_times_is_refused() -> None:
+    old = ParquetFormat(arrow_release=22)
     fields = [*fields_of(k="INT"), DataField(1, "a", ArrayType(parse_atomic("TIME(3)")))]
     with pytest.raises(UnsupportedError, match="Upgrade to pyarrow 23"):
-        write(InMemoryFileIO(), fields, to_arrow_schema(fields).empty_table())
-    assert write(InMemoryFileIO(), fields[:1], to_arrow_schema(fields[:1]).empty_table()).metadata.num_rows == 0
+        write(InMemoryFileIO(), fields, to_arrow_schema(fields).empty_table(), old)
+    assert write(InMemoryFileIO(), fields[:1], to_arrow_schema(fields[:1]).empty_table(), old).metadata.num_rows == 0
 
 
 @pytest.mark.skipif(ARROW_RELEASE < 23, reason="cannot write TIME to Parquet")
@@ -151,10 +157,9 @@ def test_options_of_the_writer() -> None:
     assert file.metadata.row_group(0).column(0).compression == "UNCOMPRESSED"
 
 
-def test_row_groups_are_bounded_and_skipped_by_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "GROUP_ROWS", 5000)
+def test_row_groups_are_bounded_and_skipped_by_statistics() -> None:
     store = InMemoryFileIO()
-    write(store, MIXED, DATA)
+    write(store, MIXED, DATA, ParquetFormat(group_rows=5000))
     with open_reader(store, PATH, MIXED[:1]) as reader:
         assert reader.row_group_rows == (5000,) * 4
         assert reader.select_row_groups(pc.field("_KEY_id") == 7000) == [1]
@@ -279,4 +284,4 @@ def test_dictionaries_are_judged_by_a_sample() -> None:
             "nest": pa.array([{"a": [1]}] * 100_000),
         }
     )
-    assert parquet.dictionary_columns(table) == ["few", "nulls", "nest.a.list.element"]
+    assert dictionary_columns(table) == ["few", "nulls", "nest.a.list.element"]
