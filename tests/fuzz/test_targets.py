@@ -11,7 +11,7 @@ import pytest
 
 from paimon_spark.errors import ArgumentError, PaimonError
 from tests.fuzz import harness, run
-from tests.fuzz.harness import KEPT, Finding, Target
+from tests.fuzz.harness import KEPT, Finding, Limits, Target
 from tests.fuzz.targets import BY_NAME, TARGETS
 
 COUNT = 100
@@ -78,13 +78,10 @@ def _accept_wrongly(_: bytes) -> None:
         (_accept_wrongly, "came back as another"),
     ],
 )
-def test_the_harness_finds_what_it_looks_for(
-    run: harness.Callable[[bytes], None], what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(harness, "SAVED", tmp_path)
-    monkeypatch.setattr(harness, "CPU_SECONDS", 0.2)
+def test_the_harness_finds_what_it_looks_for(run: harness.Callable[[bytes], None], what: str, tmp_path: Path) -> None:
+    limits = Limits(cpu_seconds=0.2, saved=tmp_path)
     with pytest.raises(Finding, match=what) as found:
-        harness.check(Target("planted", run, [b"input"]), b"input")
+        harness.check(Target("planted", run, [b"input"]), b"input", limits)
     assert found.value.path.read_bytes() == b"input"
     assert str(found.value.path) in str(found.value)
 
