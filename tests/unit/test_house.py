@@ -148,7 +148,7 @@ def _error_classes() -> list[type[PaimonError]]:
     return [c for c in classes if issubclass(c, PaimonError)]
 
 
-def test_error_codes_are_unique_and_all_errors_live_in_one_module() -> None:
+def test_error_codes_are_unique_and_errors_live_in_one_module() -> None:
     assert len({kind.value for kind in ErrorKind}) == len(list(ErrorKind))
     assert all(kind.name == kind.value for kind in ErrorKind)
     for path in SOURCES:
@@ -181,7 +181,7 @@ def test_entry_points_name_modules_that_exist() -> None:
         import_module(module)
 
 
-def test_the_oldest_releases_that_are_tested_are_those_that_are_asked_for() -> None:
+def test_the_oldest_releases_that_are_tested_are_those_required() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     asked = dict(re.match(r"([\w.-]+)>=([\d.]+)", text).groups() for text in project["dependencies"])  # type: ignore[union-attr,misc]
     lines = (ROOT / "tests/oldest.txt").read_text(encoding="utf-8").splitlines()

@@ -129,7 +129,7 @@ def test_a_session_is_configured_or_not(parameter: str) -> None:
             paimon_spark.configure(**{"builder": Builder(), parameter: value})
 
 
-def test_every_argument_has_a_rule_or_is_looked_at_where_it_is_used() -> None:
+def test_every_argument_has_a_rule_or_is_checked_where_used() -> None:
     elsewhere = {"data", "keys", "schema"}
     for kind, name, method in METHODS:
         for parameter in set(inspect.signature(method).parameters) - LEFT_OUT - elsewhere:
@@ -137,7 +137,7 @@ def test_every_argument_has_a_rule_or_is_looked_at_where_it_is_used() -> None:
             assert hasattr(method, "__wrapped__"), f"{kind.__name__}.{name}"
 
 
-def test_an_error_names_the_argument_what_it_is_and_what_it_takes(catalog: CatalogHandle) -> None:
+def test_an_error_names_the_argument_and_what_it_takes(catalog: CatalogHandle) -> None:
     table = _table(catalog)
     with pytest.raises(ArgumentError) as e:
         table.expire_snapshots(older_than="yesterday")

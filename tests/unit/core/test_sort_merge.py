@@ -264,7 +264,7 @@ def test_keys_that_lie_close_together_are_not_sorted(step: int, dense: bool) -> 
 
 
 @pytest.mark.parametrize("key", [lambda i: i, lambda i: i * WIDE, str], ids=["close", "far apart", "text"])
-def test_a_key_that_a_run_has_twice_is_left_over_as_often_as_by_a_merge(key: Callable[[int], Any]) -> None:
+def test_a_key_twice_in_a_run_is_kept_as_often_as_by_a_merge(key: Callable[[int], Any]) -> None:
     arrow, text = (pa.string(), "STRING") if key is str else (pa.int64(), "BIGINT")
     numbers = [[1, 1, 2, 5, 5, 7], [0, 1, 3, 3, 7, 9], [3, 5]]
     runs = [[(key(i), 10 * n + at, 0) for at, i in enumerate(run)] for n, run in enumerate(numbers)]

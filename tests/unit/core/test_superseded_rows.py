@@ -181,7 +181,7 @@ def marked(table: Table, split: Split, positions: BitMap) -> Split:
     return replace(split, vectors=tuple(VectorRef(placed[0], r.offset, r.length, r.cardinality) for r in ranges))
 
 
-def test_rows_are_marked_in_files_that_others_overlap_and_in_files_that_none_does() -> None:
+def test_rows_are_marked_in_overlapping_and_in_other_files() -> None:
     table = new_table({"k": "INT"}, primary_key=["k"], options={"bucket": "1", "write-only": "true"})
     for keys in ([1, 2, 9], [2, 5], [20, 21]):
         write_arrow(table, pa.table({"k": pa.array(keys, pa.int32())}))

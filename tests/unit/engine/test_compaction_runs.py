@@ -74,9 +74,7 @@ def test_the_error_of_a_task_stays_where_cleaning_up_fails_too() -> None:
 
 
 @pytest.mark.parametrize("zone", ["Asia/Shanghai", "America/Lima", "UTC"])
-def test_the_optimization_interval_counts_from_the_last_full_compaction(
-    zone: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_optimization_interval_starts_at_a_full_compaction(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", zone)
     time.tzset()
     try:
@@ -195,7 +193,7 @@ def test_a_lost_race_is_an_error_and_leaves_no_files() -> None:
     assert read_arrow(table).num_rows == 20
 
 
-def test_an_insert_does_not_fail_because_its_compaction_lost_a_race() -> None:
+def test_an_insert_outlives_a_compaction_that_lost_a_race() -> None:
     table = filled()
     late = plan_compaction(table)
     execute_compaction(plan_compaction(table), LocalRunner())

@@ -127,7 +127,7 @@ def test_who_comes_second_has_nothing_to_do(prepared: Table, first: str, second:
 
 
 @pytest.mark.parametrize("second", ["expire to two", "expire to one", "delete tags", "clean"])
-def test_a_rollback_whose_target_expires_says_so_and_leaves_a_table(prepared: Table, second: str) -> None:
+def test_a_rollback_whose_target_expires_leaves_a_table(prepared: Table, second: str) -> None:
     for n, table, failure in between(prepared, "roll back", second):
         latest = table.snapshots.latest()
         assert latest is not None, f"step {n}"

@@ -167,7 +167,7 @@ def test_files_of_one_name_in_several_partitions(marks: str) -> None:
     assert values(table) == [(2, "a"), (3, "b")]
 
 
-def test_a_table_that_stopped_marking_says_so_until_it_is_compacted() -> None:
+def test_changes_are_refused_after_vectors_are_switched_off() -> None:
     table = marking_table()
     put(table, *((k, "x") for k in range(4)))
     delete(table, 1)
@@ -194,7 +194,7 @@ def test_two_tasks_that_mark_rows_of_one_file_are_refused(options: dict[str, str
     assert leaked(table) == set()
 
 
-def test_vectors_that_were_replaced_and_expired_before_their_files_were_compacted() -> None:
+def test_vectors_replaced_and_expired_before_the_compaction() -> None:
     table = marking_table()
     put(table, (1, "a"), (2, "a"), (3, "a"))
     delete(table, 1)
@@ -348,7 +348,7 @@ def test_compaction_drops_vectors_with_their_rows(options: dict[str, str]) -> No
     assert violations(table) == []
 
 
-def test_only_files_that_lost_many_rows_are_compacted_by_themselves() -> None:
+def test_only_files_that_lost_many_rows_are_compacted_alone() -> None:
     table = marking_table({"target-file-size": "1 b", "compaction.small-file-ratio": "0.1"})
     put(table, *((k, "x") for k in range(20)))
     put(table, *((k, "x") for k in range(20, 40)))
@@ -365,7 +365,7 @@ def test_only_files_that_lost_many_rows_are_compacted_by_themselves() -> None:
     assert violations(table) == []
 
 
-def test_small_files_with_few_deleted_rows_wait_for_a_full_compaction() -> None:
+def test_small_files_with_few_deletes_wait_for_full_compaction() -> None:
     table = marking_table()
     put(table, *((k, "x") for k in range(20)))
     delete(table, 1)

@@ -63,7 +63,7 @@ def test_the_id_of_an_expired_snapshot_is_found_through_its_tag() -> None:
     assert h.table.snapshots.ids() == [2]
 
 
-def test_a_tag_wins_over_an_id_and_digits_in_a_tag_name_are_a_name() -> None:
+def test_a_tag_wins_over_an_id_and_its_name_may_be_digits() -> None:
     h = history(6, **{"3": 5})
     assert plan_rollback(h.table, tag="3", snapshot_id=1).current_id == 5
     assert plan_rollback(h.table, snapshot_id=3).current_id == 3
@@ -102,7 +102,7 @@ def died(h: History, target: int, removed: int) -> None:
 
 
 @pytest.mark.parametrize("removed", [0, 1, 3])
-def test_a_rollback_that_died_has_happened_and_is_completed_by_the_next_one(removed: int) -> None:
+def test_a_rollback_that_died_is_completed_by_the_next_one(removed: int) -> None:
     h = history(6, b=5)
     died(h, 3, removed)
     assert (h.table.snapshots.latest_id(), h.table.snapshots.ids()) == (3, [1, 2, 3])
@@ -146,7 +146,7 @@ def test_completing_a_rollback_spares_commits_after_its_end() -> None:
     assert h.table.file_io.read(h.table.paths.latest_hint) == b"5"
 
 
-def test_a_commit_completes_a_rollback_to_the_tag_of_an_expired_snapshot() -> None:
+def test_a_commit_completes_a_rollback_to_an_expired_tag() -> None:
     h = history(5, old=2)
     execute_expire(h.table, plan_expire(h.table, ExpireConfig(retain_max=1, retain_min=1), 10**15))
     io, paths = h.table.file_io, h.table.paths

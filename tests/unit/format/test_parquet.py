@@ -72,7 +72,7 @@ def test_chunks_are_small_where_the_first_rows_are_narrow(streamed: bool) -> Non
 
 
 @pytest.mark.parametrize("streamed", [True, False])
-def test_chunks_of_a_dictionary_grow_or_shrink_to_what_their_rows_take(streamed: bool) -> None:
+def test_chunks_of_a_dictionary_adapt_to_the_size_of_rows(streamed: bool) -> None:
     store, rows, limit = InMemoryFileIO(), 60_000, 256 << 10
     table = pa.table({"short": [f"s{i % 7}" for i in range(rows)], "long": [f"{i % 7}" * 100 for i in range(rows)]})
     store.write(PATH, _parquet(table))
@@ -85,7 +85,7 @@ def test_chunks_of_a_dictionary_grow_or_shrink_to_what_their_rows_take(streamed:
         assert pa.Table.from_batches(chunks).column(0) == table.column(column)
 
 
-def test_chunks_of_numbers_are_as_large_as_asked_for_from_the_first() -> None:
+def test_chunks_of_numbers_have_the_size_asked_for_at_once() -> None:
     store, fields = InMemoryFileIO(), fields_of(a="BIGINT", b="INT")
     rows = pa.table({"a": pa.nulls(100_000, pa.int64()), "b": pa.array([1] * 100_000, pa.int32())})
     store.write(PATH, _parquet(rows))
@@ -186,7 +186,7 @@ def test_bytes_that_are_no_text_select_row_groups_too() -> None:
         assert reader.select_row_groups(pc.starts_with(pc.field("b"), pattern=b"\xff")) == [0]
 
 
-def test_floating_point_columns_have_no_statistics_that_leave_nan_out() -> None:
+def test_floating_point_columns_have_no_statistics_without_nan() -> None:
     fields = [*fields_of(d="DOUBLE", f="FLOAT", k="INT"), DataField(3, "l", ArrayType(parse_atomic("DOUBLE")))]
     group = write(
         InMemoryFileIO(),

@@ -93,7 +93,7 @@ def _fail(monkeypatch: pytest.MonkeyPatch, call: str, number: int) -> None:
 
 @pytest.mark.parametrize("call", ["open", "write", "link"])
 @pytest.mark.parametrize(("number", "kind"), REFUSALS)
-def test_a_refusal_before_the_file_has_its_name_says_that_nothing_was_created(
+def test_a_refusal_before_the_link_says_that_nothing_was_created(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int, kind: ErrorKind
 ) -> None:
     _fail(monkeypatch, call, number)
@@ -105,9 +105,7 @@ def test_a_refusal_before_the_file_has_its_name_says_that_nothing_was_created(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_that_is_not_written_through_does_not_deny_the_file_in_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_sync_of_the_directory_does_not_deny_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.fsync
 
     def fsync(handle: int) -> None:
@@ -122,9 +120,7 @@ def test_a_directory_that_is_not_written_through_does_not_deny_the_file_in_it(
     assert [p.name for p in tmp_path.iterdir()] == ["f"]
 
 
-def test_a_temporary_file_that_cannot_be_deleted_does_not_deny_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_temporary_file_that_stays_does_not_deny_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object, **__: object) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
@@ -141,7 +137,7 @@ def test_an_unclear_failure_of_the_link_is_no_refusal(tmp_path: Path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
-def test_links_to_directories_are_not_followed_when_everything_below_is_listed_or_deleted(tmp_path: Path) -> None:
+def test_recursive_listing_and_deletion_follow_no_links(tmp_path: Path) -> None:
     outside, table = tmp_path / "outside", tmp_path / "t"
     for directory in (outside, table):
         directory.mkdir()
