@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -139,7 +139,11 @@ MEASUREMENTS = (plans, compactions, commits, expiry)
 """In this order: the last two change the table."""
 
 
-def _alone(body: Callable[[Path, Shape], list[Cost]], place: Path, shape: Shape) -> list[Cost]:
+Body = Callable[[Path, Shape], list[Cost]]
+
+
+def alone(body: Body, place: Path, shape: Shape) -> list[Cost]:
+    """Measure in a new process, whose memory nothing else has used."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(body, place, shape).result()
 
@@ -148,13 +152,13 @@ def _make(place: Path, shape: Shape) -> list[Cost]:
     return [_timed("build", partial(build, place, shape))]
 
 
-def measure(axis: str, shape: Shape, work: Path) -> Row:
-    """Build a table and measure everything."""
+def measure(axis: str, shape: Shape, work: Path, run: Callable[[Body, Path, Shape], list[Cost]] = alone) -> Row:
+    """Build a table and measure everything, each measurement by `run`."""
     place = work / "table"
-    _alone(_make, place, shape)
+    run(_make, place, shape)
     manifests = [f for f in place.rglob("manifest/manifest-*") if not f.name.startswith("manifest-list")]
     size = sum(f.stat().st_size for f in manifests) / (1 << 20)
-    costs = tuple(cost for body in MEASUREMENTS for cost in _alone(body, place, shape))
+    costs = tuple(cost for body in MEASUREMENTS for cost in run(body, place, shape))
     shutil.rmtree(place)
     return Row(axis, shape, round(size, 1), len(manifests), costs)
 
@@ -174,20 +178,25 @@ def shapes(axes: dict[str, list[int]], spread: int) -> Iterator[tuple[str, Shape
     yield from (("snapshots", Shape(spread // 10, 10, 10, snapshots=n)) for n in axes["snapshots"])
 
 
-def main() -> int:
-    """Measure tables along each axis and print the figures as they come."""
+def main(arguments: Sequence[str] | None = None, run: Callable[[Body, Path, Shape], list[Cost]] = alone) -> int:
+    """Measure tables along each axis and print the figures as they come.
+
+    Args:
+        arguments: those of the command line if not given.
+        run: runs a measurement.
+    """
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
     for axis, sizes in AXES.items():
         parser.add_argument(f"--{axis}", default=sizes, help=f"along this axis, {sizes} if not given")
     parser.add_argument("--spread", type=int, default=100_000, help="files on the other axes, a tenth for snapshots")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     axes = {axis: [int(n) for n in getattr(args, axis).split(",") if n] for axis in AXES}
     work = Path(tempfile.mkdtemp(prefix="bench-scaling-"))
     rows: list[Row] = []
     try:
         for axis, shape in shapes(axes, args.spread):
-            rows.append(measure(axis, shape, work))
+            rows.append(measure(axis, shape, work, run))
             sys.stdout.write("\n".join(lines(rows[-1])) + "\n")
             sys.stdout.flush()
     finally:

@@ -32,7 +32,7 @@ _STAMP = (2020, 1, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class _Release:
+class Release:
     """What belongs to one release of Hadoop: the AWS SDK it was built with, and the SHA-1 of both jars."""
 
     sdk: str
@@ -41,13 +41,11 @@ class _Release:
 
 
 _SDK_2_35 = "7252265e3970b214708e68a8b74a8fa8c875af1e"
-RELEASES: Mapping[str, _Release] = {
-    "3.4.1": _Release("2.24.6", "641d8fe1d7683cdcc05cc3a794c0374553f6bd6a", "242317b028d951dbbf6a142241e041b684696a3b"),
-    "3.4.2": _Release(
-        "2.29.52", "16f9de6da5c7862241d55a13d34843404d0cbb88", "b63eb928c2ac13bde07746bcfe7fb38bbdb4b5c5"
-    ),
-    "3.4.3": _Release("2.35.4", "b7216440dee020e699bd9191a6001e0d6ad6c8cc", _SDK_2_35),
-    "3.5.0": _Release("2.35.4", "9e594525d264c0db653c7f68da98b245f7d61ea5", _SDK_2_35),
+RELEASES: Mapping[str, Release] = {
+    "3.4.1": Release("2.24.6", "641d8fe1d7683cdcc05cc3a794c0374553f6bd6a", "242317b028d951dbbf6a142241e041b684696a3b"),
+    "3.4.2": Release("2.29.52", "16f9de6da5c7862241d55a13d34843404d0cbb88", "b63eb928c2ac13bde07746bcfe7fb38bbdb4b5c5"),
+    "3.4.3": Release("2.35.4", "b7216440dee020e699bd9191a6001e0d6ad6c8cc", _SDK_2_35),
+    "3.5.0": Release("2.35.4", "9e594525d264c0db653c7f68da98b245f7d61ea5", _SDK_2_35),
 }
 
 
@@ -63,15 +61,19 @@ def hadoop_version() -> str:
     return found[0].stem.removeprefix("hadoop-client-api-")
 
 
-def s3_jars() -> list[str]:
-    """Return the jars for the installed pyspark if they were fetched, else nothing."""
+def s3_jars(releases: Mapping[str, Release] = RELEASES) -> list[str]:
+    """Return the jars for the installed pyspark if they were fetched, else nothing.
+
+    Args:
+        releases: what belongs to each release of Hadoop.
+    """
     hadoop = hadoop_version()
-    release = RELEASES.get(hadoop)
+    release = releases.get(hadoop)
     places = _places(hadoop, release) if release else ()
     return [str(p) for p in places] if places and all(p.exists() for p in places) else []
 
 
-def _places(hadoop: str, release: _Release) -> tuple[Path, Path]:
+def _places(hadoop: str, release: Release) -> tuple[Path, Path]:
     directory = cache_dir() / f"s3-hadoop-{hadoop}"
     return directory / f"hadoop-aws-{hadoop}.jar", directory / f"aws-sdk-s3-{release.sdk}.jar"
 
@@ -94,22 +96,25 @@ def maven_central() -> str:
     )
 
 
-def fetch_s3_jars(say: Callable[[str], None], maven: str | None = None) -> list[str]:
+def fetch_s3_jars(
+    say: Callable[[str], None], maven: str | None = None, releases: Mapping[str, Release] = RELEASES
+) -> list[str]:
     """Fetch the jars that are not there yet, and return all.
 
     Args:
         say: is told in lines what happens.
         maven: a repository, of Maven's layout; `file:` works too. None means Maven Central.
+        releases: what belongs to each release of Hadoop.
 
     Raises:
         EngineError: the repository does not deliver them as they should be, or Hadoop's release is not known.
     """
     hadoop = hadoop_version()
-    release = RELEASES.get(hadoop)
+    release = releases.get(hadoop)
     if release is None:
         raise EngineError(
             f"For Hadoop {hadoop} of the installed pyspark no S3 client is known.",
-            hint=f"Known are {', '.join(RELEASES)}. Put hadoop-aws and the AWS SDK into spark.jars yourself.",
+            hint=f"Known are {', '.join(releases)}. Put hadoop-aws and the AWS SDK into spark.jars yourself.",
             kind=ErrorKind.ENVIRONMENT,
         )
     maven = (maven or maven_central()).rstrip("/")

@@ -30,17 +30,32 @@ from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.manifest import BucketKey, DataFileKey, DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate
 
-_GROUP_BUCKETS = 32
-_GROUP_BYTES = 256 << 20
-_GROUP_FILES = 4096
-"""A group has so many buckets, or more of them where they are small; a failure costs no more than a group."""
-
 
 class Strategy(StrEnum):
     """How much to compact: everything, or what the automatic picker would take now."""
 
     FULL = "full"
     MINOR = "minor"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """How many buckets are committed together; a failure costs no more than a group.
+
+    A group may have more than `buckets` buckets until it reaches `bytes` or `files`.
+
+    Attributes:
+        buckets: buckets of a group, whatever their size.
+        bytes: bytes of the data files of a group of more buckets.
+        files: data files of a group of more buckets.
+    """
+
+    buckets: int = 32
+    bytes: int = 256 << 20
+    files: int = 4096
+
+
+DEFAULT_LIMITS = GroupLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +151,7 @@ def plan_compaction(
     strategy: Strategy = Strategy.FULL,
     partitions: Predicate | None = None,
     buckets: Collection[BucketKey] | None = None,
+    limits: GroupLimits = DEFAULT_LIMITS,
 ) -> CompactionPlan:
     """Return what to compact in the newest snapshot.
 
@@ -144,6 +160,7 @@ def plan_compaction(
         strategy: full, or what the automatic picker takes.
         partitions: filter over the partition columns.
         buckets: only these buckets.
+        limits: which buckets are committed together.
     """
     check_writable(table.effective_schema)
     snapshot = table.snapshots.latest()
@@ -157,12 +174,12 @@ def plan_compaction(
         if buckets is None or BucketKey(bucket.partition, bucket.bucket) in buckets:
             looked_at += 1
             tasks += _bucket_tasks(table, bucket, strategy, refs)
-    groups = tuple(CompactGroup(tuple(g)) for g in _grouped(tasks))
+    groups = tuple(CompactGroup(tuple(g)) for g in _grouped(tasks, limits))
     snapshot_id = snapshot.id if snapshot else None
     return CompactionPlan(table, strategy, snapshot_id, groups, looked_at, frozenset(partitions_seen))
 
 
-def _grouped(tasks: Iterable[CompactTask]) -> Iterator[list[CompactTask]]:
+def _grouped(tasks: Iterable[CompactTask], limits: GroupLimits) -> Iterator[list[CompactTask]]:
     """Yield tasks by partition; small partitions share a group."""
     by_partition: dict[bytes, list[CompactTask]] = {}
     for task in tasks:
@@ -172,8 +189,8 @@ def _grouped(tasks: Iterable[CompactTask]) -> Iterator[list[CompactTask]]:
     for partition in sorted(by_partition):
         more = by_partition[partition]
         more_size, more_files = sum(t.bytes_in for t in more), sum(len(t.files) for t in more)
-        large = size + more_size > _GROUP_BYTES or files + more_files > _GROUP_FILES
-        if current and large and len(current) + len(more) > _GROUP_BUCKETS:
+        large = size + more_size > limits.bytes or files + more_files > limits.files
+        if current and large and len(current) + len(more) > limits.buckets:
             yield current
             current, size, files = [], 0, 0
         current += more

@@ -25,10 +25,16 @@ class TaskRunner(Protocol):
 
 
 class LocalRunner:
-    """Runs tasks in this process, `threads` at a time."""
+    """Runs tasks in this process.
 
-    def __init__(self, threads: int = 1) -> None:
+    Args:
+        threads: how many tasks run at a time.
+        run_task: runs one task, given its kind and its payload.
+    """
+
+    def __init__(self, threads: int = 1, *, run_task: Callable[[str, str], str] = run_task) -> None:
         self._threads = threads
+        self._run_task = run_task
 
     def group_tasks(self, units: Sequence[_T], work: Callable[[_T], int]) -> Iterable[list[_T]]:
         """Return each unit alone: a task costs nothing here."""
@@ -41,11 +47,11 @@ class LocalRunner:
         if self._threads == 1 or len(payloads) <= 1:
             for payload in payloads:
                 checkpoint()
-                yield run_task(kind, payload)
+                yield self._run_task(kind, payload)
             return
         with ThreadPoolExecutor(self._threads, thread_name_prefix=kind) as pool:
             try:
-                for done in as_completed([pool.submit(run_task, kind, p) for p in payloads]):
+                for done in as_completed([pool.submit(self._run_task, kind, p) for p in payloads]):
                     yield done.result()
             finally:
                 pool.shutdown(cancel_futures=True)

@@ -39,7 +39,6 @@ from paimon_spark.spec.kinds import KEY_PREFIX, SEQUENCE_NUMBER
 from paimon_spark.spec.stats import StatsMode
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
 
-GROUP_ROWS = 500_000
 GROUP_BYTES = 64 << 20
 PAGE_BYTES = 1 << 20
 _LEAST_PIECE = 16 << 10
@@ -58,7 +57,15 @@ _LEVELS = {"ZSTD"}
 
 @dataclass(frozen=True, slots=True)
 class ParquetFormat:
-    """The format `parquet`."""
+    """The format `parquet`.
+
+    Attributes:
+        group_rows: the most rows of a row group that is written.
+        arrow_release: the major release of pyarrow that writes.
+    """
+
+    group_rows: int = 500_000
+    arrow_release: int = ARROW_RELEASE
 
     @property
     def name(self) -> str:
@@ -82,7 +89,7 @@ class ParquetFormat:
         options: Mapping[str, str] | None = None,
     ) -> FileWriter:
         """Open a new data file."""
-        settings = _Settings.of(fields, compression, options or {})
+        settings = _Settings.of(self, fields, compression, options or {})
         return ParquetWriter(file_io, path, fields, StatsCollector(fields, stats_modes), settings)
 
     def check_values(self, name: str, column: pa.ChunkedArray) -> None:
@@ -252,8 +259,9 @@ class ParquetReader:
 
 @dataclass(frozen=True, slots=True)
 class _Settings:
-    """What the options of the table say about Parquet."""
+    """How a file is written, by the format and by the options of the table."""
 
+    file_format: ParquetFormat
     codec: str
     level: int | None
     group_bytes: int
@@ -262,10 +270,16 @@ class _Settings:
     delta_columns: tuple[str, ...]
 
     @staticmethod
-    def of(fields: Sequence[DataField], compression: str, options: Mapping[str, str]) -> _Settings:
+    def of(
+        file_format: ParquetFormat,
+        fields: Sequence[DataField],
+        compression: str,
+        options: Mapping[str, str],
+    ) -> _Settings:
         codec = codec_of("parquet", compression, {})
         delta = flag(options.get("parquet.delta-encoding", "false"))
         return _Settings(
+            file_format=file_format,
             codec=codec,
             level=compression_level(options) if codec in _LEVELS else None,
             group_bytes=memory(options.get("parquet.block.size", options.get("file.block-size")), GROUP_BYTES),
@@ -323,15 +337,15 @@ class ParquetWriter:
         table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
         if table.schema != self._schema:
             table = table.select(self._schema.names).cast(self._schema)
-        start = 0
+        start, most = 0, self._settings.file_format.group_rows
         while start < table.num_rows:
-            part = table.slice(start, GROUP_ROWS - self._waiting_rows)
+            part = table.slice(start, most - self._waiting_rows)
             start += part.num_rows
             self._waiting.append(part)
             self._waiting_rows += part.num_rows
             self._waiting_bytes += part.nbytes
             self._rows += part.num_rows
-            if self._waiting_rows >= GROUP_ROWS or self._waiting_bytes >= self._settings.group_bytes:
+            if self._waiting_rows >= most or self._waiting_bytes >= self._settings.group_bytes:
                 self._flush()
 
     def close(self) -> WrittenFile:
@@ -392,11 +406,11 @@ class ParquetWriter:
             data_page_size=s.page_bytes,
             store_decimal_as_integer=True,
             store_schema=False,
-            **_time_settings(self._schema),
+            **_time_settings(self._schema, s.file_format.arrow_release),
         )
 
 
-def _time_settings(schema: pa.Schema) -> dict[str, bool]:
+def _time_settings(schema: pa.Schema, arrow_release: int) -> dict[str, bool]:
     """Return what makes columns of the time of day say that they are of UTC, as those of Paimon do.
 
     Raises:
@@ -404,7 +418,7 @@ def _time_settings(schema: pa.Schema) -> dict[str, bool]:
     """
     if not any(pa.types.is_time(t) for f in schema for _, t in _leaves(f.name, f.type)):
         return {}
-    if ARROW_RELEASE < _ARROW_WITH_TIMES:
+    if arrow_release < _ARROW_WITH_TIMES:
         raise UnsupportedError(
             f"pyarrow {pa.__version__} cannot write columns of type TIME to Parquet as Paimon reads them.",
             hint=f"Upgrade to pyarrow {_ARROW_WITH_TIMES} or later.",

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 
 import pyarrow as pa
 from pyspark import SparkContext
@@ -21,11 +21,42 @@ from paimon_spark.spark.shuffle_spec import ShuffleSpec
 INLINE_LIMIT = 32_000
 """A py4j string costs 0.1 to 0.4 ms a kilobyte: longer texts travel in a file."""
 
+_T = TypeVar("_T")
+
+
+class SessionCache(Generic[_T]):
+    """The sessions in use by their ids: a Thrift server opens one for each connection.
+
+    Args:
+        limit: how many are kept; the one that was not used for longest is let go first.
+    """
+
+    def __init__(self, limit: int = 64) -> None:
+        self._limit = limit
+        self._sessions: dict[str, _T] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def get(self, session_id: str, open_session: Callable[[], _T]) -> _T:
+        """Return a session, opened if it is not here."""
+        with self._lock:
+            session = self._sessions.pop(session_id, None)
+            if session is None:
+                session = open_session()
+            self._sessions[session_id] = session
+            while len(self._sessions) > self._limit:
+                self._sessions.pop(next(iter(self._sessions)), None)
+            return session
+
+    def forget(self, session_id: str) -> None:
+        """Let go of a session. A finalizer may call this at any time, so it takes no lock."""
+        self._sessions.pop(session_id, None)
+
+
 _jvm_frames: dict[str, Any] = {}
-_sessions: dict[str, SparkSession] = {}
-"""The sessions in use, the one used last at the end: a Thrift server opens one for each connection."""
-_session_lock = threading.Lock()
-_KEPT_SESSIONS = 64
+_sessions = SessionCache[SparkSession]()
 
 
 def install_jvm_frames(context: SparkContext, jvm_frames: Any) -> None:
@@ -44,19 +75,12 @@ def session_for(session_id: str, jsession: Callable[[], Any]) -> SparkSession:
 
     Sessions not used for long are let go, and with them their JVM side.
     """
-    with _session_lock:
-        session = _sessions.pop(session_id, None)
-        if session is None:
-            session = SparkSession(_jvm_frames["context"], jsparkSession=jsession())
-        _sessions[session_id] = session
-        while len(_sessions) > _KEPT_SESSIONS:
-            del _sessions[next(iter(_sessions))]
-        return session
+    return _sessions.get(session_id, lambda: SparkSession(_jvm_frames["context"], jsparkSession=jsession()))
 
 
 def forget_session(session_id: str) -> None:
     """Let go of a session that has served."""
-    _sessions.pop(session_id, None)
+    _sessions.forget(session_id)
 
 
 def frame_of(java_frame: Any, session: SparkSession) -> DataFrame:

@@ -21,8 +21,6 @@ from paimon_spark.errors import PaimonError
 ROOT = Path(__file__).resolve().parents[2]
 SAVED = ROOT / "build" / "fuzz"
 KEPT = Path(__file__).parent / "regressions"
-CPU_SECONDS = 2.0
-MEMORY = 256 << 20
 MOST_BYTES = 1 << 16
 
 Mutation = Callable[[random.Random, bytes], bytes]
@@ -42,12 +40,30 @@ class Target:
     words: Sequence[bytes] = field(default=())
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What an input may cost, and where one goes that was not taken as it should have been.
+
+    Attributes:
+        cpu_seconds: CPU time of an input.
+        memory: bytes that this process may grow by.
+        saved: the directory of findings.
+    """
+
+    cpu_seconds: float = 2.0
+    memory: int = 256 << 20
+    saved: Path = SAVED
+
+
+DEFAULT_LIMITS = Limits()
+
+
 class Finding(AssertionError):  # noqa: N818 - not an error of the program that is told of it
     """An input that was not taken as it should have been."""
 
-    def __init__(self, target: str, data: bytes, what: str) -> None:
+    def __init__(self, target: str, data: bytes, what: str, saved: Path = SAVED) -> None:
         self.data = data
-        self.path = SAVED / target / f"{hashlib.sha256(data).hexdigest()[:16]}.bin"
+        self.path = saved / target / f"{hashlib.sha256(data).hexdigest()[:16]}.bin"
         super().__init__(f"{target}: {what}\ninput: {data[:200]!r}\nreplay: make replay INPUT={self.path}")
 
     def save(self) -> None:
@@ -60,41 +76,44 @@ class _TooLong(BaseException):
     """Not an Exception: nothing may swallow it."""
 
 
-def check(target: Target, data: bytes) -> bool:
+def check(target: Target, data: bytes, limits: Limits = DEFAULT_LIMITS) -> bool:
     """Run one input; return whether it was accepted.
 
     Raises:
         Finding: it was not taken as it should have been; the input is saved.
     """
-    finding = _judged(target, data)
+    finding = _judged(target, data, limits)
     if isinstance(finding, bool):
         return finding
     finding.save()
     raise finding
 
 
-def _judged(target: Target, data: bytes) -> bool | Finding:
+def _judged(target: Target, data: bytes, limits: Limits) -> bool | Finding:
+    def finding(what: str) -> Finding:
+        return Finding(target.name, data, what, limits.saved)
+
     before = _peak()
     try:
-        with _time_limit():
+        with _time_limit(limits.cpu_seconds):
             target.run(data)
         accepted = True
     except PaimonError as e:
         if any(isinstance(c, MemoryError) for c in _causes(e)):
-            return Finding(target.name, data, f"it asked for more memory than there is: {e}")
+            return finding(f"it asked for more memory than there is: {e}")
         if len(str(e)) > 20_000 + 4 * len(data):
-            return Finding(target.name, data, f"the error has {len(str(e))} characters")
+            return finding(f"the error has {len(str(e))} characters")
         str(e).encode(errors="surrogatepass")
         accepted = False
     except _TooLong:
-        return Finding(target.name, data, f"it took more than {CPU_SECONDS} s of CPU time")
+        return finding(f"it took more than {limits.cpu_seconds} s of CPU time")
     except Exception as e:  # noqa: BLE001 - whatever comes out is the finding
-        found = Finding(target.name, data, f"{type(e).__name__}: {e}"[:2000])
+        found = finding(f"{type(e).__name__}: {e}"[:2000])
         found.__cause__ = e
         return found
     grown = _peak() - before
-    if grown > MEMORY:
-        return Finding(target.name, data, f"it took {grown >> 20} MB of memory")
+    if grown > limits.memory:
+        return finding(f"it took {grown >> 20} MB of memory")
     return accepted
 
 
@@ -112,9 +131,12 @@ def _peak() -> int:
 class _time_limit:  # noqa: N801 - used as a statement
     """Ends the block after some CPU time of this process; only in the main thread."""
 
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
     def __enter__(self) -> None:
         self._before = signal.signal(signal.SIGPROF, _ring)
-        signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, self._seconds)
 
     def __exit__(self, *_: object) -> None:
         signal.setitimer(signal.ITIMER_PROF, 0)

@@ -99,7 +99,7 @@ def test_the_account_knows_deletions_and_refusals(tmp_path: Path) -> None:
     assert "was refused" in refused.complaints(rows(4))[0]
 
 
-def test_the_account_follows_the_key_that_a_writer_writes_again_and_again(tmp_path: Path) -> None:
+def test_the_account_follows_a_key_that_is_written_repeatedly(tmp_path: Path) -> None:
     lines = [(o, "write", n) for n in (1, 2) for o in ("try", "done")]
     one = account(tmp_path, *lines, ("try", "write", 3))
     newest = batch_rows(batch_number(1, 2), shared=True)
@@ -110,7 +110,7 @@ def test_the_account_follows_the_key_that_a_writer_writes_again_and_again(tmp_pa
     assert one.complaints(pa.concat_tables([rows(1, 2), newest.slice(BATCH_ROWS + 1)])) == ["the key -1 is lost"]
 
 
-def test_the_key_that_all_writers_write_holds_the_last_write_of_one_of_them(tmp_path: Path) -> None:
+def test_a_key_of_all_writers_holds_the_last_write_of_one(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "other")
     for n in (1, 2):
         ledger.tries("write", batch_number(2, n))

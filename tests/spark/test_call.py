@@ -55,7 +55,7 @@ def test_the_native_route_serves_parameter_markers(table: SparkSession) -> None:
     assert answer[0].status == "done"
 
 
-def test_times_are_read_in_the_sessions_zone_whatever_its_spelling(table: SparkSession) -> None:
+def test_times_are_read_in_the_session_zone_however_spelled(table: SparkSession) -> None:
     now = "date_format(current_timestamp() + INTERVAL 1 HOUR, 'yyyy-MM-dd HH:mm:ss')"
     for zone in ("Asia/Tokyo", "+05:30", "GMT-8"):
         table.sql(f"SET spark.sql.session.timeZone = {zone}")

@@ -110,7 +110,7 @@ def test_a_failed_task_takes_the_files_of_the_others_along(spark: SparkSession, 
     assert spark.sql("SELECT * FROM f").collect() == [(1, 1)]
 
 
-def test_what_a_statement_parses_is_no_new_statement_that_ctrl_c_does_not_concern(spark: SparkSession) -> None:
+def test_ctrl_c_also_ends_what_a_statement_parses(spark: SparkSession) -> None:
     jvm, session = cast("Any", spark._jvm), spark._jsparkSession
     slow = 'reflect("java.lang.Thread", "sleep", 20000L) IS NOT NULL'
     text = f"EXECUTE IMMEDIATE 'SELECT id FROM range(2) WHERE {slow}'"

@@ -121,7 +121,7 @@ def test_system_tables(spark: SparkSession) -> None:
         "DELETE FROM paimon.sys.all_table_options",
     ],
 )
-def test_a_statement_that_changes_a_system_table_leaves_the_table_alone(spark: SparkSession, statement: str) -> None:
+def test_changing_a_system_table_leaves_the_table_alone(spark: SparkSession, statement: str) -> None:
     spark.sql("CREATE TABLE t (id INT)")
     spark.sql("INSERT INTO t VALUES (1)")
     with pytest.raises(Exception, match=r"UNSUPPORTED_FEATURE|is not supported"):

@@ -49,7 +49,7 @@ def test_a_killed_engine_comes_back(spark: SparkSession) -> None:
     assert spark.sql("SELECT count(*) FROM t").collect()[0][0] == 2
 
 
-def test_an_engine_killed_in_mid_write_is_told_and_the_table_is_as_before(spark: SparkSession) -> None:
+def test_an_engine_killed_in_mid_write_leaves_the_table_alone(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE t (id BIGINT) TBLPROPERTIES ('primary-key'='id', 'bucket'='1')")
     spark.sql("INSERT INTO t VALUES (1)")
     slow = "SELECT id FROM range(2) WHERE reflect('java.lang.Thread', 'sleep', 60000L) IS NOT NULL"

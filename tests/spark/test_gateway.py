@@ -162,7 +162,7 @@ def test_no_port_of_the_engine_answers_a_stranger(engine: int, stranger: str) ->
         assert len(say(port, *STRANGERS[stranger])) in (0, GREETING)
 
 
-def test_the_jvms_secret_for_its_own_port_does_not_open_the_engines(engine: int) -> None:
+def test_the_secret_of_the_jvm_port_does_not_open_the_engine(engine: int) -> None:
     known = environ(engine)
     assert known["PYSPARK_GATEWAY_SECRET"] != known["PAIMON_SPARK_GREETING"]
     port = request_port(engine)
@@ -170,7 +170,7 @@ def test_the_jvms_secret_for_its_own_port_does_not_open_the_engines(engine: int)
     assert ask(port, known["PAIMON_SPARK_GREETING"]).startswith(b"!ys")
 
 
-def test_strangers_who_keep_silent_do_not_keep_the_engine_from_its_work(engine: int, spark: SparkSession) -> None:
+def test_silent_strangers_do_not_block_the_engine(engine: int, spark: SparkSession) -> None:
     port = request_port(engine)
     silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
     with ThreadPoolExecutor(4) as pool:

@@ -138,7 +138,7 @@ def test_raw_splits_are_scanned_natively_and_pruned(spark: SparkSession) -> None
     assert rows(spark, "SELECT count(*) FROM t WHERE dt = 'd1' AND id > 50") == [(12,)]
 
 
-def test_merge_splits_go_through_workers_and_compacted_ones_do_not(spark: SparkSession) -> None:
+def test_only_splits_that_are_merged_go_through_workers(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE t (id INT, v INT) TBLPROPERTIES ('primary-key'='id', 'bucket'='1')")
     spark.sql("INSERT INTO t VALUES (1, 1), (2, 2)")
     spark.sql("INSERT INTO t VALUES (2, 3)")

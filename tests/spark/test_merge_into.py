@@ -159,7 +159,7 @@ def test_a_new_key_adds_a_row_and_several_matches_write_one_row(tables: SparkSes
     assert rows(tables, "SELECT count(*) FROM T") == [(6,)]
 
 
-def test_rows_of_one_key_are_written_upserts_first_and_inserts_last(tables: SparkSession) -> None:
+def test_rows_of_one_key_are_upserts_first_and_inserts_last(tables: SparkSession) -> None:
     both = {"merge_condition": "T.id = S.order_id AND T.price = S.price", "not_matched_insert_values": "*"}
     merge(tables, **both, not_matched_by_source_delete_condition="TRUE")
     assert content(tables) == SOURCE_ROWS
@@ -188,7 +188,7 @@ def test_target_and_source_of_one_name_need_an_alias(tables: SparkSession) -> No
         merge(tables, target_alias="S", **itself)
 
 
-def test_the_source_is_prepared_by_statements_that_leave_nothing_behind(tables: SparkSession, warehouse: Path) -> None:
+def test_statements_that_prepare_the_source_leave_nothing(tables: SparkSession, warehouse: Path) -> None:
     database = tables.catalog.currentDatabase()
     tables.sql("CREATE DATABASE IF NOT EXISTS elsewhere")
     tables.sql("CREATE OR REPLACE TABLE elsewhere.news (k INT, v STRING)")

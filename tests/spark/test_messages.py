@@ -66,7 +66,7 @@ def test_a_missing_table_is_told_with_what_may_be_meant(spark: SparkSession) -> 
     assert not spark.catalog.tableExists("oders")
 
 
-def test_a_paimon_table_in_the_session_catalog_is_refused_with_the_catalogs_that_there_are(spark: SparkSession) -> None:
+def test_a_paimon_table_in_the_session_catalog_is_refused(spark: SparkSession) -> None:
     spark.sql("USE spark_catalog.default")
     message = said_of(spark, "CREATE TABLE lost (id INT) USING paimon", AnalysisException)
     assert "Run USE paimon first, or name the catalog, as in paimon.default.lost." in message
@@ -297,7 +297,7 @@ def log_of(spark: SparkSession, name: str, file: Path) -> Iterator[None]:
         appender.stop()
 
 
-def test_the_trace_of_a_failed_task_is_in_the_log_once_and_not_in_the_message(
+def test_the_trace_of_a_failed_task_is_once_in_the_log_only(
     spark: SparkSession, warehouse: Path, tmp_path: Path
 ) -> None:
     options = "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1', 'write-only' = 'true')"

@@ -92,7 +92,7 @@ def test_rows_are_packed_first_unless_batches_were_too_small(
         assert all(len(table["bucket"].unique()) == 1 for _, table in found)
 
 
-def test_rows_are_not_sorted_before_a_shuffle_unless_it_chooses_among_them(session: SparkSession) -> None:
+def test_a_sort_before_a_shuffle_runs_only_below_a_limit(session: SparkSession) -> None:
     rows = session.range(0, 50_000, 1, 3).withColumn("text", f.hex("id"))
     rows.createOrReplaceTempView("unsorted")
     ordered = session.sql("SELECT * FROM (SELECT id, upper(text) AS text FROM unsorted ORDER BY text) AS s")
@@ -166,7 +166,7 @@ def test_rows_of_a_megabyte_are_written(session: SparkSession) -> None:
     assert tuple(found) == (80, 80, 80 * MB, wanted[0])
 
 
-def test_a_query_that_fails_while_rows_are_packed_leaves_the_table_alone(session: SparkSession) -> None:
+def test_a_query_that_fails_in_packing_leaves_the_table_alone(session: SparkSession) -> None:
     session.sql("CREATE TABLE t (id BIGINT) TBLPROPERTIES ('primary-key'='id', 'bucket'='3')")
     for _ in range(3):
         with pytest.raises(Exception, match="no such row"):

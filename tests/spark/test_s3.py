@@ -86,7 +86,7 @@ def test_append_tables_change_rows_where_they_are(lake: SparkSession) -> None:
     assert taken(lake.sql("SELECT v, count(*) FROM a GROUP BY v")) == [("x", 8), ("y", 1)]
 
 
-def test_without_hadoops_client_the_workers_read_and_explain_says_so(lake: SparkSession) -> None:
+def test_workers_read_where_the_hadoop_client_is_missing(lake: SparkSession) -> None:
     if _has_client(lake):
         pytest.skip("Hadoop's client is on the class path of this Spark")
     lake.sql("CREATE TABLE a (k INT)")

@@ -57,9 +57,7 @@ def filled(spark: SparkSession, warehouse: Path, buckets: int, partitions: int, 
     return table
 
 
-def test_a_compaction_of_many_small_partitions_is_few_tasks_and_one_commit(
-    spark: SparkSession, warehouse: Path
-) -> None:
+def test_many_small_partitions_are_few_tasks_and_one_commit(spark: SparkSession, warehouse: Path) -> None:
     table = filled(spark, warehouse, buckets=1, partitions=200, rows=5)
     done = spark.sql("CALL sys.compact('t')").collect()[0]
     assert (done.files_in, done.files_out, done.rows) == (400, 200, 1000)
@@ -69,9 +67,7 @@ def test_a_compaction_of_many_small_partitions_is_few_tasks_and_one_commit(
     assert spark.sql("SELECT count(*), sum(k) FROM t WHERE v = concat('1-', k)").collect()[0][:] == (1000, 2000)
 
 
-def test_a_bucket_that_cannot_be_compacted_is_named_and_nothing_of_its_task_is_left(
-    spark: SparkSession, warehouse: Path
-) -> None:
+def test_a_bucket_that_fails_is_named_its_task_leaves_nothing(spark: SparkSession, warehouse: Path) -> None:
     table = filled(spark, warehouse, buckets=1, partitions=10, rows=5)
     files = sorted(s.path for s in table.file_io.list_recursive(table.path) if s.name.startswith("data-"))
     content = table.file_io.read(files[-1])

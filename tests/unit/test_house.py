@@ -20,8 +20,11 @@ from paimon_spark.errors import ErrorKind, PaimonError
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted([*(ROOT / "paimon_spark").rglob("*.py"), *(ROOT / "procedures").rglob("*.py")])
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+OWN_PACKAGES = ("paimon_spark", "procedures", "benchmarks")
 MODULE_LINES = 600
 FUNCTION_LINES = 50
+TEST_NAME_LENGTH = 60
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.relative_to(ROOT).as_posix())
@@ -51,6 +54,90 @@ def test_package_files_hold_no_logic(path: Path) -> None:
         assert all(isinstance(n, ast.Expr | ast.ImportFrom | ast.Assign) for n in tree.body)
 
 
+def test_names_of_tests_are_short() -> None:
+    too_long = [
+        f"{path.relative_to(ROOT)}: {node.name}"
+        for path in TESTS
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and len(node.name) > TEST_NAME_LENGTH
+    ]
+    assert too_long == []
+
+
+def _is_patch(call: ast.Call) -> bool:
+    """Return whether a call replaces an attribute or an item, by pytest, by unittest or by itself."""
+    match call.func:
+        case ast.Name("setattr" | "delattr" | "patch"):
+            return True
+        case ast.Attribute(attr="setattr" | "delattr" | "setitem" | "delitem" | "patch"):
+            return True
+        case ast.Attribute(value=ast.Name("patch") | ast.Attribute(attr="patch")):
+            return True
+    return False
+
+
+def _own_names(tree: ast.Module) -> set[str]:
+    """Return the names by which a module knows modules, classes, functions and constants of the project."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in OWN_PACKAGES:
+            names |= {a.asname or a.name for a in node.names}
+        elif isinstance(node, ast.Import):
+            own = (a for a in node.names if a.name.split(".")[0] in OWN_PACKAGES)
+            names |= {a.asname or a.name.split(".")[0] for a in own}
+    return names
+
+
+def _is_own(target: ast.expr, names: set[str]) -> bool:
+    match target:
+        case ast.Constant(str(path)):
+            return path.split(".")[0] in OWN_PACKAGES
+        case ast.Name(name):
+            return name in names
+        case ast.Attribute(value=value) | ast.Subscript(value=value):
+            return _is_own(value, names)
+        case ast.Call(func=ast.Name("type")):
+            return True
+    return False
+
+
+def _patches_of_own_names(text: str) -> list[int]:
+    """Return the lines of a test module that patch a name of the project."""
+    tree = ast.parse(text)
+    names = _own_names(tree)
+    calls = (n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.args and _is_patch(n))
+    return [call.lineno for call in calls if _is_own(call.args[0], names)]
+
+
+def test_unit_tests_patch_nothing_of_the_project() -> None:
+    unit = (p for p in TESTS if p.is_relative_to(ROOT / "tests/unit"))
+    found = {f"{p.relative_to(ROOT)}": _patches_of_own_names(p.read_text(encoding="utf-8")) for p in unit}
+    assert {path: lines for path, lines in found.items() if lines} == {}, (
+        "pass the limit or the collaborator as a value"
+    )
+
+
+@pytest.mark.parametrize(
+    ("patch", "own"),
+    [
+        ("monkeypatch.setattr(refs, '_THREADS', 1)", True),
+        ("monkeypatch.setattr(refs.RefStore, 'tags', None)", True),
+        ("monkeypatch.setattr('paimon_spark.fs.local.os.link', None)", True),
+        ("monkeypatch.setattr(type(table.file_io), 'list', None)", True),
+        ("patched.setitem(refs.KNOWN, 'k', 1)", True),
+        ("setattr(refs, '_THREADS', 1)", True),
+        ("patch.object(refs, '_THREADS', 1)", True),
+        ("mock.patch('paimon_spark.core.metadata.refs._THREADS', 1)", True),
+        ("monkeypatch.setattr('os.link', None)", False),
+        ("monkeypatch.setattr(zipimport, '_read_directory', None)", False),
+        ("monkeypatch.setenv('TZ', refs.ZONE)", False),
+    ],
+)
+def test_patches_of_own_names_are_recognised(patch: str, own: bool) -> None:
+    lines = _patches_of_own_names(f"import zipimport\nfrom paimon_spark.core.metadata import refs\n{patch}\n")
+    assert lines == ([3] if own else [])
+
+
 def test_public_names_are_sorted_and_exist() -> None:
     assert paimon_spark.__all__ == sorted(paimon_spark.__all__)
     assert all(getattr(paimon_spark, name) is not None for name in paimon_spark.__all__)
@@ -61,7 +148,7 @@ def _error_classes() -> list[type[PaimonError]]:
     return [c for c in classes if issubclass(c, PaimonError)]
 
 
-def test_error_codes_are_unique_and_all_errors_live_in_one_module() -> None:
+def test_error_codes_are_unique_and_errors_live_in_one_module() -> None:
     assert len({kind.value for kind in ErrorKind}) == len(list(ErrorKind))
     assert all(kind.name == kind.value for kind in ErrorKind)
     for path in SOURCES:
@@ -94,7 +181,7 @@ def test_entry_points_name_modules_that_exist() -> None:
         import_module(module)
 
 
-def test_the_oldest_releases_that_are_tested_are_those_that_are_asked_for() -> None:
+def test_the_oldest_releases_that_are_tested_are_those_required() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     asked = dict(re.match(r"([\w.-]+)>=([\d.]+)", text).groups() for text in project["dependencies"])  # type: ignore[union-attr,misc]
     lines = (ROOT / "tests/oldest.txt").read_text(encoding="utf-8").splitlines()

@@ -76,7 +76,7 @@ BUILT_IN = (b"arrow.json", b"arrow.uuid", b"arrow.opaque")
 
 @pytest.mark.parametrize("name", EXTENSIONS, ids=lambda n: n.decode())
 @pytest.mark.parametrize("kind", ["parquet", "orc"])
-def test_data_files_whose_schema_carries_a_pickle_are_plain_columns_or_refused(name: bytes, kind: str) -> None:
+def test_pickles_in_schemas_are_plain_columns_or_refused(name: bytes, kind: str) -> None:
     store = InMemoryFileIO()
     path = f"/t/bucket-0/f.{kind}"
     metadata = {b"ARROW:extension:name": name, b"ARROW:extension:metadata": BOMB, b"PARQUET:field_id": b"1"}

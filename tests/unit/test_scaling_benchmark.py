@@ -60,11 +60,10 @@ def test_a_commit_replaces_the_file_that_it_is_told_to(place: Path) -> None:
     assert plan_select(synthetic.table).counts.files == SHAPE.files + 3
 
 
-def test_the_program_writes_what_it_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_program_writes_what_it_measured(tmp_path: Path) -> None:
     axes = ["--files", "200", "--spread", "200", "--partitions", "", "--buckets", "", "--snapshots", "3"]
-    monkeypatch.setattr("sys.argv", ["scaling", *axes, "--out", str(tmp_path)])
-    monkeypatch.setattr(scaling, "_alone", lambda body, place, shape: body(place, shape))
-    assert scaling.main() == 0
+    here = [*axes, "--out", str(tmp_path)]
+    assert scaling.main(here, lambda body, place, shape: body(place, shape)) == 0
     written = json.loads((tmp_path / "scaling.json").read_text())
     assert [t["axis"] for t in written["tables"]] == ["files", "snapshots"]
     assert written["tables"][0]["manifests"] >= 1

@@ -144,18 +144,27 @@ def superseded(slices: Sequence[Slice]) -> list[Mask]:
     if len(slices) == 1:
         return [np.zeros(slices[0].rows.num_rows, dtype=np.bool_)]  # as a merge hands it on
     numbers = [k for s in slices for k in s.keys if isinstance(k, np.ndarray)]
-    if len(numbers) == len(slices) == sum(len(s.keys) for s in slices):
-        low, high = min(int(n.min()) for n in numbers), max(int(n.max()) for n in numbers)
-        if high - low < _DENSE * sum(map(len, numbers)):
-            return _seen_later(numbers, low, high)
+    if len(numbers) == len(slices) == sum(len(s.keys) for s in slices) and is_dense(numbers):
+        return _seen_later(numbers)
     positions, fresh = _in_key_order(_joined(slices))
     mask = np.zeros(len(positions), dtype=np.bool_)
     mask[positions[:-1][~fresh[1:]]] = True
     return np.split(mask, np.cumsum([s.rows.num_rows for s in slices])[:-1])
 
 
-def _seen_later(keys: Sequence[I64], low: int, high: int) -> list[Mask]:
+def is_dense(keys: Sequence[I64]) -> bool:
+    """Return whether whole numbers lie so close together that a table of them is cheaper than sorting them."""
+    low, high = _ends(keys)
+    return high - low < _DENSE * sum(map(len, keys))
+
+
+def _ends(keys: Sequence[I64]) -> tuple[int, int]:
+    return min(int(k.min()) for k in keys), max(int(k.max()) for k in keys)
+
+
+def _seen_later(keys: Sequence[I64]) -> list[Mask]:
     """Return `superseded` by a table of all keys between the lowest and the highest."""
+    low, high = _ends(keys)
     seen = np.zeros(high - low + 1, dtype=np.bool_)
     out: list[Mask] = []
     for own in reversed(keys):

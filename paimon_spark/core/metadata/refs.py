@@ -229,19 +229,23 @@ def branch_name(directory: FileStatus) -> str:
     return directory.name.removeprefix(BRANCH_PREFIX)
 
 
-def protecting_refs(table: Table) -> list[ProtectingRef]:
+def protecting_refs(table: Table, *, threads: int = _THREADS) -> list[ProtectingRef]:
     """Return every snapshot, tag and long-lived changelog of the table and all its branches.
 
     The snapshots of the table's own branch come first, then tags, then the rest. Where one vanishes after it was listed
     the files that it held may have got another holder, so all are listed and read again: after a rollback, the next
     commit takes an id that was in use before.
 
+    Args:
+        table: the table.
+        threads: how many files are read at the same time.
+
     Raises:
         CorruptTableError: one of them cannot be read.
     """
     for _ in range(_LISTINGS):
         listed = _listed(table)
-        found = [h for h in _parallel(lambda key: _holder(table, key), listed) if h is not None]
+        found = [h for h in _parallel(lambda key: _holder(table, key), listed, threads) if h is not None]
         if len(found) == len(listed):
             return sorted(found, key=lambda h: _order(h, table.branch))
     raise CorruptTableError(
@@ -293,10 +297,10 @@ def _order(holder: ProtectingRef, branch: str) -> tuple[int, int, str]:
     return (rank, holder.snapshot.id, holder.branch)
 
 
-def _parallel(read: Callable[[_K], _T], keys: list[_K]) -> list[_T]:
+def _parallel(read: Callable[[_K], _T], keys: list[_K], threads: int = _THREADS) -> list[_T]:
     if len(keys) <= 1:
         return [read(k) for k in keys]
-    with ThreadPoolExecutor(min(_THREADS, len(keys))) as pool:
+    with ThreadPoolExecutor(min(threads, len(keys))) as pool:
         return list(pool.map(read, keys))
 
 

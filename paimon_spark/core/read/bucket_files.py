@@ -50,7 +50,7 @@ class BucketFiles:
         self.table = table
         self.partition = partition
         self.bucket = bucket
-        self._deleted_rows = deleted_rows
+        self.deleted_rows = deleted_rows
         self._paths = table.paths
         self._fields = {table.schema.id: table.schema.fields}
 
@@ -100,7 +100,7 @@ class BucketFiles:
         streamed: bool = False,
     ) -> Iterator[pa.Table]:
         plan = self._plan(file, fields)
-        deleted = self._deleted_rows(file)
+        deleted = self.deleted_rows(file)
         path = self.path(file)
         try:
             reader = open_reader(self.table.file_io, path, plan.physical, file.file_size)

@@ -43,26 +43,36 @@ def superseded_rows(table: Table, split: Split) -> Iterator[tuple[str, BitMap]]:
 
     Memory: a bit for each row of the split, and what a merge takes.
     """
-    deleted = deleted_rows(table, split)
-    files = BucketFiles(table, split.partition, split.bucket, deleted)
+    return superseded_in(BucketFiles(table, split.partition, split.bucket, deleted_rows(table, split)), split)
+
+
+def superseded_in(files: BucketFiles, split: Split, *, merge_bytes: int = MERGE_BYTES) -> Iterator[tuple[str, BitMap]]:
+    """Yield what `superseded_rows` does.
+
+    Args:
+        files: the files of the bucket that `split` belongs to.
+        split: which of them.
+        merge_bytes: bytes of rows that all runs of a merge decode at a time.
+    """
+    table = files.table
     if not table.is_primary_key_table or split.raw:
-        yield from _marked(files, split.files, deleted)
+        yield from _marked(files, split.files)
         return
     for section in sections(split.files, table.key_types):
         runs = oldest_first(section)
         members = [f for run in runs for f in run.files]
         if len(runs) == 1 and all(f.delete_row_count == 0 for f in members):
-            yield from _marked(files, members, deleted)
+            yield from _marked(files, members)
             continue
-        for file, dead in zip(members, _superseded_in(files, runs, members, deleted), strict=True):
+        for file, dead in zip(members, _merged(files, runs, members, merge_bytes), strict=True):
             if dead:
                 yield files.path(file), dead
 
 
-def _marked(files: BucketFiles, unmerged: Sequence[DataFileMeta], deleted: DeletedRows) -> Iterator[tuple[str, BitMap]]:
+def _marked(files: BucketFiles, unmerged: Sequence[DataFileMeta]) -> Iterator[tuple[str, BitMap]]:
     """Yield the deleted rows of files of which no row is superseded by another."""
     for file in unmerged:
-        positions = _marked_in(file, deleted)
+        positions = _marked_in(file, files.deleted_rows)
         if positions:
             yield files.path(file), positions
 
@@ -72,8 +82,8 @@ def _marked_in(file: DataFileMeta, deleted: DeletedRows) -> BitMap:
     return BitMap() if marked is None else marked.positions & BitMap(range(min(file.row_count, _MOST)))
 
 
-def _superseded_in(
-    files: BucketFiles, runs: Sequence[SortedRun], members: Sequence[DataFileMeta], deleted: DeletedRows
+def _merged(
+    files: BucketFiles, runs: Sequence[SortedRun], members: Sequence[DataFileMeta], merge_bytes: int
 ) -> list[BitMap]:
     """Return the positions of the rows of each of `members` that are marked, or do not survive the merge of `runs`.
 
@@ -83,8 +93,8 @@ def _superseded_in(
     find, read = _strategy(files.table, runs, members)
     firsts = np.concatenate([[0], np.cumsum([f.row_count for f in members])])
     first_of = {f.file_name: int(n) for f, n in zip(members, firsts, strict=False)}
-    share = MERGE_BYTES // len(runs) // 2
-    dead = [_marked_in(f, deleted) for f in members]
+    share = merge_bytes // len(runs) // 2
+    dead = [_marked_in(f, files.deleted_rows) for f in members]
     for ordinals in find([_with_ordinals(files, r, read, first_of, share) for r in runs]):
         cuts = np.searchsorted(ordinals, firsts)
         for i in np.flatnonzero(np.diff(cuts)):

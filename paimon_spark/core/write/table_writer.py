@@ -111,6 +111,14 @@ class TableWriter(AbortableWriter):
     A batch has all columns of the table in order and may carry ``_row_kind_`` (int8), ``_bucket_`` (int32, tables with
     fixed buckets) or ``_hash_`` (int32, dynamic buckets), computed upstream. Nulls become the default value of their
     column, unless `fill_defaults` is off: rows that were in the table before stay what they were.
+
+    Args:
+        table: the table.
+        plan: what the plan of the statement says.
+        fill_defaults: see above.
+        spill_dirs: where sorted rows may wait on the local disk.
+        spill: space for sorted rows of a table with a primary key; made in `spill_dirs` as the table says if not given.
+        tracked: rows come with their ids.
     """
 
     def __init__(
@@ -120,6 +128,7 @@ class TableWriter(AbortableWriter):
         *,
         fill_defaults: bool = True,
         spill_dirs: Sequence[str] = (),
+        spill: SpillSpace | None = None,
         tracked: bool = False,
     ) -> None:
         self._table = table
@@ -131,9 +140,11 @@ class TableWriter(AbortableWriter):
         if tracked:
             self._rules = replace(self._rules, fields=(*self._rules.fields, *TRACKING_FIELDS))
         budget = table.options.write_buffer_size if plan.buffer is None else plan.buffer
-        rules = SpillRules.of(table.options, budget) if table.is_primary_key_table else None
-        self._budget = budget if rules is None else rules.buffer
-        self._spill = None if rules is None else SpillSpace(rules, spill_dirs)
+        if spill is None and table.is_primary_key_table:
+            rules = SpillRules.of(table.options, budget)
+            spill = None if rules is None else SpillSpace(rules, spill_dirs)
+        self._budget = budget if spill is None else spill.rules.buffer
+        self._spill = spill
         self._buckets: dict[BucketKey, MergeTreeWriter | AppendWriter] = {}
         self._indexes: dict[bytes, HashIndex] = {}
         self._paths = table.paths

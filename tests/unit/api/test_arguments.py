@@ -6,6 +6,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -14,14 +15,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark import SparkContext
 
 import paimon_spark
-from paimon_spark.api import table as api_table
 from paimon_spark.api.arguments import RULES, millis, names, options
 from paimon_spark.api.catalog import CatalogHandle
 from paimon_spark.api.table import TableHandle
-from paimon_spark.engine.select import SelectPlan
+from paimon_spark.bridge.jars import source_hash, spark_version
+from paimon_spark.catalog.filesystem import FileSystemCatalog
 from paimon_spark.errors import ArgumentError, PaimonError
+from paimon_spark.fs.local import LocalFileIO
+from paimon_spark.testing.faults import FaultFileIO, Mode
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
 ROWS = pa.table({"id": [1, 2], "day": ["a", "b"]}, schema=SCHEMA)
@@ -102,22 +106,30 @@ def test_connecting_is_no_other(tmp_path: Path, parameter: str, monkeypatch: pyt
             paimon_spark.connect(**{"warehouse": tmp_path, parameter: value})
 
 
+@pytest.fixture
+def built_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the bridge jar be in the cache, and no JVM run."""
+    monkeypatch.setenv("PAIMON_SPARK_CACHE", str(tmp_path))
+    (tmp_path / f"paimon-spark-bridge-{spark_version()}-{source_hash()[:16]}.jar").touch()
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+
+
+@pytest.mark.usefixtures("built_jar")
 @pytest.mark.parametrize("parameter", ["builder", "catalog", "warehouse", "default_catalog", "s3_endpoint"])
-def test_a_session_is_configured_or_not(parameter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_is_configured_or_not(parameter: str) -> None:
     class Builder:
         def config(self, key: str, value: str) -> Builder:
             assert isinstance(key, str)
             assert isinstance(value, str)
             return self
 
-    monkeypatch.setattr("paimon_spark.bridge.session.jar_path", lambda: "/a.jar")
-    monkeypatch.setattr("paimon_spark.bridge.session._add_to_running_driver", lambda _: None)
     for value in STRANGE:
         with suppress(ArgumentError):
             paimon_spark.configure(**{"builder": Builder(), parameter: value})
 
 
-def test_every_argument_has_a_rule_or_is_looked_at_where_it_is_used() -> None:
+def test_every_argument_has_a_rule_or_is_checked_where_used() -> None:
     elsewhere = {"data", "keys", "schema"}
     for kind, name, method in METHODS:
         for parameter in set(inspect.signature(method).parameters) - LEFT_OUT - elsewhere:
@@ -125,7 +137,7 @@ def test_every_argument_has_a_rule_or_is_looked_at_where_it_is_used() -> None:
             assert hasattr(method, "__wrapped__"), f"{kind.__name__}.{name}"
 
 
-def test_an_error_names_the_argument_what_it_is_and_what_it_takes(catalog: CatalogHandle) -> None:
+def test_an_error_names_the_argument_and_what_it_takes(catalog: CatalogHandle) -> None:
     table = _table(catalog)
     with pytest.raises(ArgumentError) as e:
         table.expire_snapshots(older_than="yesterday")
@@ -151,24 +163,38 @@ def test_columns_are_one_or_several(catalog: CatalogHandle, columns: Any) -> Non
     assert _table(catalog).to_arrow(columns).column_names == ["id"]
 
 
-def test_a_read_that_starts_again_has_the_columns_of_the_first_one(
-    catalog: CatalogHandle, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = _table(catalog)
-    reading, times = api_table.read_batches, []
+@dataclass
+class BeforeData:
+    """Runs something before a data file is opened for the first time."""
 
-    def late(plan: SelectPlan) -> Iterator[pa.RecordBatch]:
-        """Read when another program has compacted the table, and what was read is gone."""
-        times.append(plan.schema.names)
-        if len(times) == 1:
-            table.append(ROWS)
-            table.compact()
-            table.expire_snapshots(retain_max=1, retain_min=1)
-        return reading(plan)
+    run: Callable[[], object]
+    opened: list[str] = field(default_factory=list)
 
-    monkeypatch.setattr(api_table, "read_batches", late)
-    assert table.to_arrow(name for name in ("day", "id")).column_names == ["day", "id"]
-    assert times == [["day", "id"]] * 2
+    def choose(self, operation: str, path: str) -> Mode | None:
+        if operation == "open_input":
+            self.opened.append(path)
+            if len(self.opened) == 1:
+                self.run()
+        return None
+
+
+def test_a_read_that_starts_again_has_the_same_columns(tmp_path: Path) -> None:
+    inner = LocalFileIO()
+    other = CatalogHandle(FileSystemCatalog(str(tmp_path), {}, inner))
+    other.create_database("d")
+    table = _table(other)
+
+    def compact() -> None:
+        table.append(ROWS)
+        table.compact()
+        table.expire_snapshots(retain_max=1, retain_min=1)
+
+    compacted = BeforeData(compact)
+    reader = CatalogHandle(FileSystemCatalog(str(tmp_path), {}, FaultFileIO(inner, compacted))).table("d.t")
+    assert reader.to_arrow(name for name in ("day", "id")).column_names == ["day", "id"]
+    first, again = compacted.opened
+    assert not inner.exists(first)
+    assert inner.exists(again)
 
 
 def test_a_moment_is_written_as_one_likes() -> None:

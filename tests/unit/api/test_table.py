@@ -81,7 +81,7 @@ def test_upserts_replace_and_keys_delete(catalog: CatalogHandle, kind: str) -> N
     assert found(table) == [(1, "a", 9.0)]
 
 
-def test_a_deletion_by_key_wins_over_a_sequence_field_only_with_its_value(catalog: CatalogHandle) -> None:
+def test_a_deletion_by_key_needs_the_value_of_the_sequence_field(catalog: CatalogHandle) -> None:
     table = catalog.create_table("t", SCHEMA, primary_key=["k"], options={"bucket": "1", "sequence.field": "v"})
     table.upsert(rows((1, "a", 5.0)))
     with pytest.raises(ArgumentError, match="lack the column 'v'"):
@@ -141,7 +141,7 @@ def test_types_of_one_family_are_taken_if_the_values_fit(catalog: CatalogHandle)
         (lambda t: t.set_column(2, "v", pa.array([[1.0]])), ErrorKind.TYPE_MISMATCH, "list"),
     ],
 )
-def test_rows_that_do_not_fit_are_refused_before_anything_is_written(
+def test_rows_that_do_not_fit_are_refused_before_writing(
     catalog: CatalogHandle, change: Any, kind: ErrorKind, message: str
 ) -> None:
     table = catalog.create_table("t", SCHEMA)

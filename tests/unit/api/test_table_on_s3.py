@@ -94,7 +94,7 @@ def test_a_commit_whose_answer_is_lost_is_there_once(catalog: CatalogHandle, ser
     assert found(table, columns=["k"]) == [(1,), (2,), (3,)]
 
 
-def test_a_store_that_fails_in_mid_write_leaves_the_table_as_it_was(
+def test_a_store_failing_in_mid_write_leaves_the_table_as_it_was(
     catalog: CatalogHandle, server: S3Server, bucket: str
 ) -> None:
     table = catalog.create_table("t", SCHEMA, primary_key=["k"])

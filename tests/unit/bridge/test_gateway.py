@@ -39,7 +39,7 @@ def read(s: socket.socket, n: int) -> bytes:
 Line = tuple[socket.socket, "Future[bool]"]
 
 
-def test_who_knows_the_secret_gets_through_and_sees_that_the_other_side_knows_it(line: Line) -> None:
+def test_the_secret_authenticates_both_sides(line: Line) -> None:
     s, greeted = line
     mine = os.urandom(SIZE)
     s.sendall(mine)

@@ -73,7 +73,7 @@ def test_a_conjunct_over_a_column_of_no_table_is_left_to_spark() -> None:
     assert predicate_from_jvm({"op": "or", "parts": [kind, known]}, SCHEMA) == TRUE
 
 
-def test_a_filter_on_nanoseconds_is_left_to_spark_which_sees_microseconds() -> None:
+def test_a_filter_on_nanoseconds_is_left_to_spark() -> None:
     columns = (
         *SCHEMA.fields,
         DataField(2, "t", type_from_json("TIMESTAMP(9)")),

@@ -54,9 +54,7 @@ class TestDatabases:
         assert caught.value.kind is ErrorKind.DATABASE_EXISTS
         c.create_database("db", ignore_if_exists=True)
 
-    def test_a_location_is_refused_and_properties_are_dropped_with_a_warning(
-        self, caplog: pytest.LogCaptureFixture
-    ) -> None:
+    def test_a_location_is_refused_and_properties_are_dropped(self, caplog: pytest.LogCaptureFixture) -> None:
         c = catalog()
         with pytest.raises(UnsupportedError, match="location"):
             c.create_database("other", properties={"location": "/elsewhere"})
@@ -70,7 +68,7 @@ class TestDatabases:
         with pytest.raises(ArgumentError):
             catalog().create_database(name)
 
-    def test_drop_needs_cascade_for_tables_and_never_takes_foreign_files(self) -> None:
+    def test_drop_needs_cascade_and_never_takes_foreign_files(self) -> None:
         c = catalog()
         c.create_table(T, schema())
         with pytest.raises(UsageError, match=r"'words'.*CASCADE") as caught:

@@ -175,7 +175,7 @@ def test_every_typed_statement_gives_a_sign() -> None:
         assert typed(nothing, readable=readable) == ("(0.2 s)\n", "")
 
 
-def test_a_typed_statement_that_fails_or_is_cancelled_says_one_line() -> None:
+def test_a_typed_statement_that_fails_or_is_cancelled_is_a_line() -> None:
     assert typed(ERROR, readable=True) == ("", f"{ERROR[1]}\n")
     cancelled = ["Interrupting... Be patient, this might take some time.", "Press Ctrl+C again to kill JVM"]
     job = "[SPARK_JOB_CANCELLED] Job 1 cancelled as part of cancellation of all jobs SQLSTATE: XXKDA"

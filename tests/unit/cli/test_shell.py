@@ -109,7 +109,7 @@ def test_a_request_to_end_ends_program_and_typing(
     assert status == -number
 
 
-def test_ctrl_c_between_typing_and_running_leaves_the_shell_alive(
+def test_ctrl_c_before_a_statement_runs_leaves_the_shell_alive(
     process: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     out = io.StringIO()
@@ -121,7 +121,7 @@ def test_ctrl_c_between_typing_and_running_leaves_the_shell_alive(
     assert "SELECT 3;" not in out.getvalue()
 
 
-def test_ctrl_c_while_an_answer_is_printed_leaves_the_shell_alive(
+def test_ctrl_c_while_printing_an_answer_leaves_the_shell_alive(
     process: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     out = InterruptedText()

@@ -92,7 +92,7 @@ def test_append_and_compact_parts_give_two_snapshots() -> None:
     assert first.kind is FileKind.DELETE
 
 
-def test_second_compaction_of_the_same_files_is_a_conflict_that_names_them() -> None:
+def test_a_second_compaction_is_a_conflict_that_names_the_files() -> None:
     table = samples.table(PK, keys=["k"])
     old = samples.file(1, 5)
     committer(table).commit([samples.message(old, total_buckets=1)])
@@ -106,7 +106,7 @@ def test_second_compaction_of_the_same_files_is_a_conflict_that_names_them() -> 
     assert table.snapshots.latest_id() == 2
 
 
-def test_an_append_between_plan_and_commit_of_a_compaction_is_no_conflict() -> None:
+def test_an_append_during_a_compaction_is_no_conflict() -> None:
     table = samples.table(PK, keys=["k"])
     old, late = samples.file(1, 5), samples.file(2, 3)
     committer(table).commit([samples.message(old, total_buckets=1)])
@@ -304,7 +304,7 @@ def test_a_lost_answer_never_commits_twice(landed: bool) -> None:
     assert len(live(table)) == 2
 
 
-def test_an_outcome_that_stays_unknown_is_said_and_nothing_is_deleted() -> None:
+def test_an_outcome_that_stays_unknown_deletes_nothing() -> None:
     table = samples.table({"commit.max-retries": "2"})
     io = _LosesAnswers(table.file_io, landed=False, failures=99)  # type: ignore[arg-type]
     with pytest.raises(OutcomeUnknownError, match="did not say"):
@@ -346,7 +346,7 @@ def test_two_writers_of_50_commits_each_lose_nothing(store: str, tmp_path: Path)
     assert metadata_files(table) == referenced(table)
 
 
-def test_abort_after_a_failed_compaction_keeps_the_published_write() -> None:
+def test_abort_after_a_failed_compaction_keeps_published_writes() -> None:
     table = samples.table(PK, keys=["k"])
     old, new = samples.file(1, 5), samples.file(1, 5)
     top, late = samples.file(1, 5, level=5), samples.file(1, 5, level=5)
@@ -364,7 +364,7 @@ def test_abort_after_a_failed_compaction_keeps_the_published_write() -> None:
     assert names(table) == {new.file_name, top.file_name}
 
 
-def test_an_unknown_outcome_that_turns_out_lost_is_an_ordinary_conflict() -> None:
+def test_an_unknown_outcome_that_was_a_loss_is_a_conflict() -> None:
     table = samples.table({"bucket": "1", "commit.max-retries": "3"}, keys=["k"])
     old = samples.file(1, 5)
     committer(table).commit([samples.message(old, total_buckets=1)])
@@ -410,7 +410,7 @@ class _LosesSight:
         return self._inner.read(path)
 
 
-def test_an_outage_after_a_lost_answer_never_looks_like_a_failed_commit() -> None:
+def test_an_outage_after_a_lost_answer_is_no_failed_commit() -> None:
     table = samples.table({"commit.max-retries": "3"})
     lasting = dataclasses.replace(table, file_io=_LosesSight(table.file_io, 99))  # type: ignore[arg-type]
     with pytest.raises(OutcomeUnknownError, match="did not say"):
@@ -440,7 +440,7 @@ class _LooksAway(_Racing):
         return self._inner.list(path)
 
 
-def test_a_store_that_fails_right_after_the_create_never_makes_a_commit_look_failed() -> None:
+def test_a_store_failing_after_the_create_is_no_failed_commit() -> None:
     """The files of a failed commit are deleted, and the table has them already."""
     table = samples.table({"commit.max-retries": "2"})
     short = dataclasses.replace(table, file_io=_LooksAway(table.file_io, 1))  # type: ignore[arg-type]
@@ -454,7 +454,7 @@ def test_a_store_that_fails_right_after_the_create_never_makes_a_commit_look_fai
     assert metadata_files(table) == referenced(table)
 
 
-def test_a_commit_that_may_have_expired_before_anybody_looked_is_not_made_twice() -> None:
+def test_a_commit_that_may_have_expired_is_not_made_twice() -> None:
     table = samples.table()
     committer(table).commit([samples.message(samples.file())])
     io = _LosesAnswers(table.file_io, landed=True)  # type: ignore[arg-type]
@@ -471,7 +471,7 @@ def test_a_commit_that_may_have_expired_before_anybody_looked_is_not_made_twice(
     assert len(live(table)) == 4
 
 
-def test_an_append_to_a_partition_that_was_rescaled_meanwhile_is_refused() -> None:
+def test_an_append_to_a_partition_rescaled_meanwhile_is_refused() -> None:
     table = samples.table({"bucket": "2"}, keys=["p", "k"], partitions=["p"])
     committer(table).commit([samples.message(samples.file(1, 1), total_buckets=2, partition_value="a")])
     late = samples.message(samples.file(2, 2), total_buckets=1, partition_value="a")

@@ -41,7 +41,7 @@ def test_at_the_cap_new_hashes_go_to_existing_buckets() -> None:
     assert sum(len(h) for h in state(index).values()) == 100
 
 
-def test_new_hashes_stay_with_their_assigner_and_known_ones_stay_where_they_are() -> None:
+def test_new_hashes_stay_with_their_assigner_known_ones_in_place() -> None:
     limits = BucketLimits(target_rows=10, assigners=3)
     known = {0: np.array([1, 2], dtype=np.int32)}
     index = HashIndex(known, limits)

@@ -89,7 +89,7 @@ class TestMerging:
         assert len(merged) == 1
         assert self.rows(store, merged) == self.rows(store, metas)
 
-    def test_a_group_is_merged_when_it_reaches_the_target_and_lone_deletes_survive(self) -> None:
+    def test_a_group_of_the_target_size_is_merged_with_lone_deletes(self) -> None:
         table = samples.table({"manifest.target-file-size": "6 kb", "manifest.full-compaction-threshold-size": "1 gb"})
         files = [samples.file() for _ in range(12)]
         groups = [[add(f)] for f in files[:6]] + [[add(files[0]).flipped()]] + [[add(f)] for f in files[6:]]
@@ -98,7 +98,7 @@ class TestMerging:
         assert 1 < len(merged) < len(metas)
         assert self.rows(store, merged) == {f.file_name for f in files[1:]}
 
-    def test_rolled_manifests_are_not_written_again_by_the_next_commits(self) -> None:
+    def test_rolled_manifests_are_not_rewritten_by_the_next_commits(self) -> None:
         table = samples.table({"manifest.target-file-size": "5 kb", "manifest.full-compaction-threshold-size": "1 gb"})
         store, metas = written(table, [add(samples.file()) for _ in range(3000)])
         assert len(metas) > 2
@@ -106,7 +106,7 @@ class TestMerging:
         _, delta = written(table, [add(samples.file())])
         assert merge_manifests(store, [*metas, *delta], 0)[: len(metas) - 1] == metas[:-1]
 
-    def test_a_small_manifest_does_not_have_large_ones_after_it_written_again(self) -> None:
+    def test_a_small_manifest_does_not_cause_large_ones_to_be_merged(self) -> None:
         table = samples.table({"manifest.target-file-size": "5 kb", "manifest.full-compaction-threshold-size": "1 gb"})
         store, large = written(table, [add(samples.file()) for _ in range(3000)])
         _, small = written(table, [add(samples.file())])
@@ -122,7 +122,7 @@ class TestMerging:
         assert merged[1:] == large[:1]
         assert self.rows(store, merged[:1]) == self.rows(store, small)
 
-    def test_full_merge_drops_deletes_and_keeps_what_it_need_not_touch(self) -> None:
+    def test_full_merge_drops_deletes_and_keeps_untouched_manifests(self) -> None:
         options = {"manifest.target-file-size": "1 kb", "manifest.full-compaction-threshold-size": "1 kb"}
         table = samples.table(options, partitions=["p"])
         settled = [add(samples.file(), "a") for _ in range(30)]

@@ -117,7 +117,7 @@ def test_more_than_the_cache_holds_leaves_what_is_in_it(place: Path) -> None:
     assert not paths_in_cache(small)
 
 
-def test_small_manifests_that_the_cache_cannot_hold_are_not_put_into_it() -> None:
+def test_small_manifests_that_the_cache_cannot_hold_stay_out() -> None:
     table = samples.table({"manifest.target-file-size": "4 kb"})
     FileStoreCommit(table).commit([samples.message(*(samples.file() for _ in range(2_000)))])
     table, small = packed(table), packed(table, cached_bytes=1_000_000)

@@ -28,7 +28,7 @@ def test_one_run_is_limited() -> None:
     assert end(rule(retain_min=10, max_deletes=50, older_than_millis=100), 1, [0] * 60) == 51
 
 
-def test_what_exceeds_the_maximum_goes_but_a_young_successor_protects_the_rest() -> None:
+def test_the_excess_goes_and_a_young_successor_protects_the_rest() -> None:
     assert end(rule(retain_max=3, older_than_millis=999), 1, [1000] * 6) == 4
     assert end(rule(retain_max=3, older_than_millis=1004), 1, [1000, 1001, 1002, 1003, 1003, 1004]) == 5
 

@@ -47,9 +47,7 @@ NESTED = (
         (NANOS, -500_000_001, "59.4"),
     ],
 )
-def test_orc_refuses_fractions_of_a_millisecond_in_the_last_second_before_1970(
-    t: DataType, number: int, said: str
-) -> None:
+def test_orc_refuses_submillis_in_the_last_second_before_1970(t: DataType, number: int, said: str) -> None:
     unit = "us" if t is STAMP else "ns"
     rows = pa.table({"c": pa.array([5, None, number], pa.int64()).cast(pa.timestamp(unit))})
     with pytest.raises(ArgumentError, match=rf"'c' has the time 1969-12-31 23:59:{said}") as refused:

@@ -54,7 +54,7 @@ def test_stray_names_are_no_snapshots(table: Table) -> None:
     assert table.snapshots.latest_id() == 5
 
 
-def test_a_taken_id_is_not_overwritten_and_the_own_content_counts_as_success(table: Table) -> None:
+def test_a_taken_id_stays_and_the_own_content_is_success(table: Table) -> None:
     other = dataclasses.replace(snapshot(5, 50), commit_user="other")
     assert not table.snapshots.try_create(other)
     assert table.snapshots.try_create(snapshot(5, 50))
@@ -124,7 +124,7 @@ def test_an_expired_id_is_not_used_again(table: Table, late: int) -> None:
     assert table.snapshots.latest_id() == 5
 
 
-def test_an_expired_id_is_not_used_again_though_the_numbers_of_rows_agree(table: Table) -> None:
+def test_an_expired_id_is_not_used_again_though_row_counts_agree(table: Table) -> None:
     table.file_io.delete(table.paths.snapshot(1))
     table.file_io.delete(table.paths.snapshot(2))
     time.sleep(0.01)
@@ -134,7 +134,7 @@ def test_an_expired_id_is_not_used_again_though_the_numbers_of_rows_agree(table:
     assert table.snapshots.ids() == [3, 4, 5]
 
 
-def test_a_snapshot_stays_though_the_one_before_it_expires_and_others_follow_at_once(table: Table) -> None:
+def test_a_snapshot_stays_though_its_predecessor_expires(table: Table) -> None:
     class Busy(InMemoryFileIO):
         """A store in which others work right after a create."""
 

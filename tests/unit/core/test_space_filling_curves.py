@@ -43,7 +43,7 @@ def test_one_column_keeps_its_order(column: pa.Array) -> None:
 
 
 @pytest.mark.parametrize("column", IN_ORDER, ids=[str(c.type) for c in IN_ORDER])
-def test_null_comes_first_on_the_z_curve_and_last_on_the_hilbert_curve(column: pa.Array) -> None:
+def test_null_is_first_on_the_z_curve_last_on_the_hilbert_curve(column: pa.Array) -> None:
     with_null = pa.concat_arrays([column, pa.nulls(1, column.type)])
     z = zorder_keys([with_null], 8).to_pylist()
     assert z[-1] == bytes(8) == min(z)
@@ -60,7 +60,7 @@ def test_a_slice_has_the_keys_of_its_rows() -> None:
     assert zorder_keys([c.slice(0, 0) for c in columns], 3).to_pylist() == []
 
 
-def test_bits_are_woven_from_the_highest_and_short_columns_are_passed_over() -> None:
+def test_bits_interleave_from_the_highest_and_skip_short_columns() -> None:
     a, b = np.array([[0b10110000]], np.uint8), np.array([[0b01000000, 0b10000001]], np.uint8)
     woven = interleaved([a, b])
     assert np.unpackbits(woven).tolist() == [1, 0, 0, 1, 1, 0, 1, *[0] * 9, 1, 0, 0, 0, 0, 0, 0, 1]

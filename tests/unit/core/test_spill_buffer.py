@@ -36,7 +36,7 @@ def test_bytes_come_back_from_wherever_they_are(pieces: list[bytes], held: int, 
     assert store.read(begin, size) == whole[begin : begin + size]
 
 
-def test_what_is_held_needs_no_file_and_the_file_goes_with_the_store(
+def test_a_file_is_made_only_when_needed_and_goes_with_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
@@ -60,7 +60,7 @@ def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "TMPDIR" in (caught.value.hint or "")
 
 
-def test_bytes_behind_a_write_that_failed_halfway_are_where_they_belong(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_after_a_half_failed_write_are_where_they_belong(monkeypatch: pytest.MonkeyPatch) -> None:
     store, write = ByteStore(10), os.pwrite
     store.append(b"a" * 11)
 

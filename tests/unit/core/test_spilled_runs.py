@@ -25,8 +25,8 @@ from paimon_spark.testing.tables import new_table
 MB = 1 << 20
 
 
-class Counted:
-    """What happens on the local disk.
+class CountingSpace(SpillSpace):
+    """Counts what happens on the local disk.
 
     Attributes:
         runs: runs of rows that came from memory.
@@ -36,18 +36,16 @@ class Counted:
         most_used: the most bytes that runs took.
     """
 
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+    def __init__(self, rules: SpillRules, place: Path) -> None:
+        super().__init__(rules, [str(place)])
         self.runs = self.fresh = self.rows = self.most_open = self.most_used = self._open = 0
-        self._write, self._read = SpillSpace.write, SpillSpace.read
-        patch.setattr(SpillSpace, "write", lambda space, tables, joins=0: self._counted_write(space, tables, joins))
-        patch.setattr(SpillSpace, "read", lambda space, run: self._counted_read(space, run))
 
     @property
     def times(self) -> float:
         """Return how often a row was written on average."""
         return self.rows / max(1, self.fresh)
 
-    def _counted_write(self, space: SpillSpace, tables: Iterable[pa.Table], joins: int) -> Run | None:
+    def write(self, tables: Iterable[pa.Table], joins: int = 0) -> Run | None:
         from_memory = isinstance(tables, list)
 
         def passing() -> Iterator[pa.Table]:
@@ -56,29 +54,23 @@ class Counted:
                 self.fresh += table.num_rows if from_memory else 0
                 yield table
 
-        run = self._write(space, passing(), joins)
+        run = super().write(passing(), joins)
         self.runs += from_memory
-        self.most_used = max(self.most_used, space.used)
+        self.most_used = max(self.most_used, self.used)
         return run
 
-    def _counted_read(self, space: SpillSpace, run: Run) -> Iterator[pa.Table]:
+    def read(self, run: Run) -> Iterator[pa.Table]:
         self._open += 1
         self.most_open = max(self.most_open, self._open)
         try:
-            yield from self._read(space, run)
+            yield from super().read(run)
         finally:
             self._open -= 1
 
 
-@pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
-    return Counted(monkeypatch)
-
-
-def small_buffers(monkeypatch: pytest.MonkeyPatch, buffer: int, fan_in: int, most_bytes: int = 1 << 40) -> None:
-    """Give every writer a buffer that is smaller than any option can make it."""
-    rules = SpillRules(buffer, 512, fan_in, most_bytes, None, None)
-    monkeypatch.setattr(SpillRules, "of", lambda _options, _buffer: rules)
+def tiny_space(place: Path, fan_in: int, most_bytes: int = 1 << 40) -> CountingSpace:
+    """Return a space with a buffer that is smaller than any option can make it."""
+    return CountingSpace(SpillRules(2048, 512, fan_in, most_bytes, None, None), place)
 
 
 def keyed(path: Path, **options: str) -> Table:
@@ -91,15 +83,15 @@ def keyed(path: Path, **options: str) -> Table:
     )
 
 
-def write(table: Table, batches: Iterable[tuple[np.ndarray, np.ndarray]], spill: Path) -> int:
+def write(table: Table, batches: Iterable[tuple[np.ndarray, np.ndarray]], space: SpillSpace, place: Path) -> int:
     """Write keys and values; return how many files were made."""
     plan = plan_write(table)
-    with TableWriter(table, plan.info, spill_dirs=[str(spill)]) as writer:
+    with TableWriter(table, plan.info, spill=space) as writer:
         for keys, values in batches:
             writer.write(pa.record_batch({"k": pa.array(keys, pa.int32()), "v": pa.array(values, pa.int32())}))
         messages = writer.finish()
     complete_write(plan, messages, LocalRunner())
-    assert not list(spill.glob("paimon-spill-*"))
+    assert not list(place.glob("paimon-spill-*"))
     return sum(len(m.new_files) for m in messages)
 
 
@@ -109,13 +101,11 @@ def contents(table: Table) -> dict[int, int]:
 
 
 @pytest.mark.parametrize(("fan_in", "rows"), [(2, 1_000), (2, 6_000), (3, 4_999), (8, 2_000), (8, 9_000), (32, 6_000)])
-def test_rows_are_written_as_often_as_the_logarithm_says(
-    fan_in: int, rows: int, tmp_path: Path, counted: Counted, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small_buffers(monkeypatch, 2048, fan_in)
+def test_rows_are_written_as_often_as_the_logarithm_says(fan_in: int, rows: int, tmp_path: Path) -> None:
+    counted = tiny_space(tmp_path, fan_in)
     keys = np.random.default_rng(rows).permutation(rows)
     table = keyed(tmp_path)
-    assert write(table, [(keys, keys + 1)], tmp_path) == 1
+    assert write(table, [(keys, keys + 1)], counted, tmp_path) == 1
     assert counted.fresh >= rows * 0.9
     assert counted.runs > fan_in
     assert counted.times <= 2 + math.log(counted.runs, fan_in)
@@ -123,27 +113,29 @@ def test_rows_are_written_as_often_as_the_logarithm_says(
     assert contents(table) == {k: k + 1 for k in range(rows)}
 
 
-def test_few_runs_are_written_once(tmp_path: Path, counted: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
-    small_buffers(monkeypatch, 2048, 32)
+def test_few_runs_are_written_once(tmp_path: Path) -> None:
+    counted = tiny_space(tmp_path, 32)
     keys = np.arange(1000)
-    write(keyed(tmp_path), [(keys, keys)], tmp_path)
+    write(keyed(tmp_path), [(keys, keys)], counted, tmp_path)
     assert 10 < counted.runs <= 32
     assert counted.times == 1
 
 
-def test_of_a_few_runs_too_many_only_a_few_are_written_again(
-    tmp_path: Path, counted: Counted, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small_buffers(monkeypatch, 2048, 32)
+def test_of_a_few_runs_too_many_only_a_few_are_written_again(tmp_path: Path) -> None:
+    counted = tiny_space(tmp_path, 32)
     keys = np.arange(2500)
-    write(keyed(tmp_path), [(keys, keys)], tmp_path)
+    write(keyed(tmp_path), [(keys, keys)], counted, tmp_path)
     assert 34 < counted.runs <= 40
     assert 1 < counted.times < 1.4
 
 
-def test_a_tiny_buffer_costs_no_more_than_a_small_one(tmp_path: Path, counted: Counted) -> None:
+def test_a_tiny_buffer_costs_no_more_than_a_small_one(tmp_path: Path) -> None:
     keys = np.random.default_rng(1).permutation(200_000)
-    write(keyed(tmp_path, write_buffer_size="1 kb"), [(keys, keys)], tmp_path)
+    table = keyed(tmp_path, write_buffer_size="1 kb")
+    rules = SpillRules.of(table.options, table.options.write_buffer_size)
+    assert rules is not None
+    counted = CountingSpace(rules, tmp_path)
+    write(table, [(keys, keys)], counted, tmp_path)
     assert 1 < counted.runs < 16
     assert counted.times <= 2
 
@@ -173,10 +165,8 @@ def test_the_newest_of_equal_keys_wins(
         drawn.append((keys, values))
     place = tmp_path_factory.mktemp("spill")
     table = keyed(place)
-    with pytest.MonkeyPatch.context() as patch:
-        small_buffers(patch, 2048, fan_in, limit)
-        counted = Counted(patch)
-        write(table, drawn, place)
+    counted = tiny_space(place, fan_in, limit)
+    write(table, drawn, counted, place)
     assert counted.most_open <= fan_in
     assert counted.most_used <= limit
     assert contents(table) == expected

@@ -13,10 +13,9 @@ from pyroaring import BitMap
 
 from paimon_spark.core.levels import SortedRun
 from paimon_spark.core.metadata.deletion_vectors import VectorRef, VectorWriter
-from paimon_spark.core.read import superseded_rows as module
 from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.read.split_reader import read_split
-from paimon_spark.core.read.superseded_rows import superseded_rows
+from paimon_spark.core.read.superseded_rows import superseded_in, superseded_rows
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter
@@ -39,20 +38,24 @@ def stored_rows(table: Table, split: Split) -> dict[str, list[dict]]:
     }
 
 
-def alive(table: Table, split: Split) -> list[dict]:
-    found = dict(superseded_rows(table, split))
+def alive(table: Table, split: Split, merge_bytes: int | None = None) -> list[dict]:
+    if merge_bytes is None:
+        found = dict(superseded_rows(table, split))
+    else:
+        files = BucketFiles(table, split.partition, split.bucket)
+        found = dict(superseded_in(files, split, merge_bytes=merge_bytes))
     stored = stored_rows(table, split)
     assert set(found) <= set(stored)
     assert all(found.values()), "a file without superseded rows is not named"
     return [row for path, rows in stored.items() for i, row in enumerate(rows) if i not in found.get(path, ())]
 
 
-def check(table: Table) -> int:
+def check(table: Table, merge_bytes: int | None = None) -> int:
     """Compare both ways of reading; return how many superseded rows there were."""
     dead = 0
     for split in plan_select(table).splits:
         want = [r for batch in read_split(table, split) for r in batch.to_pylist()]
-        got = alive(table, split)
+        got = alive(table, split, merge_bytes)
         assert sorted(map(repr, got)) == sorted(map(repr, want))
         dead += sum(map(len, stored_rows(table, split).values())) - len(want)
     return dead
@@ -77,8 +80,7 @@ def test_random_histories(kind: str, seed: int) -> None:
         {"file.format": "avro"},
     ],
 )
-def test_rules_of_merging(options: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MERGE_BYTES", 1)
+def test_rules_of_merging(options: dict[str, str]) -> None:
     random = Random(1)
     table = new_table(
         {"k": "STRING", "v": "INT"},
@@ -89,7 +91,7 @@ def test_rules_of_merging(options: dict[str, str], monkeypatch: pytest.MonkeyPat
         keys = sorted({f"key {random.randrange(300):05}" for _ in range(200)})
         rows = pa.table({"k": keys, "v": pa.array([random.choice([None, *range(8)]) for _ in keys], pa.int32())})
         write_arrow(table, rows) if n % 3 else delete(table, rows)
-    assert check(table) > 200
+    assert check(table, merge_bytes=1) > 200
 
 
 def delete(table: Table, rows: pa.Table) -> None:
@@ -119,9 +121,7 @@ def test_stored_deletes_count_as_the_table_says_now(options: dict[str, str], lef
         ({"sequence.field": "v"}, False, {"k", "_VALUE_KIND", "_SEQUENCE_NUMBER", "v"}),
     ],
 )
-def test_no_more_columns_are_read_than_decide(
-    options: dict[str, str], deletes: bool, read: set[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_more_columns_are_read_than_decide(options: dict[str, str], deletes: bool, read: set[str]) -> None:
     asked: set[str] = set()
 
     class Told(BucketFiles):
@@ -129,14 +129,14 @@ def test_no_more_columns_are_read_than_decide(
             asked.update(f.name for f in fields)
             yield from super().run(run, fields, *others)
 
-    monkeypatch.setattr(module, "BucketFiles", Told)
     table = new_table(
         {"k": "INT", "v": "STRING"}, primary_key=["k"], options={"bucket": "1", "write-only": "true", **options}
     )
     write_arrow(table, numbered(range(9), "old"))
     delete(table, numbered([3], "old")) if deletes else write_arrow(table, numbered([3], "new"))
     (split,) = plan_select(table).splits
-    assert [len(dead) for _, dead in superseded_rows(table, split)] == ([1, 1] if deletes else [1])
+    files = Told(table, split.partition, split.bucket)
+    assert [len(dead) for _, dead in superseded_in(files, split)] == ([1, 1] if deletes else [1])
     assert asked == read
 
 
@@ -181,7 +181,7 @@ def marked(table: Table, split: Split, positions: BitMap) -> Split:
     return replace(split, vectors=tuple(VectorRef(placed[0], r.offset, r.length, r.cardinality) for r in ranges))
 
 
-def test_rows_are_marked_in_files_that_others_overlap_and_in_files_that_none_does() -> None:
+def test_rows_are_marked_in_overlapping_and_in_other_files() -> None:
     table = new_table({"k": "INT"}, primary_key=["k"], options={"bucket": "1", "write-only": "true"})
     for keys in ([1, 2, 9], [2, 5], [20, 21]):
         write_arrow(table, pa.table({"k": pa.array(keys, pa.int32())}))

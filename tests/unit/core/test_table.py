@@ -58,7 +58,7 @@ def test_partition_text() -> None:
     assert samples.table(partitions=["p"]).partition_text(samples.partition("a/b")) == "p=a%2Fb"
 
 
-def test_options_that_say_what_the_files_mean_are_not_for_one_statement() -> None:
+def test_options_that_define_the_files_cannot_be_dynamic() -> None:
     table = samples.table({"bucket": "2", "rowkind.field": "p"}, keys=["k"])
     for key, value in (
         ("merge-engine", "first-row"),

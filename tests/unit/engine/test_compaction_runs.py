@@ -13,24 +13,26 @@ import pytest
 from paimon_spark.core.commit.committer import Committed
 from paimon_spark.core.compact.rewrite import CompactTask
 from paimon_spark.core.table import Table
-from paimon_spark.engine import compact, runner
-from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.compact import GroupLimits, Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.compact_database import TablePlan, compact_combined
 from paimon_spark.engine.insert import WriteResult, plan_write, run_post_commit, write_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.engine.tasks import compact_payload, run_task
 from paimon_spark.errors import ArgumentError, ConflictError, PaimonError
+from paimon_spark.fs.base import FileIO
+from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.predicate import Comparison
+from paimon_spark.testing.faults import FaultFileIO, Mode
 from paimon_spark.testing.tables import new_table
 
 T = TypeVar("T")
 
 
-def filled(partitions: int = 1, commits: int = 2) -> Table:
+def filled(partitions: int = 1, commits: int = 2, file_io: FileIO | None = None) -> Table:
     table = new_table(
         {"p": "INT", "k": "INT", "v": "INT"}, primary_key=["p", "k"], partition=["p"],
-        options={"bucket": "2", "write-only": "true"},
+        options={"bucket": "2", "write-only": "true"}, file_io=file_io,
     )  # fmt: skip
     for n in range(commits):
         rows = [(p, k, n) for p in range(partitions) for k in range(20)]
@@ -50,18 +52,21 @@ def test_tasks_travel_as_json_and_run_anywhere() -> None:
         run_task("dance", "{}")
 
 
-def test_what_stopped_a_compaction_is_told_where_its_files_cannot_be_deleted_either(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    table = filled()
-    plan = plan_compaction(table)
+class NoListing:
+    """No directory can be listed."""
+
+    def choose(self, operation: str, path: str) -> Mode | None:
+        del path
+        return Mode.BEFORE if operation == "list" else None
+
+
+def test_the_error_of_a_task_stays_where_cleaning_up_fails_too() -> None:
+    store = FaultFileIO(InMemoryFileIO())
+    plan = plan_compaction(filled(file_io=store))
 
     class Stopping(LocalRunner):
         def run(self, kind: str, payloads: Sequence[str], *, description: str) -> Iterator[str]:
-            def broken(path: str) -> None:
-                raise PermissionError(13, "no listing", path)
-
-            monkeypatch.setattr(type(table.file_io), "list", lambda _, path: broken(path))
+            store.schedule = NoListing()
             raise ArgumentError("The task failed.")
 
     with pytest.raises(ArgumentError, match="The task failed"):
@@ -69,9 +74,7 @@ def test_what_stopped_a_compaction_is_told_where_its_files_cannot_be_deleted_eit
 
 
 @pytest.mark.parametrize("zone", ["Asia/Shanghai", "America/Lima", "UTC"])
-def test_the_optimization_interval_counts_from_the_last_full_compaction(
-    zone: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_optimization_interval_starts_at_a_full_compaction(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", zone)
     time.tzset()
     try:
@@ -88,10 +91,9 @@ def test_the_optimization_interval_counts_from_the_last_full_compaction(
         time.tzset()
 
 
-def test_progress_threads_and_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compact, "_GROUP_FILES", 16)
+def test_progress_threads_and_groups() -> None:
     table = filled(partitions=20)
-    plan = plan_compaction(table)
+    plan = plan_compaction(table, limits=GroupLimits(files=16))
     assert [len(g.tasks) for g in plan.groups] == [32, 8]
     seen: list[tuple[int, int]] = []
     result = execute_compaction(plan, LocalRunner(threads=2), lambda done, total: seen.append((done, total)))
@@ -102,18 +104,15 @@ def test_progress_threads_and_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {r["v"] for r in read_arrow(table).to_pylist()} == {1}
 
 
-def test_small_buckets_are_committed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_buckets_are_committed_together() -> None:
     table = filled(partitions=50)
     (group,) = plan_compaction(table).groups
     assert len(group.tasks) == 100
-    for limit, value in (("_GROUP_FILES", 100), ("_GROUP_BYTES", group.tasks[0].bytes_in * 50)):
-        with monkeypatch.context() as patched:
-            patched.setattr(compact, limit, value)
-            sizes = [len(g.tasks) for g in plan_compaction(table).groups]
+    for limits in (GroupLimits(files=100), GroupLimits(bytes=group.tasks[0].bytes_in * 50)):
+        sizes = [len(g.tasks) for g in plan_compaction(table, limits=limits).groups]
         assert sum(sizes) == 100
         assert 32 < max(sizes) <= 55
-    monkeypatch.setattr(compact, "_GROUP_FILES", 1)
-    assert [len(g.tasks) for g in plan_compaction(table).groups] == [32, 32, 32, 4]
+    assert [len(g.tasks) for g in plan_compaction(table, limits=GroupLimits(files=1)).groups] == [32, 32, 32, 4]
 
 
 class Sharing(LocalRunner):
@@ -194,7 +193,7 @@ def test_a_lost_race_is_an_error_and_leaves_no_files() -> None:
     assert read_arrow(table).num_rows == 20
 
 
-def test_an_insert_does_not_fail_because_its_compaction_lost_a_race() -> None:
+def test_an_insert_outlives_a_compaction_that_lost_a_race() -> None:
     table = filled()
     late = plan_compaction(table)
     execute_compaction(plan_compaction(table), LocalRunner())
@@ -225,7 +224,7 @@ def test_an_insert_does_not_fail_because_its_compaction_failed(caplog: pytest.Lo
     assert "cancelled" in caplog.text
 
 
-def test_the_first_error_ends_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_error_ends_a_run() -> None:
     started: list[str] = []
 
     def task(kind: str, payload: str) -> str:
@@ -234,7 +233,6 @@ def test_the_first_error_ends_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
         time.sleep(0.02)
         raise RuntimeError(payload)
 
-    monkeypatch.setattr(runner, "run_task", task)
     with pytest.raises(RuntimeError):
-        list(LocalRunner(2).run("compact", [str(i) for i in range(200)], description="d"))
+        list(LocalRunner(2, run_task=task).run("compact", [str(i) for i in range(200)], description="d"))
     assert len(started) < 200

@@ -11,9 +11,9 @@ from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.engine.expire import ExpireConfig, ExpirePlan, ExpireResult, execute_expire, plan_expire
 from paimon_spark.engine.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
 from paimon_spark.errors import ArgumentError, CorruptTableError
-from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.kinds import FileSource
 from paimon_spark.spec.refs import consumer_json
+from paimon_spark.testing.faults import FaultFileIO, Recorder
 from tests.unit.core import samples
 from tests.unit.core.history import MINUTE, History, leaked, lost, needed, present
 
@@ -225,7 +225,7 @@ def test_without_a_look_at_the_files_the_result_is_the_same() -> None:
     assert plan_expire(b.table, ALL_BUT_ONE, LATER) == ExpirePlan(4, 4)
 
 
-def test_the_second_look_reads_only_manifests_that_the_first_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_look_reads_only_new_manifests() -> None:
     h, (f0, f1, f2, g) = compacted()
     clear_cache()
     plan = plan_expire(h.table, ALL_BUT_ONE, LATER)
@@ -233,15 +233,9 @@ def test_the_second_look_reads_only_manifests_that_the_first_has_not(monkeypatch
     h.add()
     newest = ManifestStore(h.table).data_manifests(h.table.snapshots.get(5))
     clear_cache()
-    opened = []
-    read = InMemoryFileIO.read
-
-    def watched(self: InMemoryFileIO, path: str) -> bytes:
-        opened.append(path.rpartition("/")[2])
-        return read(self, path)
-
-    monkeypatch.setattr(InMemoryFileIO, "read", watched)
-    execute_expire(h.table, plan)
+    recorder = Recorder()
+    execute_expire(replace(h.table, file_io=FaultFileIO(h.table.file_io, recorder)), plan)
+    opened = [path.rpartition("/")[2] for operation, path in recorder.log if operation == "read"]
     manifests = {n for n in opened if n.startswith("manifest-") and not n.startswith("manifest-list-")}
     assert manifests == {m.file_name for m in newest} - before != set()
     assert [h.exists(x) for x in (f0, f1, f2, g)] == [False, False, True, True]

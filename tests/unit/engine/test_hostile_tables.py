@@ -160,7 +160,7 @@ def test_names_of_data_files_do_not_lead_out_of_the_bucket(table: Table, victim:
 
 
 @pytest.mark.parametrize("pattern", HOSTILE)
-def test_names_of_data_files_to_delete_do_not_lead_out_of_the_bucket(table: Table, victim: Path, pattern: str) -> None:
+def test_names_of_files_to_delete_do_not_lead_out_of_the_bucket(table: Table, victim: Path, pattern: str) -> None:
     name = filled(pattern, victim, table)
     rewrite_manifests(table, lambda f: replace(f, file_name=name) if f.level == 0 else f)
     stand(table, victim, ("expire", "delete tag"), CorruptTableError)

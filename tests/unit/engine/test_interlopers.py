@@ -127,7 +127,7 @@ def test_who_comes_second_has_nothing_to_do(prepared: Table, first: str, second:
 
 
 @pytest.mark.parametrize("second", ["expire to two", "expire to one", "delete tags", "clean"])
-def test_a_rollback_whose_target_expires_says_so_and_leaves_a_table(prepared: Table, second: str) -> None:
+def test_a_rollback_whose_target_expires_leaves_a_table(prepared: Table, second: str) -> None:
     for n, table, failure in between(prepared, "roll back", second):
         latest = table.snapshots.latest()
         assert latest is not None, f"step {n}"
@@ -153,10 +153,7 @@ class Script:
 
 
 @pytest.mark.parametrize("gone", ["snapshot/snapshot-6", "tag/tag-third"])
-def test_a_holder_under_the_id_of_another_one_is_found(
-    prepared: Table, gone: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(refs, "_THREADS", 1)
+def test_a_holder_under_the_id_of_another_one_is_found(prepared: Table, gone: str) -> None:
     assert isinstance(prepared.file_io, InMemoryFileIO)
     inner = prepared.file_io.fork()
     table = replace(prepared, file_io=inner)
@@ -167,7 +164,7 @@ def test_a_holder_under_the_id_of_another_one_is_found(
         roll_back_to_tag(table)
 
     script = Script([(gone, vanish), ("/snapshot", lambda: commit(table))])
-    found = refs.protecting_refs(replace(prepared, file_io=FaultFileIO(inner, script)))
+    found = refs.protecting_refs(replace(prepared, file_io=FaultFileIO(inner, script)), threads=1)
     assert not script.left
     assert table.snapshots.get(6) != old
     own = [h.snapshot for h in found if h.kind is refs.RefKind.SNAPSHOT]

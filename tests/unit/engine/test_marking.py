@@ -14,15 +14,16 @@ from hypothesis import strategies as st
 
 from paimon_spark.api.row_changes import deletions
 from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, VECTOR
-from paimon_spark.core.commit_message import messages_from_json, messages_to_json
+from paimon_spark.core.commit_message import CommitMessage, messages_from_json, messages_to_json
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.row_level.position_deletes import PositionDeleteWriter
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.scan.splits import plan_splits
 from paimon_spark.core.table import Table
+from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.compact import CompactionPlan, Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
-from paimon_spark.engine.insert import WritePlan, write_arrow
+from paimon_spark.engine.insert import WritePlan, finish_write, plan_write, write_arrow
 from paimon_spark.engine.row_level import change_arrow, finish_changes, plan_changes
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import SelectPlan, plan_select, read_arrow
@@ -30,7 +31,6 @@ from paimon_spark.errors import ConflictError, EngineError, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import CommitKind
 from paimon_spark.spec.manifest import IndexManifestEntry
-from paimon_spark.spec.paths import TablePaths
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.testing.invariants import leaked, violations
 from paimon_spark.testing.tables import new_table
@@ -56,6 +56,22 @@ def frame(table: Table, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
 
 def put(table: Table, *rows: tuple[Any, ...]) -> None:
     write_arrow(table, frame(table, rows))
+
+
+def put_named(table: Table, name: str, *rows: tuple[Any, ...]) -> None:
+    """Write rows into one file of that name in each of their partitions."""
+    plan = plan_write(table)
+    with TableWriter(table, plan.info) as writer:
+        writer.write(frame(table, rows))
+        finish_write(plan, [renamed(table, m, name) for m in writer.finish()])
+
+
+def renamed(table: Table, message: CommitMessage, name: str) -> CommitMessage:
+    (file,) = message.new_files
+    other = replace(file, file_name=name)
+    old, new = (table.paths.data_file(message.partition, message.bucket, f) for f in (file, other))
+    assert table.file_io.rename(old, new)
+    return replace(message, new_files=(other,))
 
 
 def placed(table: Table) -> dict[int, tuple[Place, tuple[Any, ...]]]:
@@ -140,12 +156,10 @@ def test_rows_are_marked_and_new_versions_added(options: dict[str, str]) -> None
 
 
 @pytest.mark.parametrize("marks", ["true", "false"])
-def test_files_of_one_name_in_several_partitions_are_told_apart(marks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_one_name_in_several_partitions(marks: str) -> None:
     """Migrations keep the names of files, and Hive writes a 000000_0 into every partition."""
     table = marking_table({"deletion-vectors.enabled": marks}, partition=["v"])
-    with monkeypatch.context() as patched:
-        patched.setattr(TablePaths, "new_data_file", lambda *_: "000000_0.parquet")
-        put(table, (1, "a"), (2, "a"), (3, "b"), (4, "b"))
+    put_named(table, "000000_0.parquet", (1, "a"), (2, "a"), (3, "b"), (4, "b"))
     assert files(table) == {"000000_0.parquet"}
     delete(table, 1, 4)
     assert values(table) == [(2, "a"), (3, "b")]
@@ -153,7 +167,7 @@ def test_files_of_one_name_in_several_partitions_are_told_apart(marks: str, monk
     assert values(table) == [(2, "a"), (3, "b")]
 
 
-def test_a_table_that_stopped_marking_says_so_until_it_is_compacted() -> None:
+def test_changes_are_refused_after_vectors_are_switched_off() -> None:
     table = marking_table()
     put(table, *((k, "x") for k in range(4)))
     delete(table, 1)
@@ -180,7 +194,7 @@ def test_two_tasks_that_mark_rows_of_one_file_are_refused(options: dict[str, str
     assert leaked(table) == set()
 
 
-def test_vectors_that_were_replaced_and_expired_before_their_files_were_compacted() -> None:
+def test_vectors_replaced_and_expired_before_the_compaction() -> None:
     table = marking_table()
     put(table, (1, "a"), (2, "a"), (3, "a"))
     delete(table, 1)
@@ -334,7 +348,7 @@ def test_compaction_drops_vectors_with_their_rows(options: dict[str, str]) -> No
     assert violations(table) == []
 
 
-def test_only_files_that_lost_many_rows_are_compacted_by_themselves() -> None:
+def test_only_files_that_lost_many_rows_are_compacted_alone() -> None:
     table = marking_table({"target-file-size": "1 b", "compaction.small-file-ratio": "0.1"})
     put(table, *((k, "x") for k in range(20)))
     put(table, *((k, "x") for k in range(20, 40)))
@@ -351,7 +365,7 @@ def test_only_files_that_lost_many_rows_are_compacted_by_themselves() -> None:
     assert violations(table) == []
 
 
-def test_small_files_with_few_deleted_rows_wait_for_a_full_compaction() -> None:
+def test_small_files_with_few_deletes_wait_for_full_compaction() -> None:
     table = marking_table()
     put(table, *((k, "x") for k in range(20)))
     delete(table, 1)

@@ -36,7 +36,7 @@ def history(count: int, **tags: int) -> History:
     return h
 
 
-def test_a_tag_planned_before_its_snapshot_expired_is_not_created() -> None:
+def test_a_tag_whose_snapshot_expired_after_planning_is_refused() -> None:
     h = history(3)
     plan = plan_create_tag(h.table, "late", snapshot_id=1, clock_millis=0)
     execute_expire(h.table, plan_expire(h.table, ALL_BUT_ONE, 10**4 * MINUTE))
@@ -60,7 +60,7 @@ def three_small_files() -> Table:
     return table.with_options({"write-only": "false"})
 
 
-def test_files_that_were_replaced_and_expired_before_they_were_compacted() -> None:
+def test_files_replaced_and_expired_before_the_compaction() -> None:
     table = three_small_files()
     plan = plan_compaction(table, strategy=Strategy.FULL)
     execute_compaction(plan_compaction(table, strategy=Strategy.FULL), LocalRunner())
@@ -98,7 +98,7 @@ def test_snapshots_that_are_committed_during_a_rollback_go_too() -> None:
     assert violations(h.table) == []
 
 
-def test_a_rollback_to_an_expired_tag_that_died_never_hides_newer_snapshots_from_commits() -> None:
+def test_a_dead_rollback_to_a_tag_never_hides_newer_snapshots() -> None:
     """The hint must not name the target while a gap follows it: commits would fill the gap up to a stale snapshot."""
     h = history(7, old=2)
     execute_expire(h.table, plan_expire(h.table, ExpireConfig(retain_max=2, retain_min=2), 10**4 * MINUTE))

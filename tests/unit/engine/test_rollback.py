@@ -1,17 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import pytest
 
-from paimon_spark.core.maintenance.deletion import Action, SafeDeleter
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.rollback import RollbackResult, execute_rollback, plan_rollback
 from paimon_spark.engine.tags import execute_tag, plan_create_tag
 from paimon_spark.errors import ArgumentError, CorruptTableError, ErrorKind, NotFoundError
+from paimon_spark.testing.faults import FaultFileIO, Mode
 from tests.unit.core import samples
 from tests.unit.core.history import History, lost, present
 
@@ -64,7 +63,7 @@ def test_the_id_of_an_expired_snapshot_is_found_through_its_tag() -> None:
     assert h.table.snapshots.ids() == [2]
 
 
-def test_a_tag_wins_over_an_id_and_digits_in_a_tag_name_are_a_name() -> None:
+def test_a_tag_wins_over_an_id_and_its_name_may_be_digits() -> None:
     h = history(6, **{"3": 5})
     assert plan_rollback(h.table, tag="3", snapshot_id=1).current_id == 5
     assert plan_rollback(h.table, snapshot_id=3).current_id == 3
@@ -103,7 +102,7 @@ def died(h: History, target: int, removed: int) -> None:
 
 
 @pytest.mark.parametrize("removed", [0, 1, 3])
-def test_a_rollback_that_died_has_happened_and_is_completed_by_the_next_one(removed: int) -> None:
+def test_a_rollback_that_died_is_completed_by_the_next_one(removed: int) -> None:
     h = history(6, b=5)
     died(h, 3, removed)
     assert (h.table.snapshots.latest_id(), h.table.snapshots.ids()) == (3, [1, 2, 3])
@@ -124,26 +123,30 @@ def test_a_commit_completes_a_rollback_that_died_and_is_not_lost(removed: int) -
     assert lost(h.table) == set()
 
 
-def test_who_completes_a_rollback_that_died_leaves_what_others_committed_after_its_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@dataclass
+class BeforeDeletion:
+    """Lets another program commit when a rollback is about to remove its first snapshot."""
+
+    other: History
+    added: list[int] = field(default_factory=list)
+
+    def choose(self, operation: str, path: str) -> Mode | None:
+        if not self.added and operation == "status" and path.endswith("snapshot-6"):
+            self.added.append(self.other.add())
+        return None
+
+
+def test_completing_a_rollback_spares_commits_after_its_end() -> None:
     h = history(6)
     died(h, 3, 0)
-    measure, added = SafeDeleter.measure, []
-
-    def late(self: SafeDeleter, actions: Sequence[Action]) -> list[Action]:
-        if not added:
-            added.append(0)
-            added[0] = h.add()
-        return measure(self, actions)
-
-    monkeypatch.setattr(SafeDeleter, "measure", late)
-    assert (h.add(), added) == (5, [4])
+    late = BeforeDeletion(h)
+    store = FaultFileIO(h.table.file_io, late)
+    assert (History(file_io=store).add(), late.added) == (5, [4])
     assert h.table.snapshots.listed_ids() == [1, 2, 3, 4, 5]
     assert h.table.file_io.read(h.table.paths.latest_hint) == b"5"
 
 
-def test_a_commit_completes_a_rollback_to_the_tag_of_an_expired_snapshot() -> None:
+def test_a_commit_completes_a_rollback_to_an_expired_tag() -> None:
     h = history(5, old=2)
     execute_expire(h.table, plan_expire(h.table, ExpireConfig(retain_max=1, retain_min=1), 10**15))
     io, paths = h.table.file_io, h.table.paths

@@ -250,7 +250,7 @@ def test_any_changes_give_what_a_list_would(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.0])
-def test_files_of_a_partition_of_any_number_are_found_to_be_replaced(value: float) -> None:
+def test_files_to_replace_are_found_in_a_partition_of_any_number(value: float) -> None:
     table = append_table({"k": "INT", "p": "DOUBLE"}, partition=["p"])
     put(table, (1, value), (2, 1.5))
     ((path, index),) = [(path, index) for path, index, row in placed(table) if row[0] == 1]

@@ -59,7 +59,7 @@ def rows(table: Table) -> list[dict]:
     return read_arrow(table).sort_by(order).to_pylist()
 
 
-def test_files_are_narrow_afterwards_and_queries_skip_most_of_them() -> None:
+def test_files_become_narrow_and_queries_skip_most_of_them() -> None:
     table = table_of().with_options({"sink.parallelism": "4"})
     before = rows(table)
     selective = Comparison("<", "k", 50)
@@ -102,7 +102,7 @@ def test_rows_that_come_meanwhile_stay() -> None:
     assert rows(table) == [*before, {"k": 1000, "v": "late", "p": 0}]
 
 
-def test_files_that_are_replaced_meanwhile_are_a_conflict_and_nothing_is_left_behind() -> None:
+def test_files_replaced_meanwhile_are_a_clean_conflict() -> None:
     table = table_of()
     more = pa.table({"k": pa.array([1], pa.int32()), "v": ["only"], "p": pa.array([0], pa.int32())})
     plan = plan_sort(table, Order.ORDER, ["k"], None)

@@ -43,7 +43,7 @@ def expire_all(h: History) -> None:
     execute_expire(h.table, plan_expire(h.table, ExpireConfig(retain_max=1, retain_min=1), 10**15))
 
 
-def test_the_newest_snapshot_is_tagged_by_default_and_the_file_is_the_snapshot() -> None:
+def test_the_newest_snapshot_is_tagged_by_default_as_a_copy() -> None:
     h = history()
     assert create(h, " now ") == 3
     assert h.table.file_io.read(h.table.paths.tag("now")) == h.table.snapshots.get(3).to_json().encode()
@@ -115,7 +115,7 @@ def test_snapshots_that_cannot_be_tagged() -> None:
     assert list_tags(h.table) == {}
 
 
-def test_an_expired_snapshot_can_be_tagged_again_while_a_tag_has_it() -> None:
+def test_an_expired_snapshot_can_be_tagged_while_a_tag_has_it() -> None:
     h = history()
     create(h, "old", 1)
     expire_all(h)

@@ -190,7 +190,7 @@ def test_c14_writes_compact_by_themselves() -> None:
     assert plan_select(table).row_count == 6
 
 
-def test_planning_a_compaction_changes_nothing_and_a_second_one_finds_nothing() -> None:
+def test_planning_changes_nothing_and_a_second_plan_is_empty() -> None:
     table = keyed(write_only="true")
     put(table, (1, "a"))
     put(table, (1, "b"))
@@ -539,7 +539,7 @@ def test_s8_one_bucket_only() -> None:
     assert sorted((r for part in parts for r in part), key=repr) == rows_of(table)
 
 
-def test_d2_an_empty_insert_makes_a_snapshot_only_where_the_table_asks_for_it() -> None:
+def test_d2_an_empty_insert_makes_a_snapshot_only_if_asked_for() -> None:
     quiet = keyed()
     assert isinstance(put(quiet).commit, EmptyCommit)
     for option in ({"commit.force-create-snapshot": "true"}, {"snapshot.ignore-empty-commit": "false"}):

@@ -232,7 +232,7 @@ def test_null_is_no_name_of_a_file() -> None:
         manifests.read_manifest(out.getvalue())
 
 
-def test_unknown_columns_that_borrow_the_types_of_others_are_refused() -> None:
+def test_unknown_columns_that_borrow_types_are_refused() -> None:
     schema = json.loads(json.dumps(fastavro.reader(io.BytesIO(manifests.write_manifest([]))).writer_schema))
     schema["fields"].append({"name": "_NEW", "type": "org.apache.paimon.avro.generated.record__FILE__KEY_STATS"})
     with pytest.raises(UnsupportedError, match="_NEW"):

@@ -92,7 +92,7 @@ def _vector(body: bytes) -> tuple[bytes, DeletionRange]:
     return data, DeletionRange("data-1", 1, len(body))
 
 
-def test_a_vector_of_all_rows_costs_no_more_than_those_that_are_read() -> None:
+def test_a_vector_of_all_rows_costs_only_the_rows_read() -> None:
     everything = BitMap()
     everything.add_range(0, 2**32)
     file = _file({"data-1": everything})

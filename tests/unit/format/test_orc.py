@@ -143,7 +143,7 @@ def test_a_compression_that_nobody_unpacks_here_is_no_damage() -> None:
         list(read_batches(store, PATH, fields_of(a="BIGINT"), file_size=7))
 
 
-def test_timestamps_with_lzo_are_read_unless_their_footers_are_packed() -> None:
+def test_timestamps_with_lzo_are_read_unless_footers_are_packed() -> None:
     lzo = Framing(3, 1 << 16)
     values = lzo.plain(bytes.fromhex("0a2710"))  # five times 10000, by the specification
     for footers, fails in ((lzo, False), (_Packed(3, 1 << 16), True)):
@@ -177,7 +177,7 @@ def test_a_writer_in_another_zone_means_its_wall_clock() -> None:
     ]
 
 
-def test_fractions_before_1970_are_stored_as_every_reader_expects_them() -> None:
+def test_fractions_before_1970_are_stored_as_readers_expect() -> None:
     fields = fields_of(t="TIMESTAMP(6)")
     times = [-1_000_001, -1_999_500, -500_000, -999_999, -2_000_000, 1_500_000, None, -62135596799999999]
     table = pa.table({"t": pa.array(times, pa.timestamp("us"))})
@@ -194,7 +194,7 @@ def test_fractions_before_1970_are_stored_as_every_reader_expects_them() -> None
     assert (seconds + 1420070400).tolist() == [-1, -2, 0, -1, -2, 1, -62135596800]
 
 
-def test_stripes_with_and_without_fractions_before_1970_make_one_file() -> None:
+def test_stripes_with_and_without_old_fractions_make_one_file() -> None:
     fields = fields_of(t="TIMESTAMP(6)", a="BIGINT")
     n = 120_000
     times = np.random.default_rng(2).integers(0, 2**50, n)

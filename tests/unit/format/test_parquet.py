@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.format import parquet
 from paimon_spark.format.arrow_types import ARROW_RELEASE, to_arrow_schema
 from paimon_spark.format.int96 import shown_as_bytes
+from paimon_spark.format.parquet import ParquetFormat, dictionary_columns
 from paimon_spark.format.registry import open_reader, read_batches
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.types import ArrayType, DataField, parse_atomic
@@ -28,8 +28,14 @@ def fields_of(**types: str) -> list[DataField]:
     return [DataField(i, n, parse_atomic(t)) for i, (n, t) in enumerate(types.items())]
 
 
-def write(store: InMemoryFileIO, fields: list[DataField], data: pa.Table, **more: Any) -> pq.ParquetFile:
-    writer = parquet.ParquetFormat().open_writer(store, PATH, fields, **more)
+def write(
+    store: InMemoryFileIO,
+    fields: list[DataField],
+    data: pa.Table,
+    file_format: ParquetFormat = ParquetFormat(),  # noqa: B008 - a value
+    **more: Any,
+) -> pq.ParquetFile:
+    writer = file_format.open_writer(store, PATH, fields, **more)
     writer.write(data.cast(to_arrow_schema(fields)))
     writer.close()
     return pq.ParquetFile(pa.BufferReader(store.read(PATH)))
@@ -66,7 +72,7 @@ def test_chunks_are_small_where_the_first_rows_are_narrow(streamed: bool) -> Non
 
 
 @pytest.mark.parametrize("streamed", [True, False])
-def test_chunks_of_a_dictionary_grow_or_shrink_to_what_their_rows_take(streamed: bool) -> None:
+def test_chunks_of_a_dictionary_adapt_to_the_size_of_rows(streamed: bool) -> None:
     store, rows, limit = InMemoryFileIO(), 60_000, 256 << 10
     table = pa.table({"short": [f"s{i % 7}" for i in range(rows)], "long": [f"{i % 7}" * 100 for i in range(rows)]})
     store.write(PATH, _parquet(table))
@@ -79,7 +85,7 @@ def test_chunks_of_a_dictionary_grow_or_shrink_to_what_their_rows_take(streamed:
         assert pa.Table.from_batches(chunks).column(0) == table.column(column)
 
 
-def test_chunks_of_numbers_are_as_large_as_asked_for_from_the_first() -> None:
+def test_chunks_of_numbers_have_the_size_asked_for_at_once() -> None:
     store, fields = InMemoryFileIO(), fields_of(a="BIGINT", b="INT")
     rows = pa.table({"a": pa.nulls(100_000, pa.int64()), "b": pa.array([1] * 100_000, pa.int32())})
     store.write(PATH, _parquet(rows))
@@ -101,12 +107,12 @@ def _parquet(rows: pa.Table) -> bytes:
     return sink.getvalue()
 
 
-def test_an_arrow_that_cannot_write_times_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "ARROW_RELEASE", 22)
+def test_an_arrow_that_cannot_write_times_is_refused() -> None:
+    old = ParquetFormat(arrow_release=22)
     fields = [*fields_of(k="INT"), DataField(1, "a", ArrayType(parse_atomic("TIME(3)")))]
     with pytest.raises(UnsupportedError, match="Upgrade to pyarrow 23"):
-        write(InMemoryFileIO(), fields, to_arrow_schema(fields).empty_table())
-    assert write(InMemoryFileIO(), fields[:1], to_arrow_schema(fields[:1]).empty_table()).metadata.num_rows == 0
+        write(InMemoryFileIO(), fields, to_arrow_schema(fields).empty_table(), old)
+    assert write(InMemoryFileIO(), fields[:1], to_arrow_schema(fields[:1]).empty_table(), old).metadata.num_rows == 0
 
 
 @pytest.mark.skipif(ARROW_RELEASE < 23, reason="cannot write TIME to Parquet")
@@ -151,10 +157,9 @@ def test_options_of_the_writer() -> None:
     assert file.metadata.row_group(0).column(0).compression == "UNCOMPRESSED"
 
 
-def test_row_groups_are_bounded_and_skipped_by_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "GROUP_ROWS", 5000)
+def test_row_groups_are_bounded_and_skipped_by_statistics() -> None:
     store = InMemoryFileIO()
-    write(store, MIXED, DATA)
+    write(store, MIXED, DATA, ParquetFormat(group_rows=5000))
     with open_reader(store, PATH, MIXED[:1]) as reader:
         assert reader.row_group_rows == (5000,) * 4
         assert reader.select_row_groups(pc.field("_KEY_id") == 7000) == [1]
@@ -181,7 +186,7 @@ def test_bytes_that_are_no_text_select_row_groups_too() -> None:
         assert reader.select_row_groups(pc.starts_with(pc.field("b"), pattern=b"\xff")) == [0]
 
 
-def test_floating_point_columns_have_no_statistics_that_leave_nan_out() -> None:
+def test_floating_point_columns_have_no_statistics_without_nan() -> None:
     fields = [*fields_of(d="DOUBLE", f="FLOAT", k="INT"), DataField(3, "l", ArrayType(parse_atomic("DOUBLE")))]
     group = write(
         InMemoryFileIO(),
@@ -279,4 +284,4 @@ def test_dictionaries_are_judged_by_a_sample() -> None:
             "nest": pa.array([{"a": [1]}] * 100_000),
         }
     )
-    assert parquet.dictionary_columns(table) == ["few", "nulls", "nest.a.list.element"]
+    assert dictionary_columns(table) == ["few", "nulls", "nest.a.list.element"]

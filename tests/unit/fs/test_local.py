@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from pathlib import Path
 
 import pytest
 
 from paimon_spark.errors import ErrorKind, StoreError, UnsupportedError
-from paimon_spark.fs import local
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.local import LocalFileIO, local_path
 from paimon_spark.testing.conformance import FileIOTests
@@ -39,7 +39,7 @@ def _failing_link(number: int) -> object:
 
 
 def test_without_hard_links_the_kernel_renames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paimon_spark.fs.local.os.link", _failing_link(errno.EPERM))
+    monkeypatch.setattr("os.link", _failing_link(errno.EPERM))
     io = LocalFileIO()
     assert io.create_exclusive(f"{tmp_path}/f", b"1")
     assert not io.create_exclusive(f"{tmp_path}/f", b"2")
@@ -48,8 +48,8 @@ def test_without_hard_links_the_kernel_renames(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_store_without_any_atomic_create_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paimon_spark.fs.local.os.link", _failing_link(errno.EPERM))
-    monkeypatch.setattr(local, "_rename_noreplace", lambda *_: errno.EINVAL)
+    monkeypatch.setattr("os.link", _failing_link(errno.EPERM))
+    monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: object())  # a C library without renameat2
     with pytest.raises(UnsupportedError) as e:
         LocalFileIO().create_exclusive(f"{tmp_path}/f", b"1")
     assert e.value.kind is ErrorKind.UNSUPPORTED_STORE
@@ -63,7 +63,7 @@ def test_an_error_after_the_link_was_made_counts_as_created(tmp_path: Path, monk
         real(source, target)
         raise OSError(errno.EEXIST, "answer lost, sent again")
 
-    monkeypatch.setattr("paimon_spark.fs.local.os.link", link)
+    monkeypatch.setattr("os.link", link)
     assert LocalFileIO().create_exclusive(f"{tmp_path}/f", b"1")
     assert LocalFileIO().read(f"{tmp_path}/f") == b"1"
 
@@ -84,16 +84,16 @@ def _fail(monkeypatch: pytest.MonkeyPatch, call: str, number: int) -> None:
         raise OSError(number, os.strerror(number))
 
     if call == "write":
-        monkeypatch.setattr("paimon_spark.fs.local.os.fsync", lambda _: failing())  # a write that the kernel deferred
+        monkeypatch.setattr("os.fsync", lambda _: failing())  # a write that the kernel deferred
     elif call == "open":
-        monkeypatch.setattr("paimon_spark.fs.local.Path.open", failing)
+        monkeypatch.setattr("pathlib.Path.open", failing)
     else:
-        monkeypatch.setattr(f"paimon_spark.fs.local.os.{call}", failing)
+        monkeypatch.setattr(f"os.{call}", failing)
 
 
 @pytest.mark.parametrize("call", ["open", "write", "link"])
 @pytest.mark.parametrize(("number", "kind"), REFUSALS)
-def test_a_refusal_before_the_file_has_its_name_says_that_nothing_was_created(
+def test_a_refusal_before_the_link_says_that_nothing_was_created(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int, kind: ErrorKind
 ) -> None:
     _fail(monkeypatch, call, number)
@@ -105,31 +105,31 @@ def test_a_refusal_before_the_file_has_its_name_says_that_nothing_was_created(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_that_is_not_written_through_does_not_deny_the_file_in_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(_: Path) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+def test_a_failed_sync_of_the_directory_does_not_deny_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.fsync
 
-    monkeypatch.setattr(local, "_sync_directory", full)
+    def fsync(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(handle)
+
+    monkeypatch.setattr("os.fsync", fsync)
     with pytest.raises(OSError, match="space") as e:
         LocalFileIO().create_exclusive(f"{tmp_path}/f", b"1")
     assert not isinstance(e.value, StoreError)
     assert [p.name for p in tmp_path.iterdir()] == ["f"]
 
 
-def test_a_temporary_file_that_cannot_be_deleted_does_not_deny_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_temporary_file_that_stays_does_not_deny_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object, **__: object) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr("paimon_spark.fs.local.Path.unlink", refused)
+    monkeypatch.setattr("pathlib.Path.unlink", refused)
     assert LocalFileIO().create_exclusive(f"{tmp_path}/f", b"1")
 
 
 def test_an_unclear_failure_of_the_link_is_no_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paimon_spark.fs.local.os.link", _failing_link(errno.EIO))
+    monkeypatch.setattr("os.link", _failing_link(errno.EIO))
     with pytest.raises(OSError, match=os.strerror(errno.EIO)) as e:
         LocalFileIO().create_exclusive(f"{tmp_path}/f", b"1")
     assert not isinstance(e.value, StoreError)
@@ -137,7 +137,7 @@ def test_an_unclear_failure_of_the_link_is_no_refusal(tmp_path: Path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
-def test_links_to_directories_are_not_followed_when_everything_below_is_listed_or_deleted(tmp_path: Path) -> None:
+def test_recursive_listing_and_deletion_follow_no_links(tmp_path: Path) -> None:
     outside, table = tmp_path / "outside", tmp_path / "t"
     for directory in (outside, table):
         directory.mkdir()

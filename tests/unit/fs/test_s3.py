@@ -86,7 +86,7 @@ def test_a_store_without_room_has_created_nothing(store: FileIO, root: str, door
     assert not store.exists(f"{root}/snapshot-1")
 
 
-def test_a_create_that_fails_before_its_effect_is_not_taken_for_done(store: FileIO, root: str, door: Door) -> None:
+def test_a_create_that_failed_before_its_effect_is_not_done(store: FileIO, root: str, door: Door) -> None:
     store.create_exclusive(f"{root}/first", b"")
     door.broken.append(f"PUT /{root[5:]}/snapshot-1")
     with pytest.raises(OutcomeUnknownError):

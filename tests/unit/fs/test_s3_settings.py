@@ -49,7 +49,7 @@ def test_all_spellings_mean_the_same(options: dict[str, str]) -> None:
     assert of(options) == S3Settings(endpoint="http://h:1", path_style=True, access_key="AK", secret_key="SK")  # noqa: S106
 
 
-def test_the_catalog_wins_over_hadoop_and_hadoop_over_the_environment() -> None:
+def test_the_catalog_wins_over_hadoop_and_that_over_variables() -> None:
     hadoop = as_hadoop({"fs.s3a.bucket.b.access.key": "HK", "fs.s3a.secret.key": "HS", "fs.s3a.endpoint": "http://h"})
     environ = {"AWS_ENDPOINT_URL": "http://e", "AWS_REGION": "eu-west-1"}
     found = of(hadoop | KEYS, environ)

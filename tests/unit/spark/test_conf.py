@@ -13,7 +13,7 @@ from paimon_spark.spec.identifier import Identifier
 TABLE = Identifier("db", "t")
 
 
-def test_a_named_table_beats_a_pattern_and_a_pattern_beats_all_tables() -> None:
+def test_a_named_table_beats_a_pattern_which_beats_all_tables() -> None:
     conf = {
         "spark.paimon.scan.snapshot-id": "1",
         "spark.paimon.*.*.t.scan.snapshot-id": "2",
@@ -100,7 +100,7 @@ def test_settings_that_are_accepted() -> None:
     check_setting("paimon.*.default.T.scan.timestamp-millis", "1697018249000")
 
 
-def test_a_key_of_another_table_does_not_stand_in_the_way_and_one_of_this_table_does() -> None:
+def test_only_a_key_of_this_table_stands_in_the_way() -> None:
     conf = {"spark.paimon.c.db.other.lookup.async": "true"}
     assert session_options(conf, "c", TABLE) == {}
     with pytest.raises(OptionError, match=r"'spark\.paimon\.c\.db\.t\.lookup\.async'.*means nothing on Spark"):

@@ -46,7 +46,7 @@ def test_the_error_of_a_task_has_its_code(text: str, kind: ErrorKind) -> None:
     assert "stage" not in str(found)
 
 
-def test_the_error_that_a_task_raised_comes_before_the_end_of_its_worker() -> None:
+def test_the_error_of_a_task_precedes_the_end_of_its_worker() -> None:
     text = TASK + "paimon_spark.errors.UsageError: [TYPE_MISMATCH] No.\n Python worker exited unexpectedly (crashed)"
     assert str(clear_failure(RuntimeError(ABORTED + text))) == "[TYPE_MISMATCH] No."
 
@@ -82,7 +82,7 @@ def test_the_bridge_knows_the_same_absent_modules() -> None:
     assert pattern == _ABSENT.pattern
 
 
-def test_the_bridge_says_the_same_of_workers_and_executors_that_ended() -> None:
+def test_the_bridge_reports_ended_workers_like_ended_executors() -> None:
     for said in in_scala("Dead"):
         assert str(clear_failure(RuntimeError(ABORTED + TASK + said))) == in_scala("deadWorker")[0]
     (lost,) = in_scala("LostExecutor")

@@ -89,7 +89,7 @@ def test_archives_that_come_later_are_eased_too(archive: Path, tmp_path: Path, m
     assert type(sys.path_importer_cache[str(later)]) is type(sys.path_importer_cache[str(archive)])
 
 
-def test_only_the_objects_of_imported_modules_are_spared_from_the_search_for_garbage(archive: Path) -> None:
+def test_only_objects_of_imported_modules_are_frozen_for_gc(archive: Path) -> None:
     prepare_reuse()
     frozen = gc.get_freeze_count()
     assert frozen

@@ -110,7 +110,7 @@ def test_orc_with_lz4_is_kept_but_not_chosen() -> None:
         check_creatable(old)
 
 
-def test_codecs_of_levels_that_cannot_be_understood_stop_writers_only() -> None:
+def test_unknown_codecs_of_levels_stop_writers_only() -> None:
     bad = _schema({"file.compression.per.level": "0=lz4"})
     check_readable(bad)
     check_creatable(_schema({"file.compression.per.level": "0:lz4"}), before=bad)

@@ -12,7 +12,7 @@ def texts(script: str) -> list[str]:
     return [statement.text for statement in split_script(script)]
 
 
-def test_semicolons_in_quotes_and_comments_do_not_end_a_statement() -> None:
+def test_semicolons_in_quotes_and_comments_end_no_statement() -> None:
     script = """SELECT 'a;b', "c;d", `e;f` -- one; more
       , 1; /* two; */ SELECT 2"""
     assert texts(script) == ["SELECT 'a;b', \"c;d\", `e;f` -- one; more\n      , 1", "SELECT 2"]

@@ -84,7 +84,7 @@ def test_nothing_works_after_a_crash(mode: Mode) -> None:
     assert io.inner.exists("/d/f") is (mode is Mode.CRASH_AFTER)
 
 
-def test_a_stale_listing_misses_what_is_new_and_shows_what_is_gone() -> None:
+def test_a_stale_listing_misses_new_and_shows_deleted_files() -> None:
     io = faulty(Mode.STALE)
     io.settle()
     io.write("/d/new", b"1")
@@ -95,7 +95,7 @@ def test_a_stale_listing_misses_what_is_new_and_shows_what_is_gone() -> None:
     assert [s.name for s in io.list_recursive("/d")] == ["old"]
 
 
-def test_operations_are_numbered_by_what_a_mode_has_a_meaning_for() -> None:
+def test_only_operations_that_a_mode_applies_to_are_counted() -> None:
     io = faulty(Mode.AFTER, n=2)
     io.read("/d/old")
     io.exists("/d/old")
