@@ -6,12 +6,13 @@ import hashlib
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyspark
+
+from tests.jars import resolved
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -38,24 +39,11 @@ def bundle_jar(release: str = NEWEST) -> Path:
     """
     if given := os.environ.get("PAIMON_BUNDLE_JARS"):
         return Path(given) / f"paimon-bundle-{release}.jar"
-    store = ROOT / ".cache" / "ivy"
-    jar = store / "jars" / f"org.apache.paimon_paimon-bundle-{release}.jar"
-    if not jar.exists():
-        # The class to run does not exist on purpose: resolving the package is all that is wanted.
-        subprocess.run(
-            [
-                str(spark_home() / "bin" / "spark-submit"),
-                *("--conf", f"spark.jars.ivy={store}", "--packages", coordinate(release)),
-                *("--class", "paimon.spark.ResolveOnly", str(HERE / "none.jar")),
-            ],
-            env={**os.environ, "SPARK_HOME": str(spark_home()), "PYSPARK_PYTHON": sys.executable},
-            capture_output=True,
-            check=False,
-        )
-    if not jar.exists():
-        message = f"{coordinate(release)} could not be resolved; set PAIMON_BUNDLE_JARS to a directory with the jar."
-        raise FileNotFoundError(message)
-    return jar
+    try:
+        return resolved(coordinate(release))[0]
+    except FileNotFoundError as missing:
+        message = f"{missing} Set PAIMON_BUNDLE_JARS to a directory with the jar."
+        raise FileNotFoundError(message) from missing
 
 
 def command(program: str, jar: Path, warehouse: Path, *, zone: str = "UTC") -> list[str]:
