@@ -265,7 +265,9 @@ def live_entries(
 ) -> Iterable[ManifestEntry]:
     """Yield the ADD entries that no DELETE among the manifests cancels, in manifest order."""
     deleted = DeletedEntries(e for m in metas if m.num_deleted_files for e in store.open(m).entries() if keep(e))
-    yield from deleted.live(e for m in metas if m.num_added_files for e in store.open(m).entries() if keep(e))
+    for meta in metas:
+        if meta.num_added_files > 0:
+            yield from deleted.live(filter(keep, store.open(meta).entries()))
 
 
 def live_in_partitions(
