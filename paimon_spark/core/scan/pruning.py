@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from paimon_spark.core.scan.entry_filter import SelectedEntries
+from paimon_spark.core.scan.entry_filter import SelectedEntries, in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrays import Mask
-from paimon_spark.format.manifest.lazy_manifest import Rows
+from paimon_spark.format.manifest.lazy_manifest import EntryColumns, Rows
 from paimon_spark.spec.kinds import BucketMode, MergeEngine
 from paimon_spark.spec.manifest import (
     BucketKey,
@@ -25,13 +26,14 @@ from paimon_spark.spec.predicate import (
     TRUE,
     AlwaysTrue,
     Predicate,
+    and_,
     evaluate,
     fixed_values,
     may_match,
     project,
     without_blanks,
 )
-from paimon_spark.spec.rows import decode_row, encode_row, murmur, row_arity, row_body
+from paimon_spark.spec.rows import bucket_of, decode_row, encode_row, murmur, row_arity, row_body
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.stats import ColumnStats, comparable_stats, key_stats_view, stats_view
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
@@ -109,6 +111,76 @@ def reads_above_level_0(table: Table) -> bool:
     options = table.options
     vectors = options.deletion_vectors_enabled and not options.deletion_vectors_merge_on_read
     return vectors or options.merge_engine is MergeEngine.FIRST_ROW
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPruner:
+    """Which manifests and entries may belong to wanted files, by partition, bucket and level.
+
+    Attributes:
+        table: the scanned table.
+        predicate: the whole filter, blanks of CHAR literals removed.
+        partition_predicate: what the filters say of partitions.
+        buckets: only these buckets.
+        levels: only these levels.
+        hashes: hashes of all bucket keys that the filter allows; None if it does not fix them.
+    """
+
+    table: Table
+    predicate: Predicate
+    partition_predicate: Predicate
+    buckets: Collection[int] | None
+    levels: Collection[int] | None
+    hashes: Collection[int] | None
+    _wanted: dict[bytes, bool] = field(default_factory=dict)
+    """Whether a partition is wanted, for those that were looked at."""
+
+    @classmethod
+    def of(
+        cls,
+        table: Table,
+        partition_predicate: Predicate,
+        predicate: Predicate,
+        buckets: Collection[int] | None,
+        levels: Collection[int] | None,
+    ) -> EntryPruner:
+        """Return the pruner of a scan; the arguments are those of `scan`."""
+        chars = char_columns(table.schema.fields)
+        predicate = without_blanks(predicate, chars)
+        partitions = and_(without_blanks(partition_predicate, chars), project(predicate, table.schema.partition_keys))
+        return cls(table, predicate, partitions, buckets, levels, fixed_hashes(table, predicate))
+
+    @property
+    def prunes_partitions(self) -> bool:
+        """Return whether some partitions may be left out."""
+        return not isinstance(self.partition_predicate, AlwaysTrue)
+
+    def may_match(self, meta: ManifestFileMeta) -> bool:
+        """Return whether a manifest may have wanted entries."""
+        return manifest_may_match(self.table, meta, self.partition_predicate, self.buckets)
+
+    def wants(self, columns: EntryColumns) -> Mask:
+        """Return which entries are wanted, as far as their columns tell it."""
+        wanted: Mask = columns.bucket >= 0
+        if self.prunes_partitions:
+            wanted &= in_partitions(columns, self._matching(columns.partitions))
+        if self.buckets is not None:
+            wanted &= np.isin(columns.bucket, list(self.buckets))
+        if self.hashes is not None:
+            fits = columns.total_buckets <= 0
+            for total in np.unique(columns.total_buckets[~fits]).tolist():
+                allowed = [bucket_of(h, total) for h in self.hashes]
+                fits |= (columns.total_buckets == total) & np.isin(columns.bucket, allowed)
+            wanted &= fits
+        if self.levels is not None:
+            return wanted & np.isin(columns.level, list(self.levels))
+        return wanted & (columns.level > 0) if reads_above_level_0(self.table) else wanted
+
+    def _matching(self, partitions: Iterable[bytes]) -> set[bytes]:
+        new = set(partitions).difference(self._wanted)
+        good = matching_partitions(self.table, new, self.partition_predicate)
+        self._wanted.update((p, p in good) for p in new)
+        return {p for p in partitions if self._wanted[p]}
 
 
 class StatisticsFilter:

@@ -17,14 +17,10 @@ from paimon_spark.core.metadata.netting import DeletedEntries
 from paimon_spark.core.scan.entry_filter import ScanTotals, in_partitions, select_live
 from paimon_spark.core.scan.packed_files import Numbers, PackedFileStore
 from paimon_spark.core.scan.pruning import (
+    EntryPruner,
     StatisticsFilter,
-    char_columns,
     filter_by_statistics,
     filter_by_value_statistics,
-    fixed_hashes,
-    manifest_may_match,
-    matching_partitions,
-    reads_above_level_0,
 )
 from paimon_spark.core.scan.result import PackedScan, Scan, ScanCounts, ScanResult
 from paimon_spark.core.table import Table
@@ -41,11 +37,7 @@ from paimon_spark.spec.predicate import (
     TRUE,
     AlwaysTrue,
     Predicate,
-    and_,
-    project,
-    without_blanks,
 )
-from paimon_spark.spec.rows import bucket_of
 from paimon_spark.spec.snapshot import Snapshot
 
 EntryTest = Callable[[ManifestEntry], bool]
@@ -72,7 +64,7 @@ def scan(
     """
     if snapshot is None:
         return ScanResult(None)
-    return _entries(_search(table, snapshot, partition_predicate, predicate, buckets, levels))
+    return _entries(*_plan(table, snapshot, partition_predicate, predicate, buckets, levels))
 
 
 def scan_buckets(
@@ -98,100 +90,67 @@ def scan_buckets(
     """
     if snapshot is None:
         return ScanResult(None)
-    search = _search(table, snapshot, partition_predicate, predicate, buckets, levels)
-    return _packed(search, statistics=statistics) if search.is_large else _entries(search)
+    manifests, pruner = _plan(table, snapshot, partition_predicate, predicate, buckets, levels)
+    return _packed(manifests, pruner, statistics=statistics) if manifests.are_many else _entries(manifests, pruner)
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
-    """What is looked for in a snapshot, and where."""
+class _Manifests:
+    """The manifests of a snapshot, and those of them that may have wanted entries."""
 
-    table: Table
     store: ManifestStore
     snapshot: Snapshot
-    metas: Sequence[ManifestFileMeta]
+    all: Sequence[ManifestFileMeta]
     near: Sequence[ManifestFileMeta]
-    """Those manifests that may have wanted entries."""
-    partition_predicate: Predicate
-    predicate: Predicate
-    buckets: Collection[int] | None
-    levels: Collection[int] | None
-    hashes: Collection[int] | None
-    chosen: dict[bytes, bool]
-    """Whether a partition is wanted, as far as that is known."""
 
     @property
-    def is_large(self) -> bool:
+    def are_many(self) -> bool:
         return sum(m.num_added_files for m in self.near) > self.store.cache.limits.many_files
 
-    def remembered(self) -> Manifest | None:
-        """Return all live entries of the snapshot if they are remembered, or needed here and worth remembering."""
-        if self.is_large or len(self.near) < len(self.metas):
+    def live(self, pruner: EntryPruner) -> Manifest | None:
+        """Return all live entries of the snapshot if they are in the cache, or needed here and worth caching."""
+        if self.are_many or len(self.near) < len(self.all):
             return None
         key, live = self.store.lists_key(self.snapshot), self.store.cache.live
-        if not isinstance(self.partition_predicate, AlwaysTrue):
+        if pruner.prunes_partitions:
             return next(iter(live.get(key) or ()), None)
         return cached(live, key, lambda: [Manifest(live_entries(self.store, self.near, lambda e: e.bucket >= 0))])[0]
 
-    def wants(self, columns: EntryColumns) -> Mask:
-        """Return which entries are wanted, as far as their columns tell it."""
-        wanted: Mask = columns.bucket >= 0
-        if not isinstance(self.partition_predicate, AlwaysTrue):
-            new = set(columns.partitions).difference(self.chosen)
-            good = matching_partitions(self.table, new, self.partition_predicate)
-            self.chosen.update((p, p in good) for p in new)
-            wanted &= in_partitions(columns, {p for p in columns.partitions if self.chosen[p]})
-        if self.buckets is not None:
-            wanted &= np.isin(columns.bucket, list(self.buckets))
-        if self.hashes is not None:
-            fits = columns.total_buckets <= 0
-            for total in np.unique(columns.total_buckets[~fits]).tolist():
-                allowed = [bucket_of(h, total) for h in self.hashes]
-                fits |= (columns.total_buckets == total) & np.isin(columns.bucket, allowed)
-            wanted &= fits
-        if self.levels is not None:
-            return wanted & np.isin(columns.level, list(self.levels))
-        return wanted & (columns.level > 0) if reads_above_level_0(self.table) else wanted
 
-
-def _search(
+def _plan(
     table: Table,
     snapshot: Snapshot,
     partition_predicate: Predicate,
     predicate: Predicate,
     buckets: Collection[int] | None,
     levels: Collection[int] | None,
-) -> _Search:
+) -> tuple[_Manifests, EntryPruner]:
     store = ManifestStore(table)
     metas = store.data_manifests(snapshot)
-    chars = char_columns(table.schema.fields)
-    predicate = without_blanks(predicate, chars)
-    of_partitions = and_(without_blanks(partition_predicate, chars), project(predicate, table.schema.partition_keys))
-    near = [m for m in metas if manifest_may_match(table, m, of_partitions, buckets)]
-    hashes = fixed_hashes(table, predicate)
-    return _Search(table, store, snapshot, metas, near, of_partitions, predicate, buckets, levels, hashes, {})
+    pruner = EntryPruner.of(table, partition_predicate, predicate, buckets, levels)
+    return _Manifests(store, snapshot, metas, [m for m in metas if pruner.may_match(m)]), pruner
 
 
-def _entries(search: _Search) -> ScanResult:
-    table, store = search.table, search.store
-    live, seen = search.remembered(), ScanTotals()
+def _entries(manifests: _Manifests, pruner: EntryPruner) -> ScanResult:
+    store, seen = manifests.store, ScanTotals()
+    live = manifests.live(pruner)
     if live is not None:
         columns = live.entry_columns()
         seen.add(columns, columns.kind == FileKind.ADD)
-        entries = list(live.entries(np.flatnonzero(search.wants(columns))))
+        entries = list(live.entries(np.flatnonzero(pruner.wants(columns))))
     else:
-        found = select_live(store, search.near, search.wants, seen)
+        found = select_live(store, manifests.near, pruner.wants, seen)
         entries = [e for c in found for e in store.entries(c.manifest, c.rows)]
-    entries = filter_by_statistics(table, entries, search.predicate)
+    entries = filter_by_statistics(store.table, entries, pruner.predicate)
     kept = {e.bucket_key for e in entries}
-    counts = _counts(search, seen, len(entries), sum(e.file.row_count for e in entries), kept)
-    return ScanResult(search.snapshot, tuple(entries), _index_entries(search, kept), counts)
+    counts = _counts(manifests, seen, len(entries), sum(e.file.row_count for e in entries), kept)
+    return ScanResult(manifests.snapshot, tuple(entries), _index_entries(manifests, kept), counts)
 
 
-def _counts(search: _Search, seen: ScanTotals, files: int, rows: int, kept: Collection[BucketKey]) -> ScanCounts:
+def _counts(manifests: _Manifests, seen: ScanTotals, files: int, rows: int, kept: Collection[BucketKey]) -> ScanCounts:
     return ScanCounts(
-        manifests=len(search.metas),
-        manifests_read=len(search.near),
+        manifests=len(manifests.all),
+        manifests_read=len(manifests.near),
         files_seen=seen.files,
         files=files,
         partitions_seen=len(seen.partitions),
@@ -201,37 +160,38 @@ def _counts(search: _Search, seen: ScanTotals, files: int, rows: int, kept: Coll
     )
 
 
-def _index_entries(search: _Search, kept: Collection[BucketKey]) -> tuple[IndexManifestEntry, ...]:
-    entries = search.store.read_index(search.snapshot.index_manifest)
+def _index_entries(manifests: _Manifests, kept: Collection[BucketKey]) -> tuple[IndexManifestEntry, ...]:
+    entries = manifests.store.read_index(manifests.snapshot.index_manifest)
     return tuple(i for i in entries if i.bucket_key in kept)
 
 
-def _packed(search: _Search, *, statistics: bool) -> PackedScan:
+def _packed(manifests: _Manifests, pruner: EntryPruner, *, statistics: bool) -> PackedScan:
     seen, pool = ScanTotals(), PackedFileStore(statistics=statistics)
-    tests = StatisticsFilter(search.table)
+    table = manifests.store.table
+    tests = StatisticsFilter(table)
     buckets: dict[BucketKey, tuple[int, int]] = {}
     columns: list[tuple[Numbers, Numbers, Mask]] = []
-    for found in select_live(search.store, search.near, search.wants, seen):
-        rows, matching = tests.choose(found, search.predicate)
+    for found in select_live(manifests.store, manifests.near, pruner.wants, seen):
+        rows, matching = tests.choose(found, pruner.predicate)
         if len(rows):
             p = found.columns
             pool.add(found.manifest.packed_files(rows, statistics=statistics), p.size[rows], p.rows[rows])
             columns.append((_bucket_ordinals(p, rows, buckets), p.level[rows], matching))
     numbers = _grouped([c[0] for c in columns], len(buckets))
-    if numbers and not isinstance(search.predicate, AlwaysTrue):
+    if numbers and not isinstance(pruner.predicate, AlwaysTrue):
         levels, matching = (np.concatenate([c[i] for c in columns]) for i in (1, 2))
-        numbers = [n[filter_by_value_statistics(search.table, levels[n], matching[n])] for n in numbers]
+        numbers = [n[filter_by_value_statistics(table, levels[n], matching[n])] for n in numbers]
     of_bucket = [(key, total, n) for (key, (_, total)), n in zip(buckets.items(), numbers, strict=True) if len(n)]
     kept = {key for key, _, _ in of_bucket}
     files = sum(len(n) for _, _, n in of_bucket)
     rows_kept = sum(pool.total_rows(n) for _, _, n in of_bucket)
     return PackedScan(
-        search.snapshot,
+        manifests.snapshot,
         pool,
         tuple((key, total) for key, total, _ in of_bucket),
         tuple(n for _, _, n in of_bucket),
-        _index_entries(search, kept),
-        _counts(search, seen, files, rows_kept, kept),
+        _index_entries(manifests, kept),
+        _counts(manifests, seen, files, rows_kept, kept),
     )
 
 
