@@ -85,11 +85,11 @@ def _info(planned: PlannedScan) -> str:
     plan = planned.plan
     counts = plan.counts
     refusal = native_access(plan.table).refusal
-    division = planned.reading.read_modes
-    raw = sum(s.raw for s in plan.splits) if refusal else len(division.native)
-    small = f"{len(division.small)} of small files, " if division.small else ""
-    live = f"{len(division.live)} native without superseded rows, " if division.live else ""
-    merged = len(plan.splits) - raw - len(division.live) - len(division.small)
+    modes = planned.reading.read_modes
+    raw = sum(s.raw for s in plan.splits) if refusal else len(modes.native)
+    small = f"{len(modes.small)} of small files, " if modes.small else ""
+    live = f"{len(modes.live)} native without superseded rows, " if modes.live else ""
+    merged = len(plan.splits) - raw - len(modes.live) - len(modes.small)
     how = f"{raw} {refusal or 'native'}, {live}{small}{merged} merge"
     parts = [f"snapshot={plan.snapshot_id if plan.snapshot_id is not None else 'none'}"]
     if plan.table.schema.partition_keys:

@@ -40,10 +40,10 @@ class Change:
     @property
     def partitions(self) -> set[bytes]:
         """Return the partitions whose data files change, or lose rows."""
-        return {e.partition for e in self.entries} | {key.partition for key in self.marked}
+        return {e.partition for e in self.entries} | {key.partition for key in self.data_files_with_new_vectors}
 
     @property
-    def marked(self) -> set[DataFileKey]:
+    def data_files_with_new_vectors(self) -> set[DataFileKey]:
         """Return the data files that get a deletion vector."""
         return {
             DataFileKey(e.partition, e.bucket, r.data_file)

@@ -78,6 +78,6 @@ def _conflict(store: ManifestStore, base: Snapshot | None, change: Change) -> Co
     there = [*live, *(e for e in change.entries if e.kind is FileKind.ADD)]
     return (
         vector_added_twice(change.index_changes)
-        or vector_of_missing_file(there, change.marked)
+        or vector_of_missing_file(there, change.data_files_with_new_vectors)
         or find_index_conflict(index, [e for e in change.index_changes if e.kind is FileKind.DELETE])
     )

@@ -44,7 +44,7 @@ def rewrite_deletion_vectors(
         live: the table's index entries now.
         change: what the messages say; index files that it removes by name are left to it.
     """
-    touched = change.marked | change.removed
+    touched = change.data_files_with_new_vectors | change.removed
     if not touched:
         return RewrittenVectors(change)
     affected = _affected(store.table, live, change)
@@ -75,8 +75,8 @@ def _by_file(table: Table) -> bool:
 def _affected(table: Table, live: Iterable[IndexManifestEntry], change: Change) -> list[IndexManifestEntry]:
     """Return the index files that cannot stay as they are, but for those that the change removes by name."""
     given_up = {e.file.file_name for e in change.index_changes if e.kind is FileKind.DELETE}
-    replaced = set() if _by_file(table) else {key.bucket_key for key in change.marked}
-    touched = change.marked | change.removed
+    replaced = set() if _by_file(table) else {key.bucket_key for key in change.data_files_with_new_vectors}
+    touched = change.data_files_with_new_vectors | change.removed
     return [
         e
         for e in live

@@ -107,7 +107,7 @@ def test_what_a_change_does_to_data_files() -> None:
     entries = (remove(f), remove(g), add(g.upgrade(1)), add(h))
     change = Change(kind=CommitKind.OVERWRITE, entries=entries, index_changes=(_vectors("i", "x"),))
     assert change.removed == {(P, 0, "f")}
-    assert change.marked == {(P, 0, "x")}
+    assert change.data_files_with_new_vectors == {(P, 0, "x")}
     assert change.partitions == {P}
 
 
