@@ -1,4 +1,4 @@
-"""Which snapshot a query reads: the newest, or the one that a version, a time, a tag or a scan option names."""
+"""Time travel: the snapshot of a query by version, timestamp, tag or scan option; the newest by default."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NOT_YET = (
     "scan.creation-time-millis",
     "scan.file-creation-time-millis",
 )
-"""Options that choose other rows than those of one snapshot; to ignore them would give a wrong answer."""
+"""Options that read other rows than those of one snapshot; ignoring them would give a wrong result."""
 _MODE_OPTIONS = {
     "from-snapshot": ("scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version"),
     "from-snapshot-full": ("scan.snapshot-id",),
@@ -41,13 +41,15 @@ def resolve_snapshot(
 ) -> tuple[Snapshot | None, TableSchema]:
     """Return the snapshot to read and the schema to read it with.
 
-    A table without snapshots that is not travelled in gives None. A travelled snapshot is read with its own schema.
+    The snapshot is None if the table has none and no time travel is requested. With time travel, a snapshot is read
+    with
+    its own schema.
 
     Args:
-        table: the table; its scan options count where neither of the next two is given.
+        table: the table; its scan options apply if neither of the next two is given.
         version: a tag, `watermark-<n>`, or a snapshot id, tried in this order.
-        timestamp_millis: the newest snapshot committed at or before this epoch time.
-        local_zone: zone of the text option `scan.timestamp`; that of this machine if not given.
+        timestamp_millis: read the newest snapshot committed at or before this epoch time.
+        local_zone: time zone of the text option `scan.timestamp`; that of this machine by default.
 
     Raises:
         NotFoundError: there is no such snapshot or tag.
@@ -65,7 +67,7 @@ def resolve_snapshot(
 
 
 def by_version(table: Table, version: str) -> Snapshot:
-    """Return the snapshot of a tag of that name, of `watermark-<n>`, or of that id."""
+    """Return the snapshot of a tag, a `watermark-<n>`, or a snapshot id, tried in this order."""
     tagged = find_tag(table, version)
     if tagged is not None:
         return tagged
@@ -86,7 +88,7 @@ def at_tag(table: Table, name: str) -> Snapshot:
 
 
 def find_tag(table: Table, name: str) -> Snapshot | None:
-    """Return the snapshot of a tag, or None if there is no such tag."""
+    """Return the snapshot of a tag, or None if it does not exist."""
     if not name.strip() or not is_one_name(name):
         return None
     path = table.paths.tag(name)
