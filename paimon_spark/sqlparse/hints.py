@@ -3,6 +3,7 @@ r"""OPTIONS hints after table names, as in Paimon's documentation: ``t /*+ OPTIO
 Spark's equivalent is ``t WITH ('key' = 'value', …)``. Only the hint is rewritten, in place, so that the positions in
 Spark's messages stay correct; all other text is unchanged.
 """
+
 from __future__ import annotations
 
 import re
