@@ -53,8 +53,7 @@ class TableHandle:
 
     A write is committed exactly when its method returns. If it raises, the table is unchanged, unless the error is an
     OutcomeUnknownError. A write that conflicts with another is retried if its input can be read again (a pyarrow Table
-    or
-    RecordBatch; a stream can be read only once).
+    or RecordBatch; a stream can be read only once).
     """
 
     def __init__(self, catalog: Catalog, identifier: Identifier, options: Mapping[str, str]) -> None:
@@ -376,8 +375,7 @@ class TableHandle:
 
         Args:
             older_than: delete only files modified before that time; one day ago by default. All running writers must
-                have
-                started after it. A datetime, date, text or epoch milliseconds; default zone UTC.
+                have started after it. A datetime, date, text or epoch milliseconds; default zone UTC.
             threads: number of directories listed in parallel.
 
         Raises:

@@ -91,8 +91,7 @@ def run_sql(
     """Run the stock `spark-sql` with `arguments`; return its exit status.
 
     With the `course` of a script, results are printed as tab-separated lines or, with `readable`, as aligned tables,
-    and
-    with `echo` below their statements. Without it, the streams are inherited.
+    and with `echo` below their statements. Without it, the streams are inherited.
     """
     environ = spark_environ() | {"SPARK_CONNECT_MODE": "0"}
     extra = {**PRINT_HEADER, **({PROGRESS: "true"} if sys.stderr.isatty() else {})}

@@ -1,8 +1,7 @@
 """Formats the output of the stock ``spark-sql`` program: aligned tables, with the statements echoed above them.
 
 The program writes rows as tab-separated lines to stdout and, after each statement, a ``Time taken`` line to stderr.
-With
-both streams in one pipe, in write order, these lines delimit the results.
+With both streams in one pipe, in write order, these lines delimit the results.
 """
 
 from __future__ import annotations
@@ -68,8 +67,7 @@ def answer_lines(lines: Sequence[str], fetched: int, *, readable: bool = True) -
     """Return the output of one statement as lines to print.
 
     `fetched` is the row count that the program reports. A statement without a result prints only a header. A result
-    with
-    line breaks in its cells is printed unformatted, without its header.
+    with line breaks in its cells is printed unformatted, without its header.
     """
     if not lines or (fetched == 0 and lines[0] == _NO_ANSWER):
         return []
@@ -282,8 +280,7 @@ def pass_on(process: subprocess.Popen[bytes], course: ScriptProgress, out: Binar
     """Copy both streams of `process`, which runs the script of `course`, to `out` and `err`; return its exit status.
 
     A statement writes its rows before its end is reported. Each round therefore reads messages first and rows second,
-    and
-    processes rows first.
+    and processes rows first.
     """
     answers = Answers(out)
     notes = Notes(answers, course, err)

@@ -26,8 +26,7 @@ class ScriptProgress:
         text: text of the script.
         alone: whether the program runs no other statements.
         read_by_line: whether the program reads the script from a file: `spark-sql` then skips lines that begin with
-            ``--``
-            and does not count them.
+            ``--`` and does not count them.
     """
 
     def __init__(
@@ -56,8 +55,7 @@ class ScriptProgress:
         """Process a message line; return it as it is to be printed.
 
         A message may report that the program ran no statement. Error positions inside the running statement are removed
-        if
-        `told` will report the line of the script instead.
+        if `told` will report the line of the script instead.
         """
         if self._done == 0 and _NO_START.match(text):
             self._known = False

@@ -76,8 +76,7 @@ def sections(files: Iterable[DataFileMeta], key_types: Sequence[DataType]) -> li
     """Group files into sections of overlapping key ranges, in key order.
 
     Ranges that share one key overlap. The files of a section form as few runs as possible; the level of such a run is
-    that
-    of its first file.
+    that of its first file.
     """
     ranged = [(key_range(f, key_types), f) for f in files]
     ranged.sort(key=lambda item: item[0])

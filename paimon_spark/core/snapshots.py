@@ -218,8 +218,7 @@ class SnapshotStore:
         """Make a snapshot the latest at once, hiding all above it; takes effect once the snapshot exists.
 
         The hint is written in a form that other clients do not parse as a number, so they fall back to listing: for
-        them, the
-        table goes back snapshot by snapshot, and a commit of theirs ends the rollback.
+        them, the table goes back snapshot by snapshot, and a commit of theirs ends the rollback.
         """
         self.file_io.write(self.paths.latest_hint, b"rollback to %d." % snapshot_id)
 

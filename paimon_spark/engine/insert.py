@@ -73,8 +73,7 @@ def plan_write(
     Args:
         table: the table with the options of the statement.
         overwrite: None to append; static replaces the table or `static_partitions`; dynamic replaces the partitions
-            that
-            the rows belong to.
+            that the rows belong to.
         static_partitions: filter over the partition columns for a static overwrite.
         parallelism: maximum number of writers.
         size_hint: approximate size of the rows in bytes, if known.
@@ -171,8 +170,7 @@ def run_post_commit(plan: WritePlan, result: WriteResult, runner: TaskRunner) ->
     """Run the compaction after a write, then expire snapshots, unless the table is write-only.
 
     The rows are committed already. A failed compaction must not make the statement fail, or it would be run again; the
-    next
-    write repeats the compaction.
+    next write repeats the compaction.
     """
     compacted = None
     if result.compaction is not None:

@@ -77,10 +77,8 @@ def execute_rollback(table: Table, plan: RollbackPlan) -> RollbackResult:
     """Execute the plan; what is committed or tagged above the target before this returns is removed too.
 
     The target becomes the latest snapshot in a single step: when the hint records the rollback or, if the target is
-    restored
-    from a tag, when its file is created. All later steps only remove files. If they are interrupted, the next rollback
-    or
-    commit completes them.
+    restored from a tag, when its file is created. All later steps only remove files. If they are interrupted, the next
+    rollback or commit completes them.
     """
     current = plan.current_id
     if not plan.actions:

@@ -152,8 +152,7 @@ def _check_held(table: Table, name: str, snapshot_id: int) -> None:
     """Delete a new tag unless the snapshot, or another tag of it, exists after the tag was written.
 
     An expiry removes a snapshot before it reads the tags that protect its files. It therefore either sees the new tag,
-    or
-    is detected here.
+    or is detected here.
     """
     try:
         held = table.snapshots.exists(snapshot_id) or any(

@@ -76,8 +76,7 @@ class FileReader(Protocol):
         """Yield the rows of a row group in batches of about `chunk_bytes` in memory.
 
         With `streamed`, the reader buffers as little of the file as the format allows. Use it to merge many files; a
-        single
-        file is read faster without.
+        single file is read faster without.
         """
         ...
 
@@ -167,8 +166,7 @@ class DataFormat(Protocol):
             stats_modes: statistics mode of each field; none are collected by default.
             compression: value of `file.compression`.
             options: options of the table; the writer applies `file.compression.zstd-level`, `file.block-size` and those
-                that
-                begin with the format's name.
+                that begin with the format's name.
         """
         ...
 

@@ -30,8 +30,7 @@ class StatsCollector:
     """Collects minimum, maximum and null count of each field, according to its statistics mode.
 
     Nested columns have no statistics. A floating point column with NaN has no minimum and maximum: Spark orders NaN
-    above
-    all numbers, other readers do not.
+    above all numbers, other readers do not.
     """
 
     def __init__(self, fields: Sequence[DataField], modes: Sequence[StatsMode] | None) -> None:

@@ -1,8 +1,7 @@
 """Deletion vectors: bitmaps of the deleted rows of a data file (docs/spec/storage.md, section 14.1).
 
 An index file is a version byte followed by the vectors: size, body, and CRC32 of the body. The magic number at the
-start
-of the body distinguishes the 32-bit from the 64-bit format.
+start of the body distinguishes the 32-bit from the 64-bit format.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """INT96 timestamps in Parquet, which Paimon uses for precisions above six digits.
 
 pyarrow has three limitations: it writes INT96 for all timestamps of a file or for none; before 1970 it writes a
-negative
-time of day, which Java readers reject; and it misreads INT96 values outside 1677 to 2262 as nanoseconds. INT96 has the
-same encoding as a fixed-length byte array of 12 bytes. This module therefore encodes and decodes the values itself and
-rewrites the column type in the file's footer, a Thrift compact protocol message.
+negative time of day, which Java readers reject; and it misreads INT96 values outside 1677 to 2262 as nanoseconds. INT96
+has the same encoding as a fixed-length byte array of 12 bytes. This module therefore encodes and decodes the values
+itself and rewrites the column type in the file's footer, a Thrift compact protocol message.
 """
 
 from __future__ import annotations

@@ -220,8 +220,7 @@ class ParquetReader:
         """Reopen the file without read-ahead, so that column chunks are read piece by piece.
 
         On a local disk, the buffers of all columns together take at most one chunk; on an object store, larger buffers
-        save
-        requests.
+        save requests.
         """
         share = max(_LEAST_PIECE, chunk_bytes // max(1, len(self._fields)))
         piece = self._preferred_read_bytes

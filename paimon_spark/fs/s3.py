@@ -142,8 +142,7 @@ class S3FileIO:
         """Rename a file or directory unless the target exists.
 
         S3 has no rename: all objects are copied, and the source is deleted after the last copy. If a copy fails, the
-        copies are
-        deleted. Objects that others write to the source meanwhile are kept.
+        copies are deleted. Objects that others write to the source meanwhile are kept.
         """
         old, new = source.rstrip("/"), target.rstrip("/")
         is_file = self._head(old) is not None

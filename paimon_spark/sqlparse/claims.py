@@ -18,8 +18,7 @@ def is_paimon_statement(text: str, procedures: Container[str]) -> bool:
     """Return whether `text` is a CALL (or EXPLAIN CALL) of one of `procedures`, given in lower case.
 
     Comments, whitespace, letter case and backquotes are ignored; ``name``, ``sys.name`` and ``catalog.sys.name`` all
-    match.
-    A text with parameter markers (``?``, ``:name``) does not match: Spark binds them.
+    match. A text with parameter markers (``?``, ``:name``) does not match: Spark binds them.
     """
     if not _MAYBE.search(text):
         return False

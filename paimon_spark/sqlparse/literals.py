@@ -24,8 +24,7 @@ class Literal:
     """A literal: its SQL type, its Python value, its source text and its offset.
 
     `type` is NULL, BOOLEAN, one of the numeric types, STRING, BINARY, DATE, TIMESTAMP, MAP or ARRAY. The value of DATE
-    and
-    TIMESTAMP is the text between the quotes; of MAP a dict, and of ARRAY a tuple, of plain values.
+    and TIMESTAMP is the text between the quotes; of MAP a dict, and of ARRAY a tuple, of plain values.
     """
 
     type: str

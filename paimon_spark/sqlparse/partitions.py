@@ -23,8 +23,7 @@ def each_partition(
     """Return each alternative of `text`, as written and as a predicate.
 
     Values are plain text or SQL literals (``dt=2024``, ``dt='2024'``, ``dt=DATE '2024-05-14'``), cast to the column's
-    type;
-    the table's default partition name means null. `zone` is the time zone for timestamps with local time zone.
+    type; the table's default partition name means null. `zone` is the time zone for timestamps with local time zone.
 
     Raises:
         ArgumentError: the table is not partitioned, an item is not a pair, a column is not a partition column or is

@@ -40,8 +40,7 @@ def split_script(script: str) -> list[Statement]:
     """Return the statements of `script` in order; those with only whitespace and comments are left out.
 
     A ``;`` ends a statement unless it is inside quotes, a comment, parentheses or a ``BEGIN … END`` block. Comments
-    inside a
-    statement are part of its text.
+    inside a statement are part of its text.
 
     Raises:
         SqlSyntaxError: a quote or a block comment is not closed.

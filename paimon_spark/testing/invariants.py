@@ -61,10 +61,9 @@ def violations(table: Table) -> list[str]:
     """Return the violated invariants of a table without running writers; empty if there are none.
 
     Snapshot ids have no gaps. All files that a snapshot, tag or changelog references exist and have the recorded size.
-    Key
-    ranges within a level from 1 up do not overlap, so that no key has two valid rows. Deletion vectors belong to
-    existing
-    files. The row count of a snapshot is that of its files. Operations and index types are names known to Paimon.
+    Key ranges within a level from 1 up do not overlap, so that no key has two valid rows. Deletion vectors belong to
+    existing files. The row count of a snapshot is that of its files. Operations and index types are names known to
+    Paimon.
     """
     clear_cache()
     ids = table.snapshots.ids()

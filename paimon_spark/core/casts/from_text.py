@@ -142,8 +142,7 @@ def to_timestamp(column: pa.Array, target: AtomicType, zone: str) -> pa.Array:
 
     Raises:
         ValueError: a text is not a timestamp, or a plain number is cast to another precision or to a timestamp with
-            time
-            zone.
+            time zone.
     """
     if target.root is TypeRoot.TIMESTAMP_LTZ:
         millis, nanos = _moments(column, target.precision or 0)

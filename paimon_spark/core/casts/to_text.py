@@ -37,8 +37,7 @@ def float_text(column: pa.Array) -> pa.Array:
     """Return floats as Java's `toString` formats them: `1.0`, `1.0E10`, `NaN`, `-Infinity`.
 
     The digits are the shortest that identify the number, as in Java 19 and later. Older releases write an extra digit
-    for
-    some numbers: 1.23456792E8 for the float 1.2345679E8. `spec.literals.java_float` does the same for one number.
+    for some numbers: 1.23456792E8 for the float 1.2345679E8. `spec.literals.java_float` does the same for one number.
     """
     size = pc.abs(column)
     shortest = size.cast(pa.string())

@@ -34,9 +34,8 @@ def pick_unaware(
     """Return groups of files of one unbucketed partition that are worth rewriting together.
 
     Files with many deleted rows are rewritten regardless of their number. In a full compaction (`full`), small files
-    with
-    any deleted rows are rewritten too. Files whose deletion vectors share an index file stay in one group, so that the
-    index file is rewritten once.
+    with any deleted rows are rewritten too. Files whose deletion vectors share an index file stay in one group, so that
+    the index file is rewritten once.
     """
     vectors = vectors or {}
     limit = options.target_file_size * options.small_file_ratio

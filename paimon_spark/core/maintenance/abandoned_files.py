@@ -23,8 +23,7 @@ def delete_abandoned(table: Table) -> list[str]:
     """Delete all data and index files written with the table's write token; return their paths.
 
     Directories that become empty are removed too. Call this only if nothing was committed with this write token and all
-    of
-    its writers have stopped.
+    of its writers have stopped.
     """
     if not table.write_token:
         return []

@@ -59,8 +59,8 @@ class DeletionPlan:
 
     `references` are the snapshot, tag and changelog files themselves. They are deleted first, so that no reference ever
     points to missing files, and are not checked against the protecting references. `doomed` are the protecting
-    references
-    that these files represent; they no longer protect anything. `future` are references that the operation will create.
+    references that these files represent; they no longer protect anything. `future` are references that the operation
+    will create.
     """
 
     data: tuple[Action, ...] = ()

@@ -76,8 +76,7 @@ def remove_newer(table: Table, target_id: int, *, insist: bool = True) -> Delete
         table: the table.
         target_id: the snapshot to roll back to.
         insist: also remove what is committed or tagged above the target before this returns. Otherwise stop once
-            another
-            client has completed or replaced the rollback: anything above the target is then new.
+            another client has completed or replaced the rollback: anything above the target is then new.
 
     Raises:
         CorruptTableError: the target has expired meanwhile; newer snapshots are kept.

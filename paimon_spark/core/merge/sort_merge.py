@@ -95,8 +95,7 @@ def merge_runs(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterato
     """Merge sorted runs into tables in key order, one row per key, retracts included.
 
     All chunks must have the same schema, with ``_SEQUENCE_NUMBER``, ``_VALUE_KIND`` and the columns of `order`. Runs
-    ordered
-    from oldest to newest merge fastest.
+    ordered from oldest to newest merge fastest.
     """
     for part in merge_key_groups(runs, order):
         yield order.function(part).combine_chunks() if isinstance(part, KeyGroups) else part

@@ -60,8 +60,7 @@ def _merge_minor(store: ManifestStore, metas: Sequence[ManifestFileMeta], schema
     """Merge adjacent manifests below the target size once they reach it together, or once there are many.
 
     A manifest that reaches the target on its own is not merged: otherwise each commit would rewrite a large manifest
-    only
-    to merge a small one into it.
+    only to merge a small one into it.
     """
     target = store.table.options.manifest_target_file_size
     out: list[ManifestFileMeta] = []

@@ -223,10 +223,8 @@ def protecting_refs(table: Table) -> list[ProtectingRef]:
     """Return all snapshots, tags and long-lived changelogs of the table and its branches.
 
     Snapshots of the table's own branch come first, then tags, then the rest. If one vanishes after it was listed, its
-    files
-    may have become protected by another reference, so all references are listed and read again: after a rollback, the
-    next
-    commit reuses an id.
+    files may have become protected by another reference, so all references are listed and read again: after a rollback,
+    the next commit reuses an id.
 
     Raises:
         CorruptTableError: a reference cannot be read.

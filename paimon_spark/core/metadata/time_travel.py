@@ -42,8 +42,7 @@ def resolve_snapshot(
     """Return the snapshot to read and the schema to read it with.
 
     The snapshot is None if the table has none and no time travel is requested. With time travel, a snapshot is read
-    with
-    its own schema.
+    with its own schema.
 
     Args:
         table: the table; its scan options apply if neither of the next two is given.

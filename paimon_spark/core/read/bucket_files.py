@@ -96,8 +96,7 @@ class BucketFiles:
         """Yield the rows of one file as `fields` of the table, in chunks of about `_CHUNK_BYTES`.
 
         Row groups whose statistics prove `condition` false are skipped. The `METADATA_FIELDS` named in
-        `metadata_columns` come
-        last.
+        `metadata_columns` come last.
         """
         with translate_io_errors():
             yield from self._chunks(file, fields, condition, _CHUNK_BYTES, metadata_columns=metadata_columns)

@@ -53,8 +53,7 @@ def read_split(
         predicate: filter over columns of the table, applied exactly.
         keep_kinds: keep retracts, and append the column ``_row_kind_`` (int8).
         metadata_columns: names of `METADATA_FIELDS`, appended in this order. A merged row has the location of the
-            version
-            that won. The tracking columns require a table with row tracking.
+            version that won. The tracking columns require a table with row tracking.
         batch_rows: maximum number of rows per batch.
     """
     wanted = table.schema.fields if columns is None else tuple(table.schema.field(c) for c in columns)

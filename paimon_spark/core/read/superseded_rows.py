@@ -77,8 +77,7 @@ def _superseded_in(
     """Return, for each file in `members`, the positions of rows that are deleted or do not survive the merge of `runs`.
 
     The runs of a section are ordered from oldest to newest, and `members`, their files, likewise. An ordinal is the
-    index
-    of a row among the rows of all `members`.
+    index of a row among the rows of all `members`.
     """
     find, read = _strategy(files.table, runs, members)
     firsts = np.concatenate([[0], np.cumsum([f.row_count for f in members])])

@@ -41,8 +41,7 @@ class PositionDeleteWriter(AbortableWriter):
     """Applies the changes of one task.
 
     A batch has the columns of the table, ``_row_kind_`` (int8), and the file, position and deletion vector of the row:
-    all
-    are set for a row to delete or update, and null for a new row.
+    all are set for a row to delete or update, and null for a new row.
     """
 
     def __init__(self, table: Table, plan: WriterRestoreState) -> None:

@@ -1,8 +1,7 @@
 """Registry of system tables: names, columns and rows.
 
 Times are wall-clock times without time zone: in the zone given by the caller, by default that of this process, as
-Paimon
-uses that of its JVM. Creation times of files are stored as wall-clock times and shown unchanged.
+Paimon uses that of its JVM. Creation times of files are stored as wall-clock times and shown unchanged.
 """
 
 from __future__ import annotations
@@ -48,8 +47,7 @@ class SystemScan:
     """A system table that scans the table's own rows.
 
     `top_level_only`: for a primary-key table, only files of the highest level, which need no merge. `keep_kinds`: rows
-    of
-    all kinds, with a first column `rowkind` (nullable string: +I, -U, +U, -D). `tracking`: the tracking columns are
+    of all kinds, with a first column `rowkind` (nullable string: +I, -U, +U, -D). `tracking`: the tracking columns are
     appended; only for tables with row tracking.
     """
 

@@ -1,9 +1,9 @@
 """Vectorized bucket hashes: the Murmur hash of each key as an internal binary row, without building the rows.
 
 A binary row has a fixed part (null bits and one 8-byte slot per field) and a variable part (long strings, wide
-decimals,
-high-precision timestamps). The fixed part is hashed column by column; the variable part field by field, longest values
-first, so that each step works on a dense prefix of the rows. Results equal `spec.rows.murmur` bit for bit.
+decimals, high-precision timestamps). The fixed part is hashed column by column; the variable part field by field,
+longest values first, so that each step works on a dense prefix of the rows. Results equal `spec.rows.murmur` bit for
+bit.
 """
 
 from __future__ import annotations

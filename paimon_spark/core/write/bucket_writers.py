@@ -111,8 +111,8 @@ class MergeTreeWriter:
         """Merge `fan_in` runs of one merge generation whenever that generation has at least twice as many.
 
         This bounds the number of times a row is rewritten by the logarithm of the number of runs, and leaves enough
-        runs for
-        the last merge to choose from. Runs are ordered from oldest to newest; older runs have gone through more merges.
+        runs for the last merge to choose from. Runs are ordered from oldest to newest; older runs have gone through
+        more merges.
         """
         joins, at_once = 0, spill.rules.fan_in
         while len(alike := [i for i, r in enumerate(self._runs) if r.joins == joins]) >= 2 * at_once:

@@ -36,8 +36,7 @@ class RollingWriter:
     """Writes the data files of one bucket at one level.
 
     Rows of a primary-key table arrive in key order with their system columns; those of an append table in arrival
-    order,
-    with their tracking columns if `tracked`.
+    order, with their tracking columns if `tracked`.
     """
 
     def __init__(

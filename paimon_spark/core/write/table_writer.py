@@ -264,8 +264,7 @@ class TableWriter(AbortableWriter):
         """Flush the largest buckets until at most half of the budget is in use; the others copy their buffered rows.
 
         Sorting needs as much memory again as the sorted rows, so with spilling, only half of the budget is available
-        for
-        buffering.
+        for buffering.
         """
         budget = self._budget if self._spill is None else self._budget // 2
         sizes = sorted(((b.buffered_bytes, i, b) for i, b in enumerate(self._buckets.values())), reverse=True)

@@ -2,8 +2,7 @@
 
 The Avro library trusts its input: it allocates the declared lengths, repeats zero-size values as often as a count says,
 and follows recursive schemas to any depth. This module rewrites a file as an uncompressed container with a finite
-schema
-and validated counts and lengths.
+schema and validated counts and lengths.
 """
 
 from __future__ import annotations

@@ -255,8 +255,8 @@ def _customary(seconds: I64, nanos: I64) -> tuple[I64, I64]:
     """Return stored seconds and nanoseconds without negative nanoseconds.
 
     Readers subtract a second if the seconds are negative and the fraction is at least a millisecond. They do not for
-    the
-    last second before 1970, where negative nanoseconds are the only way to distinguish a fraction from one after 1970.
+    the last second before 1970, where negative nanoseconds are the only way to distinguish a fraction from one after
+    1970.
     """
     whole, rest = wall_clock(seconds, nanos, "UTC")
     cut = (whole < 0) & (rest > 999_999)

@@ -1,9 +1,8 @@
 """ORC timestamps at any nesting depth, over the full range of the table's type.
 
 pyarrow reads ORC timestamps as nanoseconds, limited to 1677 to 2262, and misreads some that were written in another
-time
-zone. ORC stores a timestamp in two streams, seconds and nanoseconds. This module presents the file to pyarrow with a
-modified tail that declares timestamps as integers, so pyarrow returns the seconds in place, at any depth. The
+time zone. ORC stores a timestamp in two streams, seconds and nanoseconds. This module presents the file to pyarrow with
+a modified tail that declares timestamps as integers, so pyarrow returns the seconds in place, at any depth. The
 nanoseconds of each column are read through a generated single-column file with constant seconds. All encodings and
 compressions of the library are supported.
 """
@@ -229,8 +228,7 @@ def wall_clock(seconds: I64, nanos: I64, zone: str) -> tuple[I64, I64]:
     """Return epoch seconds of the wall clock in the writer's zone, and nanoseconds in [0, 10^9).
 
     A writer truncates seconds towards 1970 if the fraction is at least a millisecond; before 1970, one second must then
-    be
-    subtracted. pyarrow writes negative nanoseconds instead.
+    be subtracted. pyarrow writes negative nanoseconds instead.
     """
     if zone in _UNIVERSAL:
         wall = seconds + EPOCH_2015
