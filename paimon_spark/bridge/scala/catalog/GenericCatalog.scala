@@ -132,8 +132,8 @@ object PaimonGeneric {
     SQLConf.get.getConfString(s"spark.sql.catalog.$Name", "builtin") == "paimon.spark.GenericCatalog"
 }
 
-/** In the generic catalog, a new table without a provider is a Paimon table; Spark would use its default file source.
-  * Spark's own session catalog cannot hold a Paimon table without a path. */
+/** In the generic catalog, a new table without a provider is a Paimon table; Spark would use its default file
+  * source. Spark's own session catalog cannot hold a Paimon table without a path. */
 case class PaimonByDefault(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case c: CreateTable => named(c.name, c.tableSpec).fold(plan)(s => c.copy(tableSpec = s))

@@ -42,8 +42,8 @@ case class ResolveDropPartitions(session: SparkSession) extends Rule[LogicalPlan
   }
 }
 
-/** Drops, in one commit, all partitions that match any of the specs. A full spec names one partition, which must exist;
-  * a partial spec selects among the existing ones. */
+/** Drops, in one commit, all partitions that match any of the specs. A full spec names one partition, which must
+  * exist; a partial spec selects among the existing ones. */
 case class PaimonDropCommand(table: PaimonPartitionedTable, specs: Seq[Map[String, String]], ifExists: Boolean)
     extends LeafRunnableCommand {
   override def run(session: SparkSession): Seq[Row] = {
@@ -73,8 +73,8 @@ object PaimonDropCommand {
     PartitioningUtils.normalizePartitionSpec(spec.spec, table.partitionSchema, table.name, resolver)
 }
 
-/** Before table resolution: reports invalid partition specs and column positions with the table's column names. Spark's
-  * own messages lack them, or name another column. */
+/** Before table resolution: reports invalid partition specs and column positions with the table's column names.
+  * Spark's own messages lack them, or name another column. */
 case class CheckAlteredNames(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan match {

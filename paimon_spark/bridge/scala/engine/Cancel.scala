@@ -15,10 +15,8 @@ import org.apache.spark.internal.Logging
 /** Cancels engine requests when their statement is cancelled.
   *
   * Spark cancels jobs, and interrupts the threads that run statements. While a thread waits for the engine, there may
-  * be
-  * no job to cancel, and an interrupt does not end a socket read. A watcher thread therefore polls the waiting threads
-  * and
-  * notifies the engine.
+  * be no job to cancel, and an interrupt does not end a socket read. A watcher thread therefore polls the waiting
+  * threads and notifies the engine.
   */
 object Cancel extends Logging {
   private val PollMillis = 100L
@@ -38,7 +36,7 @@ object Cancel extends Logging {
   }
 
   /** Runs an engine request; `tell` cancels it from another thread, and returns false if the engine does not know it
-  yet. */
+    * yet. */
   def during[T](tell: () => Boolean)(call: => T): T = {
     val entry = new Waiting(Thread.currentThread(), tell)
     watcher
@@ -50,17 +48,16 @@ object Cancel extends Logging {
   def all(): Unit = waiting.asScala.foreach(_.wanted = true)
 
   /** In spark-sql, Ctrl-C cancels the statement. The class is missing in builds of Spark without Hive. Between
-  statements,
-      * a late Ctrl-C of the launcher's shell is ignored; spark-sql installs a handler of its own while one runs. */
+    * statements, a late Ctrl-C of the launcher's shell is ignored; spark-sql installs a handler of its own while one
+    * runs. */
   lazy val onInterrupt: Unit = {
     try HiveInterruptUtils.add(() => interrupt())
     catch { case _: LinkageError => }
     if (sys.env.contains("PAIMON_SPARK_SHELL")) Signal.handle(new Signal("INT"), Nothing)
   }
 
-  /** Spark cancels the running jobs on Ctrl-C. A statement that is still being planned has none yet, so the jobs that
-  it
-      * starts later are cancelled too, until the next statement begins. */
+  /** Spark cancels the running jobs on Ctrl-C. A statement that is still being planned has none yet, so the jobs
+    * that it starts later are cancelled too, until the next statement begins. */
   private def interrupt(): Unit = {
     interrupted = true
     val until = System.nanoTime() + TimeUnit.MINUTES.toNanos(1)
@@ -73,8 +70,8 @@ object Cancel extends Logging {
     thread.start()
   }
 
-  /** Called when a text is parsed. If it begins a statement, earlier interrupts no longer apply. Texts that a statement
-      * parses itself, as EXECUTE IMMEDIATE does, and those of the engine are part of the running statement. */
+  /** Called when a text is parsed. If it begins a statement, earlier interrupts no longer apply. Texts that a
+    * statement parses itself, as EXECUTE IMMEDIATE does, and those of the engine are part of the running statement. */
   def begin(): Unit = if (interrupted && waiting.isEmpty && !isNested) interrupted = false
 
   /** Whether this thread is already analyzing or running a statement. */

@@ -38,8 +38,7 @@ object Errors {
   }
 
   /** The innermost failure in `t` with a Spark error condition: the problem with a value, not the aborted job. Its
-  stack
-      * trace, which has only Spark's own code, is removed; `t` itself if nothing has a condition. */
+    * stack trace, which has only Spark's own code, is removed; `t` itself if nothing has a condition. */
   def named(t: Throwable): Throwable = {
     val found = chain(t).reverse.find {
       case s: SparkThrowable => s.getCondition != null && !s.getCondition.startsWith("INTERNAL_ERROR")

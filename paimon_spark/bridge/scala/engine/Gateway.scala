@@ -11,11 +11,9 @@ import javax.net.SocketFactory
 
 import py4j.{GatewayServer, JavaServer, Py4JPythonClient, PythonClient}
 
-/** The JVM side of the connections to one engine. Incoming commands require a secret; outgoing requests are sent only
-to
-  * a process that proves to be the engine. py4j's own secret for outgoing connections is sent in the clear to any
-  * listener,
-  * is lost when the callback port becomes known, and does not authenticate the other side. */
+/** The JVM side of the connections to one engine. Incoming commands require a secret; outgoing requests are sent
+  * only to a process that proves to be the engine. py4j's own secret for outgoing connections is sent in the clear
+  * to any listener, is lost when the callback port becomes known, and does not authenticate the other side. */
 private class Gateway {
   /** The secret that the engine presents when it connects. */
   val secret: String = Gateway.newSecret()

@@ -11,8 +11,8 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 
-/** The cause of a failed task, with the engine's message. Spark reports an error with a condition unchanged, and wraps
-  * any other. It has no stack trace, which would have only Spark's own code.
+/** The cause of a failed task, with the engine's message. Spark reports an error with a condition unchanged, and
+  * wraps any other. It has no stack trace, which would have only Spark's own code.
   *
   * @param error the class of the error in Python */
 class TaskFailed(text: String, code: String, val error: String) extends PaimonException(text, code, known = true) {
@@ -84,8 +84,7 @@ object TaskFailure {
     }.orElse(Absent.findFirstMatchIn(trace).map(found => missing(found.group(1))))
 
   /** Whether a connection to a Python worker, or to the daemon that starts workers, was closed: the I/O was done by
-  Spark's
-      * own code for Python, not by code that it called for the query. */
+    * Spark's own code for Python, not by code that it called for the query. */
   private def isDeadWorker(t: Throwable): Boolean = t match {
     case e: IOException if !isNoProgram(e) => e.getStackTrace.map(_.getClassName).find(c => !Passed.exists(c.startsWith))
       .exists(c => Ours.exists(c.startsWith))

@@ -30,9 +30,9 @@ object HadoopS3 {
   private lazy val present: Boolean = Needed.forall(name => Try(Utils.classForName[Any](name, initialize = false)).isSuccess)
 
   /** The reason why Spark's own scans cannot read `place` (scheme and bucket): `jars`, `settings`, or an empty text.
-      *
-      * Hadoop caches one client per bucket, with the settings of its first use. A read with other settings must not use
-      * it. */
+    *
+    * Hadoop caches one client per bucket, with the settings of its first use. A read with other settings must not
+    * use it. */
   def refusal(place: String, settings: String): String =
     if (!present) "jars"
     else Option(settingsOf.putIfAbsent(place, settings)).filterNot(_ == settings).fold("")(_ => "settings")

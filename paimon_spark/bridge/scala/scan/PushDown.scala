@@ -8,9 +8,9 @@ import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 
-/** A value that is hidden from the file reader's filters: a comparison with it is evaluated on rows only. Writers built
-  * on Arrow exclude NaN from the statistics of floating point columns, and Spark's reader would skip row groups that
-  * contain it. */
+/** A value that is hidden from the file reader's filters: a comparison with it is evaluated on rows only. Writers
+  * built on Arrow exclude NaN from the statistics of floating point columns, and Spark's reader would skip row
+  * groups that contain it. */
 case class NoPushdown(child: Expression) extends TaggingExpression {
   override protected def withNewChildInternal(newChild: Expression): Expression = copy(child = newChild)
 }
@@ -20,10 +20,9 @@ object PushDown {
   private val MicrosPerMilli = 1000L
 
   /** Returns a plan in which readers of `PaimonFileIndex` get only comparisons that they evaluate exactly.
-      *
-      * A column of milliseconds is compared with values truncated to milliseconds, which is wrong for values between
-      * two of
-      * them. ORC's filters convert days to `java.sql.Date`, which cannot represent some. */
+    *
+    * A column of milliseconds is compared with values truncated to milliseconds, which is wrong for values between
+    * two of them. ORC's filters convert days to `java.sql.Date`, which cannot represent some. */
   def exact(plan: LogicalPlan): LogicalPlan = plan.transform {
     case f @ Filter(condition, child) =>
       val (millis, orc) = (reads(child)((_, index) => index.hasMillis), reads(child)((r, _) => isOrc(r)))
@@ -63,7 +62,7 @@ object PushDown {
     }
 
   /** Runs `body` with dates and times passed to file readers unchanged. Spark's default converts them to `java.sql`
-      * classes, whose calendar lacks ten days of October 1582 and, in some time zones, others. */
+    * classes, whose calendar lacks ten days of October 1582 and, in some time zones, others. */
   def withWholeCalendar[T](conf: SQLConf)(body: => T): T = {
     val exact = conf.clone()
     exact.setConf(SQLConf.DATETIME_JAVA8API_ENABLED, true)

@@ -88,8 +88,8 @@ class PaimonScan(val table: PaimonTable, override val readSchema: StructType, re
 
   private val planned = mutable.Map[Boolean, LogicalPlan]()
 
-  /** The engine's plan of this read, cached because adaptive execution plans a query several times. `prunesLater`: the
-      * required partitions become known only while the query runs. */
+  /** The engine's plan of this read, cached because adaptive execution plans a query several times. `prunesLater`:
+    * the required partitions become known only while the query runs. */
   def logicalPlan(prunesLater: Boolean): LogicalPlan = synchronized {
     planned.getOrElseUpdate(prunesLater, {
       val args = request ++ Map("scan" -> plan.get("scan"), "snapshot" -> plan.get("snapshot"),

@@ -97,7 +97,7 @@ case class PaimonScanExec(info: String, child: SparkPlan) extends UnaryExecNode 
 }
 
 /** An INSERT: the engine runs the query and commits its rows. EXPLAIN shows the target, the kind of write and the
-query. */
+  * query. */
 case class PaimonInsertExec(owner: SparkSession, write: PaimonWrite, relation: DataSourceV2Relation,
     query: LogicalPlan) extends LeafV2CommandExec {
   override def output: Seq[Attribute] = Nil

@@ -36,8 +36,8 @@ final class SupersededRows(splits: Seq[String]) extends Serializable {
 
   private def unknown: Seq[String] = synchronized(splits.filterNot(found.contains))
 
-  /** `frame` finds the missing positions when a query needs them: rows of split key, file path and bitmap, and for each
-      * split one row without path and bitmap. */
+  /** `frame` finds the missing positions when a query needs them: rows of split key, file path and bitmap, and for
+    * each split one row without path and bitmap. */
   def findBy(frame: Dataset[Row]): SupersededRows = {
     job = Some(frame.sparkSession.withActive(SubqueryExec("superseded rows", frame.queryExecution.executedPlan)))
     this

@@ -30,7 +30,7 @@ case class PaimonCallCommand(text: String, catalog: CatalogRef, request: Map[Str
 }
 
 /** An invalid Paimon statement. A parser may throw only Spark's parse errors, so the error is raised when Spark runs
-it. */
+  * it. */
 case class FailedStatement(error: PaimonException) extends LeafRunnableCommand {
   override def run(session: SparkSession): Seq[Row] = throw error
 }

@@ -16,8 +16,7 @@ class WithoutPlan(found: AnalysisException) extends AnalysisException(message = 
 /** Makes Spark check statements on Paimon tables one step earlier, so that errors are reported without the plan.
   *
   * Only statements that will be rejected are affected, and only for errors that no later step can resolve. A subquery
-  * or a
-  * view is analyzed separately first, and unresolved references in it may refer to the outer query.
+  * or a view is analyzed separately first, and unresolved references in it may refer to the outer query.
   */
 case class ClearErrors(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {

@@ -12,9 +12,9 @@ import org.apache.spark.sql.connector.catalog.{CatalogPlugin, Identifier}
 import org.apache.spark.sql.execution.command.SetNamespaceCommand
 
 /**
-  * An unresolved name with the engine's message, which includes suggestions.
-  * The message template of Spark 4.3 has a search path, too.
-  */
+ * An unresolved name with the engine's message, which includes suggestions. The message template of Spark 4.3 has a
+ * search path, too.
+ */
 class TableNotFound(explained: String, name: Seq[String], origin: Origin) extends AnalysisException(
   message = s"[TABLE_OR_VIEW_NOT_FOUND] $explained", line = origin.line, startPosition = origin.startPosition,
   errorClass = Some("TABLE_OR_VIEW_NOT_FOUND"),

@@ -89,9 +89,9 @@ object ReferenceOptions {
 }
 
 /**
-  * Before tables are loaded: passes the options of each table reference to its catalog. Spark caches the tables of a
-  * statement by name and version only, and would use the options of the first reference to a table for all of them.
-  */
+ * Before tables are loaded: passes the options of each table reference to its catalog. Spark caches the tables of a
+ * statement by name and version only, and would use the options of the first reference to a table for all of them.
+ */
 case class OptionsOfReads(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     val written = targets(plan)

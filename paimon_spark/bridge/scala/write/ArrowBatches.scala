@@ -18,8 +18,8 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.hash.Murmur3_x86_32
 
-/** The rows of `columns` as Arrow batches, each an Arrow stream in the binary column `rows`. With `task`, an attribute
-  * with the values of `TaskOf`, each batch has rows of one task only, and the task is output too. */
+/** The rows of `columns` as Arrow batches, each an Arrow stream in the binary column `rows`. With `task`, an
+  * attribute with the values of `TaskOf`, each batch has rows of one task only, and the task is output too. */
 case class ArrowBatches(columns: Seq[Attribute], task: Option[Attribute], tasks: Int, output: Seq[Attribute],
     child: LogicalPlan) extends UnaryNode {
   override lazy val references: AttributeSet = AttributeSet(columns ++ task)
@@ -185,8 +185,8 @@ case class SingleRowBatches(child: LogicalPlan) extends UnaryNode {
   override protected def withNewChildInternal(newChild: LogicalPlan): LogicalPlan = copy(child = newChild)
 }
 
-/** Runs `SingleRowBatches`. When Spark's runner of Python functions is created, it reads the maximum number of rows per
-  * batch from the settings of its task. */
+/** Runs `SingleRowBatches`. When Spark's runner of Python functions is created, it reads the maximum number of rows
+  * per batch from the settings of its task. */
 case class SingleRowBatchesExec(child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
   override protected def doExecute(): RDD[InternalRow] =
@@ -194,8 +194,8 @@ case class SingleRowBatchesExec(child: SparkPlan) extends UnaryExecNode {
   override protected def withNewChildInternal(newChild: SparkPlan): SparkPlan = copy(child = newChild)
 }
 
-/** The rows of `source`, which is started with the settings of the query and `changes`. Without changes, it shields the
-  * Python functions of the source query from settings that are changed for the rest of the task. */
+/** The rows of `source`, which is started with the settings of the query and `changes`. Without changes, it shields
+  * the Python functions of the source query from settings that are changed for the rest of the task. */
 private class ConfiguredRDD(source: RDD[InternalRow], changes: Map[String, String] = Map.empty)
     extends RDD[InternalRow](source) {
   override protected def getPartitions: Array[Partition] = source.partitions

@@ -160,8 +160,8 @@ case class PaimonKeyHash(children: Seq[Expression], precisions: Seq[Int], bucket
     copy(children = newChildren)
 }
 
-/** A value that Spark's hash partitioning sends to task `(spread + bucket) mod tasks`, without collisions of buckets.
-  * With `classes` > 0, the right side is a key hash, taken modulo `classes`. */
+/** A value that Spark's hash partitioning sends to task `(spread + bucket) mod tasks`, without collisions of
+  * buckets. With `classes` > 0, the right side is a key hash, taken modulo `classes`. */
 case class TaskOf(left: Expression, right: Expression, classes: Int, tasks: Int) extends BinaryExpression {
   override def dataType: DataType = IntegerType
   override def nullable: Boolean = false
