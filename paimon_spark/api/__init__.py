@@ -1,1 +1,1 @@
-"""The Python API that needs no JVM: `paimon_spark.connect` opens a warehouse, everything else hangs on its answer."""
+"""The Python API without a JVM; `paimon_spark.connect` opens a warehouse and is its entry point."""

@@ -1,7 +1,7 @@
-"""What programs may pass: checked and made uniform before anything else sees it.
+"""Validation and normalization of arguments of public methods.
 
-Every public method says with `checked` that its arguments go through the rule for their name. So a wrong type or value
-is one error of ours that names the argument, what it holds and what it takes, not whatever breaks further inside.
+Public methods are decorated with `checked`, which applies a rule to each argument, chosen by the argument's name. An
+invalid argument raises one ArgumentError with its name, its value and the accepted values, before any other work.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _R = TypeVar("_R")
 Names = str | Iterable[str] | None
 """Columns: one, several, or none."""
 Moment = datetime | date | str | int
-"""A point in time: a datetime, a date, a text as ``2026-01-31 12:00:00``, epoch milliseconds. Without zone: UTC."""
+"""A point in time: a datetime, a date, a text as ``2026-01-31 12:00:00``, epoch milliseconds. Default zone: UTC."""
 Options = Mapping[str, Any] | None
-"""Options; numbers and truth values are written as the texts that they stand for."""
+"""Options; numbers and booleans are converted to text."""
 Rule = Callable[[Any, str], Any]
 _LONGEST = 60
 _LARGEST = (1 << 63) - 1
 
 
 def checked(method: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Let the arguments of a function through the rules for their names.
+    """Validate the arguments of a function by the rules for their names.
 
     Raises:
-        ArgumentError: when it is called with an argument that its rule refuses.
+        ArgumentError: on call, if an argument is invalid.
     """
     signature = inspect.signature(method)
     rules = {name: RULES[name] for name in signature.parameters if name in RULES}
@@ -52,14 +52,14 @@ def checked(method: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def text(value: Any, name: str) -> str:
-    """Return a text."""
+    """Return the value as a text."""
     if not isinstance(value, str):
         raise _refused(value, name, "a text")
     return _sound(value, name)
 
 
 def location(value: Any, name: str) -> str:
-    """Return the location of a directory as a text."""
+    """Return a directory location as a text."""
     path = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(path, str) or not path.strip():
         raise _refused(value, name, "the path or the URI of a directory")
@@ -67,7 +67,7 @@ def location(value: Any, name: str) -> str:
 
 
 def names(value: Any, name: str) -> tuple[str, ...]:
-    """Return the names of columns."""
+    """Return column names."""
     if value is None:
         return ()
     if isinstance(value, str):
@@ -79,14 +79,14 @@ def names(value: Any, name: str) -> tuple[str, ...]:
 
 
 def flag(value: Any, name: str) -> bool:
-    """Return a truth value."""
+    """Return a boolean."""
     if not isinstance(value, bool):
         raise _refused(value, name, "True or False")
     return value
 
 
 def whole(value: Any, name: str) -> int:
-    """Return a whole number of at most 64 bits."""
+    """Return a 64-bit integer."""
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -99,7 +99,7 @@ def whole(value: Any, name: str) -> int:
 
 
 def count(value: Any, name: str) -> int:
-    """Return a whole number from 1."""
+    """Return a positive integer."""
     found = whole(value, name)
     if found < 1:
         raise _refused(value, name, "a whole number from 1")
@@ -107,7 +107,7 @@ def count(value: Any, name: str) -> int:
 
 
 def limit(value: Any, name: str) -> int:
-    """Return a whole number from 0."""
+    """Return a non-negative integer."""
     found = whole(value, name)
     if found < 0:
         raise _refused(value, name, "a whole number from 0")
@@ -115,7 +115,7 @@ def limit(value: Any, name: str) -> int:
 
 
 def version(value: Any, name: str) -> int | str:
-    """Return the number of a snapshot, or the name of a tag."""
+    """Return a snapshot id or a tag name."""
     if isinstance(value, str):
         return _sound(value, name)
     try:
@@ -125,7 +125,7 @@ def version(value: Any, name: str) -> int | str:
 
 
 def moment(value: Any, name: str) -> datetime:
-    """Return a point in time with its zone, which is UTC where none is given."""
+    """Return a time-zone-aware datetime; the default zone is UTC."""
     try:
         found = _moment(value)
         if found is not None:
@@ -155,7 +155,7 @@ def millis(value: Any, name: str) -> int:
 
 
 def options(value: Any, name: str) -> dict[str, str]:
-    """Return options as texts."""
+    """Return options with values converted to text."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -177,7 +177,7 @@ def _option(value: Any, name: str) -> str:
 
 
 def _sound(value: str, name: str) -> str:
-    """Return a text that files can hold: some are only half a character, or end a text where others see no end."""
+    """Return a text; unpaired surrogates and NUL characters are rejected, because files cannot store them safely."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -190,7 +190,7 @@ def _sound(value: str, name: str) -> str:
 def _refused(value: Any, name: str, takes: str) -> ArgumentError:
     try:
         shown = repr(value)
-    except Exception:  # noqa: BLE001 - an object of the caller may do anything
+    except Exception:  # noqa: BLE001 - an object of the caller may raise anything
         shown = "…"
     if len(shown) > _LONGEST or not shown.isprintable():
         shown = f"{ascii(shown)[1:-1][:_LONGEST]}…"
@@ -227,4 +227,4 @@ RULES: Mapping[str, Rule] = {
     "version": version,
     "warehouse": location,
 }
-"""What is asked of an argument, by its name. Rows and schemas have rules where they are used."""
+"""The rule of each argument, by name. Rows and schemas are validated where they are used."""

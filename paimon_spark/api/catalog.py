@@ -1,4 +1,4 @@
-"""`connect`: a warehouse by its location, and the databases and tables in it."""
+"""`connect`: opens a warehouse, with access to its databases and tables."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _OF_JOBS = "sink."
 
 @checked
 def connect(warehouse: str | os.PathLike[str], options: Options = None) -> CatalogHandle:
-    """Open a warehouse in this process, without a JVM. Nothing is read or written yet.
+    """Open a warehouse in this process, without a JVM. No I/O is done yet.
 
     Args:
-        warehouse: a directory, or the URI of one.
+        warehouse: a directory, or its URI.
         options: catalog options, as for ``spark.sql.catalog.<name>.*``: ``table-default.*``, those of the store, …
 
     Raises:
-        OptionError: an option is missing or wrong.
-        UnsupportedError: nothing here reaches a warehouse of that kind.
+        OptionError: an option is missing or invalid.
+        UnsupportedError: the kind of warehouse is not supported.
     """
     return CatalogHandle(
         open_catalog({**option_texts(options, "options"), "warehouse": location(warehouse, "warehouse")})
@@ -72,10 +72,10 @@ class CatalogHandle:
     @checked
     @translate_io_errors()
     def drop_database(self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False) -> None:
-        """Drop a database, with its tables only if `cascade` says so.
+        """Drop a database; with `cascade`, also its tables.
 
         Raises:
-            NotFoundError: there is none and `ignore_if_not_exists` is false.
+            NotFoundError: it does not exist and `ignore_if_not_exists` is false.
             UsageError: it is not empty.
         """
         self._catalog.drop_database(name, ignore_if_not_exists=ignore_if_not_exists, cascade=cascade)
@@ -83,7 +83,7 @@ class CatalogHandle:
     @checked
     @translate_io_errors()
     def list_tables(self, database: str | None = None) -> list[str]:
-        """Return the names of the tables of a database, by default the default one.
+        """Return the names of the tables of a database, or of the default database.
 
         Raises:
             NotFoundError: there is no such database.
@@ -93,7 +93,7 @@ class CatalogHandle:
     @checked
     @translate_io_errors()
     def table_exists(self, name: str) -> bool:
-        """Return whether there is a table of that name."""
+        """Return whether the table exists."""
         return self._catalog.table_exists(self._identifier(name))
 
     @checked
@@ -101,12 +101,12 @@ class CatalogHandle:
         """Return a table.
 
         Args:
-            name: ``database.table``; ``database.table$branch_b`` is the table on a branch.
-            options: table options that hold for this handle only.
+            name: ``database.table``; ``database.table$branch_b`` is the table on branch ``b``.
+            options: table options that apply to this handle only.
 
         Raises:
             NotFoundError: there is no such table.
-            OptionError: an option is unknown, has a bad value, belongs to the stored table, or means nothing here.
+            OptionError: an option is unknown or invalid, is fixed by the stored table, or has no effect here.
         """
         given = option_texts(options, "options")
         handle = TableHandle(self._catalog, self._identifier(name), given)
@@ -131,18 +131,18 @@ class CatalogHandle:
 
         Args:
             name: ``database.table``.
-            schema: a pyarrow Schema, or anything with ``__arrow_c_schema__`` or ``__arrow_c_stream__``.
-            primary_key: the column, or the columns, of which there is one row per value; they become NOT NULL.
-            partition_by: the column, or the columns, that become directories.
+            schema: a pyarrow Schema, or any object with ``__arrow_c_schema__`` or ``__arrow_c_stream__``.
+            primary_key: primary key column or columns; they become NOT NULL.
+            partition_by: partition column or columns.
             options: table options, as in ``TBLPROPERTIES``.
-            comment: what the table is.
-            ignore_if_exists: return the table that is there already, whatever its columns are.
+            comment: comment of the table.
+            ignore_if_exists: return an existing table, whatever its columns.
 
         Raises:
             AlreadyExistsError: the table exists and `ignore_if_exists` is false.
             NotFoundError: there is no such database.
-            UsageError: columns, keys or options cannot be so.
-            UnsupportedError: an Arrow type has no counterpart, or an option needs what this release does not do.
+            UsageError: the columns, keys or options are invalid.
+            UnsupportedError: an Arrow type has no corresponding type, or an option requires an unsupported feature.
         """
         made = new_schema(
             fields_from_arrow(_arrow_schema(schema)),
@@ -158,11 +158,11 @@ class CatalogHandle:
     @checked
     @translate_io_errors()
     def rename_table(self, name: str, new_name: str) -> None:
-        """Give a table another name, perhaps in another database.
+        """Rename a table, optionally into another database.
 
         Raises:
             NotFoundError: the table or the database does not exist.
-            AlreadyExistsError: the new name is taken.
+            AlreadyExistsError: a table of the new name exists.
         """
         self._catalog.rename_table(self._identifier(name), self._identifier(new_name))
 
@@ -172,7 +172,7 @@ class CatalogHandle:
         """Drop a table and delete its files.
 
         Raises:
-            NotFoundError: there is none and `ignore_if_not_exists` is false.
+            NotFoundError: it does not exist and `ignore_if_not_exists` is false.
         """
         self._catalog.drop_table(self._identifier(name), ignore_if_not_exists=ignore_if_not_exists)
 

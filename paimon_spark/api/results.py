@@ -1,4 +1,4 @@
-"""What the methods of a table handle answer."""
+"""Result types of the methods of a table handle."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from paimon_spark.spec.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A write that is committed.
+    """A committed write.
 
     Attributes:
-        rows: rows added, replaced or deleted.
-        snapshot_id: the snapshot that holds them; None if there was nothing to write.
-        compacted: whether a compaction followed in a snapshot of its own.
+        rows: number of rows added, replaced or deleted.
+        snapshot_id: the snapshot of the commit; None if there was nothing to write.
+        compacted: whether a compaction followed, in a snapshot of its own.
     """
 
     rows: int
@@ -29,7 +29,7 @@ class Written:
 
     @classmethod
     def of(cls, rows: int, result: WriteResult) -> Written:
-        """Return what a write did."""
+        """Return the result of a write."""
         done = result.commit
         snapshot_id = done.snapshot_ids[0] if isinstance(done, Committed) else None
         return cls(rows, snapshot_id, bool(result.compacted and result.compacted.snapshot_ids))
@@ -37,7 +37,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """A compaction. `snapshot_id` is None if the files were in order already."""
+    """A compaction. `snapshot_id` is None if there was nothing to compact."""
 
     snapshot_id: int | None
     files_in: int
@@ -47,7 +47,7 @@ class Compacted:
 
     @classmethod
     def of(cls, result: CompactionResult) -> Compacted:
-        """Return what a compaction did."""
+        """Return the result of a compaction."""
         total = result.total
         newest = result.snapshot_ids[-1] if result.snapshot_ids else None
         return cls(newest, total.files_in, total.files_out, total.bytes_in, total.bytes_out)
@@ -55,7 +55,7 @@ class Compacted:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """An expiry: how many snapshots went, and how many files and bytes with them."""
+    """A snapshot expiry: the number of expired snapshots, and the number and size of deleted files."""
 
     snapshots: int
     files: int
@@ -63,36 +63,36 @@ class Expired:
 
     @classmethod
     def of(cls, result: ExpireResult) -> Expired:
-        """Return what an expiry did."""
+        """Return the result of an expiry."""
         return cls(result.count, result.files, result.bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A removal of orphan files: how many, and their bytes."""
+    """An orphan file removal: the number and size of deleted files."""
 
     files: int
     bytes: int
 
     @classmethod
     def of(cls, result: OrphanResult) -> Removed:
-        """Return what a removal did."""
+        """Return the result of a removal."""
         return cls(result.files, result.bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotInfo:
-    """One state of a table: what `VERSION AS OF` can travel to.
+    """A snapshot of a table, which `VERSION AS OF` can read.
 
     Attributes:
-        id: its number.
-        time: when it was committed, in UTC.
+        id: snapshot id.
+        time: commit time in UTC.
         kind: APPEND, COMPACT, OVERWRITE or ANALYZE.
-        operation: what the statement was, where that is known.
-        rows: rows in all its files, superseded ones of a primary-key table included.
-        rows_changed: by how much its commit changed that number.
-        commit_user: who committed; a random name unless the writer chose one.
-        schema_id: the schema it was written with.
+        operation: the kind of statement, if known.
+        rows: rows in all files, including superseded rows of a primary-key table.
+        rows_changed: change of `rows` by this commit.
+        commit_user: the committing user; a random name unless the writer set one.
+        schema_id: schema of the snapshot.
     """
 
     id: int
@@ -106,7 +106,7 @@ class SnapshotInfo:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> SnapshotInfo:
-        """Return what there is to say of a snapshot."""
+        """Return the description of a snapshot."""
         return cls(
             id=snapshot.id,
             time=datetime.fromtimestamp(snapshot.time_millis / 1000, UTC),

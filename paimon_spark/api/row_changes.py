@@ -1,4 +1,4 @@
-"""Batches on their way into a table: counted, completed, and marked with what is to happen to their rows."""
+"""Preparation of batches for writing: counting, adding missing columns, and setting row kinds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from paimon_spark.spec.kinds import RowKind
 
 
 class RowCounter:
-    """Batches, and how many rows they had."""
+    """Iterates over batches and counts their rows."""
 
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
         self._batches = batches
@@ -28,13 +28,13 @@ class RowCounter:
 
 
 def of_kind(batch: pa.RecordBatch, kind: RowKind) -> pa.RecordBatch:
-    """Return a batch whose rows are all of one kind."""
+    """Return a batch with the same row kind for all rows."""
     kinds = pa.repeat(pa.scalar(int(kind), pa.int8()), batch.num_rows)
     return pa.RecordBatch.from_arrays([*batch.columns, kinds], names=[*batch.schema.names, ROW_KIND])
 
 
 def add_missing_columns(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
-    """Return a batch with all columns of a table in their order; those that it lacks hold nulls."""
+    """Return a batch with all columns of a table in order; missing columns are null."""
     schema = to_arrow_schema(table.schema.fields)
     names = set(batch.schema.names)
     columns = [batch.column(f.name) if f.name in names else pa.nulls(batch.num_rows, f.type) for f in schema]
@@ -42,7 +42,7 @@ def add_missing_columns(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
 
 
 def deletions(plan: SelectPlan) -> Iterator[pa.RecordBatch]:
-    """Yield where the rows of a plan are, as what `change_arrow` takes for deleting them."""
+    """Yield the locations of a plan's rows as delete batches for `change_arrow`."""
     for split in plan.splits:
         for batch in read_split(plan.table, split, (), plan.predicate, metadata_columns=(FILE_PATH, ROW_INDEX, VECTOR)):
             yield of_kind(batch.select([FILE_PATH, ROW_INDEX, VECTOR]), RowKind.DELETE)

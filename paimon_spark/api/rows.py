@@ -1,4 +1,4 @@
-"""Rows that a caller gives: anything that speaks Arrow, checked against the table before a byte is written."""
+"""Input rows of callers: any Arrow data, validated against the table before anything is written."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ _EMPTY = "Pass a pyarrow Table, RecordBatch or RecordBatchReader, or a data fram
 
 @runtime_checkable
 class ArrowStream(Protocol):
-    """Anything with the Arrow C stream interface: pyarrow, polars, pandas, duckdb and others."""
+    """An object with the Arrow C stream interface: pyarrow, polars, pandas, duckdb and others."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Return a capsule with the stream."""
+        """Return the stream as a capsule."""
 
 
 @runtime_checkable
 class ArrowArray(Protocol):
-    """Anything with the Arrow C array interface."""
+    """An object with the Arrow C array interface."""
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
-        """Return capsules with the schema and the array."""
+        """Return the schema and the array as capsules."""
 
 
 ArrowRows = ArrowStream | ArrowArray | list[pa.RecordBatch]
-"""What may be written."""
+"""Accepted input types."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrowInput:
-    """Rows to write. `batches` may be called again only if `repeatable` says so."""
+    """Rows to write. `batches` may be called more than once only if `repeatable`."""
 
     schema: pa.Schema
     batches: Callable[[], Iterator[pa.RecordBatch]]
@@ -47,10 +47,10 @@ class ArrowInput:
 
     @classmethod
     def of(cls, data: Any) -> ArrowInput:
-        """Return the rows of an object.
+        """Return an object's rows.
 
         Raises:
-            ArgumentError: it does not speak Arrow.
+            ArgumentError: it does not implement an Arrow interface.
         """
         if isinstance(data, list) and data and all(isinstance(b, pa.RecordBatch) for b in data):
             try:
@@ -77,7 +77,7 @@ class ArrowInput:
 
 
 def _opened(read: Callable[[Any], _T], data: Any) -> _T:
-    """Return what an object gives that says it speaks Arrow; its class may be anybody's."""
+    """Call an Arrow interface of an object of any class and return the result; failures become ArgumentErrors."""
     try:
         return read(data)
     except Exception as e:
@@ -87,15 +87,15 @@ def _opened(read: Callable[[Any], _T], data: Any) -> _T:
 
 
 def check_rows(source: ArrowInput, table: Table, needed: Collection[str] | None = None) -> None:
-    """Refuse rows that do not fit a table.
+    """Validate the columns of input rows against a table.
 
     Args:
         source: the rows.
-        table: where they are to go.
-        needed: columns that must be there; all of the table if not given.
+        table: the target table.
+        needed: required columns; all columns of the table by default.
 
     Raises:
-        ArgumentError: a column is missing, unknown or given twice, or its type holds other values than the table's.
+        ArgumentError: a column is missing, unknown or duplicated, or has an incompatible type.
     """
     names, known = source.schema.names, table.schema.field_names
     for name in names:
@@ -131,7 +131,7 @@ def _check_type(given: pa.Field, column: DataField, table: str) -> None:
 
 
 def holds_same(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Return whether values of one Arrow type may be meant for another: then only a value that does not fit fails."""
+    """Return whether values of one Arrow type are accepted for another; single values may still be out of range."""
     if given == wanted or pa.types.is_null(given):
         return True
     if pa.types.is_dictionary(given):

@@ -1,4 +1,4 @@
-"""One table in the hands of a Python program: rows in, rows out, and its maintenance, all in this process."""
+"""`TableHandle`: reads, writes and maintenance of one table, in this process."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ _T = TypeVar("_T")
 
 
 class TableHandle:
-    """A table. Every method looks at the table as it is when it is called; nothing is cached between calls.
+    """A table. Each method reads the current state of the table; nothing is cached between calls.
 
-    A write is committed when its method returns, and only then; if it raises, the table is as it was, unless the error
-    is an OutcomeUnknownError. A write that another one stood in the way of is repeated, if its rows can be had again
-    (a pyarrow Table or RecordBatch; a stream can be read only once).
+    A write is committed exactly when its method returns. If it raises, the table is unchanged, unless the error is an
+    OutcomeUnknownError. A write that conflicts with another is retried if its input can be read again (a pyarrow Table
+    or RecordBatch; a stream can be read only once).
     """
 
     def __init__(self, catalog: Catalog, identifier: Identifier, options: Mapping[str, str]) -> None:
@@ -66,10 +66,10 @@ class TableHandle:
 
     @translate_io_errors()
     def load(self) -> Table:
-        """Return the table as the engine knows it, at its newest schema."""
+        """Return the engine's table at its latest schema."""
         return self._catalog.load_table(self._identifier, self._options)
 
-    # ---- what it is
+    # ---- definition
 
     @property
     def name(self) -> str:
@@ -83,7 +83,7 @@ class TableHandle:
 
     @property
     def primary_key(self) -> tuple[str, ...]:
-        """Return the columns of the primary key; none for an append table."""
+        """Return the columns of the primary key; empty for an append table."""
         return self.load().schema.primary_keys
 
     @property
@@ -93,7 +93,7 @@ class TableHandle:
 
     @property
     def options(self) -> dict[str, str]:
-        """Return the stored options, with those of this handle over them."""
+        """Return the stored options, overlaid with those of this handle."""
         return dict(self.load().options.values)
 
     @property
@@ -101,27 +101,27 @@ class TableHandle:
         """Return the directory of the table."""
         return self.load().path
 
-    # ---- rows in
+    # ---- writes
 
     def append(self, data: ArrowRows) -> Written:
-        """Add rows. In a table with a primary key, a row replaces the one with its key, as INSERT INTO does.
+        """Append rows. In a primary-key table, a row replaces the one with the same key, as with INSERT INTO.
 
         Args:
             data: rows with exactly the columns of the table, in any order.
 
         Raises:
             ArgumentError: columns or values do not fit the table.
-            ConflictError: another write stood in the way; nothing was written.
-            OutcomeUnknownError: the store did not say whether the rows are committed.
+            ConflictError: a concurrent write conflicts; nothing was written.
+            OutcomeUnknownError: the commit got no response from the store, so its outcome is unknown.
         """
         return self._write(data, RowKind.INSERT)
 
     def upsert(self, data: ArrowRows) -> Written:
-        """Add rows, or replace those with the same primary key; of rows with one key in `data` the last one stays.
+        """Insert rows, or replace those with the same primary key; of duplicate keys in `data`, the last row wins.
 
         Raises:
             UsageError: the table has no primary key.
-            ArgumentError: see `append`; so the other errors.
+            ArgumentError: see `append`, also for the other errors.
         """
         self._keyed("upsert", "Use append, or create the table with primary_key=[…].")
         return self._write(data, RowKind.INSERT)
@@ -132,11 +132,12 @@ class TableHandle:
 
         Args:
             data: the new rows.
-            partitions: a condition over partition columns: only what is there is replaced, and only there rows go.
+            partitions: a condition over partition columns; only matching partitions are replaced, and all rows must
+                match.
             dynamic: replace the partitions that `data` has rows of.
 
         Raises:
-            ArgumentError: see `append`; or a row lies outside `partitions`.
+            ArgumentError: see `append`; or a row does not match `partitions`.
         """
         if dynamic and partitions is not None:
             raise ArgumentError("dynamic and partitions exclude each other.", hint="Leave one of them out.")
@@ -155,19 +156,19 @@ class TableHandle:
 
     @checked
     def delete(self, filter: str | None = None, *, keys: ArrowRows | None = None) -> Written:  # noqa: A002
-        """Delete the rows for which a condition holds, or those with certain primary keys.
+        """Delete the rows that match a condition, or those with given primary keys.
 
-        A row that is added while this runs may survive it. In a table without a primary key the files with deleted
-        rows are replaced in one snapshot; if another commit replaces one of them first, this is repeated.
+        A row that is added concurrently may survive. In a table without a primary key, the files with deleted rows are
+        replaced in one snapshot; if another commit replaces one of them first, the delete is retried.
 
         Args:
-            filter: a condition in SQL over any columns: ``"day < '2026-01-01' AND state = 'new'"``.
-            keys: rows with the primary key, and with the columns that are NOT NULL or a sequence field.
+            filter: a SQL condition over any columns: ``"day < '2026-01-01' AND state = 'new'"``.
+            keys: rows with the primary key columns, and with the columns that are NOT NULL or a sequence field.
 
         Raises:
             ArgumentError: none or both are given, or they do not fit the table.
-            UsageError: the table has no primary key and `keys` are given, or it ignores deletes.
-            ConflictError: another commit stood in the way every time; nothing was deleted.
+            UsageError: `keys` are given for a table without a primary key, or the table ignores deletes.
+            ConflictError: all attempts conflicted with other commits; nothing was deleted.
         """
         if (filter is None) == (keys is None):
             raise ArgumentError("Say what to delete.", hint="Give either filter='…' or keys=….")
@@ -178,7 +179,7 @@ class TableHandle:
             return self._write(keys, RowKind.DELETE, {*needed, *table.options.sequence_field})
         return self._repeated(lambda: self._delete_where(str(filter)), again=True)
 
-    # ---- rows out
+    # ---- reads
 
     @checked
     def to_arrow(
@@ -190,20 +191,21 @@ class TableHandle:
         as_of: Moment | None = None,
         limit: int | None = None,
     ) -> pa.Table:
-        """Read rows of one snapshot into memory. They come in no particular order.
+        """Read rows of one snapshot into memory, in unspecified order.
 
-        Should the newest snapshot expire while it is read, the one that is the newest then is read instead.
+        If the latest snapshot expires during the read, the then latest one is read instead.
 
         Args:
-            columns: which columns, several or one; all if not given.
-            filter: a condition in SQL over any columns.
-            version: the number of a snapshot, or the name of a tag; the newest snapshot if not given.
-            as_of: the newest snapshot at that time, a datetime, date, text or epoch milliseconds; UTC without a zone.
-            limit: how many rows are enough.
+            columns: column or columns to read; all by default.
+            filter: a SQL condition over any columns.
+            version: a snapshot id or a tag name; the latest snapshot by default.
+            as_of: read the latest snapshot at that time: a datetime, date, text or epoch milliseconds; default zone
+                UTC.
+            limit: maximum number of rows.
 
         Raises:
             NotFoundError: there is no such column, snapshot or tag.
-            ArgumentError: the condition cannot be understood.
+            ArgumentError: the condition is invalid.
         """
 
         def once() -> pa.Table:
@@ -222,17 +224,17 @@ class TableHandle:
         as_of: Moment | None = None,
         limit: int | None = None,
     ) -> pa.RecordBatchReader:
-        """Read rows batch by batch, one row group a file in memory; the arguments are those of `to_arrow`."""
+        """Read rows batch by batch, with one row group per file in memory; the arguments are those of `to_arrow`."""
         plan = self._plan(columns, filter, version, as_of, limit)
         return pa.RecordBatchReader.from_batches(plan.schema, read_batches(plan))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Stream the newest rows to anything that speaks Arrow: ``polars.from_arrow(table)``, duckdb, pandas."""
+        """Stream the latest snapshot to any Arrow consumer: ``polars.from_arrow(table)``, duckdb, pandas."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     @checked
     def count(self, filter: str | None = None, version: int | str | None = None) -> int:  # noqa: A002
-        """Return how many rows there are, from the metadata alone where that is enough."""
+        """Return the number of rows, from metadata only if possible."""
         plan = self._plan((), filter, version, None, None)
         if plan.row_count is not None:
             return plan.row_count
@@ -243,7 +245,7 @@ class TableHandle:
 
     @translate_io_errors()
     def snapshots(self) -> list[SnapshotInfo]:
-        """Return the snapshots that exist, oldest first."""
+        """Return the existing snapshots, oldest first."""
         store = self.load().snapshots
         found = (store.find(i) for i in store.ids())
         return [SnapshotInfo.of(s) for s in found if s is not None]
@@ -251,27 +253,27 @@ class TableHandle:
     @checked
     @translate_io_errors()
     def inspect(self, system_name: str) -> pa.Table:
-        """Return a system table: ``files``, ``partitions``, ``manifests``, ``schemas``, ``options`` and so on.
+        """Return a system table: ``files``, ``partitions``, ``manifests``, ``schemas``, ``options`` and others.
 
         Raises:
-            NotFoundError: there is none of that name.
+            NotFoundError: there is no such system table.
         """
         return system_table(self.load(), system_name, zone=UTC)
 
     def tags(self) -> dict[str, int]:
-        """Return the snapshot of every tag by name."""
+        """Return the snapshot id of each tag, by name."""
         return {name: tag.snapshot.id for name, tag in list_tags(self.load()).items()}
 
     @checked
     def create_tag(self, name: str, version: int | None = None) -> int:
-        """Give a snapshot a name that keeps it; return the snapshot's number.
+        """Create a tag, which protects its snapshot from expiry; return the snapshot id.
 
         Args:
-            name: the tag.
-            version: which snapshot; the newest if not given.
+            name: name of the tag.
+            version: id of the snapshot; the latest by default.
 
         Raises:
-            AlreadyExistsError: there is a tag of that name.
+            AlreadyExistsError: a tag of that name exists.
             NotFoundError: there is no such snapshot.
         """
         table = self.load()
@@ -282,7 +284,7 @@ class TableHandle:
 
     @checked
     def delete_tag(self, name: str) -> None:
-        """Let a tag go, with the files that only it has kept.
+        """Delete a tag, and the files that only it protects.
 
         Raises:
             NotFoundError: there is no such tag.
@@ -299,9 +301,9 @@ class TableHandle:
 
     @checked
     def rollback_to(self, target: int | str) -> int:
-        """Make the table what it was at a snapshot (a number) or a tag (a name); return the snapshot's number.
+        """Roll the table back to a snapshot (an id) or a tag (a name); return the snapshot id.
 
-        What was committed and tagged since then is gone for good.
+        All newer commits and tags are removed permanently.
 
         Raises:
             NotFoundError: there is no such snapshot or tag.
@@ -315,15 +317,15 @@ class TableHandle:
 
     @checked
     def compact(self, *, full: bool = True, partitions: str | None = None, threads: int = 1) -> Compacted:
-        """Merge files, so that reads have less to do; repeated where another commit replaced the same files.
+        """Compact files to make reads faster; retried if another commit replaces the same files.
 
         Args:
-            full: merge everything; otherwise what the automatic compaction would pick now.
-            partitions: a condition over partition columns: only those.
-            threads: how many buckets at once.
+            full: full compaction; otherwise only what automatic compaction would pick now.
+            partitions: a condition over partition columns; only matching partitions are compacted.
+            threads: number of buckets compacted in parallel.
 
         Raises:
-            ConflictError: other commits stood in the way every time; what was merged before stays.
+            ConflictError: all attempts conflicted with other commits; groups committed before are kept.
         """
 
         def once() -> Compacted:
@@ -345,17 +347,17 @@ class TableHandle:
         older_than: Moment | None = None,
         max_deletes: int | None = None,
     ) -> Expired:
-        """Forget old snapshots and delete the files that no other snapshot, tag or branch needs.
+        """Expire old snapshots, and delete the files that no other snapshot, tag or branch references.
 
         Args:
-            retain_max: keep at most so many snapshots.
-            retain_min: keep at least so many.
-            older_than: forget only those older than that, a datetime, date, text or epoch milliseconds; UTC without a
-                zone.
-            max_deletes: forget at most so many.
+            retain_max: maximum number of snapshots to retain.
+            retain_min: minimum number of snapshots to retain.
+            older_than: expire only snapshots older than that: a datetime, date, text or epoch milliseconds; default
+                zone UTC.
+            max_deletes: maximum number of snapshots to expire.
 
         Raises:
-            ArgumentError: the numbers contradict each other.
+            ArgumentError: the limits contradict each other.
         """
         table = self.load()
         config = ExpireConfig(
@@ -369,22 +371,22 @@ class TableHandle:
 
     @checked
     def remove_orphan_files(self, *, older_than: Moment | None = None, threads: int = 1) -> Removed:
-        """Delete files that no snapshot, tag or changelog of any branch reaches: what writers that died left behind.
+        """Delete files that no snapshot, tag or changelog of any branch references, such as those of crashed writers.
 
         Args:
-            older_than: only files that were changed before; a day ago by default. It must be a time that every writer
-                that runs now started after: a datetime, a date, a text or epoch milliseconds; UTC without a zone.
-            threads: how many directories are listed at once.
+            older_than: delete only files modified before that time; one day ago by default. All running writers must
+                have started after it. A datetime, date, text or epoch milliseconds; default zone UTC.
+            threads: number of directories listed in parallel.
 
         Raises:
             ArgumentError: `older_than` is not in the past.
-            CorruptTableError: it cannot be told what the table needs, so nothing was deleted.
+            CorruptTableError: the referenced files cannot be determined; nothing was deleted.
         """
         before = None if older_than is None else millis(older_than, "older_than")
         plan = plan_orphans([self.load()], LocalRunner(threads), clock_millis=_now(), older_than=before)
         return Removed.of(execute_orphans(plan))
 
-    # ---- parts
+    # ---- helpers
 
     def _write(self, data: ArrowRows, kind: RowKind, needed: Iterable[str] | None = None) -> Written:
         source = ArrowInput.of(data)
@@ -442,7 +444,7 @@ class TableHandle:
         )
 
     def _to_change(self) -> Table:
-        """Return the table to change it: a handle that chooses what is read would choose what is changed."""
+        """Return the table for a change, after rejecting options of the handle that select what is read."""
         chosen = sorted(k for k in self._options if k.startswith("scan."))
         if chosen:
             raise UsageError(
@@ -469,7 +471,7 @@ class TableHandle:
             )
 
     def _repeated(self, once: Callable[[], _T], *, again: bool) -> _T:
-        """Do something until no other commit stands in its way, nor an expiry takes away what it reads."""
+        """Call `once`, and retry if it conflicts with another commit, or if an expiry removes what it reads."""
         attempt = 0
         while True:
             before = self._span()

@@ -1,1 +1,1 @@
-"""Catalogs: names to tables."""
+"""Catalogs: resolve names to tables."""

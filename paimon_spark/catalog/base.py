@@ -1,4 +1,4 @@
-"""What a catalog offers: databases and tables by name, and tables by path."""
+"""The catalog interface: databases and tables by name, and tables by path."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from paimon_spark.spec.schema import TableSchema
 
 
 class Catalog(Protocol):
-    """Databases and tables of one warehouse. Every miss is a coded error that names the nearest match."""
+    """Databases and tables of one warehouse. Errors for missing objects have a code and suggest the closest match."""
 
     @property
     def options(self) -> Mapping[str, str]:
-        """Return the options the catalog was opened with."""
+        """Return the catalog options."""
         ...
 
     @property
@@ -26,7 +26,7 @@ class Catalog(Protocol):
 
     @property
     def default_database(self) -> str:
-        """Return the database that unqualified names mean at the start of a session."""
+        """Return the database for unqualified names at the start of a session."""
         ...
 
     def list_databases(self) -> list[str]:
@@ -34,7 +34,7 @@ class Catalog(Protocol):
         ...
 
     def database_exists(self, name: str) -> bool:
-        """Return whether there is a database of that name."""
+        """Return whether the database exists."""
         ...
 
     def create_database(
@@ -48,10 +48,10 @@ class Catalog(Protocol):
         ...
 
     def drop_database(self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False) -> None:
-        """Drop a database, with its tables only if `cascade` says so.
+        """Drop a database; with `cascade`, also its tables.
 
         Raises:
-            NotFoundError: there is none and `ignore_if_not_exists` is false.
+            NotFoundError: it does not exist and `ignore_if_not_exists` is false.
             UsageError: it is not empty.
         """
         ...
@@ -69,11 +69,11 @@ class Catalog(Protocol):
         ...
 
     def table_path(self, identifier: Identifier) -> str:
-        """Return the directory that the table has, or would have."""
+        """Return the directory of a table, whether it exists or not."""
         ...
 
     def load_table(self, identifier: Identifier, dynamic_options: Mapping[str, str] | None = None) -> Table:
-        """Return a table at its newest schema; of a system table, the table it describes.
+        """Return a table at its latest schema; for a system table, its base table.
 
         Raises:
             NotFoundError: there is no such database, table or branch.
@@ -81,7 +81,7 @@ class Catalog(Protocol):
         ...
 
     def create_table(self, identifier: Identifier, schema: TableSchema, *, ignore_if_exists: bool = False) -> Table:
-        """Create a table of a schema made by `spec.evolution.new_schema` and return it.
+        """Create a table with a schema made by `spec.evolution.new_schema` and return it.
 
         Raises:
             AlreadyExistsError: it exists and `ignore_if_exists` is false.
@@ -93,7 +93,7 @@ class Catalog(Protocol):
         ...
 
     def replaced_table(self, identifier: Identifier, schema: TableSchema) -> Table:
-        """Return a table as REPLACE TABLE with a schema made by `new_schema` will leave it; nothing is stored.
+        """Return a table as REPLACE TABLE with a schema made by `new_schema` would leave it; nothing is stored.
 
         Raises:
             NotFoundError: there is no such table.
@@ -102,7 +102,7 @@ class Catalog(Protocol):
         ...
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
-        """Give a table another name, perhaps in another database.
+        """Rename a table, optionally into another database.
 
         Raises:
             NotFoundError: the table or the target's database does not exist.

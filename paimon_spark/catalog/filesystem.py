@@ -1,4 +1,4 @@
-"""A catalog that is a directory: `<warehouse>/<database>.db/<table>`. A table is a directory with a schema in it."""
+"""The file system catalog: `<warehouse>/<database>.db/<table>`. A table is a directory that contains a schema."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TABLE_DEFAULT = "table-default."
 _ALTER_ATTEMPTS = 10
 _LOOKED_INTO = 20
 _TOLD = 3
-"""So many databases are looked into for a name that may be meant, and so many of such names are told."""
+"""Maximum number of databases searched for suggestions, and of suggestions in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ class FileSystemCatalog:
     """Databases and tables below one directory of one store.
 
     Args:
-        warehouse: the directory, without a slash at its end.
-        options: catalog options; `table-default.*` are given to new tables.
+        warehouse: the directory, without a trailing slash.
+        options: catalog options; `table-default.*` are applied to new tables.
         file_io: the store.
-        clock: epoch seconds.
+        clock: returns epoch seconds.
     """
 
     warehouse: str
@@ -55,15 +55,15 @@ class FileSystemCatalog:
     file_io: FileIO
     clock: Callable[[], float] = field(default=time.time, compare=False, repr=False)
     _ensured: set[str] = field(default_factory=set, compare=False, repr=False)
-    """The default database, once it was looked for: it is created at first use, and not again after a DROP."""
+    """The default database after the first check: it is created on first use, and not again after a DROP."""
 
     @property
     def default_database(self) -> str:
-        """Return the database that unqualified names mean at the start of a session."""
+        """Return the database for unqualified names at the start of a session."""
         return self.options.get("defaultDatabase", "").strip() or DEFAULT_DATABASE
 
     def _ensure_default_database(self) -> None:
-        """Create the default database if it is missing; a store that cannot be written to is left as it is."""
+        """Create the default database if it does not exist; errors of read-only stores are ignored."""
         name = self.default_database
         if name not in self._ensured:
             self._ensured.add(name)
@@ -83,14 +83,14 @@ class FileSystemCatalog:
         return sorted(n.removesuffix(DATABASE_SUFFIX) for n in names if n.endswith(DATABASE_SUFFIX) and n[0] != ".")
 
     def database_exists(self, name: str) -> bool:
-        """Return whether there is a database of that name."""
+        """Return whether the database exists."""
         self._ensure_default_database()
         return self.file_io.exists(self._database_path(name))
 
     def create_database(
         self, name: str, *, ignore_if_exists: bool = False, properties: Mapping[str, str] | None = None
     ) -> None:
-        """Create the directory of a database. Properties other than a location are not kept."""
+        """Create the directory of a database. Only the location property is supported; others are not stored."""
         self._check_new(name, "database")
         if self.database_exists(name):
             if ignore_if_exists:
@@ -109,7 +109,7 @@ class FileSystemCatalog:
         self.file_io.mkdirs(self._database_path(name))
 
     def drop_database(self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False) -> None:
-        """Drop a database; what is no table is never deleted with it."""
+        """Drop a database; if it contains anything but tables, that is kept and an error is raised."""
         if not self.database_exists(name):
             if ignore_if_not_exists:
                 return
@@ -136,7 +136,7 @@ class FileSystemCatalog:
     # ---- tables
 
     def list_tables(self, database: str) -> list[str]:
-        """Return the names of the tables of a database, sorted; other directories are not listed."""
+        """Return the names of the tables of a database, sorted; directories without a schema are not listed."""
         path = self._existing_database(database)
         names = (s.name for s in self.file_io.list(path) if s.is_dir and not s.name.startswith("."))
         return sorted(n for n in names if self._schemas(f"{path}/{n}").ids())
@@ -146,7 +146,7 @@ class FileSystemCatalog:
         return bool(self._schemas(self.table_path(identifier), identifier.branch).ids())
 
     def load_table(self, identifier: Identifier, dynamic_options: Mapping[str, str] | None = None) -> Table:
-        """Return a table at its newest schema; of a system table, the table it describes."""
+        """Return a table at its latest schema; for a system table, its base table."""
         path = self.table_path(identifier)
         schema = self._schemas(path, identifier.branch).latest()
         if schema is None:
@@ -154,7 +154,7 @@ class FileSystemCatalog:
         return self._table(identifier.data_table, path, schema, dynamic_options)
 
     def create_table(self, identifier: Identifier, schema: TableSchema, *, ignore_if_exists: bool = False) -> Table:
-        """Create a table by publishing its schema 0; of two creators one wins."""
+        """Create a table by publishing schema 0; of concurrent creators, one succeeds."""
         self._refuse_parts(identifier, "created")
         self._existing_database(identifier.database)
         self._check_new(identifier.table, "table")
@@ -163,7 +163,7 @@ class FileSystemCatalog:
         return self._create(identifier, self.table_path(identifier), schema, ignore_if_exists=ignore_if_exists)
 
     def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> Table:
-        """Apply changes to the newest schema; where another writer was faster, to the schema it made."""
+        """Apply changes to the latest schema; retried on the new schema if another writer publishes first."""
         for _ in range(_ALTER_ATTEMPTS):
             table = self.load_table(identifier)
             has_snapshots = table.snapshots.latest_id() is not None
@@ -178,7 +178,7 @@ class FileSystemCatalog:
         )
 
     def replaced_table(self, identifier: Identifier, schema: TableSchema) -> Table:
-        """Return the table at the schema version that would follow its newest one."""
+        """Return the table at the schema version after its latest one."""
         self._refuse_parts(identifier, "replaced")
         for name in schema.field_names:
             self._check_case(name, "column")
@@ -199,7 +199,7 @@ class FileSystemCatalog:
             raise self._exists(target)
 
     def drop_table(self, identifier: Identifier, *, ignore_if_not_exists: bool = False) -> None:
-        """Delete the directory of a table; a directory that is no table is left alone."""
+        """Delete the directory of a table; a directory that is not a table is left alone."""
         self._refuse_parts(identifier, "dropped")
         path = self.table_path(identifier)
         if not self._schemas(path).ids():
@@ -223,7 +223,7 @@ class FileSystemCatalog:
         """Create a table whose directory is `path`."""
         return self._create(_identifier_at(path), path.rstrip("/"), schema, ignore_if_exists=ignore_if_exists)
 
-    # ---- parts
+    # ---- helpers
 
     def _create(self, identifier: Identifier, path: str, schema: TableSchema, *, ignore_if_exists: bool) -> Table:
         schemas = self._schemas(path)
@@ -268,7 +268,7 @@ class FileSystemCatalog:
         return f"{self.warehouse.rstrip('/')}/{name}{DATABASE_SUFFIX}"
 
     def table_path(self, identifier: Identifier) -> str:
-        """Return the directory that the table has, or would have."""
+        """Return the directory of a table, whether it exists or not."""
         check_name(identifier.table, "table")
         if identifier.branch is not None:
             check_name(identifier.branch, "branch")
@@ -329,7 +329,7 @@ class FileSystemCatalog:
         )
 
     def _elsewhere(self, identifier: Identifier) -> str:
-        """Return which table of another database may be meant: that a name needs one is easily forgotten."""
+        """Return a suggestion of tables of a similar name in other databases."""
         wanted = identifier.table
         others = [d for d in self.list_databases() if d != identifier.database][:_LOOKED_INTO]
         names = [(d, s.name) for d in others for s in self.file_io.list(self._database_path(d)) if s.is_dir]

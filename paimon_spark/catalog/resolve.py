@@ -1,4 +1,4 @@
-"""From catalog options to a catalog."""
+"""Creates a catalog from its options."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _KNOWN_METASTORES = ("filesystem", "hive", "jdbc", "rest")
 
 
 def open_catalog(options: Mapping[str, str]) -> Catalog:
-    """Return the catalog that the options describe. Nothing is read or written yet.
+    """Return the catalog for the options. No I/O is done yet.
 
     Raises:
         OptionError: the warehouse is missing, or the metastore is unknown.
-        UnsupportedError: the metastore is known but not implemented, or the location's scheme is; or a lock is wanted.
+        UnsupportedError: the metastore, the scheme of the location, or a catalog lock is not supported.
     """
     metastore = options.get("metastore", "filesystem").strip().lower()
     if metastore not in _KNOWN_METASTORES:
@@ -46,7 +46,7 @@ def open_catalog(options: Mapping[str, str]) -> Catalog:
 
 
 def absolute(location: str) -> str:
-    """Return a location that means the same in every process: relative local paths are resolved here."""
+    """Return a location that is valid in every process: relative local paths are resolved."""
     scheme, colon, rest = location.partition(":")
     if colon and scheme.isalnum() and len(scheme) > 1:
         return location if scheme != "file" or rest.startswith("/") else f"file:{Path(rest).absolute()}"

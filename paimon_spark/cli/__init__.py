@@ -1,1 +1,1 @@
-"""The paimon-spark command."""
+"""The `paimon-spark` command."""

@@ -1,4 +1,4 @@
-"""The package as one file, for machines of a cluster that do not have it installed."""
+"""Packaging of paimon-spark as one file for clusters where it is not installed."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _STAMP = (2020, 1, 1, 0, 0, 0)
 
 
 def write_archive(target: Path) -> Path:
-    """Write what `spark-submit --py-files` takes: both packages, what makes procedures known, and the bridge.
+    """Write an archive for `spark-submit --py-files`: both packages, the entry points of procedures, and the bridge.
 
     Raises:
-        UsageError: the name of the file does not end with `.zip`, by which Spark knows what to import from.
+        UsageError: the file name does not end in `.zip`, which Spark requires for imports.
         EngineError: the file cannot be written.
     """
     if target.suffix != ".zip":

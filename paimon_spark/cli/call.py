@@ -1,4 +1,4 @@
-"""Run a CALL in this process, without a JVM: for small tables, cron jobs and a quick look."""
+"""Runs a CALL in this process, without a JVM: for small tables, cron jobs and ad-hoc use."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ KEYWORDS = ("call ", "explain ")
 
 
 class LocalZone(tzinfo):
-    """The time zone of this machine, as it was or will be at each time."""
+    """The time zone of this machine, including past and future offsets."""
 
     @property
     def key(self) -> str:
-        """Return the name of the zone's region, UTC where the machine does not tell it."""
+        """Return the name of the zone's region; UTC if the machine does not provide it."""
         name = (
             os.environ.get("TZ", "").removeprefix(":") or os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
         )
         return name if name in available_timezones() else "UTC"
 
     def utcoffset(self, moment: datetime | None) -> timedelta | None:
-        """Return the distance of the wall clock from UTC."""
+        """Return the UTC offset of the local time."""
         return moment.replace(tzinfo=None).astimezone().utcoffset() if moment is not None else None
 
     def dst(self, moment: datetime | None) -> timedelta | None:
-        """Return None: the system does not tell."""
+        """Return None: the system does not provide it."""
         return None
 
     def tzname(self, moment: datetime | None) -> str | None:
@@ -46,7 +46,7 @@ class LocalZone(tzinfo):
 
 
 def statement_of(text: str, *, explain: bool) -> str:
-    """Return the statement meant by ``compact('db.t')``, ``sys.compact(…)``, a whole CALL or a mere name."""
+    """Return the full statement for ``compact('db.t')``, ``sys.compact(…)``, a CALL or a procedure name."""
     text = text.strip().rstrip(";")
     if not text.lower().startswith(KEYWORDS):
         text = text if "(" in text else f"{text}()"
@@ -58,7 +58,7 @@ def run(choice: CatalogChoice, text: str, *, explain: bool, threads: int) -> Cal
     """Run the procedure on the tables of the catalog.
 
     Raises:
-        PaimonError: the statement is wrong, or the procedure failed.
+        PaimonError: the statement is invalid, or the procedure failed.
     """
     context = CallContext(
         catalog=open_catalog({**dict(choice.options), "warehouse": choice.warehouse}),
@@ -77,9 +77,9 @@ def _say(text: str) -> None:
 
 
 def lines(result: CallResult, form: str) -> list[str]:
-    """Return the rows as lines: aligned for people, or tab-separated with a header.
+    """Return the result as lines: an aligned table, or tab-separated with a header.
 
-    A plan without actions has no rows; people are told in words.
+    A plan without actions has no rows; the table output then has a sentence.
     """
     if form == "table" and not result.rows and result.is_plan:
         return [NOTHING_TO_DO]

@@ -1,4 +1,4 @@
-"""What is installed here, and the settings that attach paimon-spark to a stock Spark program."""
+"""Environment information, and the settings that attach paimon-spark to a stock Spark program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PACKAGES = ("pyspark", "pyarrow", "numpy", "sqlglot", "pydantic", "fastavro")
 
 @dataclass(frozen=True, slots=True)
 class CatalogChoice:
-    """The catalog that a launcher registers: its name in SQL, its warehouse and its options."""
+    """The catalog that a launcher registers: its SQL name, its warehouse and its options."""
 
     name: str
     warehouse: str
@@ -31,10 +31,10 @@ class CatalogChoice:
 
 
 def shipped(relative: str) -> Path:
-    """Return the path of a file of ``conf/`` or ``sql/``, in the source tree or in the installed wheel.
+    """Return the path of a file in ``conf/`` or ``sql/``, in the source tree or in the installed wheel.
 
     Raises:
-        EngineError: it is in neither place.
+        EngineError: the file does not exist in either location.
     """
     tree = Path(__file__).resolve().parents[2]
     places = [tree] if (tree / "pyproject.toml").exists() else []
@@ -47,7 +47,7 @@ def shipped(relative: str) -> Path:
 
 
 def attach_conf(choice: CatalogChoice | None) -> dict[str, str]:
-    """Return the settings that a user would paste: extension, jar, Python and, if chosen, a catalog."""
+    """Return the settings for a user's Spark program: extension, jar, Python and, if given, a catalog."""
     if choice is None:
         return settings(None, None)
     options = {f"spark.sql.catalog.{choice.name}.{key}": value for key, value in choice.options}
@@ -55,9 +55,9 @@ def attach_conf(choice: CatalogChoice | None) -> dict[str, str]:
 
 
 def launch_conf(choice: CatalogChoice | None, scratch: Path) -> dict[str, str]:
-    """Return the settings of the launchers: those of `attach_conf`, and a session that leaves nothing behind.
+    """Return the settings of the launchers: those of `attach_conf`, with a temporary session catalog.
 
-    Names without a catalog mean the chosen one: tables of the session catalog would be gone with the program.
+    Unqualified names refer to the chosen catalog: tables of the session catalog are deleted when the program ends.
     """
     log4j = shipped("conf/log4j2.properties").as_uri()
     java_options = f"-Dlog4j2.configurationFile={log4j} -Dderby.stream.error.file=/dev/null"
@@ -65,7 +65,7 @@ def launch_conf(choice: CatalogChoice | None, scratch: Path) -> dict[str, str]:
     if choice is not None:
         conf[DEFAULT_CATALOG] = choice.name
     return conf | {
-        # Hive closes the class loader of spark.jars with the first connection that ends; this one it leaves alone.
+        # Hive closes the class loader of spark.jars with the first connection that ends, but not this one.
         "spark.driver.extraClassPath": conf["spark.jars"].replace(",", os.pathsep),
         "spark.redaction.regex": HIDDEN,
         "spark.sql.catalogImplementation": "in-memory",
@@ -83,7 +83,7 @@ def conf_arguments(conf: Mapping[str, str]) -> list[str]:
 
 
 def describe() -> dict[str, str]:
-    """Return what is installed, in the order in which it is worth reading; problems are told in place."""
+    """Return the installed components in display order; problems are included as values."""
     facts = {"paimon-spark": __version__, "python": f"{platform.python_version()} ({sys.executable})"}
     for package in PACKAGES:
         try:

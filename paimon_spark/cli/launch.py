@@ -1,4 +1,4 @@
-"""Start the stock Spark programs of the installed pyspark with the bridge attached."""
+"""Starts the stock Spark programs of the installed pyspark with the bridge attached."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ SQL_CLI = "org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver"
 THRIFT_SERVER = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
 PRINT_HEADER = {"spark.sql.cli.print.header": "true"}
 PROGRESS = "spark.paimon.progress"
-#: `spark-submit` wants a resource even where the class is in Spark's own jars.
+#: `spark-submit` requires a resource even if the class is in Spark's own jars.
 NO_RESOURCE = "spark-internal"
 ENDS_WITHIN_S = 30
 
 
 def spark_environ() -> dict[str, str]:
-    """Return the environment for Spark's scripts: this pyspark, this Python, and a Java that fits.
+    """Return the environment for Spark's scripts: this pyspark, this Python, and a supported Java.
 
     Raises:
-        EngineError: Java is missing or of a release that this Spark does not run on.
+        EngineError: Java is missing, or this Spark does not support its release.
     """
     check_java()
     return {**os.environ, "SPARK_HOME": str(spark_home()), "PYSPARK_PYTHON": sys.executable}
@@ -45,9 +45,9 @@ def spark_environ() -> dict[str, str]:
 def spark_command(
     program: Sequence[str], choice: CatalogChoice | None, extra: Mapping[str, str], arguments: Sequence[str]
 ) -> Iterator[list[str]]:
-    """Yield the whole `spark-submit` command; the user's own `arguments` come last and win.
+    """Yield the full `spark-submit` command; the user's `arguments` come last and take precedence.
 
-    The temporary directory serves the session catalog, whose tables live no longer than the program.
+    The temporary directory is for the session catalog, whose tables are deleted when the program ends.
     """
     with tempfile.TemporaryDirectory(prefix="paimon-spark-") as scratch:
         conf = {**launch_conf(choice, Path(scratch)), **extra}
@@ -57,7 +57,7 @@ def spark_command(
 
 
 def _properties(arguments: Sequence[str]) -> set[str]:
-    """Return the settings of the user's ``--properties-file``, over which ours would win.
+    """Return the settings of the user's ``--properties-file``, which ours would otherwise override.
 
     Raises:
         UsageError: the file cannot be read.
@@ -69,7 +69,7 @@ def _properties(arguments: Sequence[str]) -> set[str]:
 
 
 def read_text(name: str, what: str) -> str:
-    """Return the text of a file that the user named.
+    """Return the content of a text file named by the user.
 
     Raises:
         UsageError: it cannot be read.
@@ -90,8 +90,8 @@ def run_sql(
 ) -> int:
     """Run the stock `spark-sql` with `arguments`; return its exit status.
 
-    Given the `course` of a script its answers are passed on as lines with tabs or, with `readable`, printed as
-    aligned tables, and with `echo` below the statements they belong to. Without, its streams are inherited as they are.
+    With the `course` of a script, results are printed as tab-separated lines or, with `readable`, as aligned tables,
+    and with `echo` below their statements. Without it, the streams are inherited.
     """
     environ = spark_environ() | {"SPARK_CONNECT_MODE": "0"}
     extra = {**PRINT_HEADER, **({PROGRESS: "true"} if sys.stderr.isatty() else {})}
@@ -114,9 +114,9 @@ def run_sql(
 
 
 def run_shell(choice: CatalogChoice | None, arguments: Sequence[str], *, readable: bool) -> int:
-    """Run the stock `spark-sql` behind a shell on this terminal; return its exit status.
+    """Run the stock `spark-sql` behind an interactive shell on this terminal; return its exit status.
 
-    It is in a session of its own, so that Ctrl-C reaches it only while it runs a statement.
+    It runs in a session of its own, so that Ctrl-C reaches it only while it runs a statement.
     """
     environ = spark_environ() | {"SPARK_CONNECT_MODE": "0", "TERM": "dumb", "PAIMON_SPARK_SHELL": "1"}
     extra = {**PRINT_HEADER, **({PROGRESS: "true"} if sys.stderr.isatty() else {})}
@@ -140,7 +140,7 @@ def run_shell(choice: CatalogChoice | None, arguments: Sequence[str], *, readabl
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Have a process end that may run in a session of its own, and wait for it: nobody else would end it."""
+    """Terminate a process, which may run in a session of its own, and wait for it."""
     if process.poll() is not None:
         return
     with passing_signals(process):
@@ -153,15 +153,15 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def without_stacks() -> list[str]:
-    """Return the argument that keeps Spark's stacks from what `spark-sql` says of a failed statement.
+    """Return the argument that suppresses Spark's stack traces in error output of `spark-sql`.
 
-    Spark 4.0 would say no more how long a statement took either.
+    Not used on Spark 4.0, where it would also suppress the time of a statement.
     """
     return [] if spark_version().startswith("4.0.") else ["-S"]
 
 
 def _reordered(command: Sequence[str]) -> list[str]:
-    """Leave out the resource: for the SQL program Spark takes its own options anywhere and needs none."""
+    """Remove the resource: the SQL program needs none, and Spark accepts its own options anywhere."""
     return [part for part in command if part != NO_RESOURCE]
 
 
@@ -187,7 +187,7 @@ def wait_for(process: subprocess.Popen[bytes]) -> int:
 
 @contextmanager
 def passing_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Pass requests to terminate on to `process` meanwhile; an interrupt reaches it from the terminal."""
+    """Forward termination signals to `process` inside the block; interrupts reach it from the terminal."""
 
     def forward(number: int, _frame: object) -> None:
         process.send_signal(number)

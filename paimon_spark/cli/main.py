@@ -24,7 +24,7 @@ from paimon_spark.version import __version__
 DEFAULT_CATALOG = "paimon"
 DEFAULT_WAREHOUSE = "paimon-warehouse"
 _MARK = "\ufeff"
-"""What some editors begin a file of UTF-8 with; Spark takes it for a part of the first statement."""
+"""The byte order mark that some editors write; Spark would parse it as part of the first statement."""
 _PASSED_ON = """All other arguments are passed on as they are. Those of every Spark program:
   --conf NAME=VALUE          a setting, as in --conf spark.sql.shuffle.partitions=8; may be repeated
   --properties-file FILE     settings, one a line
@@ -63,7 +63,7 @@ examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; return 0 for success, 1 for an error, 2 for a wrong command line."""
+    """Run the command; return 0 for success, 1 for an error, 2 for an invalid command line."""
     with forgiving_output():
         parser = build_parser()
         options, rest = parser.parse_known_args(argv)
@@ -99,7 +99,7 @@ def build_parser() -> argparse.ArgumentParser:
 def _command(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, what: str, rest: str = ""
 ) -> argparse.ArgumentParser:
-    """Add a command; `rest` tells of arguments that it passes on."""
+    """Add a command; `rest` describes the arguments that it passes on."""
     return commands.add_parser(
         name,
         help=what,
@@ -192,7 +192,7 @@ def _is_script(stream: TextIO | None) -> bool:
 
 @contextmanager
 def _stored(script: str) -> Iterator[str]:
-    """Yield the name of a file that holds a script: as an argument it could be too long."""
+    """Yield the name of a file with the script, which may be too long for an argument."""
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".sql") as file:
         file.write(script)
         file.flush()
@@ -238,7 +238,7 @@ def _add_call(parser: argparse.ArgumentParser) -> None:
 
 
 def _call(options: argparse.Namespace, _rest: list[str]) -> int:
-    from paimon_spark.cli import call  # the launchers start faster without the core
+    from paimon_spark.cli import call  # not at module level: the launchers start faster without the core
 
     result = call.run(_choice(options), options.statement, explain=options.explain, threads=options.threads)
     print("\n".join(call.lines(result, options.format)))
@@ -256,7 +256,7 @@ def _add_selftest(parser: argparse.ArgumentParser) -> None:
 
 
 def _selftest(options: argparse.Namespace, _rest: list[str]) -> int:
-    from paimon_spark.cli import selftest  # the launchers start faster without the core
+    from paimon_spark.cli import selftest  # not at module level: the launchers start faster without the core
 
     return selftest.run(options.seed, options.minutes, options.directory, dict(_pairs(options)))
 

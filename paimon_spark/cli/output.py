@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _ForgivingFile(io.FileIO):
-    """A stream whose reader may leave before the end, as `head` does: what is written after that goes nowhere."""
+    """A stream that ignores writes after its reader has closed the pipe, as `head` does."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:
@@ -24,7 +24,7 @@ class _ForgivingFile(io.FileIO):
 
 @contextmanager
 def forgiving_output() -> Iterator[None]:
-    """Do what the body does to its end, even if nobody reads standard output to its own."""
+    """Run the block to its end even if the reader of standard output closes the pipe."""
     given = sys.stdout
     if given is not sys.__stdout__ or not isinstance(given, io.TextIOWrapper):
         yield
@@ -33,7 +33,7 @@ def forgiving_output() -> Iterator[None]:
     file = _ForgivingFile(given.fileno(), "w", closefd=False)
     with (
         io.TextIOWrapper(
-            file if given.write_through else io.BufferedWriter(file),  # as Python does for -u
+            file if given.write_through else io.BufferedWriter(file),  # as in Python with -u
             given.encoding,
             given.errors,
             line_buffering=given.line_buffering,

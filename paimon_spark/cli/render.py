@@ -1,7 +1,7 @@
-"""Make the answers of the stock ``spark-sql`` program readable: aligned tables, statements echoed above them.
+"""Formats the output of the stock ``spark-sql`` program: aligned tables, with the statements echoed above them.
 
-The program writes rows as tab-separated lines on stdout and, after every statement, one ``Time taken`` line on stderr.
-Read through one pipe, in the order in which they were written, those lines tell where an answer ends.
+The program writes rows as tab-separated lines to stdout and, after each statement, a ``Time taken`` line to stderr.
+With both streams in one pipe, in write order, these lines delimit the results.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from paimon_spark.cli.script_progress import PlanFilter, ScriptProgress
 
 _END = re.compile(r"^Time taken: ([\d.]+) seconds(?:, Fetched (\d+) row\(s\))?\s*$")
 _MESSAGE = re.compile(r"^\d\d:\d\d:\d\d (WARN|ERROR|FATAL|INFO|DEBUG) ")
-#: Where in Spark an error came from: of no use to those who wrote the statement.
+#: Source locations inside Spark, which are of no use to the author of the statement.
 _FRAME = re.compile(r"\s+(at \S+\(|\.\.\. \d+ more|Suppressed: )")
 _NO_ANSWER = "Response code"
 _NOISE = (
@@ -32,18 +32,18 @@ _NOISE = (
     "Press Ctrl+C again to kill JVM",
 )
 _CANCELLED = "TaskKilled (Stage cancelled"
-"""What Spark warns of for each task of a statement that was cancelled on purpose."""
+"""Spark's warning for each task of a cancelled statement."""
 _CODED = re.compile(r"\[[A-Z_.]+\] ")
 _QUOTE = "== SQL"
-#: So many lines of an answer are held back until its end is told.
+#: Maximum number of lines of a result held back until its end is known.
 HELD = 10_000
-#: A single row wider than this is printed downwards.
+#: A single row wider than this is printed vertically.
 WIDE = 120
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?%?|NULL")
 
 
 def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return `rows`, the first of which is the header, as aligned lines; numbers stand to the right."""
+    """Return `rows`, header first, as aligned lines; numbers are right-aligned."""
     columns = list(zip(*rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
     right = [len(c) > 1 and all(_NUMBER.fullmatch(v) for v in c[1:]) for c in columns]
@@ -56,7 +56,7 @@ def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def gist(lines: Sequence[str]) -> list[str]:
-    """Return what an error says, without the statement that it quotes; other lines as they are."""
+    """Return an error without the quoted statement; other lines unchanged."""
     said = [line for line in lines if line.strip()]
     if not said or not _CODED.match(said[0]):
         return list(lines)
@@ -64,10 +64,10 @@ def gist(lines: Sequence[str]) -> list[str]:
 
 
 def answer_lines(lines: Sequence[str], fetched: int, *, readable: bool = True) -> list[str]:
-    """Return the answer of one statement as lines to print.
+    """Return the output of one statement as lines to print.
 
-    `fetched` is the number of rows the program announced. A statement without an answer prints no more than a header.
-    An answer whose cells contain line breaks is printed as it came, without its header.
+    `fetched` is the row count that the program reports. A statement without a result prints only a header. A result
+    with line breaks in its cells is printed unformatted, without its header.
     """
     if not lines or (fetched == 0 and lines[0] == _NO_ANSWER):
         return []
@@ -83,7 +83,7 @@ def answer_lines(lines: Sequence[str], fetched: int, *, readable: bool = True) -
 
 
 def without_common_directory(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Return `rows` with the directory that all paths of a column share cut down to ``…/``."""
+    """Return `rows` with the common directory of all paths of a column shortened to ``…/``."""
     columns = [list(column) for column in zip(*rows, strict=True)]
     for column in columns:
         paths = [v for v in column[1:] if v != "NULL"]
@@ -94,21 +94,21 @@ def without_common_directory(rows: Sequence[Sequence[str]]) -> list[list[str]]:
 
 
 def record_lines(names: Sequence[str], values: Sequence[str]) -> list[str]:
-    """Return one row as lines, one for each column."""
+    """Return one row as lines, one per column."""
     width = max(map(len, names))
     return [f"{name.ljust(width)}  {value}" for name, value in zip(names, values, strict=True)]
 
 
 class Renderer:
-    """Turns the lines of one run of ``spark-sql`` into readable text on `out`; messages go to `err`.
+    """Formats the output of one ``spark-sql`` run: results to `out`, messages to `err`.
 
     Args:
-        course: the statements that are run.
-        echo: print each of them above its answer.
-        out: where answers go.
-        err: where messages go.
-        typed: somebody types the statements, and wants a sign from each of them, and of errors the gist.
-        readable: print aligned tables, and not lines with tabs.
+        course: the statements of the script.
+        echo: print each statement above its result.
+        out: stream for results.
+        err: stream for messages.
+        typed: interactive use: confirm statements without a result, and shorten errors.
+        readable: print aligned tables instead of tab-separated lines.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Renderer:
         self._plans = PlanFilter()
 
     def announce(self) -> None:
-        """Print the comment and the text of the statement that runs next."""
+        """Print the comment and the text of the next statement."""
         if self._echo and (statement := self._course.running) is not None:
             print(file=self._out)
             for line in statement.comment.splitlines():
@@ -139,7 +139,7 @@ class Renderer:
             print(self._styled(f"{statement.text};", "1"), file=self._out, flush=True)
 
     def on_line(self, line: str) -> None:
-        """Take the next line: a message, a line of the answer, or the end of the answer."""
+        """Process the next line: a message, a line of a result, or the end of a result."""
         if end := _END.match(line):
             self._finish(float(end[1]), int(end[2] or 0))
         elif _MESSAGE.match(line):
@@ -149,13 +149,13 @@ class Renderer:
             self._pending.append(line)
 
     def on_progress(self, text: str) -> None:
-        """Take a progress bar, which redraws its line; it is for people only."""
+        """Print a progress bar, which overwrites its line; only on a terminal."""
         if self._err.isatty():
             self._err.write(text)
             self._err.flush()
 
     def close(self, status: int) -> None:
-        """Print what arrived without an end: it is the error that ended the run, here without its stack."""
+        """Print the remaining lines, which are the error that ended the run, without its stack trace."""
         for line in gist(self._pending) if self._typed else self._pending:
             text = self._course.on_message(line)
             if self._plans.passes(line) and not _FRAME.match(line):
@@ -179,9 +179,9 @@ class Renderer:
 
 
 class Answers:
-    """Passes rows on to `out` as they are, but for the header of a statement that has no answer.
+    """Copies rows to `out` unchanged, except the header of a statement without a result.
 
-    Where an answer ends is told on the other stream. Of a long answer the rows are not held back until then.
+    The end of a result is reported on the other stream. Only the last lines of a result are held back until then.
     """
 
     def __init__(self, out: BinaryIO) -> None:
@@ -190,13 +190,13 @@ class Answers:
         self._passed = 0
 
     def on_line(self, line: bytes) -> None:
-        """Take the next line of some answer."""
+        """Process the next result line."""
         self._held.append(line)
         while len(self._held) > HELD:
             self._pass(1)
 
     def on_end(self, fetched: int) -> None:
-        """Take the end of a statement with so many rows; lines behind its last row are of the next statement."""
+        """Process the end of a statement with `fetched` rows; lines after its last row belong to the next statement."""
         if fetched:
             self._pass(fetched + 1 - self._passed)
         elif _NO_ANSWER.encode() in self._held:
@@ -208,7 +208,7 @@ class Answers:
         self._out.flush()
 
     def close(self) -> None:
-        """Pass on what is left."""
+        """Write the remaining lines."""
         self._pass(len(self._held))
         self._out.flush()
 
@@ -219,7 +219,7 @@ class Answers:
 
 
 class Notes:
-    """Passes messages on to `err`: no stacks, no greetings, and how long a statement took goes to `answers` alone."""
+    """Copies messages to `err`, without stack traces and greetings; statement times are passed to `answers` only."""
 
     def __init__(self, answers: Answers, course: ScriptProgress, err: TextIO) -> None:
         self._answers = answers
@@ -228,7 +228,7 @@ class Notes:
         self._plans = PlanFilter()
 
     def on_line(self, line: bytes) -> None:
-        """Take the next line."""
+        """Process the next line."""
         text = after_progress(line, self).decode("utf-8", "replace")
         if end := _END.match(text):
             self._answers.on_end(int(end[2] or 0))
@@ -237,19 +237,19 @@ class Notes:
             print(self._course.on_message(text), file=self._err, flush=True)
 
     def close(self, status: int) -> None:
-        """Tell which statement ended a run that failed."""
+        """Print which statement ended a failed run."""
         if (told := self._course.told(status)) is not None:
             print(told, file=self._err, flush=True)
 
     def on_progress(self, text: str) -> None:
-        """Take a progress bar, which redraws its line; it is for people only."""
+        """Print a progress bar, which overwrites its line; only on a terminal."""
         if self._err.isatty():
             self._err.write(text)
             self._err.flush()
 
 
 class _Pipe:
-    """One stream of a process, read without waiting."""
+    """A non-blocking reader of one stream of a process."""
 
     def __init__(self, pipe: IO[bytes] | None) -> None:
         if pipe is None:
@@ -259,7 +259,7 @@ class _Pipe:
         os.set_blocking(pipe.fileno(), False)
 
     def arrived(self, selector: selectors.BaseSelector) -> list[bytes]:
-        """Return the lines that have arrived; a stream that has ended leaves the selector."""
+        """Return the available lines; a stream at its end is removed from the selector."""
         if self._pipe not in selector.get_map():
             return []
         chunks = [self._rest]
@@ -277,10 +277,10 @@ class _Pipe:
 
 
 def pass_on(process: subprocess.Popen[bytes], course: ScriptProgress, out: BinaryIO, err: TextIO) -> int:
-    """Pass the two streams of `process`, which runs the script of `course`, on to `out` and `err`; return its status.
+    """Copy both streams of `process`, which runs the script of `course`, to `out` and `err`; return its exit status.
 
-    A statement writes its rows before its end is told, so the rows are looked for after the messages have arrived, and
-    taken before them.
+    A statement writes its rows before its end is reported. Each round therefore reads messages first and rows second,
+    and processes rows first.
     """
     answers = Answers(out)
     notes = Notes(answers, course, err)
@@ -306,7 +306,7 @@ class _ShowsProgress(Protocol):
 
 
 def after_progress(text: bytes, renderer: _ShowsProgress) -> bytes:
-    """Show the progress in `text`, which ends by returning to the start of the line, and return what follows it."""
+    """Print the progress in `text`, which ends with a carriage return, and return the rest."""
     progress, mark, rest = text.rpartition(b"\r")
     if mark:
         renderer.on_progress((progress + mark).decode("utf-8", "replace"))
@@ -314,7 +314,7 @@ def after_progress(text: bytes, renderer: _ShowsProgress) -> bytes:
 
 
 def pump(process: subprocess.Popen[bytes], renderer: Renderer) -> int:
-    """Feed `renderer` from the one pipe that carries both streams of `process`; return the exit status."""
+    """Pass lines from the common pipe of both streams of `process` to `renderer`; return the exit status."""
     pipe = process.stdout
     buffer = b""
     while pipe is not None and (chunk := os.read(pipe.fileno(), 65536)):

@@ -1,4 +1,4 @@
-"""How far the script of a program has come, and where it failed."""
+"""Tracks the progress of a script, and the location of a failure in it."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from paimon_spark.errors import StatementCancelledError
 from paimon_spark.sqlparse.script import Statement
 
 _UNCOUNTED = re.compile(r"(?i)(source\s|!|set\s+hive\.cli\.errors\.ignore)")
-"""Statements that hide what an end belongs to: other scripts, commands of the shell, errors that end nothing."""
+"""Statements that make counting unreliable: other scripts, shell commands, and errors that do not end the run."""
 _NO_START = re.compile(r'(Exception in thread "main"|Error: |Unrecognized option|usage: )')
 _POSITION = re.compile(r"; line (?P<analysis>\d+) pos \d+(;$)?|\s*\(line (?P<parser>\d+), pos(ition)? \d+\)")
-"""Where in a statement Spark says that it is wrong: its analysis; its parser and its jobs."""
+"""Error positions in Spark's messages: of the analyzer; of the parser and of jobs."""
 _PLAN = re.compile(r"; line \d+ pos \d+;$")
-"""The end of what Spark's analysis says above the plan that it was analysing."""
+"""The end of an analyzer message, followed by the analyzed plan."""
 
 
 class ScriptProgress:
-    """Counts the statements of a script that have ended, and keeps where in the script the one that runs is wrong.
+    """Counts the finished statements of a script, and records the error position in the running one.
 
     Args:
-        statements: the script.
-        script: the name of its file, if it has one.
-        text: the script itself.
+        statements: statements of the script.
+        script: file name of the script, if any.
+        text: text of the script.
         alone: whether the program runs no other statements.
-        read_by_line: whether the program reads the script from a file: `spark-sql` leaves lines that begin with ``--``
-            out then, and does not count them.
+        read_by_line: whether the program reads the script from a file: `spark-sql` then skips lines that begin with
+            ``--`` and does not count them.
     """
 
     def __init__(
@@ -48,14 +48,14 @@ class ScriptProgress:
 
     @property
     def running(self) -> Statement | None:
-        """Return the statement that runs, if any is left."""
+        """Return the running statement, if any is left."""
         return self._statements[self._done] if self._done < len(self._statements) else None
 
     def on_message(self, text: str) -> str:
-        """Take a line that is no answer; return it as it is to be printed.
+        """Process a message line; return it as it is to be printed.
 
-        It may say that the program did not come to any statement. Where it says a position in the statement that runs,
-        and `told` will say the line of the script, that line is the only one to be told: positions go.
+        A message may report that the program ran no statement. Error positions inside the running statement are removed
+        if `told` will report the line of the script instead.
         """
         if self._done == 0 and _NO_START.match(text):
             self._known = False
@@ -69,12 +69,12 @@ class ScriptProgress:
         return _POSITION.sub("", text)
 
     def on_end(self) -> None:
-        """Take the end of a statement."""
+        """Count the end of a statement."""
         self._done += 1
         self._line = None
 
     def told(self, status: int) -> str | None:
-        """Return where a program that ended with `status` failed, where that is known and worth telling."""
+        """Return the location of a failure of a program that exited with `status`, if it is known and useful."""
         failed = self.running
         if status <= 0 or failed is None or not self._tells:
             return None
@@ -84,12 +84,12 @@ class ScriptProgress:
 
     @property
     def _tells(self) -> bool:
-        """Whether `told` names the line of a failure. Of a single statement of the command line Spark does."""
+        """Return whether `told` reports the line of a failure. For a single command-line statement, Spark does."""
         counted = not any(_UNCOUNTED.match(s.text) for s in self._statements[: self._done])
         return self._known and counted and (len(self._statements) > 1 or self._read_by_line)
 
     def _line_of(self, statement: Statement, number: int) -> int:
-        """Return the line of the script that is line `number` of what the program was told to run."""
+        """Return the script line of line `number` of the text that the program ran."""
         seen = [
             line
             for line in range(statement.given_from, len(self._lines) + 1)
@@ -99,13 +99,13 @@ class ScriptProgress:
 
 
 class PlanFilter:
-    """Leaves the plan out that Spark's analysis prints below an error, down to the next empty line."""
+    """Filters out the plan that Spark's analyzer prints below an error, up to the next empty line."""
 
     def __init__(self) -> None:
         self._inside = False
 
     def passes(self, line: str) -> bool:
-        """Take the next line; return whether it is to be printed."""
+        """Process the next line; return whether it is to be printed."""
         if self._inside:
             self._inside = bool(line.strip())
             return False
@@ -114,7 +114,7 @@ class PlanFilter:
 
 
 def without_position(text: str) -> tuple[str, int | None]:
-    """Return an error of Spark's without plan and position in its statement, and the line of that position."""
+    """Return a Spark error without plan and position, and the line of that position."""
     shown = PlanFilter()
     lines = [line for line in text.strip().split("\n") if shown.passes(line)]
     found = next(filter(None, map(_POSITION.search, lines)), None)
@@ -126,9 +126,9 @@ def _number(position: re.Match[str]) -> int:
 
 
 def told_failure(statement: Statement, script: str, line: int | None = None, code: str = "") -> str:
-    """Return where in a script, which may have no name, a statement failed, and the text there.
+    """Return the message with the script line of a failed statement, and its text.
 
-    Without a `line` it is the one that the statement begins on; `code` is the text of another one.
+    `line` defaults to the first line of the statement; `code` is the text of a later line.
     """
     number = line or statement.line
     where = f"line {number} of {script}" if script else f"line {number}"

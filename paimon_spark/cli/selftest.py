@@ -1,4 +1,4 @@
-"""`paimon-spark selftest`: the trials of the test kit on the machine of a user, or on a store, with a report."""
+"""`paimon-spark selftest`: runs the trials of the test kit on the user's machine or store, with a report."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _PREFIX = "paimon-spark-selftest-"
 
 
 def run(seed: int | None, minutes: float, directory: str | None, options: Mapping[str, str]) -> int:
-    """Run the trials and print what they found; return 0 if all is well, else 1 and keep the tables.
+    """Run the trials and print a report; return 0 if all passed, else 1 and keep the tables.
 
     Args:
-        seed: draws what is tried; any if not given.
-        minutes: for how long.
-        directory: where tables are made, a path or the URI of a store; a temporary directory if not given.
-        options: what a catalog must be told to reach that store.
+        seed: random seed; random by default.
+        minutes: duration.
+        directory: directory of the tables, a path or a store URI; a temporary directory by default.
+        options: catalog options of that store.
 
     Raises:
-        ArgumentError: the time is not positive, or the directory holds something.
+        ArgumentError: the duration is not positive, or the directory is not empty.
     """
     if not minutes > 0:
         raise ArgumentError(f"--minutes is {minutes}.", hint="Give a positive number.")
@@ -48,7 +48,7 @@ def run(seed: int | None, minutes: float, directory: str | None, options: Mappin
 
 @dataclass(frozen=True, slots=True)
 class _Ground:
-    """An empty directory for tables, and one on this machine for what processes note."""
+    """An empty directory for tables, and a local one for the ledgers of processes."""
 
     file_io: FileIO
     location: str

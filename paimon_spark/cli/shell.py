@@ -1,7 +1,7 @@
-"""The shell of `paimon-spark sql` on a terminal: lines are edited here, and stock ``spark-sql`` runs the statements.
+"""The interactive shell of `paimon-spark sql`: lines are edited here, and stock ``spark-sql`` runs the statements.
 
-The program reads its commands from a pipe. Each statement is handed to it as a file that it is told to `source`: so it
-echoes nothing, counts the lines of the statement alone, and shows its prompt when it is done.
+The program reads commands from a pipe. Each statement is passed as a file for its `source` command, so the program
+echoes nothing, counts only the lines of the statement, and prints its prompt when done.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _HISTORY_LINES = 2000
 
 
 class Shell:
-    """Reads statements until the input ends, and has them run one after the other.
+    """Reads statements until the end of input and runs them one by one.
 
     Args:
-        process: ``spark-sql``, with pipes for its input and for both of its outputs together, in a session of its own.
-        ask: returns the next line for a prompt; raises EOFError at the end, and KeyboardInterrupt for Ctrl-C.
-        scratch: a directory for the statements.
-        readable: print aligned tables, and not lines with tabs.
+        process: ``spark-sql`` with pipes for its input and for both outputs combined, in a session of its own.
+        ask: returns the next line for a prompt; raises EOFError at the end, and KeyboardInterrupt on Ctrl-C.
+        scratch: a directory for the statement files.
+        readable: print aligned tables instead of tab-separated lines.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Shell:
         self._typing = False
 
     def run(self) -> int:
-        """Serve until the input or the program ends; return the exit status."""
+        """Run until the input or the program ends; return the exit status."""
         with self._passing_signals():
             alive = self._listen()
             if alive:
@@ -76,7 +76,7 @@ class Shell:
             return self._process.wait()
 
     def _typed(self) -> list[str] | None:
-        """Return the next statements that somebody has typed to their ends; None at the end of the input."""
+        """Return the next complete statements of the user; None at the end of input."""
         prompt, text = f"spark-sql ({self._database})> ", ""
         while True:
             try:
@@ -96,7 +96,7 @@ class Shell:
                 text = ""
 
     def _line(self, prompt: str) -> str:
-        """Ask for a line: only meanwhile a signal is an exception, which `_typed` catches."""
+        """Read a line; only during this call are signals raised as exceptions, which `_typed` handles."""
         self._interrupts = 0
         try:
             self._typing = True
@@ -105,7 +105,7 @@ class Shell:
             self._typing = False
 
     def _do(self, text: str) -> bool:
-        """Have a statement run and print its answer; return whether the program still runs."""
+        """Run a statement and print its output; return whether the program still runs."""
         self._file.write_text(f"{text};\n", encoding="utf-8")
         try:
             self._stdin.write(f"source {self._file};\n".encode())
@@ -115,7 +115,7 @@ class Shell:
         return self._listen()
 
     def _listen(self) -> bool:
-        """Print what the program says until it shows its prompt; return False if it ends instead."""
+        """Print output of the program until its prompt; return False if it ends instead."""
         course = ScriptProgress((), alone=False)
         renderer = Renderer(course, out=self._out, err=self._err, typed=True, readable=self._readable)
         held = b""
@@ -134,7 +134,7 @@ class Shell:
 
     @contextmanager
     def _passing_signals(self) -> Iterator[None]:
-        """Let `_on_signal` handle requests to end and Ctrl-C."""
+        """Handle termination signals and Ctrl-C with `_on_signal` inside the block."""
         numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
         before = {number: signal.signal(number, self._on_signal) for number in numbers}
         try:
@@ -144,9 +144,9 @@ class Shell:
                 signal.signal(number, handler)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        """Ctrl-C ends the line that is being typed; every other signal, and Ctrl-C at any other time, is the program's.
+        """Handle Ctrl-C at the prompt by discarding the line; forward every other signal to the program.
 
-        The end of the program ends the typing too.
+        The end of the program also ends input.
         """
         typing, self._typing = self._typing, False
         if typing and number == signal.SIGINT:
@@ -161,7 +161,7 @@ class Shell:
 
 @contextmanager
 def terminal_lines() -> Iterator[Callable[[str], str]]:
-    """Yield what asks for a line on the terminal, with editing and a history where Python has them."""
+    """Yield a function that reads a line from the terminal, with editing and history if Python supports them."""
     history = Path(os.environ.get(_HISTORY_PLACE) or Path.home() / _HISTORY)
     try:
         import readline
@@ -180,7 +180,7 @@ def terminal_lines() -> Iterator[Callable[[str], str]]:
 
 
 def _ask(prompt: str) -> str:
-    """Return the next line; the prompt is no part of an answer that goes to a file."""
+    """Return the next line; the prompt is not written to redirected output."""
     if sys.stdout.isatty():
         return input(prompt)
     sys.stderr.write(prompt)

@@ -1,7 +1,7 @@
-"""The program that `spark-submit` runs to execute a SQL script: ``spark-submit … submit.py script.sql [name=value …]``.
+"""The `spark-submit` program for SQL scripts: ``spark-submit … submit.py script.sql [name=value …]``.
 
-For clusters where the stock `spark-sql` program is not at hand. Statements run in order in one session; answers are
-printed as tables; the first failing statement ends the run with a non-zero exit status.
+For clusters without the stock `spark-sql` program. Statements run in order in one session; results are printed as
+tables; the first failing statement ends the run with a non-zero exit status.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from paimon_spark.sqlparse.script import Statement, split_script
 
 SHOWN = 1000
 _ECHO = "SQLQueryContextLogger"
-"""PySpark logs each error through it as a line of JSON; this program prints the error itself."""
+"""PySpark logs errors through this logger as JSON lines; this program prints errors itself."""
 
 
 def main(arguments: list[str]) -> int:
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
 
 
 def failure(error: PySparkException, statement: Statement, script: str) -> str:
-    """Return what is said of a statement that failed: the error, and the line of the script where it is wrong."""
+    """Return the message for a failed statement: the error, and the failing line of the script."""
     text, within = without_position(str(error))
     lines = statement.text.split("\n")
     if within is None or not 1 < within <= len(lines):
@@ -60,7 +60,7 @@ def failure(error: PySparkException, statement: Statement, script: str) -> str:
 
 
 def show(answer: DataFrame) -> None:
-    """Print an answer of at most `SHOWN` rows; statements without columns print nothing."""
+    """Print a result of at most `SHOWN` rows; statements without columns print nothing."""
     if not answer.columns:
         return
     rows = [[_text(cell) for cell in row] for row in answer.take(SHOWN)]

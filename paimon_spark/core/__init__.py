@@ -1,1 +1,1 @@
-"""The table core: decides and transforms, one bucket in one process at a time; knows neither Spark nor catalogs."""
+"""The table core: planning and transformation, one bucket per process at a time; independent of Spark and catalogs."""

@@ -1,4 +1,4 @@
-"""Arrow cells and columns as the values of binary rows and as arrays of NumPy, and back."""
+"""Conversion between Arrow columns, the values of binary rows, and NumPy arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PER_MILLI = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 
 
 def value_at(column: pa.Array | pa.ChunkedArray, i: int, t: DataType) -> Any:
-    """Return one cell of a column of Arrow type ``to_arrow_type(t)`` as a value of a binary row."""
+    """Return one cell of a column of Arrow type ``to_arrow_type(t)`` as the value of a binary row."""
     scalar = column[i]
     if not scalar.is_valid:
         return None
@@ -45,7 +45,7 @@ def arrow_scalar(value: Any, t: DataType) -> pa.Scalar:
     """Return a value of a binary row as an Arrow scalar of the column's type.
 
     Raises:
-        UnsupportedError: a time is too far from 1970 to be counted in the column's unit.
+        UnsupportedError: a time is outside the range of the column's unit.
     """
     arrow = to_arrow_type(t)
     if value is None:
@@ -65,7 +65,7 @@ def arrow_scalar(value: Any, t: DataType) -> pa.Scalar:
 
 
 def constant_column(value: Any, t: DataType, n: int) -> pa.Array:
-    """Return a column that holds one value `n` times."""
+    """Return a column of `n` copies of one value."""
     if value is None:
         return pa.nulls(n, to_arrow_type(t))
     return pa.repeat(arrow_scalar(value, t), n)
@@ -80,7 +80,7 @@ def one_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def values_of(column: pa.Array) -> npt.NDArray[Any]:
-    """Return the values of a fixed-width array as numbers, temporal ones too; slots of nulls hold anything."""
+    """Return the values of a fixed-width array as numbers, temporal types included; null slots are undefined."""
     buffer = column.buffers()[1]
     kind = "f" if pa.types.is_floating(column.type) else "u" if pa.types.is_unsigned_integer(column.type) else "i"
     dtype = np.dtype(f"{kind}{column.type.bit_width // 8}")
@@ -90,7 +90,7 @@ def values_of(column: pa.Array) -> npt.NDArray[Any]:
 
 
 def string_parts(column: pa.Array) -> tuple[I64, I64, npt.NDArray[np.uint8]]:
-    """Return start and length of every value, and the bytes they point into, of a string or binary array."""
+    """Return the start and length of each value of a string or binary array, and the bytes that they index."""
     if pa.types.is_string_view(column.type) or pa.types.is_fixed_size_binary(column.type):
         column = column.cast(pa.large_binary())
     wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
@@ -118,7 +118,7 @@ def load_words(data: npt.NDArray[np.uint8], starts: I64, lengths: I64) -> U64:
 
 
 def decimal_limbs(column: pa.Array) -> tuple[U64, I64]:
-    """Return low and high 64 bits of the unscaled values of a decimal128 array."""
+    """Return the low and high 64 bits of the unscaled values of a decimal128 array."""
     n = len(column)
     buffer = column.buffers()[1]
     if buffer is None:

@@ -1,7 +1,7 @@
-"""Ending a statement from outside: whoever runs it hands in a flag, and long operations look at it as they go.
+"""Cooperative cancellation: the caller passes in a flag, and long operations check it.
 
-Only places where nothing is half-done look at the flag: reads of metadata and waits. A commit that has published its
-snapshot, and the deletion of files after a failure, run to their end.
+The flag is checked only where no operation is half-done: while metadata is read, and while waiting. A commit that has
+published its snapshot, and the cleanup after a failure, always complete.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _flag: ContextVar[threading.Event | None] = ContextVar("cancelled", default=None
 
 @contextmanager
 def cancellable(flag: threading.Event) -> Iterator[None]:
-    """Let `flag`, once it is set, end what runs in this thread meanwhile."""
+    """Cancel the operations of this thread inside the block once `flag` is set."""
     token = _flag.set(flag)
     try:
         yield
@@ -28,7 +28,7 @@ def cancellable(flag: threading.Event) -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Let what runs meanwhile come to its end: it would leave something half-done, or cleans up."""
+    """Disable cancellation inside the block, for operations that must complete, and for cleanup."""
     token = _flag.set(None)
     try:
         yield
@@ -37,16 +37,16 @@ def uninterrupted() -> Iterator[None]:
 
 
 def is_cancelled() -> bool:
-    """Return whether the statement that runs in this thread is to end."""
+    """Return whether the statement of this thread has been cancelled."""
     flag = _flag.get()
     return flag is not None and flag.is_set()
 
 
 def checkpoint() -> None:
-    """Do nothing, unless the statement that runs in this thread is to end.
+    """Raise an error if the statement of this thread has been cancelled.
 
     Raises:
-        StatementCancelledError: it is.
+        StatementCancelledError: it has been cancelled.
     """
     if is_cancelled():
         raise StatementCancelledError(

@@ -1,4 +1,4 @@
-"""What a writer or compactor hands to the committer, as values that travel as JSON."""
+"""Commit messages: what writers and compactors send to the committer, serialized as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from paimon_spark.spec.manifest import DataFileMeta, DeletionRange, IndexFileMet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitMessage:
-    """The change of one bucket. Paths are not carried: names are resolved against the table."""
+    """The changes of one bucket. Files are given by name, not by path; names are resolved against the table."""
 
     partition: bytes
     bucket: int
@@ -30,19 +30,19 @@ class CommitMessage:
     new_index_files: tuple[IndexFileMeta, ...] = ()
     deleted_index_files: tuple[IndexFileMeta, ...] = ()
     vectors_seen: tuple[tuple[str, int], ...] = ()
-    """Data files whose deleted rows this change relies on, with the fingerprint of the vector that was read."""
+    """Data files whose deletion vectors this change depends on, with the fingerprint of the vector that was read."""
 
 
 def messages_to_json(messages: Iterable[CommitMessage]) -> str:
-    """Return `messages` as one JSON text."""
+    """Serialize `messages` as JSON."""
     return json.dumps([_plain(asdict(m)) for m in messages], separators=(",", ":"))
 
 
 def messages_from_json(text: str) -> list[CommitMessage]:
-    """Parse what `messages_to_json` made.
+    """Parse the output of `messages_to_json`.
 
     Raises:
-        EngineError: it is something else.
+        EngineError: the text is malformed.
     """
     with decode_errors("commit messages", text):
         return [_message(raw) for raw in json.loads(text)]
@@ -50,7 +50,7 @@ def messages_from_json(text: str) -> list[CommitMessage]:
 
 @contextmanager
 def decode_errors(what: str, text: str) -> Iterator[None]:
-    """Turn what the block raises on a text that no process of ours sent into an error of ours."""
+    """Turn parse errors of a malformed text into an EngineError."""
     try:
         yield
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:
@@ -71,7 +71,7 @@ def _plain(value: Any) -> Any:
 
 
 def _flat(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values, none of which is as it came from JSON any more but for names and numbers."""
+    """Return the values; raise TypeError if one is still a JSON object or array, or holds one."""
     for name, value in values.items():
         for one in value if isinstance(value, tuple) else (value,):
             if isinstance(one, dict | list):
@@ -89,7 +89,7 @@ def _stats(raw: dict[str, Any]) -> SimpleStats:
 
 
 def file_from_plain(raw: dict[str, Any]) -> DataFileMeta:
-    """Rebuild one data file from its plain JSON object."""
+    """Rebuild a data file from its plain JSON object."""
     values = dict(raw)
     values |= {k: _bytes(raw[k]) for k in ("min_key", "max_key", "embedded_index") if k in raw}
     values |= {k: _stats(raw[k]) for k in ("key_stats", "value_stats")}
@@ -100,7 +100,7 @@ def file_from_plain(raw: dict[str, Any]) -> DataFileMeta:
 
 
 def file_to_plain(file: DataFileMeta) -> dict[str, Any]:
-    """Return one data file as a plain JSON object."""
+    """Return a data file as a plain JSON object."""
     plain: dict[str, Any] = _plain(asdict(file))
     return plain
 

@@ -25,7 +25,7 @@ class SortedRun:
 
     @property
     def size(self) -> int:
-        """Return the bytes of all files."""
+        """Return the total size of the files in bytes."""
         return sum(f.file_size for f in self.files)
 
 
@@ -44,12 +44,12 @@ def _age(f: DataFileMeta) -> tuple[int, int, int, str]:
 
 
 def oldest_first(runs: Iterable[SortedRun]) -> list[SortedRun]:
-    """Return runs by their latest sequence number: where none reaches into another, in the order of their versions."""
+    """Return runs by their highest sequence number: the order of versions if sequence ranges do not overlap."""
     return sorted(runs, key=lambda run: max(f.max_sequence_number for f in run.files))
 
 
 def max_level(files: Iterable[DataFileMeta], num_levels: int) -> int:
-    """Return the top level of a bucket; it grows with files that another writer put higher."""
+    """Return the top level of a bucket; files that another writer put higher raise it."""
     return max([num_levels - 1, *(f.level for f in files)])
 
 
@@ -75,8 +75,8 @@ def _number(value: float) -> tuple[bool, float]:
 def sections(files: Iterable[DataFileMeta], key_types: Sequence[DataType]) -> list[list[SortedRun]]:
     """Group files into sections of overlapping key ranges, in key order.
 
-    Ranges that touch in one key overlap. Inside a section the files form as few runs as possible; the level of
-    such a run is that of its first file.
+    Ranges that share one key overlap. The files of a section form as few runs as possible; the level of such a run is
+    that of its first file.
     """
     ranged = [(key_range(f, key_types), f) for f in files]
     ranged.sort(key=lambda item: item[0])

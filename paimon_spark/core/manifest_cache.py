@@ -1,4 +1,4 @@
-"""Decoded manifests of this process, remembered by path: files are immutable and their names unique."""
+"""Process-wide cache of decoded manifests by path: files are immutable and names are unique."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from paimon_spark.spec.manifest import (
 
 _T = TypeVar("_T")
 _RECORD_BYTES = 800
-"""About what the record of a manifest or of an index file takes."""
+"""Approximate size in memory of the record of a manifest or an index file."""
 _PACKED_PERCENT = 130
-"""Percent of its size in the store that a manifest of many entries takes in memory."""
+"""Size in memory of a manifest of many entries, as a percentage of its size in the store."""
 
 
 class _WeightedCache(Generic[_T]):
-    """Items by the path they are from, the least recently used out first. Files are immutable, names unique.
+    """An LRU cache of items by path, bounded by weight. Files are immutable and names are unique.
 
     Args:
-        limit: about the most bytes that all items may take.
+        limit: approximate total size of the items in bytes.
     """
 
     def __init__(self, limit: int) -> None:
@@ -39,7 +39,7 @@ class _WeightedCache(Generic[_T]):
         self._lock = threading.Lock()
 
     def get(self, path: str) -> _T | None:
-        """Return the item from a path if it is here."""
+        """Return the cached item of a path, or None."""
         with self._lock:
             found = self._items.get(path)
             if found is not None:
@@ -47,7 +47,7 @@ class _WeightedCache(Generic[_T]):
             return found
 
     def _put(self, path: str, item: _T, weight: int) -> None:
-        """Keep an item, under the lock; it takes `weight` more bytes than what was there before."""
+        """Store an item and evict the oldest ones; the caller holds the lock. `weight` adds to that of the path."""
         self._items[path] = item
         self._items.move_to_end(path)
         self._weights[path] = self._weights.get(path, 0) + weight
@@ -57,7 +57,7 @@ class _WeightedCache(Generic[_T]):
             self._weight -= self._weights.pop(oldest)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all items."""
         with self._lock:
             self._items.clear()
             self._weights.clear()
@@ -65,11 +65,11 @@ class _WeightedCache(Generic[_T]):
 
 
 class RecordCache(_WeightedCache[tuple[_T, ...]]):
-    """Decoded records of whole files.
+    """A cache of the decoded records of whole files.
 
     Args:
-        limit: about the most bytes that all records may take.
-        weigh: about how many bytes some records take.
+        limit: approximate total size of the records in bytes.
+        weigh: returns the approximate size of records in bytes.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class RecordCache(_WeightedCache[tuple[_T, ...]]):
         self._weigh = weigh
 
     def put(self, path: str, records: tuple[_T, ...]) -> None:
-        """Keep the records from a path, unless they alone take too much."""
+        """Cache the records of a path, unless they exceed the limit on their own."""
         weight = _RECORD_BYTES + self._weigh(records)
         with self._lock:
             if path not in self._items and weight <= self._limit:
@@ -87,10 +87,10 @@ class RecordCache(_WeightedCache[tuple[_T, ...]]):
 
 
 class EntryCache(_WeightedCache[Mapping[int, ManifestEntry]]):
-    """Entries of packed manifests that were asked for, by their places."""
+    """A cache of single entries of packed manifests, by row."""
 
     def of(self, manifest: Manifest, rows: Rows) -> list[ManifestEntry]:
-        """Return the entries at some places of a manifest."""
+        """Return the entries at the given rows of a manifest."""
         known = self.get(manifest.where) or {}
         missing = [row for row in rows.tolist() if row not in known]
         if missing:
@@ -112,14 +112,15 @@ def _bytes_of(manifests: Iterable[Manifest]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ManifestLimits:
-    """From where on metadata is kept packed rather than as objects, and how much of it is remembered.
+    """Thresholds above which metadata is kept packed instead of as objects, and cache sizes.
 
     Attributes:
-        cached_bytes: about the most bytes of decoded manifests; lists and index manifests have half as many.
-        live_bytes: about the most bytes of the live entries of whole snapshots.
-        few_entries: a manifest of more entries is not kept as it was written: read from the file it is smaller.
-        fewest_blocks: a manifest of more Avro blocks stays packed, its entries decoded one by one as they are needed.
-        many_files: a scan of manifests with more files keeps what it finds packed, on the local disk.
+        cached_bytes: approximate size of cached manifests; lists and index manifests have half of it each.
+        live_bytes: approximate size of the cached live entries of whole snapshots.
+        few_entries: a manifest with more entries is not cached when written; it is smaller when read back from its
+            file.
+        fewest_blocks: a manifest with more Avro blocks stays packed, and its entries are decoded on demand.
+        many_files: a scan of manifests with more files keeps its result packed, on the local disk.
     """
 
     cached_bytes: int = 64 << 20
@@ -130,7 +131,7 @@ class ManifestLimits:
 
 
 class ManifestCache:
-    """What one process remembers of manifests."""
+    """All manifest caches of one process."""
 
     def __init__(self, limits: ManifestLimits = ManifestLimits()) -> None:
         half = limits.cached_bytes // 2
@@ -139,16 +140,16 @@ class ManifestCache:
         self.lists: RecordCache[ManifestFileMeta] = RecordCache(half)
         self.indexes: RecordCache[IndexManifestEntry] = RecordCache(half)
         self.live: RecordCache[Manifest] = RecordCache(limits.live_bytes, _bytes_of)
-        """The entries of whole snapshots of few files that nothing cancels, as one manifest would have them."""
+        """The live entries of whole small snapshots, combined like one manifest."""
         self.entries = EntryCache(limits.cached_bytes)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all items from all caches."""
         for cache in (self.manifests, self.lists, self.indexes, self.live, self.entries):
             cache.clear()
 
     def fits(self, metas: Sequence[ManifestFileMeta]) -> bool:
-        """Return whether there is room for some manifests together: those of few entries as objects."""
+        """Return whether the cache has room for all the given manifests, those with few entries counted as objects."""
         few = self.limits.few_entries
         counts = ((m.num_added_files + m.num_deleted_files, m.file_size) for m in metas)
         taken = sum(n * ENTRY_BYTES if n <= few else size * _PACKED_PERCENT // 100 for n, size in counts)
@@ -156,16 +157,16 @@ class ManifestCache:
 
 
 PROCESS_CACHE = ManifestCache()
-"""The cache of tables that name no other."""
+"""The cache of tables without a cache of their own."""
 
 
 def clear_cache() -> None:
-    """Forget every decoded manifest of this process."""
+    """Remove all decoded manifests of this process."""
     PROCESS_CACHE.clear()
 
 
 def cached(cache: RecordCache[_T], path: str, load: Callable[[], Iterable[_T]]) -> tuple[_T, ...]:
-    """Return the records from a path, loading them if they are not in the cache."""
+    """Return the records of a path from the cache, or load and cache them."""
     found = cache.get(path)
     if found is None:
         found = tuple(load())

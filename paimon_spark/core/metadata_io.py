@@ -1,4 +1,4 @@
-"""Errors of the store: told with a code and the name of the file, and never in the way of a cleanup."""
+"""Metadata file access: reads and exclusive creates with coded errors, and best-effort deletion."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def translate_io_errors() -> Iterator[None]:
-    """Turn errors of the store into errors of ours; around a block, or as the decorator of a function.
+    """Translate errors of the file system into engine errors; a context manager and a decorator.
 
     Raises:
-        StoreError: the file system is full; an object store tells everything by a StoreError of its own.
+        StoreError: the file system is full; object stores raise StoreError on their own.
         EngineError: the file system failed otherwise.
     """
     try:
@@ -45,10 +45,10 @@ def translate_io_errors() -> Iterator[None]:
 
 
 def create_once(file_io: FileIO, path: str, data: bytes) -> bool:
-    """Create a file unless it exists; return whether it holds `data` now. A lost answer is looked up.
+    """Create a file unless it exists; return whether it holds `data` now. If the response is lost, read the file back.
 
     Raises:
-        OutcomeUnknownError: the store did not say whether the file was created, and cannot be asked either.
+        OutcomeUnknownError: the create got no response and the file cannot be read back.
         OSError: the store failed and created nothing.
     """
     failure: OSError | OutcomeUnknownError | None = None
@@ -71,7 +71,7 @@ def create_once(file_io: FileIO, path: str, data: bytes) -> bool:
 
 
 def delete_best_effort(file_io: FileIO, paths: Iterable[str]) -> None:
-    """Delete files that nothing refers to, as far as the store lets us: the error that left them behind counts."""
+    """Delete unreferenced files; failures are only logged, so that they do not hide the original error."""
     for path in paths:
         try:
             file_io.delete(path)
@@ -80,12 +80,12 @@ def delete_best_effort(file_io: FileIO, paths: Iterable[str]) -> None:
 
 
 def read_if_there(file_io: FileIO, path: str) -> bytes | None:
-    """Return the content of a file, or None if there is none.
+    """Return the content of a file, or None if it does not exist.
 
     Raises:
-        CorruptTableError: there is a directory of that name.
-        EngineError: the file system does not deliver it.
-        StoreError: the object store does not.
+        CorruptTableError: the path is a directory.
+        EngineError: the file system failed.
+        StoreError: the object store failed.
     """
     try:
         return file_io.read(path)
@@ -109,17 +109,17 @@ def read_if_there(file_io: FileIO, path: str) -> bytes | None:
 
 
 def read_needed(file_io: FileIO, path: str, what: str) -> bytes:
-    """Return the content of a file that the table refers to.
+    """Return the content of a file that the table references.
 
     Args:
         file_io: the store.
         path: the file.
-        what: what kind of file it is, such as ``metadata file``.
+        what: kind of file for messages, such as ``metadata file``.
 
     Raises:
-        CorruptTableError: it is missing or a directory.
-        EngineError: the file system does not deliver it.
-        StoreError: the object store does not.
+        CorruptTableError: the file is missing or is a directory.
+        EngineError: the file system failed.
+        StoreError: the object store failed.
     """
     data = read_if_there(file_io, path)
     if data is None:

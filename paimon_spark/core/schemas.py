@@ -15,20 +15,20 @@ _PREFIX = "schema-"
 
 @dataclass(frozen=True, slots=True)
 class SchemaStore:
-    """Reads and publishes schema versions; the newest is found by listing, there is no hint."""
+    """Reads and publishes schema versions; the latest is found by listing, because there is no hint file."""
 
     file_io: FileIO
     paths: TablePaths
 
     @translate_io_errors()
     def ids(self) -> list[int]:
-        """Return all schema ids in order. Names that do not end in a number are no schemas."""
+        """Return all schema ids, sorted. Files whose names do not end in a number are ignored."""
         names = (s.name for s in self.file_io.list(self.paths.schema_dir) if not s.is_dir)
         ends = (name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX))
         return sorted(int(end) for end in ends if end.isascii() and end.isdigit())
 
     def latest(self) -> TableSchema | None:
-        """Return the newest schema, or None where there is no table."""
+        """Return the latest schema, or None if the table does not exist."""
         known = self.ids()
         return self.get(known[-1]) if known else None
 
@@ -36,7 +36,7 @@ class SchemaStore:
         """Return one schema version.
 
         Raises:
-            NotFoundError: it does not exist.
+            NotFoundError: the schema does not exist.
             CorruptTableError: the file is malformed.
         """
         path = self.paths.schema(schema_id)
@@ -58,6 +58,6 @@ class SchemaStore:
 
     @translate_io_errors()
     def try_create(self, schema: TableSchema) -> bool:
-        """Publish a schema version; return False if another writer took the id."""
+        """Publish a schema version; return False if another writer has published that id."""
         path, data = self.paths.schema(schema.id), schema.to_json().encode()
         return create_once(self.file_io, path, data)

@@ -1,4 +1,4 @@
-"""The snapshot files of one table or branch: which exist, what they say, how the next one is published."""
+"""The snapshot files of one table or branch: listing, reading and publishing."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _EARLIEST_STEPS = 300
 _HINT_DIGITS = 19
 _ROLLBACK = re.compile(rb"rollback to (\d{1,19})\.")
 _CHANGING_READS = 3
-"""How often a latest snapshot that vanishes between two reads is looked up again."""
+"""How often the latest snapshot is looked up again if it vanishes between two reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotStore:
-    """Reads and publishes snapshots. Nothing is cached: a rollback may give an id another content."""
+    """Reads and publishes snapshots. Nothing is cached: after a rollback, an id may be reused."""
 
     file_io: FileIO
     paths: TablePaths
 
     def latest_id(self) -> int | None:
-        """Return the highest id, or None for a table without snapshots; the hint may lag and is checked.
+        """Return the latest id, or None for a table without snapshots; a stale hint is detected.
 
-        While a rollback removes snapshots, or after it died at that, it is the one that was rolled back to.
+        During a rollback, and after an interrupted one, this is the id of its target.
         """
         text = self._hint_text(self.paths.latest_hint)
         target = self._rollback_target(text)
@@ -48,18 +48,18 @@ class SnapshotStore:
             return hint
         newest = max(self.listed_ids(), default=None)
         while newest is not None and self.exists(newest + 1):
-            newest += 1  # the listing of some stores lags, asking for one file does not
+            newest += 1  # listings of some stores lag; lookups of single files do not
         return newest
 
     def earliest_id(self) -> int | None:
-        """Return the lowest id that still exists."""
+        """Return the lowest existing id."""
         hint = _number(self._hint_text(self.paths.earliest_hint))
         if hint is not None and self.exists(hint):
             return hint
         return min(self.listed_ids(), default=None)
 
     def latest(self) -> Snapshot | None:
-        """Return the newest snapshot."""
+        """Return the latest snapshot."""
         for _ in range(_CHANGING_READS):
             latest = self.latest_id()
             if latest is None:
@@ -74,7 +74,7 @@ class SnapshotStore:
         )
 
     def earliest(self) -> Snapshot | None:
-        """Return the oldest snapshot; files that a concurrent expiration removes are stepped over."""
+        """Return the earliest snapshot; ids that expire concurrently are skipped."""
         first = self.earliest_id()
         if first is None:
             return None
@@ -85,24 +85,24 @@ class SnapshotStore:
         return None
 
     def ids(self) -> list[int]:
-        """Return all ids in order, without those that a rollback is about to remove."""
+        """Return all ids, sorted, without those that a rollback is about to remove."""
         target = self.rollback_target()
         return [i for i in self.listed_ids() if target is None or i <= target]
 
     @translate_io_errors()
     def listed_ids(self) -> list[int]:
-        """Return the ids of all snapshot files in order. Names that do not end in a number are no snapshots."""
+        """Return the ids of all snapshot files, sorted. Files whose names do not end in a number are ignored."""
         names = (s.name for s in self.file_io.list(self.paths.snapshot_dir) if not s.is_dir)
         ends = (name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX))
         return sorted(int(end) for end in ends if end.isascii() and end.isdigit())
 
     @translate_io_errors()
     def exists(self, snapshot_id: int) -> bool:
-        """Return whether the snapshot file is there."""
+        """Return whether the snapshot file exists."""
         return self.file_io.exists(self.paths.snapshot(snapshot_id))
 
     def find(self, snapshot_id: int) -> Snapshot | None:
-        """Return a snapshot, or None if there is no such file."""
+        """Return a snapshot, or None if it does not exist."""
         path = self.paths.snapshot(snapshot_id)
         data = read_if_there(self.file_io, path)
         if data is None:
@@ -119,7 +119,7 @@ class SnapshotStore:
         """Return a snapshot.
 
         Raises:
-            NotFoundError: it does not exist; the message names the ids that do.
+            NotFoundError: it does not exist; the message gives the range of existing ids.
         """
         found = self.find(snapshot_id)
         if found is None:
@@ -127,7 +127,7 @@ class SnapshotStore:
         return found
 
     def at_or_before(self, millis: int) -> Snapshot | None:
-        """Return the newest snapshot committed at or before an epoch time, or None if all are younger."""
+        """Return the latest snapshot committed at or before an epoch time, or None if all are newer."""
         first, last = self.earliest(), self.latest_id()
         if first is None or last is None or first.time_millis > millis:
             return None
@@ -144,10 +144,10 @@ class SnapshotStore:
         return best
 
     def try_create(self, snapshot: Snapshot) -> bool:
-        """Publish a snapshot and the hint; return False if the id is taken by another commit, or was until it expired.
+        """Publish a snapshot and update the hint; return False if the id is in use, or was used and has expired.
 
         Raises:
-            OutcomeUnknownError: the store did not say whether the file was created, or whether it can stay.
+            OutcomeUnknownError: the create got no response, or it cannot be checked whether the id was used.
             UnsupportedError: the store cannot create a file exclusively.
         """
         if not self.file_io.exclusive_create:
@@ -167,10 +167,10 @@ class SnapshotStore:
         return True
 
     def withdraw_stranded(self, snapshot: Snapshot) -> bool:
-        """Delete a snapshot that was just created if nothing leads to it; return whether that was so.
+        """Delete a newly created snapshot if it is stranded on an expired id; return whether it was.
 
         Raises:
-            OutcomeUnknownError: the store does not tell. It may be the table's newest, so its files must stay.
+            OutcomeUnknownError: the check failed. The snapshot may be the latest, so its files must be kept.
         """
         try:
             if not self._is_stranded(snapshot):
@@ -184,9 +184,9 @@ class SnapshotStore:
         return True
 
     def _is_stranded(self, snapshot: Snapshot) -> bool:
-        """Return whether a new snapshot took an id that others had used and that had expired before it came.
+        """Return whether a new snapshot has the id of an older one that had expired before.
 
-        Snapshots expire from the oldest on, so where the one before is there still, this one cannot have expired.
+        Snapshots expire from the earliest on, so if the previous snapshot exists, this id cannot have expired.
         """
         before, after = snapshot.id - 1, snapshot.id + 1
         if before and self.exists(before):
@@ -197,38 +197,38 @@ class SnapshotStore:
             known = None not in (total, delta, snapshot.total_record_count)
             if known and (total or 0) - (delta or 0) != snapshot.total_record_count:
                 return True
-            theirs = self._written(after)  # first: while it is there, nobody has removed the one before it
+            theirs = self._written(after)  # read first: while it exists, the previous snapshot has not been removed
             return self._written(snapshot.id) > theirs
         younger = any(i > after for i in self.listed_ids())
         return younger and not self.exists(after) and self.exists(snapshot.id)
 
     def _written(self, snapshot_id: int) -> int:
-        """Return when the store wrote a snapshot file, by its own clock; 0 if it is gone."""
+        """Return the modification time of a snapshot file by the store's clock; 0 if it does not exist."""
         try:
             return self.file_io.status(self.paths.snapshot(snapshot_id)).mtime_ms
         except FileNotFoundError:
             return 0
 
     def latest_hint(self) -> int | None:
-        """Return what the hint says, right or wrong; None if there is none."""
+        """Return the id in the hint, which may be stale; None if there is no valid hint."""
         return _number(self._hint_text(self.paths.latest_hint))
 
     @translate_io_errors()
     def begin_rollback(self, snapshot_id: int) -> None:
-        """Make a snapshot the newest at once, and all above it none; if it is not there yet, as soon as it is.
+        """Make a snapshot the latest at once, hiding all above it; takes effect once the snapshot exists.
 
-        The hint says so in words that other programs take for no number. Without a hint they look what is there: for
-        them the table goes back snapshot by snapshot, and what they commit meanwhile ends the rollback.
+        The hint is written in a form that other clients do not parse as a number, so they fall back to listing: for
+        them, the table goes back snapshot by snapshot, and a commit of theirs ends the rollback.
         """
         self.file_io.write(self.paths.latest_hint, b"rollback to %d." % snapshot_id)
 
     @translate_io_errors()
     def end_rollback(self, snapshot_id: int) -> None:
-        """Say that nothing is left above the snapshot. Unlike with other hints it matters that this is written."""
+        """Write a plain hint, which ends the rollback. Unlike other hint writes, this one must not fail silently."""
         self.file_io.write(self.paths.latest_hint, b"%d" % snapshot_id)
 
     def rollback_target(self) -> int | None:
-        """Return what a rollback that has not come to its end goes back to."""
+        """Return the target of an unfinished rollback, or None."""
         return self._rollback_target(self._hint_text(self.paths.latest_hint))
 
     def _rollback_target(self, hint: bytes) -> int | None:
@@ -236,11 +236,11 @@ class SnapshotStore:
         return int(found[1]) if found and self.exists(int(found[1])) else None
 
     def write_latest_hint(self, snapshot_id: int) -> None:
-        """Note the newest id. A failure is harmless: readers fall back to listing."""
+        """Write the latest hint. Failures are ignored: readers fall back to listing."""
         self._write_hint(self.paths.latest_hint, snapshot_id)
 
     def write_earliest_hint(self, snapshot_id: int) -> None:
-        """Note the oldest id. A failure is harmless."""
+        """Write the earliest hint. Failures are ignored."""
         self._write_hint(self.paths.earliest_hint, snapshot_id)
 
     def _write_hint(self, path: str, value: int) -> None:

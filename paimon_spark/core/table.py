@@ -1,6 +1,6 @@
-"""One table as the other parts see it: where it is, what it looks like, which options hold, how its bytes are reached.
+"""A table as a value: identifier, path, schema, effective options and file access.
 
-A Table is a value. It can be pickled, and rebuilt from a short JSON text in another process without any I/O.
+A Table can be pickled, and rebuilt in another process from a short JSON text without I/O.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ TRAVEL_OPTIONS = (
     "scan.timestamp-millis",
     "scan.version",
 )
-"""Options that name the snapshot to read; setting one of them replaces all stored ones."""
+"""Options that select the snapshot to read; setting one of them replaces all stored ones."""
 
 _KEY_OPTIONS = ("primary-key", "partition")
-"""Options that became columns of the stored schema."""
+"""Options that the stored schema keeps as fields of its own."""
 _PATH = ("path",)
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table at one schema, with the options of the statement laid over the stored ones."""
+    """A table at one schema, with the statement's options overlaid on the stored ones."""
 
     identifier: Identifier
     path: str
@@ -55,11 +55,11 @@ class Table:
     options: CoreOptions
     branch: str = MAIN_BRANCH
     write_token: str = ""
-    """Part of the names of all data and index files that are written through this table; see `with_write_token`."""
+    """Part of the names of all data and index files written through this table; see `with_write_token`."""
     zone: str = "UTC"
-    """The time zone in which timestamps with and without one turn into each other where a column changed its type."""
+    """Time zone for casts between timestamps with and without time zone after a column type change."""
     manifest_cache: ManifestCache | None = field(default=None, compare=False, repr=False)
-    """Where decoded manifests are remembered; the cache of the process if None."""
+    """Cache of decoded manifests; None means the cache of the process."""
 
     @classmethod
     def of(
@@ -70,7 +70,7 @@ class Table:
         file_io: FileIO,
         dynamic_options: Mapping[str, str] | None = None,
     ) -> Table:
-        """Return the table of a schema; the branch is the identifier's."""
+        """Return the table of a schema; the branch is that of the identifier."""
         options = CoreOptions(dict(schema.options))
         table = cls(identifier, path.rstrip("/"), schema, file_io, options, identifier.branch or MAIN_BRANCH)
         return table.with_options(dynamic_options) if dynamic_options else table
@@ -82,22 +82,22 @@ class Table:
 
     @property
     def paths(self) -> TablePaths:
-        """Return where the table's files are."""
+        """Return the paths of the table's files."""
         return TablePaths(self.path, self.options, self.schema.partition_fields, self.branch, self.write_token)
 
     @property
     def snapshots(self) -> SnapshotStore:
-        """Return the snapshots of the table's branch."""
+        """Return the snapshot store of the table's branch."""
         return SnapshotStore(self.file_io, self.paths)
 
     @property
     def schema_store(self) -> SchemaStore:
-        """Return the schema versions of the table's branch."""
+        """Return the schema store of the table's branch."""
         return SchemaStore(self.file_io, self.paths)
 
     @property
     def is_file_store(self) -> bool:
-        """Return whether the table is made of Paimon's own files."""
+        """Return whether the table stores its data in Paimon files."""
         return self.options.word("type") == "table"
 
     @property
@@ -107,7 +107,7 @@ class Table:
 
     @property
     def key_fields(self) -> tuple[DataField, ...]:
-        """Return the columns of the trimmed primary key; none for an append table."""
+        """Return the columns of the trimmed primary key; empty for an append table."""
         return self.schema.key_fields
 
     @property
@@ -122,7 +122,7 @@ class Table:
 
     @property
     def bucket_mode(self) -> BucketMode:
-        """Return how a row finds its bucket."""
+        """Return how rows are assigned to buckets."""
         bucket = self.options.bucket
         if bucket > 0:
             return BucketMode.HASH_FIXED
@@ -135,23 +135,24 @@ class Table:
 
     @property
     def bucket_key_fields(self) -> tuple[DataField, ...]:
-        """Return the columns whose hash decides the bucket: `bucket-key`, or the trimmed primary key."""
+        """Return the columns whose hash determines the bucket: `bucket-key`, or the trimmed primary key."""
         names: Sequence[str] = self.options.bucket_key or self.schema.trimmed_primary_keys
         return tuple(self.schema.field(n) for n in names)
 
     def partition_values(self, partition: bytes) -> tuple[object, ...]:
-        """Return the values of a serialized partition row."""
+        """Return the values of a serialized partition."""
         return decode_row(partition, self.partition_types)
 
     def partition_text(self, partition: bytes) -> str:
-        """Return a partition as `k=v/k2=v2`, its directory; an empty text for an unpartitioned table."""
+        """Return a partition as `k=v/k2=v2`, which is its directory; empty for an unpartitioned table."""
         return self.paths.partition_path(partition)
 
     def with_options(self, dynamic: Mapping[str, str]) -> Table:
-        """Return the table with options laid over the present ones.
+        """Return the table with options overlaid on the current ones.
 
         Raises:
-            OptionError: an option is misspelled, has a bad value, or is tied to the stored table and would differ.
+            OptionError: an option is unknown, has an invalid value, or would change a fixed property of the stored
+                table.
         """
         validate_options(dynamic)
         present = dict(self.options.values)
@@ -167,7 +168,7 @@ class Table:
         return replace(self, options=CoreOptions(present | dict(dynamic)))
 
     def _is_fixed(self, key: str, value: str) -> bool:
-        """Return whether an option belongs to the stored table, and would not be what it is there."""
+        """Return whether an option is a fixed property of the stored table and `value` differs from it."""
         if key in _KEY_OPTIONS:
             columns = self.schema.primary_keys if key == _KEY_OPTIONS[0] else self.schema.partition_keys
             return tuple(c.strip() for c in value.split(",")) != columns
@@ -180,27 +181,27 @@ class Table:
 
     @property
     def effective_schema(self) -> TableSchema:
-        """Return the schema with the options of the statement in place of the stored ones."""
+        """Return the schema with the effective options."""
         return replace(self.schema, options=dict(self.options.values))
 
     def at_schema(self, schema_id: int) -> Table:
-        """Return the table at another schema version, keeping the options of this one."""
+        """Return the table at another schema version, with the same options."""
         if schema_id == self.schema.id:
             return self
         return replace(self, schema=self.schema_store.get(schema_id))
 
     def with_schema(self, schema: TableSchema) -> Table:
-        """Return the table at a given schema, keeping the options of this one."""
+        """Return the table at the given schema, with the same options."""
         return replace(self, schema=schema)
 
     def in_zone(self, zone: tzinfo) -> Table:
-        """Return the table for a reader in a time zone: a region, or a fixed distance from UTC."""
+        """Return the table for a reader in a time zone: a region, or a fixed UTC offset."""
         region = getattr(zone, "key", None)
         text = region if isinstance(region, str) else str(timezone(zone.utcoffset(None) or timedelta()))
         return replace(self, zone=text.removeprefix("UTC") or "UTC")
 
     def with_write_token(self) -> Table:
-        """Return the table for one job, whose new files can be told from all others by their names."""
+        """Return the table with a new write token, which identifies the files of one job by their names."""
         return replace(self, write_token=new_write_token())
 
     def to_config(self) -> str:
@@ -220,7 +221,7 @@ class Table:
 
     @classmethod
     def from_config(cls, text: str) -> Table:
-        """Rebuild what `to_config` described."""
+        """Rebuild a table from the output of `to_config`."""
         raw = json.loads(text)
         return cls(
             identifier=Identifier.of(raw["identifier"]),
@@ -235,10 +236,10 @@ class Table:
 
 
 def table_of_task(text: str) -> Table:
-    """Rebuild the table that a task is about, on whatever machine the task runs.
+    """Rebuild the table of a task on the machine that runs the task.
 
     Raises:
-        EngineError: this machine does not see the table. It would write where nobody reads.
+        EngineError: the table directory does not exist on this machine; data written here would be lost.
     """
     table = Table.from_config(text)
     if isinstance(table.file_io, LocalFileIO) and not table.file_io.exists(table.paths.schema_dir):

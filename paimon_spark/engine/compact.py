@@ -1,4 +1,4 @@
-"""Compaction as an operation: plan what to rewrite, run tasks of one bucket or several, commit group by group."""
+"""Compaction: planning, tasks of one or several buckets, and commits group by group."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from paimon_spark.spec.predicate import TRUE, Predicate
 
 
 class Strategy(StrEnum):
-    """How much to compact: everything, or what the automatic picker would take now."""
+    """How much to compact: everything, or what automatic compaction would pick now."""
 
     FULL = "full"
     MINOR = "minor"
@@ -60,14 +60,14 @@ DEFAULT_LIMITS = GroupLimits()
 
 @dataclass(frozen=True, slots=True)
 class CompactGroup:
-    """Buckets to compact that are committed together."""
+    """Buckets whose compactions are committed together."""
 
     tasks: tuple[CompactTask, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """What a compaction would do, exactly; nothing is changed by planning."""
+    """The files that a compaction will rewrite or move; planning changes nothing."""
 
     table: Table
     strategy: Strategy
@@ -75,7 +75,7 @@ class CompactionPlan:
     groups: tuple[CompactGroup, ...]
     buckets_seen: int = 0
     partitions_seen: frozenset[bytes] = field(default=frozenset(), repr=False)
-    """Those that the filter over partitions lets through."""
+    """The partitions that the filter matches."""
 
     @property
     def tasks(self) -> tuple[CompactTask, ...]:
@@ -84,13 +84,13 @@ class CompactionPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there is nothing to do."""
+        """Return whether there is nothing to compact."""
         return not self.groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupResult:
-    """What the commit of one group changed. An upgraded file counts as taken and as given, its bytes do not."""
+    """Changes by the commit of one group. An upgraded file counts as removed and added, but its bytes do not."""
 
     snapshot_ids: tuple[int, ...] = ()
     buckets: int = 0
@@ -104,13 +104,13 @@ class GroupResult:
 
     @property
     def is_upgrade(self) -> bool:
-        """Return whether files were moved to another level, and none was rewritten."""
+        """Return whether files were only moved to another level, and none was rewritten."""
         return 0 < self.files_upgraded == self.files_in == self.files_out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionResult:
-    """What a compaction did, group by group."""
+    """The result of a compaction, by group."""
 
     snapshot_before: int | None
     groups: tuple[GroupResult, ...] = ()
@@ -119,7 +119,7 @@ class CompactionResult:
 
     @classmethod
     def of(cls, plan: CompactionPlan, groups: Sequence[GroupResult], started: float) -> CompactionResult:
-        """Return the result of a plan whose groups came to this; `started` is when, on the monotonic clock."""
+        """Return the result of a plan and its groups; `started` is the start time on the monotonic clock."""
         return cls(
             snapshot_before=plan.snapshot_id,
             groups=tuple(groups),
@@ -136,7 +136,7 @@ class CompactionResult:
 
     @property
     def snapshot_after(self) -> int | None:
-        """Return the snapshot of the last commit, or the one before if nothing was committed."""
+        """Return the snapshot of the last commit, or the previous one if nothing was committed."""
         return self.snapshot_ids[-1] if self.snapshot_ids else self.snapshot_before
 
 
@@ -153,11 +153,11 @@ def plan_compaction(
     buckets: Collection[BucketKey] | None = None,
     limits: GroupLimits = DEFAULT_LIMITS,
 ) -> CompactionPlan:
-    """Return what to compact in the newest snapshot.
+    """Return the compaction plan of the latest snapshot.
 
     Args:
         table: the table with the options of the statement.
-        strategy: full, or what the automatic picker takes.
+        strategy: full, or what automatic compaction picks.
         partitions: filter over the partition columns.
         buckets: only these buckets.
         limits: which buckets are committed together.
@@ -288,10 +288,10 @@ def append_options(table: Table) -> AppendOptions:
 def execute_compaction(
     plan: CompactionPlan, runner: TaskRunner, progress: Progress | None = None, *, commit_user: str | None = None
 ) -> CompactionResult:
-    """Run the tasks of the plan; each group is committed when all of its tasks are done.
+    """Run the tasks of the plan; a group is committed when all of its tasks are done.
 
     Raises:
-        ConflictError: another commit replaced files of a group; groups committed before stay.
+        ConflictError: another commit replaced files of a group; groups committed before are kept.
     """
     started = time.monotonic()
     done: list[GroupResult] = []
@@ -322,7 +322,7 @@ def execute_compaction(
 
 
 def _check_live(table: Table, group: CompactGroup) -> None:
-    """Raise a ConflictError if what the group reads is not the table's any more: then its snapshots were expired."""
+    """Raise ConflictError if files of the group were replaced, or their deletion vectors changed, since planning."""
     store, latest = ManifestStore(table), table.snapshots.latest()
     partitions = {t.partition for t in group.tasks}
     live = {DataFileKey(e.partition, e.bucket, e.file.file_name) for e in live_in_partitions(store, latest, partitions)}
@@ -347,7 +347,7 @@ def _check_live(table: Table, group: CompactGroup) -> None:
 def commit_group(
     plan: CompactionPlan, group: CompactGroup, messages: Sequence[CommitMessage], *, commit_user: str | None = None
 ) -> GroupResult:
-    """Commit what the tasks of one group did.
+    """Commit the results of one group's tasks.
 
     Raises:
         ConflictError: another commit replaced files of the group; the new files are deleted.

@@ -1,4 +1,4 @@
-"""Compact many tables: one after the other, or the tasks of all of them in one job. A failure stays with its table."""
+"""Compaction of many tables, one by one or with all tasks in one job. A failure affects only its own table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Planner = Callable[[], CompactionPlan]
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """One table: its plan and how to make another one, or why there is none."""
+    """The plan of one table, a function to replan, or the planning error."""
 
     name: str
     plan: CompactionPlan | None = None
@@ -38,7 +38,7 @@ class TablePlan:
 
     @classmethod
     def of(cls, name: str, planner: Planner) -> TablePlan:
-        """Plan one table; a failure becomes part of the answer."""
+        """Plan one table; a failure is recorded in the plan."""
         try:
             return cls(name, planner(), planner)
         except StatementCancelledError:
@@ -47,7 +47,7 @@ class TablePlan:
             return cls(name, error=str(e))
 
     def current(self) -> CompactionPlan | None:
-        """Return the plan, made anew if the table has got a snapshot since."""
+        """Return the plan, replanned if the table has a new snapshot."""
         if self.plan is None or self.again is None:
             return None
         moved = self.plan.table.snapshots.latest_id() != self.plan.snapshot_id
@@ -56,7 +56,7 @@ class TablePlan:
 
 @dataclass(frozen=True, slots=True)
 class TableResult:
-    """What came of one table: a result, an error in words, or both where some groups were committed before it."""
+    """The result of one table: a result, an error text, or both if some groups were committed before the error."""
 
     name: str
     result: CompactionResult | None = None
@@ -67,7 +67,7 @@ def compact_divided(plans: Sequence[TablePlan], runner: TaskRunner, progress: Pr
     """Compact one table after the other.
 
     Raises:
-        StatementCancelledError: the statement was cancelled; tables that were done stay compacted.
+        StatementCancelledError: the statement was cancelled; finished tables stay compacted.
     """
     results: list[TableResult] = []
     total = sum(len(p.plan.tasks) for p in plans if p.plan is not None)
@@ -94,13 +94,13 @@ def _one(work: TablePlan, runner: TaskRunner, progress: Progress) -> TableResult
         return TableResult(work.name, execute_compaction(plan, runner, progress))
     except StatementCancelledError:
         raise
-    except Exception as e:  # noqa: BLE001 - also what the runner's engine raises: the other tables go on
+    except Exception as e:  # noqa: BLE001 - includes errors of the runner's engine; the other tables continue
         return TableResult(work.name, error=_words(e))
 
 
 @dataclass(slots=True)
 class _Group:
-    """One group of one table on its way: `table` is marked for it, `left` counts its units of work."""
+    """A running group of one table: `table` has the group's write token, `left` counts its remaining units."""
 
     owner: int
     plan: CompactionPlan
@@ -113,10 +113,10 @@ class _Group:
 
 
 def compact_combined(plans: Sequence[TablePlan], runner: TaskRunner, progress: Progress) -> list[TableResult]:
-    """Compact all tables in one job; each group of tasks is committed when its last one has ended.
+    """Compact all tables in one job; a group is committed when its last task has ended.
 
     Raises:
-        StatementCancelledError: the statement was cancelled; groups that were done stay compacted.
+        StatementCancelledError: the statement was cancelled; committed groups are kept.
     """
     started = time.monotonic()
     current = [_current(p) for p in plans]
@@ -139,7 +139,7 @@ def _current(work: TablePlan) -> TablePlan:
 
 
 def _run(groups: Sequence[_Group], runner: TaskRunner, progress: Progress) -> str | None:
-    """Run all tasks and commit; return why the job as a whole failed, if it did."""
+    """Run all tasks and commit their groups; return the error text if the job as a whole failed."""
     units = [(number, group.table, task) for number, group in enumerate(groups) for task in group.group.tasks]
     payloads = [task_payload(together) for together in runner.group_tasks(units, lambda unit: compact_work(unit[2]))]
     tables = len({g.owner for g in groups})
@@ -154,7 +154,7 @@ def _run(groups: Sequence[_Group], runner: TaskRunner, progress: Progress) -> st
                 checkpoint()
     except StatementCancelledError:
         raise
-    except Exception as e:  # noqa: BLE001 - what the runner's engine raises: groups that were done stay
+    except Exception as e:  # noqa: BLE001 - errors of the runner's engine; committed groups are kept
         return _words(e)
     return None
 
@@ -175,7 +175,7 @@ def _take(group: _Group, answer: TaskOutcome) -> None:
 
 
 def _clean_up(groups: Sequence[_Group]) -> None:
-    """Delete the files of tasks whose group did not come to its commit; a commit cleans up after itself."""
+    """Delete the files of groups that were not committed; a failed commit deletes its own."""
     for group in groups:
         if group.result is None and (group.left or len(group.messages) < len(group.group.tasks)):
             FileStoreCommit(group.plan.table).abort(group.messages)

@@ -1,4 +1,4 @@
-"""What a compaction plan means file by file, and which buckets have rested long enough to be compacted."""
+"""The file actions of a compaction plan, and the buckets that have been idle long enough to be compacted."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ UPGRADE = "upgrade"
 
 
 def compaction_actions(plan: CompactionPlan) -> tuple[Action, ...]:
-    """Return one action for each file that the plan takes: merged into new files, or moved to another level."""
+    """Return one action per file of the plan: rewritten, or moved to another level."""
     return tuple(action for task in plan.tasks for action in _task_actions(plan.table, task))
 
 
 def idle_buckets(table: Table, partitions: Predicate | None, idle_ms: int, clock_millis: int) -> set[BucketKey]:
-    """Return the buckets of the partitions whose newest file is `idle_ms` old or older."""
+    """Return the buckets of the partitions whose latest file is at least `idle_ms` old."""
     limit = wall_clock_millis(clock_millis) - idle_ms
     newest: dict[bytes, int] = {}
     buckets: set[BucketKey] = set()
@@ -38,7 +38,7 @@ def idle_buckets(table: Table, partitions: Predicate | None, idle_ms: int, clock
 
 
 def unmatched(table: Table, asked: Sequence[tuple[str, Predicate]], seen: Iterable[bytes]) -> tuple[str, ...]:
-    """Return a sentence for each of the filters, with its text, that none of the partitions `seen` goes through."""
+    """Return a message for each filter that matches none of the partitions in `seen`."""
     seen = frozenset(seen)
     missing = [text for text, predicate in asked if not matching_partitions(table, seen, predicate)]
     if not missing:

@@ -1,4 +1,4 @@
-"""Consumers: which snapshot a streaming reader takes next. Snapshots from there on do not expire."""
+"""Consumers: the next snapshot of each streaming reader. Snapshots from there on do not expire."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from paimon_spark.spec.refs import consumer_json
 
 @dataclass(frozen=True, slots=True)
 class ConsumerPlan:
-    """What becomes of one consumer: `next_snapshot` None deletes it."""
+    """The change of one consumer: `next_snapshot` None deletes it."""
 
     name: str
     next_snapshot: int | None
@@ -22,10 +22,10 @@ class ConsumerPlan:
 
 
 def plan_reset(table: Table, name: str, next_snapshot: int | None = None) -> ConsumerPlan:
-    """Plan to move a consumer of the table's branch to a snapshot, or to delete it; nothing is changed.
+    """Plan moving a consumer of the table's branch to a snapshot, or deleting it; nothing is changed.
 
     Raises:
-        ArgumentError: no consumer can be called that.
+        ArgumentError: the name is not a valid consumer name.
         NotFoundError: there is no such snapshot.
     """
     check_name(name, "consumer")
@@ -46,7 +46,7 @@ def plan_reset(table: Table, name: str, next_snapshot: int | None = None) -> Con
 
 
 def execute_reset(table: Table, plan: ConsumerPlan) -> bool:
-    """Do what the plan says; return whether anything changed."""
+    """Execute the plan; return whether anything changed."""
     refs = RefStore.of(table)
     if plan.next_snapshot is None:
         return refs.delete_consumer(plan.name)

@@ -1,4 +1,4 @@
-"""Expire snapshots: plan which ids go and which files go with them, then do exactly that."""
+"""Snapshot expiry: planning the snapshots and files to delete, and deleting them."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from paimon_spark.spec.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireConfig:
-    """What a caller asks for; None means the table's option. `older_than_millis` is a point in time (epoch)."""
+    """Limits of the caller; None means the table's option. `older_than_millis` is in epoch milliseconds."""
 
     retain_max: int | None = None
     retain_min: int | None = None
     older_than_millis: int | None = None
     max_deletes: int | None = None
     exact: bool = True
-    """Look at every file while planning, so that sizes are right and absent files are not listed."""
+    """Read the status of each file while planning, so that sizes are exact and missing files are not listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpirePlan:
-    """Snapshots from `begin` to before `end` go; equal numbers mean that nothing is to be done.
+    """Snapshots from `begin` (inclusive) to `end` (exclusive) expire; none if the two are equal.
 
-    `snapshots` are those that go.
+    `snapshots` are the expiring snapshots.
     """
 
     begin: int = 0
@@ -42,23 +42,23 @@ class ExpirePlan:
 
     @property
     def deletions(self) -> list[Action]:
-        """Return what would be deleted, in order."""
+        """Return all deletions in order."""
         return self.files.deletions
 
     @property
     def kept(self) -> list[Action]:
-        """Return what would go with the snapshots but is still needed, and by whom."""
+        """Return the expiring snapshots' files that are kept, with the reference that protects them."""
         return list(self.files.kept)
 
     @property
     def actions(self) -> list[Action]:
-        """Return everything in one list."""
+        """Return all actions."""
         return [*self.deletions, *self.writes, *self.kept]
 
 
 @dataclass(frozen=True, slots=True)
 class ExpireResult:
-    """How many snapshots went, how many files went with them (snapshot files included), and their bytes."""
+    """The number of expired snapshots, and the number (including snapshot files) and size of deleted files."""
 
     count: int = 0
     files: int = 0
@@ -70,8 +70,8 @@ def plan_expire(table: Table, config: ExpireConfig, clock_millis: int) -> Expire
     """Plan an expiry; nothing is changed.
 
     Raises:
-        ArgumentError: the numbers of `config` contradict each other or the table's options.
-        CorruptTableError: something that protects files, or a consumer, cannot be read.
+        ArgumentError: the limits of `config` contradict each other or the table's options.
+        CorruptTableError: a protecting reference or a consumer cannot be read.
     """
     rule = _rule(table, config, clock_millis).check()
     store = table.snapshots
@@ -95,12 +95,12 @@ def plan_expire(table: Table, config: ExpireConfig, clock_millis: int) -> Expire
 @uninterrupted()
 @translate_io_errors()
 def execute_expire(table: Table, plan: ExpirePlan) -> ExpireResult:
-    """Do what the plan says. What became protected since then stays.
+    """Execute the plan. Files that have become protected since planning are kept.
 
-    Snapshot files go first, from the oldest, so that whatever can be found can be read at every step. Should this die
-    half-way, files are left that nothing refers to; `remove_orphan_files` takes them.
+    Snapshot files are deleted first, from the oldest on, so that all listed snapshots are readable at every step. An
+    interrupted expiry leaves unreferenced files, which `remove_orphan_files` deletes.
 
-    Where another expiry went as far already, or a rollback goes back to one of these snapshots, nothing is to be done.
+    Nothing is done if another expiry has already expired these snapshots, or if a rollback targets one of them.
     """
     store = table.snapshots
     if plan.end <= plan.begin or not store.exists(plan.end):
@@ -121,7 +121,7 @@ def execute_expire(table: Table, plan: ExpirePlan) -> ExpireResult:
 
 
 def _rolled_back(table: Table, end: int) -> bool:
-    """Return whether a rollback goes, or went, back to before `end`."""
+    """Return whether a rollback targets, or has reached, a snapshot before `end`."""
     target = table.snapshots.rollback_target()
     if target is not None:
         return target < end
@@ -132,7 +132,7 @@ def _rolled_back(table: Table, end: int) -> bool:
 
 
 def _given_way(table: Table, plan: ExpirePlan, deleted: Deleted) -> ExpireResult:
-    """Stop in favour of a rollback; its target, should it just have been deleted, comes back."""
+    """Stop because of a rollback, and restore its target if it was just deleted."""
     target = table.snapshots.latest_hint()
     for snapshot in plan.snapshots:
         if snapshot.id == target:
@@ -193,7 +193,7 @@ def _rule(table: Table, config: ExpireConfig, clock_millis: int) -> RetentionRul
     retain_min = config.retain_min
     if retain_min is None:
         retain_min = options.snapshot_num_retained_min
-        if config.retain_max is not None:  # an upper limit that the user gives takes the default lower one along
+        if config.retain_max is not None:  # an explicit upper limit lowers the default lower limit
             retain_min = max(min(retain_min, retain_max), 1)
     return RetentionRule(
         retain_max=retain_max,

@@ -1,4 +1,4 @@
-"""Writing as an operation: plan on the driver, write anywhere, finish on the driver."""
+"""Writes: planned on the driver, executed anywhere, committed on the driver."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from paimon_spark.spec.manifest import HASH_INDEX, BucketKey, DataFileMeta, Mani
 from paimon_spark.spec.predicate import Predicate
 
 _CHANGES = (Operation.DELETE, Operation.UPDATE, Operation.MERGE)
-"""Without a primary key, these may only mark rows or replace files, in the buckets in which they are."""
+"""In a table without a primary key, these may only write deletion vectors or replace files, within their buckets."""
 Overwrite = Literal["static", "dynamic"]
 _BYTES_PER_ASSIGNER = 128 << 20
 _UNCOMPACTED = "The rows written to %s are committed, but the compaction that should follow failed: %s"
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePlan:
-    """One write statement: the table, what its writers must know, and what it replaces."""
+    """One write statement: the table, the state that its writers need, and what it replaces."""
 
     table: Table
     info: WriterRestoreState
@@ -49,7 +49,7 @@ class WritePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteResult:
-    """A committed write, and the compaction that should follow it (None: nothing to compact)."""
+    """A committed write, and the compaction to run after it (None: nothing to compact)."""
 
     commit: CommitResult
     compaction: CompactionPlan | None = None
@@ -69,20 +69,20 @@ def plan_write(
     size_hint: int | None = None,
     operation: Operation | None = None,
 ) -> WritePlan:
-    """Plan a write into the newest snapshot.
+    """Plan a write on the latest snapshot.
 
     Args:
         table: the table with the options of the statement.
-        overwrite: None to add rows; static replaces the table or `static_partitions`; dynamic replaces the partitions
+        overwrite: None to append; static replaces the table or `static_partitions`; dynamic replaces the partitions
             that the rows belong to.
         static_partitions: filter over the partition columns for a static overwrite.
-        parallelism: how many writers there may be.
-        size_hint: about how many bytes of rows come, if known.
-        operation: what the statement is, for the snapshot.
+        parallelism: maximum number of writers.
+        size_hint: approximate size of the rows in bytes, if known.
+        operation: kind of the statement, for the snapshot.
 
     Raises:
-        UsageError: no row can be added to the table as it is.
-        UnsupportedError: the table has a feature that cannot be written.
+        UsageError: the table does not accept new rows in its current state.
+        UnsupportedError: the table has a feature that is not supported for writes.
     """
     check_writable(table.effective_schema)
     assigners = _assigners(table, parallelism, size_hint)
@@ -132,9 +132,9 @@ def _is_foreign(table: Table, entry: ManifestEntry) -> bool:
 
 
 def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteResult:
-    """Commit what the writers did and plan the compaction that follows; the caller runs that with `run_post_commit`.
+    """Commit the results of the writers and plan the compaction that follows, which `run_post_commit` runs.
 
-    Files of a write that surely was not committed are deleted.
+    The files of a write that was certainly not committed are deleted.
     """
     commit, metadata = FileStoreCommit(plan.table), CommitMetadata(operation=plan.operation)
     ignore_empty = plan.table.options.ignores_empty_commits
@@ -162,7 +162,7 @@ def _next_compaction(table: Table, messages: Sequence[CommitMessage]) -> Compact
     buckets = {BucketKey(m.partition, m.bucket) for m in messages if m.new_files}
     try:
         found = plan_compaction(table, strategy=Strategy.MINOR, buckets=buckets) if buckets else None
-    except Exception as e:  # noqa: BLE001 - the rows are committed, whatever this is
+    except Exception as e:  # noqa: BLE001 - the rows are committed already
         _log.warning(_UNCOMPACTED, table.name, e)
         return None
     return None if found is None or found.is_empty else found
@@ -171,8 +171,8 @@ def _next_compaction(table: Table, messages: Sequence[CommitMessage]) -> Compact
 def run_post_commit(plan: WritePlan, result: WriteResult, runner: TaskRunner) -> WriteResult:
     """Run the compaction after a write, then expire snapshots, unless the table is write-only.
 
-    The rows are committed already. Whatever stops the compaction must not make the statement look as if they were
-    not, or it would be run again: the next write repeats the compaction.
+    The rows are committed already. A failed compaction must not make the statement fail, or it would be run again; the
+    next write repeats the compaction.
     """
     compacted = None
     if result.compaction is not None:
@@ -180,7 +180,7 @@ def run_post_commit(plan: WritePlan, result: WriteResult, runner: TaskRunner) ->
             compacted = execute_compaction(result.compaction, runner, commit_user=result.commit_user)
         except ConflictError as e:
             _log.info("The compaction after a write to %s gave way to another commit: %s", plan.table.name, e)
-        except Exception as e:  # noqa: BLE001 - also what the runner's engine raises
+        except Exception as e:  # noqa: BLE001 - includes errors of the runner's engine
             _log.warning(_UNCOMPACTED, plan.table.name, e)
     if isinstance(result.commit, Committed) and not plan.table.options.write_only:
         _maintain(plan.table)
@@ -193,7 +193,7 @@ def _maintain(table: Table) -> None:
 
 
 def complete_write(plan: WritePlan, messages: Sequence[CommitMessage], runner: TaskRunner) -> WriteResult:
-    """Do `finish_write` and `run_post_commit`."""
+    """Call `finish_write` and `run_post_commit`."""
     return run_post_commit(plan, finish_write(plan, messages), runner)
 
 
@@ -205,14 +205,14 @@ def write_arrow(
     static_partitions: Predicate | None = None,
     runner: TaskRunner | None = None,
 ) -> WriteResult:
-    """Write Arrow data in this process, commit it, compact as the table asks for, and expire snapshots.
+    """Write Arrow data in this process, commit it, compact by the options of the table, and expire snapshots.
 
     Args:
-        table: where to write.
+        table: the target table.
         batches: rows with all columns of the table, optionally with ``_row_kind_`` (int8).
         overwrite: see `plan_write`.
         static_partitions: see `plan_write`.
-        runner: runs the compaction; in this process if not given.
+        runner: runs the compaction; in this process by default.
     """
     plan = plan_write(table, overwrite=overwrite, static_partitions=static_partitions)
     with TableWriter(table, plan.info) as writer:

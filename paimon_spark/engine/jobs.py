@@ -1,4 +1,4 @@
-"""What procedures need of Spark beyond running tasks: jobs that bring rows together."""
+"""The Spark jobs that procedures need beyond running tasks: joins and sorts."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from paimon_spark.engine.sort_compact import Sorter
 
 
 class SparkJobs(Merger, Sorter, Protocol):
-    """Everything that a session of Spark does for procedures."""
+    """All jobs that a Spark session runs for procedures."""

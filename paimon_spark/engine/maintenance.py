@@ -1,6 +1,6 @@
-"""What happens to old history after a commit: tags whose time is over, idle consumers, snapshots.
+"""Maintenance after a commit: expiry of tags, idle consumers and snapshots.
 
-Nothing here can undo the commit or make it fail: what goes wrong becomes a warning.
+Failures never affect the commit; they are logged as warnings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NONE: tuple[str, ...] = ()
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """What was cleaned up after a commit."""
+    """What was expired after a commit."""
 
     snapshots: ExpireResult = field(default_factory=ExpireResult)
     tags: tuple[str, ...] = ()
@@ -34,8 +34,8 @@ def maintain_after_commit(table: Table, clock: Callable[[], int] | None = None) 
     """Expire tags, consumers and snapshots by the options of the table; nothing for a write-only table.
 
     Args:
-        table: the table at its newest schema.
-        clock: gives the epoch milliseconds of now.
+        table: the table at its latest schema.
+        clock: returns the current epoch milliseconds.
     """
     if table.options.write_only:
         return Maintenance()

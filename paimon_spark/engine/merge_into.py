@@ -1,7 +1,7 @@
-"""merge_into as an operation: what is asked for, the rules it has to keep, and what it did.
+"""The merge_into procedure: its request, validation and result.
 
-This is Flink's merge, not SQL's: every action is a query of its own over the table as it was, all their rows are
-written together with a row kind, and nobody counts how many source rows match
+It has the semantics of Flink's merge, not of SQL's: each action is a separate query over the table's initial state, all
+resulting rows are written together with a row kind, and multiple matches of source rows are not detected
 (docs/spec/semantics.md, section 18.1).
 """
 
@@ -37,14 +37,14 @@ class Clause(StrEnum):
 
     @property
     def kind(self) -> RowKind:
-        """Return the kind of the rows."""
+        """Return the row kind of the action."""
         if self is Clause.INSERT:
             return RowKind.INSERT
         return RowKind.UPDATE_AFTER if self in (Clause.MATCHED_UPSERT, Clause.BY_SOURCE_UPSERT) else RowKind.DELETE
 
     @property
     def argument(self) -> str:
-        """Return what the arguments of this action begin with."""
+        """Return the prefix of the action's arguments."""
         return self.value.replace("-", "_")
 
 
@@ -52,12 +52,12 @@ CONDITIONED_TOGETHER = (
     (Clause.MATCHED_UPSERT, Clause.MATCHED_DELETE),
     (Clause.BY_SOURCE_UPSERT, Clause.BY_SOURCE_DELETE),
 )
-"""Pairs of actions on the same rows: with both of them present, each needs a condition."""
+"""Pairs of actions on the same rows; if both are present, each requires a condition."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergeAction:
-    """One action: for which rows, and what they become (None: they are deleted)."""
+    """One action: its condition, and the new values of the rows (None: they are deleted)."""
 
     clause: Clause
     condition: str | None
@@ -65,18 +65,18 @@ class MergeAction:
 
     @property
     def condition_argument(self) -> str:
-        """Return the argument that holds the condition."""
+        """Return the name of the condition argument."""
         return f"{self.clause.argument}_condition"
 
     @property
     def values_argument(self) -> str:
-        """Return the argument that holds the new values."""
+        """Return the name of the new values argument."""
         return f"{self.clause.argument}_{'values' if self.clause is Clause.INSERT else 'setting'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRequest:
-    """A merge as its arguments say it; `actions` are in the order of `Clause`."""
+    """The arguments of a merge; `actions` are in the order of `Clause`."""
 
     source_table: str
     condition: str
@@ -86,22 +86,22 @@ class MergeRequest:
 
 
 class PreparedMerge(Protocol):
-    """A merge whose every fragment is checked against the tables; nothing has run."""
+    """A merge with all fragments validated against the tables; nothing has run yet."""
 
     def run(self) -> WriteResult:
-        """Run it once: one job, one commit."""
+        """Run the merge once, as one job and one commit."""
 
 
 class Merger(Protocol):
-    """What can join tables."""
+    """Prepares merges, which join tables."""
 
     def prepare_merge(self, table: Table, name: Identifier, request: MergeRequest) -> PreparedMerge:
-        """Check a merge into the table called `name`, and make it ready to run."""
+        """Validate a merge into the table called `name`, and prepare it."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """A merge that is ready to run, and the snapshot that it starts from."""
+    """A prepared merge and the snapshot that it starts from."""
 
     table: Table
     request: MergeRequest
@@ -112,7 +112,7 @@ class MergePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeResult:
-    """What a merge did."""
+    """The result of a merge."""
 
     snapshot_before: int | None
     snapshot_after: int | None
@@ -123,10 +123,10 @@ class MergeResult:
 
 
 def plan_merge(table: Table, name: Identifier, request: MergeRequest, merger: Merger) -> MergePlan:
-    """Check a merge, whose request keeps the rules (`check_request`), against the tables, and make it ready.
+    """Validate a merge against the tables and prepare it; its request has passed `check_request`.
 
     Raises:
-        UnsupportedError: the target cannot be merged into, or not written by this release.
+        UnsupportedError: the target does not support merges, or cannot be written.
         ArgumentError: the arguments do not fit the tables.
     """
     check_target(table)
@@ -137,10 +137,10 @@ def plan_merge(table: Table, name: Identifier, request: MergeRequest, merger: Me
 
 
 def check_target(table: Table) -> None:
-    """Refuse a table that cannot be merged into.
+    """Raise if a table does not support merges.
 
     Raises:
-        UnsupportedError: it has no primary key, or another merge engine than deduplicate and partial-update.
+        UnsupportedError: it has no primary key, or a merge engine other than deduplicate and partial-update.
     """
     if not table.is_primary_key_table:
         raise UnsupportedError(
@@ -156,10 +156,10 @@ def check_target(table: Table) -> None:
 
 
 def check_request(request: MergeRequest) -> None:
-    """Refuse actions that contradict each other.
+    """Raise if actions contradict each other.
 
     Raises:
-        ArgumentError: there is no action, one lacks what it needs, or two want the same rows without saying which.
+        ArgumentError: there is no action, an action lacks an argument, or two actions on the same rows lack conditions.
     """
     actions = {a.clause: a for a in request.actions}
     if not actions:
@@ -204,10 +204,10 @@ def _actions(table: Table, request: MergeRequest) -> Iterator[Action]:
 
 
 def execute_merge(plan: MergePlan) -> MergeResult:
-    """Run a planned merge; it becomes one snapshot, or none where no row falls under an action.
+    """Run a prepared merge as one snapshot; none if no row matches an action.
 
     Raises:
-        PaimonError: the merge failed; the table is as it was.
+        PaimonError: the merge failed; the table is unchanged.
     """
     result = plan.prepared.run()
     if not isinstance(result.commit, Committed):

@@ -1,8 +1,8 @@
-"""Remove orphans: old files of a table that no snapshot, tag or changelog of any branch reaches.
+"""Orphan file removal: deletes old files of a table that no snapshot, tag or changelog of any branch references.
 
-Listing runs as tasks, on many directories at once. What is old is then held against everything that protects files;
-the rest is the plan. Right before the deletion the plan is judged again, since a commit may have published an old file
-meanwhile.
+Directories are listed by tasks in parallel. Old files are then checked against all protecting references; unreferenced
+files are the plan. References are checked again right before the deletion, because a commit may have published an old
+file meanwhile.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ELSEWHERE = ("data-file.external-paths", "global-index.external-path")
 
 @dataclass(frozen=True, slots=True)
 class TableOrphans:
-    """What goes of one table: `checked` was held against the manifests, `strays` nobody can need."""
+    """Orphans of one table: `checked` files were checked against the manifests, `strays` can never be referenced."""
 
     table: Table
     checked: tuple[Action, ...] = ()
@@ -38,31 +38,31 @@ class TableOrphans:
 
     @property
     def files(self) -> list[Action]:
-        """Return the files that go."""
+        """Return the files to delete."""
         return [*self.checked, *self.strays]
 
 
 @dataclass(frozen=True, slots=True)
 class OrphanPlan:
-    """What goes, table by table. Files and directories that changed at `older_than` or later are not in it."""
+    """The orphans of each table, without files and directories modified at `older_than` or later."""
 
     older_than: int
     tables: tuple[TableOrphans, ...] = ()
 
     @property
     def files(self) -> list[Action]:
-        """Return the files that go."""
+        """Return the files to delete."""
         return [a for t in self.tables for a in t.files]
 
     @property
     def actions(self) -> list[Action]:
-        """Return everything in one list."""
+        """Return all actions."""
         return [a for t in self.tables for a in (*t.warnings, *t.files, *t.directories)]
 
 
 @dataclass(frozen=True, slots=True)
 class OrphanResult:
-    """How many files went, and their bytes. Directories do not count."""
+    """The number and size of deleted files. Directories do not count."""
 
     files: int = 0
     bytes: int = 0
@@ -77,20 +77,20 @@ def plan_orphans(
     older_than: int | None = None,
     parallelism: int | None = None,
 ) -> OrphanPlan:
-    """Find the orphans of some tables of one store; nothing is changed.
+    """Find the orphans of tables in one store; nothing is changed.
 
     Args:
-        tables: the tables; all their branches are looked at.
-        runner: where directories are listed.
-        clock_millis: now.
-        older_than: epoch milliseconds; a day ago by default. Writers that finished a file before and have not
-            committed it yet would lose it.
-        parallelism: how many tasks list directories; about one for 16 directories by default.
+        tables: the tables; all their branches are included.
+        runner: runs the listing tasks.
+        clock_millis: current time.
+        older_than: epoch milliseconds; a day ago by default. A writer that finished a file before that time and has not
+            committed it yet would lose the file.
+        parallelism: number of listing tasks; about one per 16 directories by default.
 
     Raises:
         ArgumentError: `older_than` is not in the past, or `parallelism` is not positive.
-        UnsupportedError: a table is not made of Paimon's files.
-        CorruptTableError: it cannot be told what a table needs, so nothing of it may be deleted.
+        UnsupportedError: a table does not store its data in Paimon files.
+        CorruptTableError: the referenced files of a table cannot be determined, so nothing of it may be deleted.
     """
     bound = clock_millis - DAY_MILLIS if older_than is None else older_than
     if bound >= clock_millis:
@@ -157,7 +157,7 @@ def _warnings(table: Table) -> tuple[Action, ...]:
 
 @translate_io_errors()
 def execute_orphans(plan: OrphanPlan) -> OrphanResult:
-    """Delete what the plan says, but for files that something reaches by now."""
+    """Delete the planned files, except those that have become referenced."""
     total = Deleted()
     for work in plan.tables:
         deleter = SafeDeleter(work.table)

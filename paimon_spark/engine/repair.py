@@ -1,4 +1,4 @@
-"""Repair of snapshot and tag files that Paimon fails to read because of a retired name."""
+"""Repair of snapshot and tag files that Paimon cannot read because of a retired operation name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KEY = "operation"
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One file to rewrite: its content when it was looked at, and the content to come."""
+    """One file to rewrite: its content when planned, and its new content."""
 
     holder: ProtectingRef
     path: str
@@ -36,9 +36,9 @@ class Repair:
 
 
 def plan_repair(table: Table) -> tuple[Repair, ...]:
-    """Return the snapshot, tag and changelog files of all branches that hold a retired operation.
+    """Return the snapshot, tag and changelog files of all branches that contain a retired operation name.
 
-    Any other name stays: a later release of Paimon may have written it.
+    Unknown names are kept: a later Paimon release may have written them.
 
     Raises:
         CorruptTableError: a file is damaged.
@@ -65,10 +65,10 @@ def _repaired(raw: Mapping[str, Any], operation: Operation | None) -> bytes:
 
 @translate_io_errors()
 def execute_repair(table: Table, repairs: tuple[Repair, ...]) -> int:
-    """Rewrite the files of the plan; return how many. A file that is gone meanwhile needs no repair.
+    """Rewrite the planned files; return how many. A file that no longer exists is skipped.
 
     Raises:
-        ConflictError: a file has other content than when it was planned; files before it are repaired.
+        ConflictError: a file has changed since planning; files before it are repaired.
     """
     done = 0
     for repair in repairs:
@@ -83,7 +83,7 @@ def execute_repair(table: Table, repairs: tuple[Repair, ...]) -> int:
         whole = _has_lists(table, repair)
         table.file_io.write(repair.path, repair.after)
         if whole and repair.holder.kind is RefKind.SNAPSHOT and not _has_lists(table, repair):
-            table.file_io.delete(repair.path)  # it expired: manifest lists go before the snapshot that names them
+            table.file_io.delete(repair.path)  # expired: manifest lists are deleted before the snapshot
             continue
         done += 1
     return done

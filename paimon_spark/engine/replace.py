@@ -1,4 +1,4 @@
-"""REPLACE TABLE as an operation: a new schema and new rows become visible with one commit over the old ones."""
+"""REPLACE TABLE: a new schema and new rows replace the old ones with one commit."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from paimon_spark.errors import ConflictError, OutcomeUnknownError, PaimonError
 
 @translate_io_errors()
 def finish_replacement(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteResult:
-    """Publish the schema that the plan's table has, then replace all rows; either both happen or neither.
+    """Publish the schema of the plan's table, then replace all rows; either both succeed or neither.
 
     Args:
-        plan: a static overwrite of a table at the schema after its newest one.
-        messages: what the writers did; none leaves the table empty.
+        plan: a static overwrite of a table at the schema version after its latest one.
+        messages: commit messages of the writers; without any, the table becomes empty.
 
     Raises:
-        ConflictError: another statement changed the schema meanwhile; the table is as that left it.
+        ConflictError: another statement changed the schema meanwhile; the table is as that statement left it.
     """
     table = plan.table
     _publish(table, messages)
@@ -51,7 +51,7 @@ def _publish(table: Table, messages: Sequence[CommitMessage]) -> None:
 
 
 def _take_back(table: Table) -> None:
-    """Remove the new schema unless somebody built upon it: a later schema, or a snapshot that names it."""
+    """Remove the new schema unless a later schema or a snapshot depends on it."""
     latest = table.snapshots.latest()
     named = latest is not None and latest.schema_id >= table.schema.id
     if not named and table.schema_store.ids()[-1] == table.schema.id:

@@ -1,6 +1,6 @@
-"""Roll a table back to a snapshot or tag.
+"""Rollback of a table to a snapshot or tag.
 
-Data files of what is removed stay on disk; the schema stays as it is.
+Data files of removed snapshots stay on disk; the schema does not change.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from paimon_spark.errors import ArgumentError, CorruptTableError, ErrorKind, Not
 
 @dataclass(frozen=True, slots=True)
 class RollbackPlan:
-    """`previous_id` is the newest snapshot now, `target` what it becomes."""
+    """`previous_id` is the latest snapshot now, `target` the latest after the rollback."""
 
     previous_id: int
     target: Target
@@ -26,18 +26,18 @@ class RollbackPlan:
 
     @property
     def current_id(self) -> int:
-        """Return the id of the newest snapshot after the rollback."""
+        """Return the id of the latest snapshot after the rollback."""
         return self.target.snapshot.id
 
     @property
     def actions(self) -> list[Action]:
-        """Return everything in the order of execution; empty if the table is there already."""
+        """Return all actions in execution order; empty if the target is the latest snapshot already."""
         return [*self.writes, *self.deletions]
 
 
 @dataclass(frozen=True, slots=True)
 class RollbackResult:
-    """Newest snapshot before and after, and what was deleted."""
+    """The latest snapshot before and after, and what was deleted."""
 
     previous_snapshot_id: int
     current_snapshot_id: int
@@ -47,11 +47,11 @@ class RollbackResult:
 
 @translate_io_errors()
 def plan_rollback(table: Table, *, snapshot_id: int | None = None, tag: str | None = None) -> RollbackPlan:
-    """Plan a rollback; nothing is changed. If both are given, the tag wins.
+    """Plan a rollback; nothing is changed. If both are given, the tag takes precedence.
 
     Raises:
         ArgumentError: neither is given.
-        NotFoundError: the target, or any snapshot, does not exist.
+        NotFoundError: the target does not exist, or the table has no snapshot.
         CorruptTableError: the target cannot be read.
     """
     if snapshot_id is None and tag is None:
@@ -74,11 +74,11 @@ def plan_rollback(table: Table, *, snapshot_id: int | None = None, tag: str | No
 @uninterrupted()
 @translate_io_errors()
 def execute_rollback(table: Table, plan: RollbackPlan) -> RollbackResult:
-    """Do what the plan says; what is committed or tagged above the target until this ends goes too.
+    """Execute the plan; what is committed or tagged above the target before this returns is removed too.
 
-    Readers see the target, and nothing above it, from one step on: when the hint says that a rollback goes there, or,
-    where the target comes back from a tag, when its file is there. All after that step only removes files. Should this
-    die among them, the next rollback or commit does the rest.
+    The target becomes the latest snapshot in a single step: when the hint records the rollback or, if the target is
+    restored from a tag, when its file is created. All later steps only remove files. If they are interrupted, the next
+    rollback or commit completes them.
     """
     current = plan.current_id
     if not plan.actions:

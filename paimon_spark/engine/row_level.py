@@ -1,7 +1,7 @@
-"""DELETE, UPDATE and MERGE as an operation: plan on the driver, change rows anywhere, finish on the driver.
+"""DELETE, UPDATE and MERGE: planned on the driver, executed anywhere, committed on the driver.
 
-Rows of a table with a primary key are changed by writing them again with a row kind. In any other table, the files
-that hold changed rows are replaced, or the rows are marked in deletion vectors, in one snapshot.
+Rows of a primary-key table are changed by writing them with a row kind. In an append table, files with changed rows are
+replaced, or deletion vectors are written for the rows, in one snapshot.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def plan_changes(table: Table, operation: Operation, *, parallelism: int = 1) ->
     """Plan a change of rows of a table without a primary key.
 
     Raises:
-        UnsupportedError: this release does not write the table as its readers expect.
-        UsageError: the table has a primary key, so its rows are changed by writing them with a kind.
+        UnsupportedError: the table has a feature that is not supported for row-level changes.
+        UsageError: the table has a primary key, so its rows are changed by writing them with a row kind.
     """
     plan = plan_write(table, parallelism=parallelism, operation=operation)
     if table.is_primary_key_table:
@@ -40,19 +40,19 @@ def plan_changes(table: Table, operation: Operation, *, parallelism: int = 1) ->
 
 
 def writes_position_deletes(table: Table) -> bool:
-    """Return whether removed rows are marked in deletion vectors, instead of their files being written anew."""
+    """Return whether rows are deleted by deletion vectors instead of rewriting their files."""
     return table.options.deletion_vectors_enabled and not table.is_primary_key_table
 
 
 def row_changer(table: Table, info: WriterRestoreState) -> CopyOnWriteRewriter | PositionDeleteWriter:
-    """Return what takes the changes of one task."""
+    """Return the writer for the changes of one task."""
     return PositionDeleteWriter(table, info) if writes_position_deletes(table) else CopyOnWriteRewriter(table, info)
 
 
 def finish_changes(plan: WritePlan, messages: Sequence[CommitMessage], runner: TaskRunner) -> WriteResult:
     """Commit the replaced files; expire snapshots unless the table is write-only.
 
-    Files of a change that surely was not committed are deleted.
+    The files of a change that was certainly not committed are deleted.
 
     Raises:
         ConflictError: another commit replaced a file that this one replaces.
@@ -69,11 +69,10 @@ def change_arrow(
     """Change rows of a table without a primary key in this process.
 
     Args:
-        table: what to change.
-        changes: what `CopyOnWriteRewriter` takes; with deletion vectors in any order, and as
-            `PositionDeleteWriter` takes them.
-        operation: what the statement is, for the snapshot.
-        runner: see `finish_changes`; in this process if not given.
+        table: the table.
+        changes: input of `CopyOnWriteRewriter`; with deletion vectors, input of `PositionDeleteWriter`, in any order.
+        operation: kind of the statement, for the snapshot.
+        runner: see `finish_changes`; in this process by default.
     """
     plan = plan_changes(table, operation)
     with row_changer(table, plan.info) as changer:

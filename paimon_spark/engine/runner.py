@@ -1,4 +1,4 @@
-"""Where tasks run: in this process, or wherever a runner of another package takes them."""
+"""Task runners: run tasks in this process, or elsewhere by a runner of another package."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class TaskRunner(Protocol):
     """Runs tasks of one kind; payloads and results are JSON texts."""
 
     def group_tasks(self, units: Sequence[_T], work: Callable[[_T], int]) -> Iterable[list[_T]]:
-        """Return units of work in order, those together that had better share a task, by how much `work` each is."""
+        """Return units in order, grouped by task according to the `work` of each."""
         ...
 
     def run(self, kind: str, payloads: Sequence[str], *, description: str) -> Iterator[str]:
-        """Yield the results in the order in which tasks end; the first error ends the run."""
+        """Yield results in completion order; the first error ends the run."""
         ...
 
 
@@ -37,12 +37,12 @@ class LocalRunner:
         self._run_task = run_task
 
     def group_tasks(self, units: Sequence[_T], work: Callable[[_T], int]) -> Iterable[list[_T]]:
-        """Return each unit alone: a task costs nothing here."""
+        """Return each unit as a group: local tasks have no overhead."""
         del work
         return [[unit] for unit in units]
 
     def run(self, kind: str, payloads: Sequence[str], *, description: str) -> Iterator[str]:
-        """Yield the results in the order in which tasks end."""
+        """Yield results in completion order."""
         del description
         if self._threads == 1 or len(payloads) <= 1:
             for payload in payloads:

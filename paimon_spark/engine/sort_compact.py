@@ -1,7 +1,7 @@
-"""Compaction that sorts: the files of whole partitions are rewritten in an order, so that each covers few values.
+"""Sort compaction: rewrites the files of whole partitions in a sort order, so that each file covers a narrow range.
 
-The rows are the same before and after. Files that other writers add meanwhile stay as they are: exactly the files that
-were read are replaced, in one OVERWRITE snapshot.
+Rows are not changed. Exactly the files that were read are replaced, in one OVERWRITE snapshot; files that other writers
+add meanwhile are kept.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from paimon_spark.spec.types import AtomicType, DataField, DataType, MapType, Mu
 
 _MIN_SAMPLE = 20
 _PROPERTIES = {"paimon-spark.procedure": "compact"}
-"""Snapshot properties: an OVERWRITE snapshot without an operation otherwise looks like changed rows."""
+"""Snapshot properties that distinguish it from an OVERWRITE snapshot that changes rows."""
 
 
 class Order(StrEnum):
-    """How rows are sorted: column after column, or along a curve through all columns at once."""
+    """How rows are sorted: column by column, or along a space-filling curve through all columns."""
 
     ORDER = "order"
     ZORDER = "zorder"
@@ -44,7 +44,7 @@ class Order(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SortPlan:
-    """Which files are rewritten in which order. `ranges` is into how many ranges of the order the rows are cut."""
+    """The files to rewrite and the sort order. `ranges` is the number of ranges of the order to create."""
 
     write: WritePlan
     order: Order
@@ -61,23 +61,23 @@ class SortPlan:
 
     @property
     def partitions_seen(self) -> frozenset[bytes]:
-        """Return the partitions that the filter over partitions lets through."""
+        """Return the partitions that the filter matches."""
         return frozenset(e.partition for e in self.entries)
 
 
 class Sorter(Protocol):
-    """What can sort more rows than fit into one process."""
+    """Sorts more rows than fit into one process."""
 
     def rewrite_sorted(self, plan: SortPlan) -> list[CommitMessage]:
-        """Write the rows of the plan's files into new files, in order; nothing is committed."""
+        """Write the rows of the plan's files into new files, sorted; nothing is committed."""
 
 
 def plan_sort(table: Table, order: Order, columns: Sequence[str], partitions: Predicate | None) -> SortPlan:
-    """Return which files of the newest snapshot are to be rewritten.
+    """Return the plan with the files of the latest snapshot to rewrite.
 
     Raises:
-        UnsupportedError: the table is none that can be sorted, or a column has no order.
-        ArgumentError: an option has a value that makes no sense.
+        UnsupportedError: the table cannot be sorted, or a column has no order.
+        ArgumentError: an option has an invalid value.
     """
     _check_table(table)
     names = tuple(_sortable(table.schema.field(c), order) for c in columns)
@@ -128,7 +128,7 @@ def _has_order(t: DataType) -> bool:
 
 
 def _ranges(table: Table, entries: Sequence[ManifestEntry]) -> int:
-    """Return as many ranges as tasks were asked for, else as many as there will be full files."""
+    """Return the configured number of tasks, or the expected number of full-size files."""
     wanted = table.options.number_or_none("sink.parallelism")
     if wanted is not None:
         return max(wanted, 1)
@@ -140,7 +140,7 @@ def _ranges(table: Table, entries: Sequence[ManifestEntry]) -> int:
 
 
 def sort_actions(plan: SortPlan) -> Iterator[Action]:
-    """Yield one action for each file that the plan rewrites."""
+    """Yield one action per file that the plan rewrites."""
     table = plan.table
     by = f"sorted by {', '.join(plan.columns)} ({plan.order}) in {plan.ranges} range{'s' if plan.ranges > 1 else ''}"
     for entry in plan.entries:
@@ -150,10 +150,10 @@ def sort_actions(plan: SortPlan) -> Iterator[Action]:
 
 
 def execute_sort(plan: SortPlan, sorter: Sorter) -> CompactionResult:
-    """Rewrite the files of the plan and commit; nothing to rewrite makes no snapshot.
+    """Rewrite the files of the plan and commit; no snapshot is created if there is nothing to rewrite.
 
     Raises:
-        ConflictError: another commit replaced one of the files; the table is as that left it.
+        ConflictError: another commit replaced one of the files; the table is as that commit left it.
     """
     if not plan.entries:
         return CompactionResult(snapshot_before=plan.snapshot_id)

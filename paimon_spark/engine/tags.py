@@ -1,7 +1,7 @@
-"""Create, replace, rename, delete and expire tags.
+"""Creation, replacement, renaming, deletion and expiry of tags.
 
-Deleting the tag of a snapshot that still exists removes one small file. If the snapshot has expired and no other tag
-points to it, the data and metadata files that nothing else reaches go too.
+Deleting the tag of an existing snapshot removes one small file. If the snapshot has expired and no other tag references
+it, its unreferenced data and metadata files are deleted too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from paimon_spark.spec.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class TagPlan:
-    """A tag to write: `tag` is None if it is there already and that is fine. `rename_from` is its old name, if any."""
+    """A tag to write: `tag` is None if it exists and may be kept. `rename_from` is the old name in a rename."""
 
     name: str
     tag: Tag | None
@@ -36,7 +36,7 @@ class TagPlan:
 
 @dataclass(frozen=True, slots=True)
 class DeleteTagsPlan:
-    """Tags to delete, with the files that go with them; `missing` names do not exist; `hints` tell what some mean."""
+    """Tags to delete, and files deleted with them; `missing` names do not exist; `hints` are suggestions for them."""
 
     names: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
@@ -46,13 +46,13 @@ class DeleteTagsPlan:
 
     @property
     def actions(self) -> list[Action]:
-        """Return everything in one list, warnings about missing tags first."""
+        """Return all actions, warnings about missing tags first."""
         return [*self.warnings, *self.files.references, *self.files.data, *self.files.metadata, *self.files.kept]
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteTagsResult:
-    """Which tags went, which were not there, and what was deleted (tag files included)."""
+    """The deleted tags, the missing ones, and the deleted files (tag files included)."""
 
     names: tuple[str, ...]
     missing: tuple[str, ...]
@@ -71,19 +71,19 @@ def plan_create_tag(
     if_not_exists: bool = False,
     replace: bool = False,
 ) -> TagPlan:
-    """Plan a tag of a snapshot, by default of the newest; nothing is changed.
+    """Plan a tag of a snapshot, by default of the latest; nothing is changed.
 
     Args:
         table: the table.
-        name: the tag's name; blanks around it are dropped.
-        clock_millis: now; stored if the tag has a retention.
-        snapshot_id: what to tag. An expired snapshot that another tag still has may be named.
-        time_retained_ms: how long to keep the tag; by default the option `tag.default-time-retained`.
-        if_not_exists: an existing tag of the name is left alone.
-        replace: the tag must exist and is overwritten.
+        name: name of the tag; surrounding blanks are stripped.
+        clock_millis: current time; stored if the tag has a retention.
+        snapshot_id: the snapshot to tag. An expired snapshot is allowed if another tag still has it.
+        time_retained_ms: retention of the tag; by default the option `tag.default-time-retained`.
+        if_not_exists: keep an existing tag of that name.
+        replace: overwrite the tag, which must exist.
 
     Raises:
-        ArgumentError: the name or the retention is not allowed.
+        ArgumentError: the name or the retention is invalid.
         AlreadyExistsError: the tag exists.
         NotFoundError: there is no such snapshot, or no tag to replace.
         CorruptTableError: the snapshot's manifests cannot be read, so the tag would protect nothing.
@@ -108,12 +108,12 @@ def plan_create_tag(
 
 @translate_io_errors()
 def plan_rename_tag(table: Table, name: str, new_name: str) -> TagPlan:
-    """Plan another name for a tag; nothing is changed.
+    """Plan renaming a tag; nothing is changed.
 
     Raises:
-        ArgumentError: the new name is not allowed.
+        ArgumentError: the new name is invalid.
         NotFoundError: the tag does not exist.
-        AlreadyExistsError: the new name is taken.
+        AlreadyExistsError: a tag of the new name exists.
     """
     refs, new_name = RefStore.of(table), check_tag_name(new_name)
     tag = refs.get_tag(name)
@@ -132,8 +132,8 @@ def execute_tag(table: Table, plan: TagPlan) -> Snapshot | None:
     """Write the tag of a plan; return its snapshot, or None if there was nothing to do.
 
     Raises:
-        AlreadyExistsError: the name was taken since the tag was planned.
-        NotFoundError: the snapshot expired since then; there is no new tag.
+        AlreadyExistsError: a tag of that name was created since planning.
+        NotFoundError: the snapshot has expired since planning; no tag was created.
     """
     if plan.tag is None:
         return None
@@ -149,9 +149,10 @@ def execute_tag(table: Table, plan: TagPlan) -> Snapshot | None:
 
 
 def _check_held(table: Table, name: str, snapshot_id: int) -> None:
-    """Take a new tag back unless the snapshot, or another tag of it, is still there now that the tag is.
+    """Delete a new tag unless the snapshot, or another tag of it, exists after the tag was written.
 
-    An expiry removes the snapshot before it looks which tags keep its files. So it has seen the tag, or is seen here.
+    An expiry removes a snapshot before it reads the tags that protect its files. It therefore either sees the new tag,
+    or is detected here.
     """
     try:
         held = table.snapshots.exists(snapshot_id) or any(
@@ -171,11 +172,11 @@ def _check_held(table: Table, name: str, snapshot_id: int) -> None:
 
 @translate_io_errors()
 def plan_delete_tags(table: Table, names: str | Iterable[str], *, exact: bool = True) -> DeleteTagsPlan:
-    """Plan the deletion of tags, given as a list or as a text with commas; nothing is changed.
+    """Plan the deletion of tags, given as a list or as comma-separated text; nothing is changed.
 
     Raises:
         ArgumentError: no name is given.
-        CorruptTableError: something that protects files cannot be read.
+        CorruptTableError: a protecting reference cannot be read.
     """
     asked = _split(names)
     tags = RefStore.of(table).tags()
@@ -196,14 +197,14 @@ def plan_delete_tags(table: Table, names: str | Iterable[str], *, exact: bool = 
 
 
 def _tag_path(table: Table, name: str) -> str:
-    """Return where a tag would be; of what cannot be the name of a tag, where tags are."""
+    """Return the path of a tag; for an invalid tag name, the tag directory."""
     return table.paths.tag(name) if is_one_name(name) else table.paths.tag_dir
 
 
 @uninterrupted()
 @translate_io_errors()
 def execute_delete_tags(table: Table, plan: DeleteTagsPlan) -> DeleteTagsResult:
-    """Do what the plan says: the tag files first, so that no tag ever points to deleted files."""
+    """Execute the plan: tag files are deleted first, so that no tag ever references deleted files."""
     deleter = SafeDeleter(table)
     deleted: Deleted = deleter.delete_references(plan.files)
     deleted += deleter.delete_files(plan.files)
@@ -212,7 +213,7 @@ def execute_delete_tags(table: Table, plan: DeleteTagsPlan) -> DeleteTagsResult:
 
 @translate_io_errors()
 def expired_tags(table: Table, clock_millis: int) -> list[str]:
-    """Return the names of the tags whose time is over."""
+    """Return the names of the tags whose retention has ended."""
     now = _wall_clock(clock_millis)
     return [
         name
@@ -223,7 +224,7 @@ def expired_tags(table: Table, clock_millis: int) -> list[str]:
 
 @translate_io_errors()
 def list_tags(table: Table) -> dict[str, Tag]:
-    """Return all tags by name, in the order of names."""
+    """Return all tags, sorted by name."""
     return RefStore.of(table).tags()
 
 
@@ -263,7 +264,7 @@ def _split(names: str | Iterable[str]) -> list[str]:
 
 
 def _orphaned(table: Table, tags: dict[str, Tag], going: Collection[str]) -> Sequence[tuple[str, Snapshot]]:
-    """Return the tagged snapshots that nothing names any more once the tags in `going` are deleted."""
+    """Return the tagged snapshots that are unreferenced once the tags in `going` are deleted."""
     staying = {t.snapshot.id for n, t in tags.items() if n not in going}
     found: dict[int, tuple[str, Snapshot]] = {}
     for name in going:

@@ -1,4 +1,4 @@
-"""The kinds of tasks that runners carry to workers: JSON text in, JSON text out."""
+"""The kinds of tasks that runners execute: JSON text in, JSON text out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run_task(kind: str, payload: str) -> str:
     """Run one task.
 
     Raises:
-        ArgumentError: there is no task of this kind.
+        ArgumentError: the kind of task is unknown.
     """
     task = TASKS.get(kind)
     if task is None:
@@ -35,19 +35,19 @@ def run_task(kind: str, payload: str) -> str:
 
 
 def compact_work(task: CompactTask) -> int:
-    """Return about how much work it is to compact a bucket."""
+    """Return the estimated work of compacting a bucket."""
     return task_cost(task.bytes_in, len(task.files))
 
 
 def compact_payload(table: Table, tasks: Sequence[CompactTask]) -> str:
-    """Return the payload of a task that compacts buckets; its result is a JSON list of a commit message for each."""
+    """Return the payload of a task that compacts buckets; its result is a JSON list of a message per bucket."""
     return _json({"table": table.to_config(), "tasks": [t.to_plain() for t in tasks]})
 
 
 def task_payload(units: Iterable[tuple[int, Table, CompactTask]]) -> str:
-    """Return the payload of a task that compacts buckets of many tables, each after the number of its owner.
+    """Return the payload of a task that compacts buckets of several tables, each with the number of its owner.
 
-    What fails with one owner is an answer like any other.
+    Failures of one owner are part of the result.
     """
     owners = ((n, list(found)) for n, found in groupby(units, itemgetter(0)))
     return _json([[n, len(found), compact_payload(found[0][1], [t for *_, t in found])] for n, found in owners])
@@ -59,7 +59,7 @@ def _json(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """What came of some units of one owner: the answer, or else the error in words."""
+    """The outcome of some units of one owner: a result or an error text."""
 
     number: int
     units: int
@@ -68,7 +68,7 @@ class TaskOutcome:
 
     @classmethod
     def all_of(cls, result: str) -> list[TaskOutcome]:
-        """Read the result of a guarded task."""
+        """Parse the result of a guarded task."""
         return [cls(**raw) for raw in json.loads(result)]
 
 
@@ -77,7 +77,7 @@ def _compact_guarded(payload: str) -> str:
     for number, units, inner in json.loads(payload):
         try:
             came = {"answer": _compact(inner)}
-        except Exception as error:  # noqa: BLE001 - told in the answer: the buckets of other tables go on
+        except Exception as error:  # noqa: BLE001 - returned in the result: buckets of other tables continue
             came = {"error": str(error) if isinstance(error, PaimonError) else f"{type(error).__name__}: {error}"}
         answers.append({"number": number, "units": units, **came})
     return _json(answers)
@@ -98,7 +98,7 @@ def _compact(payload: str) -> str:
 
 
 def listing_payload(file_io: FileIO, older_than: int, found: Sequence[tuple[int, Directory]]) -> str:
-    """Return the payload of a task that lists directories, each with the number of its table; see `listings`."""
+    """Return the payload of a task that lists directories, each with its table number; see `listings`."""
     return _json(
         {
             "file_io": dict(file_io.to_config()),
@@ -109,7 +109,7 @@ def listing_payload(file_io: FileIO, older_than: int, found: Sequence[tuple[int,
 
 
 def listings(result: str) -> Iterator[tuple[int, Listing]]:
-    """Yield what a listing task found, with the number of the table."""
+    """Yield the table number and the listing of each result of a listing task."""
     for number, directories, files in json.loads(result):
         found = [Candidate(f"{d}/{name}", size, bool(needed)) for d, needed, names in files for name, size in names]
         yield number, Listing(found, directories)

@@ -1,1 +1,1 @@
-"""Files to Arrow and back: Parquet, ORC, Avro and the metadata codecs."""
+"""File formats: Parquet, ORC and Avro data files to and from Arrow, and the codecs of metadata files."""

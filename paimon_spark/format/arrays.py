@@ -1,4 +1,4 @@
-"""Types of NumPy arrays, by the width of their values in bits."""
+"""NumPy array types, named by the bit width of their values."""
 
 from __future__ import annotations
 

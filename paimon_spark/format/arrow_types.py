@@ -1,7 +1,7 @@
-"""Paimon types and Arrow types (docs/spec/storage.md, sections 11 and 12.1).
+"""Mapping between Paimon types and Arrow types (docs/spec/storage.md, sections 11 and 12.1).
 
-The Arrow form is the one every reader of `format` delivers and every writer expects; what a file holds may differ.
-Field ids travel as field metadata: ``PARQUET:field_id`` for Parquet, ``paimon.id`` for ORC.
+Readers of `format` return these Arrow types and writers expect them; the types stored in a file may differ. Field ids
+are kept in field metadata: ``PARQUET:field_id`` for Parquet, ``paimon.id`` for ORC.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from paimon_spark.spec.types import (
 
 PARQUET_FIELD_ID = b"PARQUET:field_id"
 ARROW_RELEASE = int(pa.__version__.partition(".")[0])
-"""The release of Arrow that runs here: some do not have all that is needed."""
+"""The major version of the installed pyarrow; some lack required features."""
 ORC_FIELD_ID = b"paimon.id"
 _NESTED_ID_BASE = 536870911
 _IDS_PER_FIELD = 1024
@@ -74,39 +74,39 @@ _UNIT_PRECISION = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 def timestamp_unit(precision: int) -> str:
-    """Return the Arrow unit that stores timestamps of `precision` digits."""
+    """Return the Arrow unit for timestamps of `precision` digits."""
     if precision <= 3:
         return "ms"
     return "us" if precision <= 6 else "ns"
 
 
 def to_arrow_type(t: DataType) -> pa.DataType:
-    """Return the Arrow type of `t`, without field ids inside."""
+    """Return the Arrow type of `t`, without field ids."""
     return _convert(t, None, 0)
 
 
 @lru_cache(maxsize=4096)
 def to_arrow_field(f: DataField) -> pa.Field:
-    """Return the Arrow field of a column, field ids included."""
+    """Return the Arrow field of a column, with field ids."""
     return _field(f.name, _convert(f.type, f.id, 0), f.type.nullable, f.id)
 
 
 def to_arrow_schema(fields: Iterable[DataField]) -> pa.Schema:
-    """Return the Arrow schema of columns, field ids included."""
+    """Return the Arrow schema of columns, with field ids."""
     return pa.schema([to_arrow_field(f) for f in fields])
 
 
 def from_arrow(t: pa.DataType, *, nullable: bool = True) -> DataType:
-    """Return the Paimon type of an Arrow type; the members of rows are numbered from 0.
+    """Return the Paimon type of an Arrow type; fields of rows are numbered from 0.
 
     Raises:
-        UnsupportedError: no Paimon type holds such values.
+        UnsupportedError: there is no corresponding Paimon type.
     """
     return reassign_ids(_from_arrow(t, nullable), 0)[0]
 
 
 def fields_from_arrow(schema: pa.Schema) -> tuple[DataField, ...]:
-    """Return the columns of an Arrow schema with ids given in order, nested ones first, as a new table has them."""
+    """Return the columns of an Arrow schema with ids assigned in order, nested fields first, as for a new table."""
     row, _ = reassign_ids(_row(schema, nullable=False), 0)
     if not isinstance(row, RowType):
         raise TypeError("a row stays a row")
@@ -121,7 +121,7 @@ def _field(name: str, t: pa.DataType, nullable: bool, field_id: int | None) -> p
 
 
 def _convert(t: DataType, top: int | None, depth: int) -> pa.DataType:
-    """Convert; `top` is the id of the column or row member around, None for no ids at all."""
+    """Convert a type; `top` is the id of the enclosing column or row field, None for no ids."""
     if isinstance(t, AtomicType):
         return _atomic(t, numbered=top is not None)
     if isinstance(t, RowType):
@@ -149,7 +149,7 @@ def _convert(t: DataType, top: int | None, depth: int) -> pa.DataType:
 
 
 COUNT = AtomicType(TypeRoot.INT, nullable=False)
-"""The type of the values of a multiset."""
+"""The type of multiset counts."""
 
 
 def _atomic(t: AtomicType, *, numbered: bool) -> pa.DataType:

@@ -1,7 +1,7 @@
-"""What a file format offers: readers with row groups, writers with statistics.
+"""The interface of file formats: readers with row groups, writers with statistics.
 
-Whatever a file holds, a reader delivers exactly the Arrow types of `arrow_types.to_arrow_type`. A wanted column that
-the file lacks comes as nulls: files of thin tables, and files without their partition columns, are normal.
+A reader returns exactly the Arrow types of `arrow_types.to_arrow_type`, whatever types the file stores. A requested
+column that is missing in the file is returned as nulls: files may lack columns, such as partition columns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DEFAULT_BATCH_ROWS = 65536
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A closed data file: exact size, rows, and the statistics of each field in the order of the writer's fields."""
+    """A closed data file: its exact size, row count, and statistics per field in the order of the writer's fields."""
 
     size: int
     rows: int
@@ -32,19 +32,19 @@ class WrittenFile:
 
 
 def rows_within(chunk_bytes: int, row_bytes: float) -> int:
-    """Return how many rows of a width take about `chunk_bytes`, within reason."""
+    """Return how many rows of a given width take about `chunk_bytes`, within limits."""
     return min(max(int(chunk_bytes / max(1.0, row_bytes)), LEAST_CHUNK_ROWS), _MOST_CHUNK_ROWS)
 
 
 class FileReader(Protocol):
-    """One open data file. A row group is the unit of loading: a Parquet row group, an ORC stripe, a whole Avro file.
+    """An open data file. A row group is the unit of loading: a Parquet row group, an ORC stripe, a whole Avro file.
 
-    Every method raises CorruptTableError, naming the file, where the bytes are not what they should be.
+    Each method raises CorruptTableError, with the file's path, if the file is damaged.
     """
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return the names of the columns that the file has."""
+        """Return the column names of the file."""
         ...
 
     @property
@@ -63,7 +63,7 @@ class FileReader(Protocol):
         ...
 
     def select_row_groups(self, expression: pc.Expression | None) -> list[int]:
-        """Return the row groups that may hold a row for which `expression` is true, by their statistics."""
+        """Return the row groups that may contain a row for which `expression` is true, by their statistics."""
         ...
 
     def batches(
@@ -73,15 +73,15 @@ class FileReader(Protocol):
         ...
 
     def chunks(self, row_group: int, chunk_bytes: int, *, streamed: bool = False) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a row group in batches that take about `chunk_bytes` in memory.
+        """Yield the rows of a row group in batches of about `chunk_bytes` in memory.
 
-        With `streamed`, as little of the file is in memory at a time as the format allows: right for a merge of many
-        files, while one file is read faster without.
+        With `streamed`, the reader buffers as little of the file as the format allows. Use it to merge many files; a
+        single file is read faster without.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -92,25 +92,25 @@ class FileReader(Protocol):
 
 
 class FileWriter(Protocol):
-    """One data file in the making. Batches have the columns and types of the writer's fields."""
+    """A writer of one data file. Batches have the columns and types of the writer's fields."""
 
     @property
     def rows(self) -> int:
-        """Return the number of rows so far."""
+        """Return the number of rows written so far."""
         ...
 
     @property
     def bytes_written(self) -> int:
-        """Return about how large the file would be if it was closed now."""
+        """Return the approximate file size if it were closed now."""
         ...
 
     @property
     def buffered_bytes(self) -> int:
-        """Return about how many bytes of rows wait in memory."""
+        """Return the approximate size of buffered rows."""
         ...
 
     def flush(self) -> None:
-        """Write out what waits, if the format can: what is held afterwards stays until the file is closed."""
+        """Write out buffered rows if the format can; rows that remain buffered are written on close."""
         ...
 
     def write(self, data: pa.RecordBatch | pa.Table) -> None:
@@ -118,16 +118,16 @@ class FileWriter(Protocol):
         ...
 
     def close(self) -> WrittenFile:
-        """Finish the file."""
+        """Finish and close the file."""
         ...
 
     def abort(self) -> None:
-        """Give up: close and delete the file."""
+        """Close and delete the file."""
         ...
 
 
 class DataFormat(Protocol):
-    """One file format."""
+    """A file format."""
 
     @property
     def name(self) -> str:
@@ -137,13 +137,13 @@ class DataFormat(Protocol):
     def open_reader(
         self, file_io: FileIO, path: str, fields: Sequence[DataField], file_size: int | None = None
     ) -> FileReader:
-        """Open a data file to read `fields`, named as in the file's own schema.
+        """Open a data file to read `fields`, named as in the file's schema.
 
         Args:
-            file_io: where the file is.
-            path: its path.
-            fields: columns to read, with the types wanted.
-            file_size: its size by the manifest; told in the error if the file turns out to be damaged.
+            file_io: the store of the file.
+            path: path of the file.
+            fields: columns to read, with the requested types.
+            file_size: size recorded in the manifest, for the error message if the file is damaged.
         """
         ...
 
@@ -160,24 +160,24 @@ class DataFormat(Protocol):
         """Open a new data file.
 
         Args:
-            file_io: where to write.
-            path: the file's path.
-            fields: the physical columns in order; ids go into the file.
-            stats_modes: what to collect for each field; none at all if not given.
+            file_io: the store to write to.
+            path: path of the file.
+            fields: physical columns in order; field ids are written to the file.
+            stats_modes: statistics mode of each field; none are collected by default.
             compression: value of `file.compression`.
-            options: the table's options; `file.compression.zstd-level`, `file.block-size` and those that begin with
-                the format's name are obeyed.
+            options: options of the table; the writer applies `file.compression.zstd-level`, `file.block-size` and those
+                that begin with the format's name.
         """
         ...
 
     def check_values(self, name: str, column: pa.ChunkedArray) -> None:
-        """Refuse values that some reader of such files would find missing or changed; most formats have none.
+        """Reject values that some reader of the format would lose or misread; most formats have none.
 
         Args:
-            name: the column, for the message.
-            column: its values.
+            name: name of the column, for the error message.
+            column: values of the column.
 
         Raises:
-            ArgumentError: there is such a value.
+            ArgumentError: the column has such a value.
         """
         ...

@@ -1,4 +1,4 @@
-"""Statistics of columns, gathered batch by batch while a file is written."""
+"""Column statistics, collected batch by batch while a file is written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PER_MILLI = {"s": 0, "ms": 1, "us": 1000, "ns": 1_000_000}
 
 
 def has_long_values(values: pa.Array | pa.ChunkedArray) -> bool:
-    """Return whether a value of a column of texts or bytes is so long that copies of it count."""
+    """Return whether a string or binary column has values long enough that copies are expensive."""
     text = pa.types.is_string(values.type) or pa.types.is_binary(values.type)
     if not text or values.nbytes < LONG_VALUE:
         return False
@@ -27,22 +27,22 @@ def has_long_values(values: pa.Array | pa.ChunkedArray) -> bool:
 
 
 class StatsCollector:
-    """Minimum, maximum and null count of each field, as far as its mode asks for them.
+    """Collects minimum, maximum and null count of each field, according to its statistics mode.
 
-    Nested columns are not collected. A floating point column that holds NaN has no minimum and maximum: Spark orders
-    NaN above all numbers, other readers do not.
+    Nested columns have no statistics. A floating point column with NaN has no minimum and maximum: Spark orders NaN
+    above all numbers, other readers do not.
     """
 
     def __init__(self, fields: Sequence[DataField], modes: Sequence[StatsMode] | None) -> None:
         self._columns = [_Column(f.type, modes[i] if modes is not None else None) for i, f in enumerate(fields)]
 
     def update(self, data: pa.RecordBatch | pa.Table) -> None:
-        """Take rows into account; the columns stand in the order of the fields."""
+        """Add rows to the statistics; columns are in field order."""
         for column, values in zip(self._columns, data.columns, strict=True):
             column.update(values)
 
     def result(self) -> tuple[ColumnStats, ...]:
-        """Return the statistics so far, one per field."""
+        """Return the current statistics of each field."""
         return tuple(c.result() for c in self._columns)
 
 
@@ -75,9 +75,9 @@ class _Column:
             self._maxima.append(both["max"])
 
     def _beginnings(self, values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-        """Return `values`, long texts cut to a little more than what is kept of them: a bound is copied several times.
+        """Return `values` with long texts truncated to slightly more than is kept: bounds are copied several times.
 
-        The beginnings of texts are in the order of the texts.
+        Prefixes sort like the full texts.
         """
         length = self._mode.length if self._mode is not None else None
         if length is None or not has_long_values(values):
@@ -99,12 +99,12 @@ class _Column:
 
 
 def _signed(bound: Any, zero: float) -> Any:
-    """Return a bound that holds for 0.0 and -0.0, which are equal here; readers in Java put -0.0 before 0.0."""
+    """Return a bound that covers both 0.0 and -0.0, which are equal here; Java readers order -0.0 before 0.0."""
     return zero if isinstance(bound, float) and bound == 0 else bound
 
 
 def _value(scalar: pa.Scalar) -> Any:
-    """Return a scalar in the value domain of `spec.rows`."""
+    """Return a scalar as a value of `spec.rows`."""
     t = scalar.type
     if pa.types.is_timestamp(t):
         millis, rest = divmod(scalar.value, _PER_MILLI[t.unit])

@@ -1,7 +1,7 @@
-"""Deletion vectors: which rows of a data file are deleted (docs/spec/storage.md, section 14.1).
+"""Deletion vectors: bitmaps of the deleted rows of a data file (docs/spec/storage.md, section 14.1).
 
-An index file is a version byte and then, per vector, its size, its body and the CRC32 of the body. The magic number at
-the start of the body tells the 32-bit form from the 64-bit one.
+An index file is a version byte followed by the vectors: size, body, and CRC32 of the body. The magic number at the
+start of the body distinguishes the 32-bit from the 64-bit format.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ _UINT = struct.Struct(">I")
 _COUNT = struct.Struct("<q")
 _KEY = struct.Struct("<i")
 _MAX_PARTS = 64
-"""Parts of 2^32 rows each; no data file has that many rows."""
+"""Maximum number of 32-bit bitmaps in a 64-bit vector; no data file has that many rows."""
 
 
 def read_vector(data: bytes, found: DeletionRange, where: str = "a deletion vector file") -> BitMap:
-    """Return the deleted positions that one range of an index file holds.
+    """Return the deleted positions in one range of an index file.
 
     Args:
-        data: the whole index file.
-        found: where the vector stands, as the index manifest says.
-        where: the file's name for error messages.
+        data: content of the whole index file.
+        found: location of the vector, from the index manifest.
+        where: path of the file, for error messages.
 
     Raises:
-        CorruptTableError: there is no sound vector at that place.
-        UnsupportedError: the vector deletes rows beyond 2^32 of one file.
+        CorruptTableError: there is no valid vector at that location.
+        UnsupportedError: the vector deletes rows beyond position 2^32.
     """
     return vector_in(stored_vector(data, found, where), found, where)
 
 
 def vector_in(block: bytes, found: DeletionRange, where: str = "a deletion vector file") -> BitMap:
-    """Return the deleted positions in what `stored_vector` read; errors as in `read_vector`."""
+    """Return the deleted positions of a serialized vector returned by `stored_vector`; raises as `read_vector`."""
     try:
         return _body(block[_INT.size : -_UINT.size])
     except (struct.error, ValueError, IndexError, OverflowError) as e:
@@ -59,7 +59,7 @@ def _unsound(found: DeletionRange, where: str, error: Exception) -> CorruptTable
 
 
 def _checked(data: bytes, found: DeletionRange) -> bytes:
-    """Return the vector that stands at `found` with its size and its checksum, which is right."""
+    """Return the serialized vector at `found`, with size and verified checksum."""
     if data[:1] != bytes([FILE_VERSION]):
         raise ValueError("the file does not begin with a version that is known")
     if not (found.offset > 0 and 0 <= found.length <= len(data)):
@@ -75,29 +75,29 @@ def _checked(data: bytes, found: DeletionRange) -> bytes:
 
 
 def positions(vector: BitMap, start: int, stop: int) -> npt.NDArray[np.int64]:
-    """Return the deleted positions from `start` up to, not including, `stop`, in ascending order.
+    """Return the deleted positions from `start` (inclusive) to `stop` (exclusive), in ascending order.
 
-    A few bytes may delete billions of rows, so they are never all made into numbers at once.
+    A vector of a few bytes may delete billions of rows, so positions are expanded one range at a time.
     """
     part = vector & BitMap(range(start, min(stop, 1 << 32)))
     return np.frombuffer(part.to_array(), np.uint32).astype(np.int64)
 
 
 def fingerprint(block: bytes) -> int:
-    """Return a number that tells a vector, as `stored_vector` read it, from any other of its data file; never 0."""
+    """Return a number that identifies a serialized vector among all of its data file; never 0."""
     return len(block) << 32 | int(_UINT.unpack_from(block, len(block) - 4)[0])
 
 
 def stored_vector(data: bytes, found: DeletionRange, where: str = "a deletion vector file") -> bytes:
-    """Return the bytes of one vector with size and checksum, as another index file may take them over.
+    """Return one serialized vector with size and checksum, to copy it to another index file.
 
     Args:
-        data: the whole index file.
-        found: where the vector stands.
-        where: the file's name for error messages.
+        data: content of the whole index file.
+        found: location of the vector.
+        where: path of the file, for error messages.
 
     Raises:
-        CorruptTableError: there is no sound vector at that place.
+        CorruptTableError: there is no valid vector at that location.
     """
     try:
         return _checked(data, found)
@@ -110,10 +110,10 @@ def _block(body: bytes) -> bytes:
 
 
 class VectorFile:
-    """An index file in the making.
+    """Builds an index file of deletion vectors.
 
     Args:
-        wide: write the 64-bit form, which old readers do not know.
+        wide: write the 64-bit format, which old readers do not support.
     """
 
     def __init__(self, *, wide: bool = False) -> None:
@@ -123,21 +123,21 @@ class VectorFile:
 
     @property
     def size(self) -> int:
-        """Return the bytes so far."""
+        """Return the current size in bytes."""
         return len(self._out)
 
     @property
     def ranges(self) -> tuple[DeletionRange, ...]:
-        """Return where the vectors stand, in the order in which they came."""
+        """Return the locations of the vectors in insertion order."""
         return tuple(self._ranges)
 
     @property
     def data(self) -> bytes:
-        """Return the whole file."""
+        """Return the content of the file."""
         return bytes(self._out)
 
     def add(self, data_file: str, vector: BitMap) -> None:
-        """Write the vector of a data file."""
+        """Append the vector of a data file."""
         compact = vector.copy()
         compact.run_optimize()
         bits = compact.serialize()
@@ -151,7 +151,7 @@ class VectorFile:
         self._out += _block(body)
 
     def add_stored(self, found: DeletionRange, block: bytes) -> None:
-        """Take over a vector that `stored_vector` read."""
+        """Append a serialized vector returned by `stored_vector`."""
         self._ranges.append(replace(found, offset=len(self._out)))
         self._out += block
 

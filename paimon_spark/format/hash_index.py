@@ -1,4 +1,4 @@
-"""Hash index files of dynamic buckets: the hashes of a bucket's keys, big-endian, in no order.
+"""Hash index files of dynamic buckets: the key hashes of a bucket, big-endian and unordered.
 
 (docs/spec/storage.md, section 14.2)
 """
@@ -17,7 +17,7 @@ def decode(data: bytes, where: str = "a hash index file") -> npt.NDArray[np.int3
     """Return the hashes in file order.
 
     Raises:
-        CorruptTableError: the bytes do not divide into hashes.
+        CorruptTableError: the file size is not a multiple of the hash size.
     """
     if len(data) % _WORD.itemsize:
         raise CorruptTableError(
@@ -28,5 +28,5 @@ def decode(data: bytes, where: str = "a hash index file") -> npt.NDArray[np.int3
 
 
 def encode(hashes: npt.NDArray[np.int32]) -> bytes:
-    """Return the bytes of an index file."""
+    """Return the content of an index file."""
     return np.ascontiguousarray(hashes, np.int32).astype(_WORD).tobytes()

@@ -1,9 +1,9 @@
-"""INT96, which Parquet files of Paimon hold timestamps of more than six digits in.
+"""INT96 timestamps in Parquet, which Paimon uses for precisions above six digits.
 
-pyarrow writes INT96 for all timestamps of a file or for none, with a time of day below 0 before 1970, which Java
-readers fail at; and in nanoseconds it delivers other times for those outside of 1677 to 2262. But INT96 is stored as
-12 bytes of fixed length are. So values are made and understood here, as 12 bytes each, and only the footer of the file,
-which is in the compact protocol of Thrift, calls them the one or the other.
+pyarrow has three limitations: it writes INT96 for all timestamps of a file or for none; before 1970 it writes a
+negative time of day, which Java readers reject; and it misreads INT96 values outside 1677 to 2262 as nanoseconds. INT96
+has the same encoding as a fixed-length byte array of 12 bytes. This module therefore encodes and decodes the values
+itself and rewrites the column type in the file's footer, a Thrift compact protocol message.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _DAY = 86_400
 _JULIAN_EPOCH = 2_440_588
 _MAGIC = b"PAR1"
 _INT96, _FIXED = 0x06, 0x0E
-"""Types 3 and 7, as the protocol spells them."""
+"""Field headers of the types 3 (INT96) and 7 (FIXED_LEN_BYTE_ARRAY) in the compact protocol."""
 _LENGTH = b"\x15\x18"
 """Field 2 after field 1: a length of 12."""
 _STRUCT, _LISTS, _MAP = 12, (9, 10), 11
 
 
 def to_int96(array: pa.Array) -> pa.Array:
-    """Return timestamps in nanoseconds as the bytes of INT96; within other values, too."""
+    """Return nanosecond timestamps, at any nesting depth, as INT96 bytes."""
     t = array.type
     if not has_nanos(t):
         return array
@@ -54,10 +54,10 @@ def to_int96(array: pa.Array) -> pa.Array:
 
 
 def from_int96(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """Return the bytes of INT96 as timestamps of a type.
+    """Return INT96 bytes as timestamps of type `target`.
 
     Raises:
-        OutOfRangeError: the unit of the type does not reach so far.
+        OutOfRangeError: a timestamp is out of range of the type.
     """
     data = array.drop_null()
     packed = np.frombuffer(data.buffers()[1] or b"", _LAYOUT, len(data), data.offset * _LAYOUT.itemsize)
@@ -69,14 +69,14 @@ def from_int96(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def has_nanos(t: pa.DataType) -> bool:
-    """Return whether values of a type are timestamps in nanoseconds or hold any."""
+    """Return whether a type is, or contains, a timestamp in nanoseconds."""
     if pa.types.is_timestamp(t):
         return bool(t.unit == "ns")
     return any(has_nanos(t.field(i).type) for i in range(t.num_fields))
 
 
 def as_bytes(t: pa.DataType) -> pa.DataType:
-    """Return a type with 12 bytes in place of timestamps in nanoseconds."""
+    """Return a type with 12-byte binary in place of nanosecond timestamps."""
     if pa.types.is_timestamp(t):
         return AS_BYTES if t.unit == "ns" else t
     if pa.types.is_list(t):
@@ -87,12 +87,12 @@ def as_bytes(t: pa.DataType) -> pa.DataType:
 
 
 def field_as_bytes(f: pa.Field) -> pa.Field:
-    """Return a field with 12 bytes in place of timestamps in nanoseconds."""
+    """Return a field with 12-byte binary in place of nanosecond timestamps."""
     return f.with_type(as_bytes(f.type))
 
 
 def shown_as_bytes(source: pa.NativeFile, metadata: pq.FileMetaData) -> pq.FileMetaData:
-    """Return the metadata of a file with fixed bytes in place of INT96; the very same if it has none."""
+    """Return the file metadata with fixed-length binary in place of INT96; unchanged if there is no INT96."""
     leaves = [i for i in range(metadata.num_columns) if metadata.schema.column(i).physical_type == "INT96"]
     if not leaves:
         return metadata
@@ -103,11 +103,11 @@ def shown_as_bytes(source: pa.NativeFile, metadata: pq.FileMetaData) -> pq.FileM
 
 
 class Int96Sink(io.RawIOBase):
-    """Takes a Parquet file, in whose footer some columns of fixed bytes become INT96.
+    """A sink for a Parquet file that changes columns from fixed-length binary to INT96 in the footer.
 
     Args:
-        out: where the file goes.
-        leaves: which columns, counted over all those without parts.
+        out: the output stream.
+        leaves: indexes of the columns, counted over leaf columns.
     """
 
     def __init__(self, out: pa.NativeFile, leaves: Collection[int]) -> None:
@@ -116,11 +116,11 @@ class Int96Sink(io.RawIOBase):
         self._footer: list[bytes] | None = None
 
     def writable(self) -> bool:
-        """Return that it is."""
+        """Return True."""
         return True
 
     def write(self, data: bytes) -> int:  # type: ignore[override]
-        """Take bytes."""
+        """Write bytes, or buffer them if they belong to the footer."""
         if self._footer is None:
             self._out.write(data)
         else:
@@ -128,11 +128,11 @@ class Int96Sink(io.RawIOBase):
         return len(data)
 
     def end(self) -> None:
-        """Say that all rows are written: the rest is the footer."""
+        """Mark the end of the row groups; everything after it is the footer."""
         self._footer = []
 
     def finish(self) -> None:
-        """Write the footer."""
+        """Write the modified footer."""
         data = b"".join(self._footer or ())
         length = int.from_bytes(data[-8:-4], "little")
         footer = _retyped(data[-8 - length : -8], self._leaves, _INT96)
@@ -140,7 +140,7 @@ class Int96Sink(io.RawIOBase):
 
 
 def _retyped(footer: bytes, leaves: Collection[int], kind: int) -> bytes:
-    """Return a footer in which these columns have another type."""
+    """Return a footer with the type of the given columns changed."""
     edits: list[tuple[int, int, bytes]] = []
     thrift = _Thrift(footer)
     for number, _ in thrift.fields():
@@ -155,7 +155,7 @@ def _retyped(footer: bytes, leaves: Collection[int], kind: int) -> bytes:
 
 
 def _of_schema(thrift: _Thrift, leaves: Collection[int], kind: int) -> Iterator[tuple[int, int, bytes]]:
-    """Yield what changes in the list of schema elements: those without parts have a type, in field 1."""
+    """Yield the changes in the list of schema elements: leaf elements have a type, in field 1."""
     leaf = -1
     for _ in thrift.elements():
         wanted = False
@@ -175,7 +175,7 @@ def _of_schema(thrift: _Thrift, leaves: Collection[int], kind: int) -> Iterator[
 
 
 def _of_row_groups(thrift: _Thrift, leaves: Collection[int], kind: int) -> Iterator[tuple[int, int, bytes]]:
-    """Yield what changes in the row groups: field 1 has the columns, their field 3 the metadata with the type in 1."""
+    """Yield the changes in the row groups: field 1 is the columns, whose field 3, the metadata, has the type in 1."""
     for _ in thrift.elements():
         for of_group, _ in thrift.fields():
             if of_group != 1:
@@ -190,14 +190,14 @@ def _of_row_groups(thrift: _Thrift, leaves: Collection[int], kind: int) -> Itera
 
 
 class _Thrift:
-    """Walks over a message in the compact protocol; what the caller does not go into is skipped."""
+    """A reader of a Thrift compact protocol message that skips the fields the caller does not descend into."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
 
     def fields(self) -> Iterator[tuple[int, int]]:
-        """Yield the number of each field of a struct and where its header is."""
+        """Yield the id of each struct field and the position of its header."""
         number = 0
         while True:
             header_at = self.at
@@ -212,7 +212,7 @@ class _Thrift:
                 self._skip(header & 15)
 
     def elements(self) -> Iterator[int]:
-        """Yield the position of each element of a list."""
+        """Yield the position of each list element."""
         count, kind = self._list()
         for i in range(count):
             value_at = self.at
@@ -221,7 +221,7 @@ class _Thrift:
                 self._skip_element(kind)
 
     def width(self) -> int:
-        """Return how many bytes the number here takes."""
+        """Return the encoded length of the varint at the current position."""
         end = self.at
         while self.data[end] > 127:
             end += 1

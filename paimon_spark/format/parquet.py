@@ -1,9 +1,9 @@
 """Parquet data files (docs/spec/storage.md, section 12.1).
 
-The writer keeps to what Java releases back to 0.9 read: version 1 pages, PLAIN and dictionary encodings, integers for
-small decimals. Dictionaries are built only for columns whose sample shows few distinct values: trying costs more CPU
-than all the rest of writing. Floating point columns get no statistics inside the file: Arrow leaves NaN out of them,
-and readers that order NaN above all numbers would skip row groups that hold it.
+The writer uses only features that Java releases back to 0.9 can read: version 1 pages, PLAIN and dictionary encodings,
+integers for small decimals. Dictionaries are built only for columns with few distinct values in a sample: a failed
+attempt costs more CPU than the rest of the write. Floating point columns have no statistics in the file: Arrow excludes
+NaN from them, and readers that order NaN above all numbers would skip row groups that contain it.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ GROUP_BYTES = 64 << 20
 PAGE_BYTES = 1 << 20
 _LEAST_PIECE = 16 << 10
 _WORTH_THREADS = 256 << 10
-"""To hand columns to a pool of threads takes as long as to decode so many bytes of them; in a pool of one, half as long
-as to decode all."""
+"""Passing columns to a thread pool takes as long as decoding this many bytes; with one thread, half as long as
+decoding everything."""
 _LONG_ON_AVERAGE = 16 << 10
 _SAMPLE_PIECES = 4
 _SAMPLE_ROWS = 4096
@@ -93,12 +93,12 @@ class ParquetFormat:
         return ParquetWriter(file_io, path, fields, StatsCollector(fields, stats_modes), settings)
 
     def check_values(self, name: str, column: pa.ChunkedArray) -> None:
-        """Do nothing: every value of a type that these files have can be stored."""
+        """Accept all values: Parquet can store every value of its supported types."""
         del name, column
 
 
 class ParquetReader:
-    """One open Parquet file."""
+    """A reader of one Parquet file."""
 
     def __init__(self, file_io: FileIO, path: str, fields: Sequence[DataField], file_size: int | None) -> None:
         self._path = path
@@ -122,7 +122,7 @@ class ParquetReader:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return the names of the columns that the file has."""
+        """Return the column names of the file."""
         return self._columns
 
     @property
@@ -141,16 +141,16 @@ class ParquetReader:
         return tuple(self._metadata.row_group(i).num_rows for i in range(self.num_row_groups))
 
     def select_row_groups(self, expression: pc.Expression | None) -> list[int]:
-        """Return the row groups that may hold a row for which `expression` is true.
+        """Return the row groups that may contain a row for which `expression` is true.
 
-        Statistics of floating point columns leave NaN out, so an expression that names such a column selects all.
+        Statistics of floating point columns exclude NaN, so an expression on such a column selects all row groups.
         """
         everything = list(range(self.num_row_groups))
         if expression is None or not everything:
             return everything
         if self._may_name_float(expression):
             return everything
-        import pyarrow.dataset as pds  # imports pandas where there is one, which most processes have no use for
+        import pyarrow.dataset as pds  # imports pandas if it is installed, which most processes do not need
 
         try:
             fragment = pds.ParquetFileFormat().make_fragment(self._source)
@@ -161,7 +161,7 @@ class ParquetReader:
     def _may_name_float(self, expression: pc.Expression) -> bool:
         try:
             text = str(expression)
-        except UnicodeDecodeError:  # Arrow writes some bytes as they are
+        except UnicodeDecodeError:  # Arrow returns some bytes unescaped
             return True
         return any(pa.types.is_floating(f.type) and f.name in text for f in self._file.schema_arrow)
 
@@ -173,9 +173,9 @@ class ParquetReader:
         yield from self._batches(self._file, batch_rows, groups)
 
     def chunks(self, row_group: int, chunk_bytes: int, *, streamed: bool = False) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a row group in batches that take about `chunk_bytes` in memory."""
+        """Yield the rows of a row group in batches of about `chunk_bytes` in memory."""
         width, told = self._expected_width(row_group)
-        # A column chunk of long values, read ahead, takes as much memory again as the values.
+        # Reading a column chunk of long values ahead doubles their memory.
         file = self._streamed_file(chunk_bytes) if streamed or width >= LONG_VALUE else self._file
         rows = rows_within(chunk_bytes, max(self._row_bytes, width)) if told or self._row_bytes else LEAST_CHUNK_ROWS
         for batch in self._batches(file, rows, [row_group]):
@@ -183,13 +183,13 @@ class ParquetReader:
             wanted = rows_within(chunk_bytes, max(self._row_bytes, width))
             if wanted != rows:
                 rows = wanted
-                file.reader.set_batch_size(rows)  # which holds from the next batch of this stream on
+                file.reader.set_batch_size(rows)  # takes effect with the next batch of this stream
             yield batch
 
     def _expected_width(self, row_group: int) -> tuple[float, bool]:
-        """Return about how many bytes a row takes in memory, by the metadata, and whether it may not be much more.
+        """Return the expected size of a row in memory, from the metadata, and whether it is reliable.
 
-        A value of a dictionary may be long and yet take a few bits a row; so may what is nested.
+        It is not for dictionary-encoded and nested columns: a long dictionary value may take only a few bits per row.
         """
         group = self._metadata.row_group(row_group)
         stored = {c.path_in_schema: c for c in map(group.column, range(group.num_columns))}
@@ -214,7 +214,7 @@ class ParquetReader:
                 for batch in stream:
                     left -= batch.num_rows
                     if not left:
-                        stream.close()  # lets go of the last pages, which may be as large as the batch
+                        stream.close()  # releases the last pages, which may be as large as the batch
                     yield conform_batch(batch, self._fields)
                 return
             for group in groups:
@@ -224,9 +224,10 @@ class ParquetReader:
                     left -= batch_rows
 
     def _streamed_file(self, chunk_bytes: int) -> pq.ParquetFile:
-        """Return the file opened such that it reads column chunks piece by piece instead of whole ones ahead.
+        """Reopen the file without read-ahead, so that column chunks are read piece by piece.
 
-        On a disk the buffers of all columns take no more than a chunk; a request to a store costs more than its memory.
+        On a local disk, the buffers of all columns together take at most one chunk; on an object store, larger buffers
+        save requests.
         """
         share = max(_LEAST_PIECE, chunk_bytes // max(1, len(self._fields)))
         piece = self._preferred_read_bytes
@@ -238,7 +239,7 @@ class ParquetReader:
         )
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
         self._source.close()
 
@@ -290,7 +291,7 @@ class _Settings:
 
 
 class ParquetWriter:
-    """One Parquet file in the making; rows wait until they fill a row group."""
+    """A writer of one Parquet file; rows are buffered until they fill a row group."""
 
     def __init__(
         self, file_io: FileIO, path: str, fields: Sequence[DataField], stats: StatsCollector, settings: _Settings
@@ -313,23 +314,23 @@ class ParquetWriter:
 
     @property
     def rows(self) -> int:
-        """Return the number of rows so far."""
+        """Return the number of rows written so far."""
         return self._rows
 
     @property
     def bytes_written(self) -> int:
-        """Return the bytes of finished row groups plus an estimate for the rows that wait."""
+        """Return the size of the finished row groups plus an estimate for buffered rows."""
         done = int(self._sink.tell())
         ratio = done / self._raw_bytes if self._raw_bytes else _FIRST_RATIO
         return done + int(self._waiting_bytes * ratio)
 
     @property
     def buffered_bytes(self) -> int:
-        """Return the bytes of the rows that wait for their row group to fill up."""
+        """Return the size of the rows buffered for the next row group."""
         return self._waiting_bytes
 
     def flush(self) -> None:
-        """Write what waits as a row group of its own."""
+        """Write the buffered rows as a row group."""
         self._flush()
 
     def write(self, data: pa.RecordBatch | pa.Table) -> None:
@@ -349,7 +350,7 @@ class ParquetWriter:
                 self._flush()
 
     def close(self) -> WrittenFile:
-        """Finish the file."""
+        """Finish and close the file."""
         self._flush()
         writer = self._writer or self._open(self._schema.empty_table())
         if self._int96 is None:
@@ -363,7 +364,7 @@ class ParquetWriter:
         return WrittenFile(size, self._rows, self._stats.result())
 
     def abort(self) -> None:
-        """Give up: close and delete the file."""
+        """Close and delete the file."""
         self._waiting.clear()
         with suppress(pa.ArrowException, OSError):
             if self._writer is not None:
@@ -414,7 +415,7 @@ def _time_settings(schema: pa.Schema, arrow_release: int) -> dict[str, bool]:
     """Return what makes columns of the time of day say that they are of UTC, as those of Paimon do.
 
     Raises:
-        UnsupportedError: there are such columns, and this pyarrow would write them otherwise.
+        UnsupportedError: there are TIME columns, and this pyarrow cannot mark them.
     """
     if not any(pa.types.is_time(t) for f in schema for _, t in _leaves(f.name, f.type)):
         return {}
@@ -427,7 +428,7 @@ def _time_settings(schema: pa.Schema, arrow_release: int) -> dict[str, bool]:
 
 
 def dictionary_columns(table: pa.Table) -> list[str]:
-    """Return the paths of the leaf columns for which a dictionary pays, judged by a sample of top-level columns."""
+    """Return the paths of leaf columns for which a dictionary pays off, based on a sample of top-level columns."""
     rows = table.num_rows
     step = max(rows // _SAMPLE_PIECES, _SAMPLE_ROWS)
     starts = range(0, rows, step) if rows else range(0)
@@ -451,7 +452,7 @@ def _few_values(sample: pa.ChunkedArray) -> bool:
 
 
 def _leaves(path: str, t: pa.DataType) -> list[tuple[str, pa.DataType]]:
-    """Return the path and the type of every leaf column below `path`."""
+    """Return the path and type of each leaf column below `path`."""
     if pa.types.is_list(t):
         return _leaves(f"{path}.list.element", t.value_type)
     if pa.types.is_map(t):
@@ -466,7 +467,7 @@ def _has_order(t: pa.DataType) -> bool:
 
 
 def _stored(table: pa.Table) -> pa.Table:
-    """Return a table with the bytes of INT96 in place of timestamps in nanoseconds."""
+    """Return a table with INT96 bytes in place of nanosecond timestamps."""
     for i, f in enumerate(table.schema):
         if has_nanos(f.type):
             as_stored = field_as_bytes(f)
@@ -485,14 +486,14 @@ def _rows_only(rows: int) -> pa.Table:
 
 
 def _is_long(column: pa.ChunkedArray) -> bool:
-    """Return whether a column gets no statistics and no dictionary, which copy each long value several times.
+    """Return whether a column gets no statistics and no dictionary, because these copy each long value several times.
 
-    A few long values among many short ones do not count: filters on that column need its statistics.
+    A column with only a few long values does not qualify: filters need its statistics.
     """
     return has_long_values(column) and column.nbytes >= _LONG_ON_AVERAGE * len(column)
 
 
 def _give_back(rows: pa.Table) -> None:
-    """Return the memory that earlier steps have freed to the system before long values are copied again."""
+    """Release freed memory to the system before long values are copied again."""
     if rows.nbytes >= LONG_VALUE * max(1, rows.num_rows):
         pa.default_memory_pool().release_unused()

@@ -1,4 +1,4 @@
-"""What the file readers raise, turned into errors that name the file."""
+"""Translation of file reader errors into errors that name the file."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ DAMAGED_HINT = "Restore the file from a backup, or roll back to a snapshot that 
 
 @contextmanager
 def data_file_errors(path: str, file_size: int | None = None, actual_size: int | None = None) -> Iterator[None]:
-    """Turn errors of the block into CorruptTableError, or into UnsupportedError for what the library does not read.
+    """Translate errors into CorruptTableError, or UnsupportedError for features that the library does not support.
 
-    Errors of the store itself (with an errno), and those for want of memory, pass through.
+    Errors of the store (with an errno) and out-of-memory errors pass through.
     """
     try:
         yield
@@ -49,7 +49,7 @@ def data_file_errors(path: str, file_size: int | None = None, actual_size: int |
 def unreadable(
     path: str, error: BaseException, file_size: int | None, actual_size: int | None
 ) -> CorruptTableError | UnsupportedError:
-    """Return the error for a data file with a feature that the library does not read; another size means damage."""
+    """Return the error for a data file with an unsupported feature; a size mismatch means that it is damaged."""
     if file_size is not None and actual_size is not None and file_size != actual_size:
         return damaged(path, error, file_size, actual_size)
     return UnsupportedError(
@@ -59,7 +59,7 @@ def unreadable(
 
 
 def damaged(path: str, error: BaseException, file_size: int | None, actual_size: int | None) -> CorruptTableError:
-    """Return the error for a data file that does not parse."""
+    """Return the error for a malformed data file."""
     size = ""
     if file_size is not None and actual_size is not None and file_size != actual_size:
         size = f" It has {actual_size} bytes, its manifest says {file_size}."

@@ -1,4 +1,4 @@
-"""From the name of a file, or of a format, to the code that reads and writes it."""
+"""Registry of file formats by format name and file suffix."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TEXT_COMPRESSIONS = {"gz", "bz2", "deflate", "snappy", "lz4", "zst"}
 
 
 def for_name(name: str) -> DataFormat:
-    """Return the format of that name, in any case.
+    """Return the format of a case-insensitive name.
 
     Raises:
         UnsupportedError: the format is not implemented.
@@ -35,7 +35,7 @@ def for_name(name: str) -> DataFormat:
 
 
 def for_file(file_name: str) -> DataFormat:
-    """Return the format of a data file by the suffix of its name; errors as in `for_name`."""
+    """Return the format of a data file by its suffix; raises as `for_name`."""
     parts = file_name.rsplit("/", 1)[-1].lower().split(".")
     if len(parts) > 2 and parts[-1] in _TEXT_COMPRESSIONS:
         parts.pop()
@@ -43,7 +43,7 @@ def for_file(file_name: str) -> DataFormat:
 
 
 def open_reader(file_io: FileIO, path: str, fields: Sequence[DataField], file_size: int | None = None) -> FileReader:
-    """Open a data file in the format that its name says; see `DataFormat.open_reader`."""
+    """Open a data file in the format of its suffix; see `DataFormat.open_reader`."""
     return for_file(path).open_reader(file_io, path, fields, file_size)
 
 
@@ -55,9 +55,9 @@ def read_batches(
     batch_rows: int = DEFAULT_BATCH_ROWS,
     file_size: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a data file, without the row groups whose statistics rule out `predicate`.
+    """Yield the rows of a data file, skipping row groups whose statistics rule out `predicate`.
 
-    Rows for which the predicate is false may remain. Positions of rows are lost where row groups are skipped.
+    Rows for which the predicate is false may remain. If row groups are skipped, row positions cannot be derived.
     """
     with open_reader(file_io, path, fields, file_size) as reader:
         groups = None if predicate is None else reader.select_row_groups(predicate)

@@ -1,4 +1,4 @@
-"""Columns as a file holds them, made into the Arrow types that readers promise."""
+"""Conversion of columns as stored in files to the Arrow types that readers return."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from paimon_spark.spec.types import (
 
 
 def conform_batch(batch: pa.RecordBatch, fields: Sequence[DataField], *, trim: bool = False) -> pa.RecordBatch:
-    """Return the columns of `fields`, in that order and exactly their types; absent ones are null.
+    """Return the columns of `fields`, in order and in exactly their types; missing columns are null.
 
     Args:
-        batch: rows as read.
-        fields: what is wanted.
-        trim: cut the padding of CHAR columns.
+        batch: rows as read from the file.
+        fields: requested columns.
+        trim: remove the padding of CHAR columns.
     """
     if not fields:
         return empty_columns(batch.num_rows)
@@ -40,7 +40,7 @@ def conform_batch(batch: pa.RecordBatch, fields: Sequence[DataField], *, trim: b
 
 
 def conform_table(table: pa.Table, fields: Sequence[DataField], *, trim: bool = False) -> pa.Table:
-    """Do to a table what `conform_batch` does to a batch."""
+    """Apply `conform_batch` to a table."""
     if not fields:
         return pa.Table.from_batches([empty_columns(table.num_rows)])
     arrays = _columns(table, fields, partial(_chunks, trim=trim))
@@ -96,9 +96,9 @@ def _has_char(t: DataType) -> bool:
 
 
 def _rebuild(array: pa.Array, t: DataType, target: pa.DataType, *, trim: bool) -> pa.Array:
-    """Take the parts of nested values, conform each, put them together again.
+    """Conform the children of a nested array and rebuild it.
 
-    A cast would refuse a member that is NOT NULL in a row that is null.
+    A cast would reject a NOT NULL field inside a null row.
     """
     if array.offset:
         array = pa.concat_arrays([array.slice(0, 0), array])
@@ -124,11 +124,11 @@ def _rebuild(array: pa.Array, t: DataType, target: pa.DataType, *, trim: bool) -
 
 
 def _member(array: pa.Array, t: DataType, mask: pa.Array) -> pa.Array:
-    """Return a member of a row; one that is NOT NULL has an empty value where the row is null."""
+    """Return a field of a row; a NOT NULL field has an empty value where the row is null."""
     if t.nullable or not array.null_count or pc.any(pc.and_not(array.is_null(), mask)).as_py():
         return array
     if isinstance(t, AtomicType):
-        empty = pa.py_buffer(bytes(16))  # zero of any number, and the ends of an empty text
+        empty = pa.py_buffer(bytes(16))  # zero for any numeric type, and the offsets of an empty string
         return pc.fill_null(array, pa.Array.from_buffers(array.type, 1, [None, empty, *array.buffers()[2:]])[0])
     if isinstance(t, ArrayType):
         return pa.ListArray.from_arrays(array.offsets, array.values, type=array.type)

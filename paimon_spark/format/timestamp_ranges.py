@@ -1,4 +1,4 @@
-"""Seconds and nanoseconds made into timestamps of a unit, which does not reach as far as files do."""
+"""Conversion of seconds and nanoseconds to timestamps, with range checks: files have a wider range than Arrow types."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 class OutOfRangeError(ArithmeticError):
-    """A file has a value that its type does not reach here. Readers make an error for users of it, with the file."""
+    """A value in a file is out of range of its Arrow type. Readers translate it into an error that names the file."""
 
 
 @contextmanager
 def in_column(name: str) -> Iterator[None]:
-    """Let errors of range in the block tell their column."""
+    """Add the column name to range errors of the block."""
     try:
         yield
     except OutOfRangeError as e:
@@ -32,12 +32,12 @@ def check_range(seconds: I64, nanos: I64, target: pa.DataType) -> None:
     """Check that timestamps are within the range of their unit.
 
     Args:
-        seconds: since 1970.
-        nanos: what is added to them, from 0 to a billion.
-        target: the type of the timestamps.
+        seconds: epoch seconds.
+        nanos: nanoseconds to add, in [0, 10^9).
+        target: type of the timestamps.
 
     Raises:
-        OutOfRangeError: they are not.
+        OutOfRangeError: a timestamp is out of range.
     """
     per_second = PER_SECOND[target.unit]
     low, least = divmod(-(1 << 63), per_second)
@@ -53,7 +53,7 @@ def check_range(seconds: I64, nanos: I64, target: pa.DataType) -> None:
 
 
 def timestamps(shape: pa.Array, seconds: I64, nanos: I64, target: pa.DataType) -> pa.Array:
-    """Return timestamps with the nulls of `shape`, between which the values belong."""
+    """Return timestamps with the nulls of `shape`; the values are those of its non-null slots."""
     per_second = PER_SECOND[target.unit]
     values = np.zeros(len(shape), np.int64)
     valid = shape.is_valid().to_numpy(zero_copy_only=False)

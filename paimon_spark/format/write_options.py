@@ -1,4 +1,4 @@
-"""The few table options that file writers obey, read from the plain option map."""
+"""The table options that file writers apply, parsed from the plain option map."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ DEFAULT_LEVEL = 1
 
 
 def codec_of(data_format: str, compression: str, names: Mapping[str, str]) -> str:
-    """Return the codec of new files as the library that writes them calls it.
+    """Return the writing library's name of the codec for new files.
 
     Args:
-        data_format: the format of the files.
+        data_format: format of the files.
         compression: value of `file.compression`.
-        names: what the library calls otherwise than in capitals.
+        names: library names that are not the upper-case name.
 
     Raises:
-        UnsupportedError: files of the format cannot be written with it.
+        UnsupportedError: the format does not support the compression.
     """
     found = compression_of(data_format, compression)
     if found is None:
@@ -45,7 +45,7 @@ def memory(value: str | None, default: int) -> int:
 
 
 def compression_level(options: Mapping[str, str]) -> int:
-    """Return the level of zstd."""
+    """Return the zstd level."""
     value = options.get("file.compression.zstd-level", str(DEFAULT_LEVEL))
     try:
         return int(value)

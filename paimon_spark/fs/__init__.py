@@ -1,1 +1,1 @@
-"""Bytes in and out: one FileIO protocol, one adapter per store."""
+"""File access: the FileIO protocol and one implementation per store."""

@@ -1,8 +1,7 @@
-"""What the table needs from a store: one small protocol.
+"""The FileIO protocol: what the table requires of a store.
 
-A path is a text in the spelling of the table (`/warehouse/db.db/t` or `file:/warehouse/db.db/t`); answers use the same
-spelling. A file that is not there raises the built-in FileNotFoundError; callers, who know what the file was for, turn
-it into an error of the table.
+Paths are strings in the table's notation (`/warehouse/db.db/t` or `file:/warehouse/db.db/t`); results use the same
+notation. A missing file raises the built-in FileNotFoundError; callers translate it into an error of the table.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from typing import Protocol
 import pyarrow as pa
 
 PIECE_BYTES = 256 << 10
-"""What a store close by gives at once without a loss of speed."""
+"""Read size at which a local store reaches full throughput."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """What a store knows of a path without opening it; `mtime_ms` is in epoch milliseconds.
+    """Metadata of a path; `mtime_ms` is in epoch milliseconds.
 
-    A link is what it points to; `is_link` tells that there is one, where the store has links.
+    A symbolic link has the metadata of its target; `is_link` is set for links.
     """
 
     path: str
@@ -32,20 +31,20 @@ class FileStatus:
 
     @property
     def name(self) -> str:
-        """Return the last part of the path."""
+        """Return the last component of the path."""
         return self.path.rstrip("/").rsplit("/", 1)[-1]
 
 
 class FileIO(Protocol):
-    """Bytes in and out of one store. Safe to share between threads; can be pickled.
+    """File access of one store. Thread-safe and picklable.
 
-    Writing methods create missing parent directories. Nothing is ever visible under its final name with partial
-    content, except through `open_output`, whose files nobody refers to before they are closed.
+    Writes create missing parent directories. A file is never visible under its final name with partial content, except
+    through `open_output`, whose files are not referenced before they are closed.
     """
 
     @property
     def preferred_read_bytes(self) -> int:
-        """Return how many bytes are best asked for at once where a file is read piece by piece."""
+        """Return the optimal request size for piecewise reads."""
         ...
 
     @property
@@ -54,23 +53,23 @@ class FileIO(Protocol):
         ...
 
     def read(self, path: str) -> bytes:
-        """Return the whole content."""
+        """Return the content of a file."""
         ...
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """Return `length` bytes from `offset`; fewer where the file ends before."""
+        """Return `length` bytes from `offset`; fewer at the end of the file."""
         ...
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """Open for random access."""
+        """Open a file for random access."""
         ...
 
     def open_output(self, path: str) -> pa.NativeFile:
-        """Open a new file for sequential writing, replacing one of that name."""
+        """Open a new file for sequential writing, replacing an existing one."""
         ...
 
     def write(self, path: str, data: bytes, overwrite: bool = True) -> None:  # noqa: FBT001, FBT002
-        """Write a whole file in one step.
+        """Write a whole file atomically.
 
         Raises:
             FileExistsError: the file exists and `overwrite` is false.
@@ -81,49 +80,49 @@ class FileIO(Protocol):
         """Create `path` unless it exists; return whether this call created it.
 
         Raises:
-            OutcomeUnknownError: the store failed and re-reading could not tell either.
+            OutcomeUnknownError: the request failed, and reading back did not resolve the outcome.
         """
         ...
 
     def exists(self, path: str) -> bool:
-        """Return whether a file or directory is there."""
+        """Return whether a file or directory exists."""
         ...
 
     def status(self, path: str) -> FileStatus:
-        """Return what is known of a file or directory."""
+        """Return the metadata of a file or directory."""
         ...
 
     def list(self, path: str) -> list[FileStatus]:
-        """Return what is directly inside a directory, sorted by path; nothing if it is missing."""
+        """Return the entries of a directory, sorted by path; empty if it does not exist."""
         ...
 
     def list_recursive(self, path: str) -> Iterator[FileStatus]:
-        """Yield all files (no directories) below a directory; nothing if it is missing."""
+        """Yield all files (no directories) below a directory; nothing if it does not exist."""
         ...
 
     def delete(self, path: str) -> bool:
-        """Delete one file; return False if it was not there."""
+        """Delete one file; return False if it did not exist."""
         ...
 
     def delete_dir(self, path: str) -> None:
-        """Delete a directory and all that is in it; a missing one is fine."""
+        """Delete a directory and its content; do nothing if it does not exist."""
         ...
 
     def delete_empty_dir(self, path: str) -> bool:
-        """Delete a directory if nothing is in it; return False, and change nothing, if something is or it is missing.
+        """Delete a directory if it is empty; return False without changes if it is not empty or does not exist.
 
-        A store that has no directories of their own always returns False.
+        A store without real directories always returns False.
         """
         ...
 
     def rename(self, source: str, target: str) -> bool:
-        """Rename a file or directory; return False, and change nothing, if the target exists."""
+        """Rename a file or directory; return False without changes if the target exists."""
         ...
 
     def mkdirs(self, path: str) -> None:
-        """Create a directory and its parents; an existing one is fine."""
+        """Create a directory and its parents; do nothing if it exists."""
         ...
 
     def to_config(self) -> Mapping[str, str]:
-        """Return what `fs.resolve.file_io_from_config` needs to build an equal one in another process."""
+        """Return the configuration for `fs.resolve.file_io_from_config` to rebuild the FileIO in another process."""
         ...

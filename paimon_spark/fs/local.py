@@ -1,4 +1,4 @@
-"""The local file system, also through a mount that all workers share."""
+"""The local file system, including shared mounts."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from paimon_spark.fs.refusals import refusal
 _T = TypeVar("_T")
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
 _NEVER_LINKED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
-"""Answers of the file system itself, also of one across a network: the request came, and nothing was done."""
+"""Errors of the file system itself, even over a network: the request was received and had no effect."""
 _NOT_EMPTY = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR}
 _OPENINGS = 8
-"""How often a parent directory is made again when somebody removes it, empty as it is, before the file is in it."""
+"""How often a parent directory is created again if another process removes it while it is still empty."""
 _TEMP_NAME_BYTES = 200
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
 
 
 def local_path(path: str) -> str:
-    """Return the path for the operating system: a `file:` scheme is cut, percent signs stay as they are."""
+    """Return the path for the operating system: the `file:` scheme is removed, percent signs are kept."""
     if path.startswith("file://"):
         return "/" + path[7:].lstrip("/")
     return path.removeprefix("file:")
@@ -40,39 +40,39 @@ def local_path(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LocalFileIO:
-    """FileIO over the operating system's files."""
+    """FileIO of the operating system's files."""
 
     @property
     def preferred_read_bytes(self) -> int:
-        """Return how many bytes are best asked for at once where a file is read piece by piece."""
+        """Return the optimal request size for piecewise reads."""
         return PIECE_BYTES
 
     @property
     def exclusive_create(self) -> bool:
-        """Return True: a hard link to an existing name fails in the kernel."""
+        """Return True: in the kernel, a hard link to an existing name fails."""
         return True
 
     def read(self, path: str) -> bytes:
-        """Return the whole content."""
+        """Return the content of a file."""
         return Path(local_path(path)).read_bytes()
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """Return `length` bytes from `offset`; fewer where the file ends before."""
+        """Return `length` bytes from `offset`; fewer at the end of the file."""
         with Path(local_path(path)).open("rb") as f:
             f.seek(offset)
             return f.read(length)
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """Open for random access."""
+        """Open a file for random access."""
         return pa.OSFile(local_path(path), "rb")
 
     def open_output(self, path: str) -> pa.NativeFile:
-        """Open a new file for sequential writing, replacing one of that name."""
+        """Open a new file for sequential writing, replacing an existing one."""
         target = Path(local_path(path))
         return _in_parent(target, lambda: pa.OSFile(str(target), "wb"))
 
     def write(self, path: str, data: bytes, overwrite: bool = True) -> None:  # noqa: FBT001, FBT002
-        """Write a whole file in one step."""
+        """Write a whole file atomically."""
         if not overwrite:
             if not self.create_exclusive(path, data):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
@@ -89,8 +89,8 @@ class LocalFileIO:
         """Create `path` unless it exists: hidden temporary file, fsync, hard link to the final name.
 
         Raises:
-            StoreError: the file system refused; nothing was created.
-            OSError: it failed after the file may have been created.
+            StoreError: the file system rejected the request; nothing was created.
+            OSError: the request failed after the file may have been created.
         """
         target = Path(local_path(path))
         try:
@@ -110,17 +110,17 @@ class LocalFileIO:
         return created
 
     def exists(self, path: str) -> bool:
-        """Return whether a file or directory is there."""
-        return os.path.exists(local_path(path))  # noqa: PTH110 - Path.exists fails on names that are too long
+        """Return whether a file or directory exists."""
+        return os.path.exists(local_path(path))  # noqa: PTH110 - Path.exists raises for names that are too long
 
     def status(self, path: str) -> FileStatus:
-        """Return what is known of a file or directory."""
+        """Return the metadata of a file or directory."""
         found = Path(local_path(path)).stat()
         is_dir = bool(found.st_mode & 0o040000)
         return FileStatus(path, 0 if is_dir else found.st_size, found.st_mtime_ns // 1_000_000, is_dir)
 
     def list(self, path: str) -> list[FileStatus]:
-        """Return what is directly inside a directory, sorted by path."""
+        """Return the entries of a directory, sorted by path."""
         base = path.rstrip("/")
         try:
             with os.scandir(local_path(path)) as entries:
@@ -142,7 +142,7 @@ class LocalFileIO:
                 yield from self.list_recursive(status.path)
 
     def delete(self, path: str) -> bool:
-        """Delete one file; return False if it was not there."""
+        """Delete one file; return False if it did not exist."""
         try:
             Path(local_path(path)).unlink()
         except FileNotFoundError:
@@ -150,7 +150,7 @@ class LocalFileIO:
         return True
 
     def delete_dir(self, path: str) -> None:
-        """Delete a directory and all that is in it; of a link, only the link."""
+        """Delete a directory and its content; for a symbolic link, only the link."""
         target = Path(local_path(path.rstrip("/") or "/"))
         try:
             if target.is_symlink():
@@ -161,7 +161,7 @@ class LocalFileIO:
             return
 
     def delete_empty_dir(self, path: str) -> bool:
-        """Delete a directory if nothing is in it."""
+        """Delete a directory if it is empty."""
         try:
             Path(local_path(path)).rmdir()
         except OSError as e:
@@ -191,7 +191,7 @@ class LocalFileIO:
         Path(local_path(path)).mkdir(parents=True, exist_ok=True)
 
     def to_config(self) -> Mapping[str, str]:
-        """Return the configuration: there is nothing to configure."""
+        """Return the configuration, which has no settings."""
         return {"scheme": "file"}
 
 
@@ -206,7 +206,7 @@ def _entry_status(base: str, entry: os.DirEntry[str]) -> FileStatus | None:
 
 
 def _in_parent(target: Path, create: Callable[[], _T]) -> _T:
-    """Make the directory of `target` and create a file in it, also while others remove directories that are empty."""
+    """Create the parent directory of `target` and a file in it; retried if others remove the empty directory."""
     for _ in range(_OPENINGS):
         target.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
@@ -230,18 +230,18 @@ def _write_temp(target: Path, data: bytes, *, durable: bool) -> Path:
 
 
 def _discard(temp: Path) -> None:
-    """Delete a temporary file as far as the file system lets us: what became of the other file is what counts."""
+    """Delete a temporary file, ignoring errors: only the result for the final file matters."""
     with contextlib.suppress(OSError):
         temp.unlink(missing_ok=True)
 
 
 def _cut(name: str) -> str:
-    """Return as much of a name as leaves room for what a temporary name has besides."""
+    """Return a name truncated to leave room for the affixes of a temporary name."""
     return os.fsencode(name)[:_TEMP_NAME_BYTES].decode(errors="ignore")
 
 
 def _publish(temp: Path, target: Path) -> bool:
-    """Give `temp` its final name unless that is taken. After an error the inode tells who holds the name."""
+    """Link `temp` to its final name unless that exists. After an error, comparing inodes resolves the outcome."""
     try:
         os.link(temp, target)
     except OSError as e:
@@ -286,7 +286,7 @@ def _unknown(target: Path) -> OutcomeUnknownError:
 
 
 def _rename_noreplace(source: str, target: str) -> int:
-    """Rename in the kernel without replacing; return 0 or the error number (ENOSYS where there is no such call)."""
+    """Rename without replacing, by renameat2; return 0 or an errno (ENOSYS if the call is not available)."""
     libc = ctypes.CDLL(None, use_errno=True)
     call = getattr(libc, "renameat2", None)
     if call is None:

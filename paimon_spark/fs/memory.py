@@ -1,4 +1,4 @@
-"""A store in the memory of this process, for tests and trials."""
+"""An in-memory store for tests and fault trials."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _File = tuple[bytes, int]
 
 
 class InMemoryFileIO:
-    """FileIO over a dictionary. Within one process, a pickled copy sees the same files."""
+    """FileIO of a dictionary. Within one process, a pickled copy accesses the same files."""
 
     _stores: ClassVar[weakref.WeakValueDictionary[str, InMemoryFileIO]] = weakref.WeakValueDictionary()
 
@@ -33,12 +33,12 @@ class InMemoryFileIO:
 
     @classmethod
     def named(cls, name: str) -> InMemoryFileIO:
-        """Return the store of that name in this process, made if there is none."""
+        """Return the store of that name in this process, created on first use."""
         found = cls._stores.get(name)
         return found if found is not None else cls(name)
 
     def fork(self) -> InMemoryFileIO:
-        """Return a store of its own that begins with the files of this one."""
+        """Return an independent copy of the store."""
         other = InMemoryFileIO()
         with self._lock:
             other._files, other._dirs = dict(self._files), set(self._dirs)
@@ -50,16 +50,16 @@ class InMemoryFileIO:
 
     @property
     def preferred_read_bytes(self) -> int:
-        """Return how many bytes are best asked for at once where a file is read piece by piece."""
+        """Return the optimal request size for piecewise reads."""
         return PIECE_BYTES
 
     @property
     def exclusive_create(self) -> bool:
-        """Return True: one lock guards the store."""
+        """Return True: the store has a single lock."""
         return True
 
     def read(self, path: str) -> bytes:
-        """Return the whole content."""
+        """Return the content of a file."""
         with self._lock:
             found = self._files.get(path)
         if found is None:
@@ -67,19 +67,19 @@ class InMemoryFileIO:
         return found[0]
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """Return `length` bytes from `offset`; fewer where the file ends before."""
+        """Return `length` bytes from `offset`; fewer at the end of the file."""
         return self.read(path)[offset : offset + length]
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """Open for random access."""
+        """Open a file for random access."""
         return pa.BufferReader(self.read(path))
 
     def open_output(self, path: str) -> pa.NativeFile:
-        """Open a new file for sequential writing; it appears when it is closed."""
+        """Open a new file for sequential writing; it becomes visible when it is closed."""
         return pa.PythonFile(_Output(self, path), mode="w")
 
     def write(self, path: str, data: bytes, overwrite: bool = True) -> None:  # noqa: FBT001, FBT002
-        """Write a whole file in one step."""
+        """Write a whole file atomically."""
         with self._lock:
             if not overwrite and path in self._files:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
@@ -97,12 +97,12 @@ class InMemoryFileIO:
             return True
 
     def exists(self, path: str) -> bool:
-        """Return whether a file or directory is there."""
+        """Return whether a file or directory exists."""
         with self._lock:
             return path in self._files or path.rstrip("/") in self._dirs
 
     def status(self, path: str) -> FileStatus:
-        """Return what is known of a file or directory."""
+        """Return the metadata of a file or directory."""
         with self._lock:
             if path in self._files:
                 data, mtime = self._files[path]
@@ -112,7 +112,7 @@ class InMemoryFileIO:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
     def list(self, path: str) -> list[FileStatus]:
-        """Return what is directly inside a directory, sorted by path."""
+        """Return the entries of a directory, sorted by path."""
         base = path.rstrip("/")
         with self._lock:
             inside = [p for p in (*self._files, *self._dirs) if _parent(p) == base and p != base]
@@ -126,21 +126,21 @@ class InMemoryFileIO:
         yield from found
 
     def delete(self, path: str) -> bool:
-        """Delete one file; return False if it was not there."""
+        """Delete one file; return False if it did not exist."""
         with self._lock:
             if path in self._dirs:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
             return self._files.pop(path, None) is not None
 
     def delete_dir(self, path: str) -> None:
-        """Delete a directory and all that is in it."""
+        """Delete a directory and its content."""
         base = path.rstrip("/")
         with self._lock:
             self._files = {p: f for p, f in self._files.items() if not p.startswith(base + "/")}
             self._dirs = {p for p in self._dirs if p != base and not p.startswith(base + "/")}
 
     def delete_empty_dir(self, path: str) -> bool:
-        """Delete a directory if nothing is in it."""
+        """Delete a directory if it is empty."""
         base = path.rstrip("/")
         with self._lock:
             if base not in self._dirs or any(_parent(p) == base for p in (*self._files, *self._dirs)):
@@ -169,12 +169,12 @@ class InMemoryFileIO:
                 part = _parent(part)
 
     def to_config(self) -> Mapping[str, str]:
-        """Return the name of the store; it means something in this process only."""
+        """Return the name of the store, which is valid in this process only."""
         return {"scheme": "memory", "name": self.name}
 
 
 class _Output(io.BytesIO):
-    """Collects what is written and hands it over when closed."""
+    """A buffer that stores its content as a file when it is closed."""
 
     def __init__(self, store: InMemoryFileIO, path: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a file system says when it does not do as it is asked."""
+"""Errors of a file system that reject a request."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import errno
 from paimon_spark.errors import ErrorKind, StoreError
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""No space or no inode is left, a quota is used up, or a file would be larger than it may be."""
+"""No space or inodes left, quota exceeded, or file too large."""
 
 
 def is_full(error: OSError) -> bool:
-    """Return whether a write failed for lack of room."""
+    """Return whether a write failed because the store is full."""
     return error.errno in _FULL
 
 
@@ -19,8 +19,8 @@ def refusal(error: OSError, path: str = "") -> StoreError:
     """Return the error for a request that had no effect.
 
     Args:
-        error: what the file system said.
-        path: the file that was to be written, where the error does not name it.
+        error: error of the file system.
+        path: path of the file to write, used if the error does not name it.
     """
     said = error.strerror or str(error)
     where = path or error.filename

@@ -1,4 +1,4 @@
-"""From a location to the store that serves it."""
+"""Resolves a location to its FileIO."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):")
 
 
 def scheme_of(uri: str) -> str:
-    """Return the scheme of a location in lower case; a plain path has the scheme `file`."""
+    """Return the lower-case scheme of a location; `file` for a plain path."""
     found = _SCHEME.match(uri)
     return found[1].lower() if found else "file"
 
 
 def file_io_for(uri: str, options: Mapping[str, str] | None = None) -> FileIO:
-    """Return the FileIO for a location. `options` are the catalog's, for stores that need credentials.
+    """Return the FileIO of a location. `options` are the catalog's, for stores with credentials.
 
     Raises:
-        UnsupportedError: no store is known for the scheme.
-        OptionError: an option for the store is wrong.
-        EngineError: the package that reaches the store is not installed.
+        UnsupportedError: the scheme is not supported.
+        OptionError: an option of the store is invalid.
+        EngineError: the package for the store is not installed.
     """
     scheme = scheme_of(uri)
     if scheme in SCHEMES:
@@ -44,7 +44,7 @@ def _check_bucket(uri: str) -> None:
 
 
 def file_io_from_config(config: Mapping[str, str]) -> FileIO:
-    """Rebuild what `to_config` described."""
+    """Rebuild a FileIO from the output of `to_config`."""
     if config["scheme"] == "s3":
         require_library()
         return S3FileIO(S3Settings.from_text(config["settings"]))
@@ -58,7 +58,7 @@ _REGISTERED: dict[str, Callable[[Mapping[str, str]], FileIO]] = {}
 
 
 def register(scheme: str, rebuild: Callable[[Mapping[str, str]], FileIO]) -> None:
-    """Let tasks of this process rebuild stores of another scheme from their configuration."""
+    """Register a scheme, so that tasks of this process can rebuild its FileIO from a configuration."""
     _REGISTERED[scheme] = rebuild
 
 
@@ -78,5 +78,5 @@ _HELD: dict[str, InMemoryFileIO] = {}
 
 
 def _memory(name: str) -> InMemoryFileIO:
-    """Return the named store and keep it alive as long as the process: a location alone would not."""
+    """Return the named store and keep it for the lifetime of the process: a location holds no reference to it."""
     return _HELD.setdefault(name, InMemoryFileIO.named(name))

@@ -1,4 +1,4 @@
-"""Buckets of an S3 store. A directory is a common beginning of keys, or an empty object whose key ends in a slash."""
+"""FileIO of S3 buckets. A directory is a common key prefix, or an empty object whose key ends in a slash."""
 
 from __future__ import annotations
 
@@ -20,58 +20,58 @@ from paimon_spark.fs.s3_client import client, code_of, is_absent, is_full, statu
 from paimon_spark.fs.s3_settings import S3Settings
 from paimon_spark.fs.s3_streams import AHEAD_BYTES, LONGEST_KEY, ObjectInput, ObjectOutput, fetch, missing
 
-_TOKEN = "paimon-writer"  # noqa: S105 - the name of a mark on objects, no secret
+_TOKEN = "paimon-writer"  # noqa: S105 - the metadata key of the writer token, not a secret
 _CREATE_ATTEMPTS = 2
 _CREATE_PAUSE_SECONDS = 0.1
 _BATCH = 1000
 _THREADS = 8
 _LARGEST_COPY = 5 << 30
 _checked: set[tuple[str, str]] = set()
-"""Stores and buckets that have shown in this process that they honour conditional writes."""
+"""Stores and buckets for which this process has verified conditional writes."""
 _checking = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class S3FileIO:
-    """FileIO over the buckets of one store."""
+    """FileIO of the buckets of one store."""
 
     settings: S3Settings
 
     @property
     def preferred_read_bytes(self) -> int:
-        """Return how many bytes are best asked for at once where a file is read piece by piece."""
+        """Return the optimal request size for piecewise reads."""
         return AHEAD_BYTES
 
     @property
     def exclusive_create(self) -> bool:
-        """Return True: a store that ignores the condition of a PUT is found out and refused before the first one."""
+        """Return True: conditional writes are verified before first use, and a store that ignores them is rejected."""
         return True
 
     def read(self, path: str) -> bytes:
-        """Return the whole content."""
+        """Return the content of an object."""
         return fetch(self.settings, path, *split(path), None)[0]
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """Return `length` bytes from `offset`; fewer where the file ends before."""
+        """Return `length` bytes from `offset`; fewer at the end of the object."""
         span = f"bytes={offset}-{offset + max(length, 1) - 1}"
         return fetch(self.settings, path, *split(path), span)[0][:length]
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """Open for random access."""
+        """Open an object for random access."""
         return pa.PythonFile(ObjectInput(self.settings, path, *split(path)), mode="r")
 
     def open_output(self, path: str) -> pa.NativeFile:
-        """Open a new file for sequential writing; it appears when it is closed."""
+        """Open a new object for sequential writing; it becomes visible when it is closed."""
         return pa.PythonFile(ObjectOutput(self.settings, path, *_writable(path), self._encryption), mode="w")
 
     def write(self, path: str, data: bytes, overwrite: bool = True) -> None:  # noqa: FBT001, FBT002
-        """Write a whole file in one step."""
+        """Write a whole object."""
         if overwrite:
             self._call(path, "put_object", Body=data, **self._encryption)
             return
         try:
             created = self.create_exclusive(path, data)
-        except OutcomeUnknownError as e:  # no commit hangs on it
+        except OutcomeUnknownError as e:  # commits do not depend on the outcome
             raise StoreError(
                 f"{self.settings.place} does not write {path}.",
                 hint="Check that the store runs, then try again.",
@@ -81,16 +81,16 @@ class S3FileIO:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
 
     def create_exclusive(self, path: str, data: bytes) -> bool:
-        """Create `path` unless it exists, by a PUT that the store refuses if there is an object."""
+        """Create `path` unless it exists, by a conditional PUT."""
         self._require_conditions(path)
         return self._create(path, data)
 
     def exists(self, path: str) -> bool:
-        """Return whether a file or directory is there."""
+        """Return whether a file or directory exists."""
         return self._head(path) is not None or self._is_dir(path)
 
     def status(self, path: str) -> FileStatus:
-        """Return what is known of a file or directory."""
+        """Return the metadata of a file or directory."""
         found = self._head(path)
         if found is not None:
             return FileStatus(path, int(found["ContentLength"]), _millis(found["LastModified"]), is_dir=False)
@@ -99,7 +99,7 @@ class S3FileIO:
         raise missing(path)
 
     def list(self, path: str) -> list[FileStatus]:
-        """Return what is directly inside a directory, sorted by path."""
+        """Return the entries of a directory, sorted by path."""
         base, prefix = path.rstrip("/"), _prefix(path)
         found: list[FileStatus] = []
         for page in self._pages(path, Delimiter="/"):
@@ -115,7 +115,7 @@ class S3FileIO:
             yield from (_file(base, prefix, o) for o in page.get("Contents", ()) if not o["Key"].endswith("/"))
 
     def delete(self, path: str) -> bool:
-        """Delete one file; return False if it was not there."""
+        """Delete one object; return False if it did not exist."""
         if self._head(path) is None:
             if self._is_dir(path):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
@@ -124,12 +124,12 @@ class S3FileIO:
         return True
 
     def delete_dir(self, path: str) -> None:
-        """Delete a directory and all that is in it."""
+        """Delete a directory and its content."""
         for page in self._pages(path):
             self._delete_keys(path, [o["Key"] for o in page.get("Contents", ())])
 
     def delete_empty_dir(self, path: str) -> bool:
-        """Delete the object that stands for a directory if it is alone there."""
+        """Delete the marker object of a directory if it contains no other object."""
         bucket, _ = split(path)
         with translate_io_errors(self.settings, path):
             answer = client(self.settings).list_objects_v2(Bucket=bucket, Prefix=_prefix(path), MaxKeys=2)
@@ -141,8 +141,8 @@ class S3FileIO:
     def rename(self, source: str, target: str) -> bool:
         """Rename a file or directory unless the target exists.
 
-        A store has no such step: everything is copied, and the source deleted after the last copy. Where a copy fails
-        the copies are deleted. What others write to the source meanwhile stays there.
+        S3 has no rename: all objects are copied, and the source is deleted after the last copy. If a copy fails, the
+        copies are deleted. Objects that others write to the source meanwhile are kept.
         """
         old, new = source.rstrip("/"), target.rstrip("/")
         is_file = self._head(old) is not None
@@ -166,20 +166,20 @@ class S3FileIO:
         return True
 
     def mkdirs(self, path: str) -> None:
-        """Create a directory; its parents need no object of their own."""
+        """Create a directory; its parents need no marker objects."""
         if _prefix(path) and not self._is_dir(path):
             self._call(path.rstrip("/") + "/", "put_object", Body=b"")
 
     def to_config(self) -> Mapping[str, str]:
-        """Return the settings, credentials included: workers get them in the tasks, and nothing prints those."""
+        """Return the settings, including credentials: they are sent to workers with tasks, and are never printed."""
         return {"scheme": "s3", "settings": self.settings.to_text()}
 
     # ---- exclusive creation
 
     def _create(self, path: str, data: bytes) -> bool:
-        """Create the object or find out who did: it carries the mark of its writer.
+        """Create the object and return whether this writer created it, by the writer token in its metadata.
 
-        An answer may be lost, also one that the client library asked for again. Then the object itself tells.
+        If a response is lost, including that of a retry by the client library, the token of the stored object decides.
         """
         from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
@@ -208,7 +208,7 @@ class S3FileIO:
         raise _unknown(path, last)
 
     def _owner(self, path: str) -> str | None:
-        """Return the mark of the object at `path`, an empty one if it has none, or None if there is no object."""
+        """Return the writer token of the object at `path`, empty if it has none, or None if there is no object."""
         try:
             found = self._head(path)
         except OSError as e:
@@ -221,7 +221,7 @@ class S3FileIO:
         return store_error(error, self.settings, path)
 
     def _require_conditions(self, path: str) -> None:
-        """Try once in this process whether the store honours the condition; AWS is known to."""
+        """Verify once per process that the store honours conditional writes; AWS is known to."""
         place = (self.settings.place, split(path)[0])
         if self.settings.endpoint is None or place in _checked:
             return
@@ -305,7 +305,7 @@ class S3FileIO:
                 )
 
     def _copy_all(self, old: str, new: str, tails: Sequence[str]) -> None:
-        """Copy all objects; the schemas, which make a directory a table, come last."""
+        """Copy all objects; schema files, which make a directory a table, are copied last."""
         source_bucket, source = split(old)
         done: list[str] = []
 

@@ -1,4 +1,4 @@
-"""The client of an S3 store: one a process for the same settings, and its failures as errors of this program."""
+"""The client of an S3 store, one per process and settings, and the translation of its errors."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _ABSENT = ("NoSuchKey", "404", "NotFound")
 
 
 def require_library() -> None:
-    """Do nothing if the library for S3 is there; it is imported nowhere before this was called.
+    """Check that the S3 library is installed; it is imported only after this check.
 
     Raises:
-        EngineError: it is not installed, or does not work.
+        EngineError: the library is not installed or cannot be imported.
     """
     try:
         import botocore.exceptions
-        import botocore.session  # noqa: F401 - what `client` needs
+        import botocore.session  # noqa: F401 - required by `client`
     except ImportError as e:
         raise EngineError(
             f"Locations on S3 need the package botocore, which this Python ({sys.executable}) does not have ({e}).",
@@ -41,11 +41,11 @@ def require_library() -> None:
 
 @lru_cache(maxsize=32)
 def client(settings: S3Settings) -> Any:
-    """Return the client for these settings. It is safe to share between threads.
+    """Return the client for these settings. Clients are thread-safe.
 
     Raises:
         EngineError: the library is not installed.
-        StoreError: the AWS configuration of this machine is broken.
+        StoreError: the AWS configuration of this machine is invalid.
     """
     require_library()
     from botocore import UNSIGNED, session
@@ -69,7 +69,7 @@ def client(settings: S3Settings) -> Any:
                 retries={"mode": "standard", "total_max_attempts": settings.attempts},
                 s3={"addressing_style": "path" if settings.path_style else "auto"},
                 max_pool_connections=POOL,
-                request_checksum_calculation="when_required",  # stores other than AWS know no others
+                request_checksum_calculation="when_required",  # stores other than AWS may not support newer checksums
                 response_checksum_validation="when_required",
                 tcp_keepalive=True,
                 **extra,
@@ -84,7 +84,7 @@ os.register_at_fork(after_in_child=client.cache_clear)
 
 @contextmanager
 def translate_io_errors(settings: S3Settings, path: str) -> Iterator[None]:
-    """Turn what the client raises in the block into FileNotFoundError or StoreError."""
+    """Translate client errors into FileNotFoundError or StoreError."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
@@ -94,29 +94,29 @@ def translate_io_errors(settings: S3Settings, path: str) -> Iterator[None]:
 
 
 def code_of(error: Exception) -> str:
-    """Return the code of an answer of the store, or an empty text where there was none."""
+    """Return the error code of a response, or an empty string if there was no response."""
     response = getattr(error, "response", None)
     return str(response.get("Error", {}).get("Code", "")) if isinstance(response, dict) else ""
 
 
 def status_of(error: Exception) -> int:
-    """Return the HTTP status of an answer, or 0 where there was none."""
+    """Return the HTTP status of a response, or 0 if there was no response."""
     response = getattr(error, "response", None)
     return int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)) if isinstance(response, dict) else 0
 
 
 def is_absent(error: Exception) -> bool:
-    """Return whether the store says that there is no such object."""
+    """Return whether the error means that the object does not exist."""
     return code_of(error) in _ABSENT
 
 
 def is_full(error: Exception) -> bool:
-    """Return whether the store says that it has no room."""
+    """Return whether the error means that the store is full."""
     return status_of(error) == _INSUFFICIENT_STORAGE or code_of(error) in _FULL
 
 
 def store_error(error: Exception, settings: S3Settings, path: str) -> OSError:
-    """Return the error for what the client raised. Its text is made here, so that no credential gets into it."""
+    """Return the error for a client error. The text is built here, so that it never contains credentials."""
     code, status, place = code_of(error), status_of(error), settings.place
     where = f" for {path}" if path else ""
     if is_absent(error):

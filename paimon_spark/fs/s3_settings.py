@@ -1,7 +1,7 @@
-"""How an S3 store is reached: options of the catalog and of Hadoop, and what Hadoop itself must be told.
+"""Settings of an S3 store, from catalog options and the Hadoop configuration, and back to Hadoop's names.
 
-Paimon writes `s3.access-key`, Hadoop `fs.s3a.access.key`; all spellings name the same thing. An option of the catalog
-wins over one of Hadoop, and in Hadoop one of the bucket (`fs.s3a.bucket.<name>.access.key`) over a general one.
+Paimon's name is `s3.access-key`, Hadoop's `fs.s3a.access.key`; all variants are equivalent. Catalog options take
+precedence over Hadoop's, and in Hadoop, per-bucket options (`fs.s3a.bucket.<name>.access.key`) over general ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HADOOP_CLASS = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _PREFIXES = ("s3.", "s3a.", HADOOP_PREFIX)
 _PER_BUCKET = "fs.s3a.bucket."
 _FROM_HADOOP = "hadoop."
-"""Marks the options that come from Hadoop's own configuration and not from the catalog."""
+"""Prefix of options from the Hadoop configuration, as opposed to the catalog."""
 
 _ALIASES = {
     "region": "endpoint.region",
@@ -81,13 +81,13 @@ _SMALLEST_PART = 5 << 20
 
 
 def as_hadoop(options: Mapping[str, str]) -> dict[str, str]:
-    """Return options of Hadoop's own configuration so that a catalog's options can be laid over them."""
+    """Return options of the Hadoop configuration, prefixed so that catalog options take precedence."""
     return {_FROM_HADOOP + k: v for k, v in options.items() if k.startswith(HADOOP_PREFIX)}
 
 
 @dataclass(frozen=True, slots=True)
 class S3Settings:
-    """What a client of the store needs to know. Credentials are never part of its text."""
+    """Settings of a client. Credentials are not part of the repr."""
 
     endpoint: str | None = None
     region: str | None = None
@@ -104,26 +104,26 @@ class S3Settings:
     encryption_key: str | None = field(default=None, repr=False)
     proxy: str | None = field(default=None, repr=False)
     native: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """Options that mean something to Hadoop's client only, by Hadoop's names."""
+    """Options that only Hadoop's client supports, by Hadoop's names."""
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Return the texts that must never be shown."""
+        """Return the values that must never be displayed."""
         found = (self.access_key, self.secret_key, self.session_token, self.encryption_key)
         return tuple(s for s in found if s)
 
     @property
     def place(self) -> str:
-        """Return the store's address, for messages."""
+        """Return the address of the store, for messages."""
         return self.endpoint or "AWS S3" + (f" in {self.region}" if self.region else "")
 
     @classmethod
     def of(cls, options: Mapping[str, str], bucket: str, environ: Mapping[str, str] = os.environ) -> S3Settings:
-        """Return the settings that the options of a catalog give for a bucket.
+        """Return the settings of a bucket from the options of a catalog.
 
         Raises:
-            OptionError: a name is misspelled, or a value makes no sense.
-            UnsupportedError: an option asks for what this client cannot do.
+            OptionError: an option is unknown or has an invalid value.
+            UnsupportedError: an option requests an unsupported feature.
         """
         given, native = _canonical(options, bucket)
         access_key, secret_key, session_token, anonymous = _credentials(given)
@@ -147,19 +147,19 @@ class S3Settings:
         )
 
     def to_text(self) -> str:
-        """Return a text from which `from_text` makes the same settings; it holds the credentials."""
+        """Serialize the settings, including credentials."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_text(cls, text: str) -> S3Settings:
-        """Rebuild what `to_text` made."""
+        """Parse the output of `to_text`."""
         raw = json.loads(text)
         known = {f.name for f in fields(cls)}
         values = {k: v for k, v in raw.items() if k in known}
         return cls(**values | {"native": tuple((k, v) for k, v in raw["native"])})
 
     def hadoop(self, bucket: str) -> dict[str, str]:
-        """Return the settings as Hadoop spells them; those of the bucket, so that no general one gets in between."""
+        """Return the settings as per-bucket Hadoop options, which take precedence over general ones."""
         conf = dict(self.native)
         given = {
             "endpoint": self.endpoint,
@@ -191,7 +191,7 @@ class S3Settings:
 
 
 def _canonical(options: Mapping[str, str], bucket: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the options that this client knows, by one name each, and all others by Hadoop's names."""
+    """Return the supported options by canonical name, and all others by Hadoop's name."""
     known: dict[str, tuple[int, str]] = {}
     native: dict[str, str] = {}
     for key, value in options.items():
@@ -235,7 +235,7 @@ def _check_spelling(plain: str, key: str) -> None:
 
 
 def _credentials(given: Mapping[str, str]) -> tuple[str | None, str | None, str | None, bool]:
-    """Return access key, secret key, session token and whether to go without; nothing at all means the AWS chain."""
+    """Return access key, secret key, session token and anonymous flag; without any, the AWS provider chain is used."""
     access, secret, token = (given.get(k) for k in ("access.key", "secret.key", "session.token"))
     classes = [c.strip().rpartition(".")[2] for c in given.get("aws.credentials.provider", "").split(",") if c.strip()]
     foreign = [c for c in classes if c not in (*_STATIC, *_ANONYMOUS, *_CHAIN)]

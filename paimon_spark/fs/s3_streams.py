@@ -1,4 +1,4 @@
-"""Objects of an S3 store as files: read by ranges, written in parts, both with bounded memory."""
+"""S3 objects as files: ranged reads and multipart uploads with bounded memory."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from paimon_spark.fs.s3_client import client, code_of, translate_io_errors
 from paimon_spark.fs.s3_settings import S3Settings
 
 TAIL_BYTES = 256 << 10
-"""The first request takes the end of the object: there the formats keep their index, and it tells the size."""
+"""Size of the first read, at the end of the object: it contains the footers of file formats, and returns the size."""
 AHEAD_BYTES = 1 << 20
-"""A read takes at least so much, since columns that are next to each other are read one after the other."""
+"""Minimum read size: adjacent columns are usually read one after the other."""
 LONGEST_KEY = 1024
-"""Bytes of a key that S3 allows: nothing has a longer one."""
+"""Maximum length of a key in bytes."""
 IN_FLIGHT = 2
-"""Parts of one file that are sent at once; its memory is that and one part more."""
+"""Number of parts of one file in concurrent upload; memory is limited to these and one more part."""
 
 
 def fetch(settings: S3Settings, path: str, bucket: str, key: str, span: str | None) -> tuple[bytes, int]:
-    """Return a range of an object (`bytes=…`, or all of it) and the object's size."""
+    """Return a range of an object (`bytes=…`, or None for all of it) and the object's size."""
     from botocore.exceptions import ClientError
 
     if len(key.encode()) > LONGEST_KEY:
@@ -42,7 +42,7 @@ def fetch(settings: S3Settings, path: str, bucket: str, key: str, span: str | No
 
 
 class ObjectInput(io.RawIOBase):
-    """An object open for reading at any position. It keeps its end and the last range that was read."""
+    """An object open for random reads. The end of the object and the last read range are cached."""
 
     def __init__(self, settings: S3Settings, path: str, bucket: str, key: str) -> None:
         super().__init__()
@@ -69,20 +69,20 @@ class ObjectInput(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Set the position, and return it."""
+        """Set the position and return it."""
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         self._at = base + offset
         return self._at
 
     def read(self, size: int | None = -1) -> bytes:
-        """Return the next bytes: `size` of them, or all that are left."""
+        """Return the next `size` bytes, or all remaining ones."""
         end = self._size if size is None or size < 0 else min(self._at + size, self._size)
         data = self._range(self._at, end) if end > self._at else b""
         self._at += len(data)
         return data
 
     def readall(self) -> bytes:
-        """Return all bytes that are left."""
+        """Return all remaining bytes."""
         return self.read()
 
     def _range(self, start: int, end: int) -> bytes:
@@ -99,7 +99,7 @@ class ObjectInput(io.RawIOBase):
 
 
 class ObjectOutput(io.RawIOBase):
-    """A new object in the making: sent whole when it is small, else in parts. It appears when it is closed."""
+    """A writer of a new object: a single PUT if it is small, else a multipart upload. It becomes visible on close."""
 
     def __init__(self, settings: S3Settings, path: str, bucket: str, key: str, extra: dict[str, str]) -> None:
         super().__init__()
@@ -118,11 +118,11 @@ class ObjectOutput(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """Return the number of bytes so far."""
+        """Return the number of bytes written so far."""
         return self._written
 
     def write(self, data: Any) -> int:
-        """Append bytes; wait where the senders do not keep up."""
+        """Append bytes; blocks while too many parts are being uploaded."""
         view = memoryview(data).cast("B")
         self._buffer += view
         self._written += len(view)
@@ -133,7 +133,7 @@ class ObjectOutput(io.RawIOBase):
         return len(view)
 
     def close(self) -> None:
-        """Send what is left, and let the object appear."""
+        """Upload the remaining bytes and complete the object."""
         if self.closed:
             return
         super().close()
@@ -157,14 +157,14 @@ class ObjectOutput(io.RawIOBase):
             self._buffer.clear()
 
     def __del__(self) -> None:
-        """Forget an object that nobody closed: what there is of it is not what somebody wanted to keep."""
+        """Abort the upload of an object that was never closed: its content is incomplete."""
         if not self.closed:
             super().close()
             if self._upload is not None:
                 self._abort()
 
     def _send(self, part: bytes) -> None:
-        """Hand a part to the senders, and wait while they have enough to do."""
+        """Start the upload of a part; blocks while too many parts are being uploaded."""
         if self._pool is None or self._upload is None:
             with translate_io_errors(self._settings, self._path):
                 answer = client(self._settings).create_multipart_upload(**self._place, **self._extra)
@@ -180,7 +180,7 @@ class ObjectOutput(io.RawIOBase):
         self._parts.append(self._pool.submit(_send_part, self._settings, self._path, arguments))
 
     def _abort(self) -> None:
-        """Forget the parts. Where even that fails, a rule of the bucket has to remove them."""
+        """Abort the multipart upload. If that fails, a lifecycle rule of the bucket has to remove the parts."""
         self._shutdown()
         try:
             with translate_io_errors(self._settings, self._path):
@@ -194,12 +194,12 @@ class ObjectOutput(io.RawIOBase):
 
 
 def _send_part(settings: S3Settings, path: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Send one part. A function that does not know its file: who drops the file must not be a sender."""
+    """Upload one part. Not a method: an upload thread must not hold the last reference to the file."""
     with translate_io_errors(settings, path):
         answer = client(settings).upload_part(**arguments)
     return {"PartNumber": arguments["PartNumber"], "ETag": answer["ETag"]}
 
 
 def missing(path: str) -> FileNotFoundError:
-    """Return the error for an object or a directory that is not there."""
+    """Return the error for a missing object or directory."""
     return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)

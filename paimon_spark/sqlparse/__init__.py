@@ -1,1 +1,1 @@
-"""The only room that parses SQL text."""
+"""SQL parsing; the only package that imports sqlglot."""

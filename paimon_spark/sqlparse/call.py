@@ -1,4 +1,4 @@
-"""CALL statements: text to `CallStatement`."""
+"""Parsing of CALL statements into `CallStatement`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def parse_call(text: str) -> CallStatement:
     """Parse one ``[EXPLAIN] CALL [catalog.]sys.name(…)``; a trailing ``;`` and comments are allowed.
 
     Raises:
-        SqlSyntaxError: `text` is no CALL, or an argument is no literal; the message names line and column.
+        SqlSyntaxError: `text` is not a CALL, or an argument is not a literal; the message has line and column.
     """
     trees = parse_statements(text)
     if len(trees) != 1:

@@ -1,4 +1,4 @@
-"""Text and literals of a statement as values of a column."""
+"""Casts of statement text and literals to column values."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _WHOLE = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
 _NUMBERS = (*_WHOLE, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL)
 _DIGITS = 40
-"""More than any type has: a longer number is not written out."""
+"""More digits than any type has: a longer number is not expanded."""
 _EPOCH = datetime(1970, 1, 1)
 
 
 def cast_text(text: str, t: DataType, *, zone: tzinfo, parameter: str) -> Any:
-    """Return the value of type `t` that `text` spells, in the value domain of rows.
+    """Return the value of type `t` that `text` denotes, as a value of `spec.rows`.
 
     Raises:
-        ArgumentError: it spells none; `parameter` names the argument in the message.
+        ArgumentError: the text does not denote one; `parameter` is the argument name for the message.
     """
     try:
         value = parse_value(text, t)
@@ -38,7 +38,7 @@ def cast_number(number: Decimal, t: DataType, *, zone: tzinfo, parameter: str) -
     """Return `number` as a value of type `t`.
 
     Raises:
-        ArgumentError: the type holds no numbers, or not this one.
+        ArgumentError: the type is not numeric, or the number is out of range.
     """
     root = t.root if isinstance(t, AtomicType) else None
     if root not in _NUMBERS:
@@ -53,10 +53,10 @@ def cast_number(number: Decimal, t: DataType, *, zone: tzinfo, parameter: str) -
 
 
 def timestamp_millis(text: str, *, zone: tzinfo, parameter: str) -> int:
-    """Return the epoch milliseconds of ``yyyy-MM-dd[ HH:mm:ss[.SSS]]`` on the clock of `zone`.
+    """Return the epoch milliseconds of ``yyyy-MM-dd[ HH:mm:ss[.SSS]]`` as local time in `zone`.
 
     Raises:
-        ArgumentError: `text` is no such time.
+        ArgumentError: `text` is not a timestamp.
     """
     t = AtomicType(TypeRoot.TIMESTAMP_LTZ, precision=3)
     stamp: Timestamp = cast_text(text.strip(), t, zone=zone, parameter=parameter)

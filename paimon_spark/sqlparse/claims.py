@@ -1,4 +1,4 @@
-"""Decide whether a statement is ours before any real parsing: every statement of a session passes here."""
+"""Decides whether a statement is a Paimon CALL, before any parsing; runs for each statement of a session."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _MARKER = re.compile(r"\?|(?<!:):[a-z_]")
 def is_paimon_statement(text: str, procedures: Container[str]) -> bool:
     """Return whether `text` is a CALL (or EXPLAIN CALL) of one of `procedures`, given in lower case.
 
-    Comments, blanks, letter case and back-quotes do not matter; ``name``, ``sys.name`` and ``catalog.sys.name`` all
-    count. A text with parameter markers (``?``, ``:name``) is left to Spark, which binds them.
+    Comments, whitespace, letter case and backquotes are ignored; ``name``, ``sys.name`` and ``catalog.sys.name`` all
+    match. A text with parameter markers (``?``, ``:name``) does not match: Spark binds them.
     """
     if not _MAYBE.search(text):
         return False
@@ -33,7 +33,7 @@ def is_paimon_statement(text: str, procedures: Container[str]) -> bool:
 
 
 def normalise(text: str) -> str:
-    """Return `text` in lower case on one line, without comments and back-quotes, each string literal emptied."""
+    """Return `text` in lower case on one line, without comments and backquotes, with empty string literals."""
     out: list[str] = []
     for piece in pieces(text):
         if piece.kind in (PieceKind.BLANK, PieceKind.COMMENT):

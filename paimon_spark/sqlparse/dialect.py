@@ -1,7 +1,7 @@
-"""The SQL dialect of paimon-spark: Spark's, with CALL as a statement of its own.
+"""The SQL dialect of paimon-spark: Spark's dialect with CALL as a parsed statement.
 
-Arguments are read token by token, and each value from the source text between the token's offsets: the generator is
-never asked to print anything, so ``'it''s'`` keeps its quote and every error can name line and column.
+Arguments are parsed token by token, and each value is taken from the source text at the token's offsets. No SQL is ever
+generated, so ``'it''s'`` keeps its quote and each error has line and column.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from paimon_spark.sqlparse.tokens import PieceKind, pieces, position
 
 _STRINGS = (TokenType.STRING, TokenType.RAW_STRING)
 _TRIPS = (LookupError, ValueError, TypeError, AttributeError, RecursionError)
-"""What the parser underneath raises on some texts that are no SQL."""
+"""Exceptions that the sqlglot parser raises for some invalid texts."""
 _EXPLAIN_MODES = ("EXTENDED", "FORMATTED", "CODEGEN", "COST")
 
 
 @dataclass(frozen=True, slots=True)
 class CallStatement:
-    """A CALL as written. `positional` and `named` are in the order of the text; named keys keep their case."""
+    """A CALL as written. `positional` and `named` are in source order; named keys keep their case."""
 
     catalog: str | None
     namespace: str | None
@@ -38,13 +38,13 @@ class CallStatement:
 
 
 class CallNode(exp.Expression):
-    """Carrier of a `CallStatement` through the parser."""
+    """Wraps a `CallStatement` as an expression tree node."""
 
     arg_types: ClassVar[dict[str, bool]] = {"statement": True}
 
 
 class _CallParser(SparkParser):
-    """Spark's parser with the CALL statement."""
+    """Spark's parser extended by the CALL statement."""
 
     def _parse_statement(self) -> Any:
         token = self._curr
@@ -135,7 +135,7 @@ class _CallParser(SparkParser):
         return bool(self._next) and self._next.token_type in kinds
 
     def _string(self) -> Literal:
-        """Adjacent literals join; where two touch, the doubled quote between them stands for one."""
+        """Concatenate adjacent literals; without a gap between them, the doubled quote is an escaped quote."""
         first = last = self._curr
         text = ""
         while self._curr and self._curr.token_type in _STRINGS:
@@ -217,7 +217,7 @@ class PaimonDialect(Spark):
 
 
 def parse_statements(text: str) -> list[Any]:
-    """Parse `text` in our dialect; the trees are sqlglot's.
+    """Parse `text` in this dialect into sqlglot trees.
 
     Raises:
         SqlSyntaxError: `text` does not parse.

@@ -1,7 +1,7 @@
-"""SQL fragments of a procedure: expressions, lists and settings over two tables, with every column made unambiguous.
+"""SQL fragments in arguments of merge_into: expressions, lists and assignments, with all columns qualified.
 
-A fragment is checked on its tree but never printed from it: the text stays as written, and only the spans of its
-column names are replaced. Whoever runs it hands it to a parser of expressions, so a fragment cannot be a statement.
+A fragment is validated on its tree but not generated from it: the source text is kept, and only the spans of column
+names are replaced. Fragments are later parsed as expressions, so a fragment cannot be a statement.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _WORDS = re.compile(
     r"|year|quarter|month|week|day|dayofyear|hour|minute|second|millisecond|microsecond)$",
     re.IGNORECASE,
 )
-"""What looks like a column and is a function or a unit; a column of that name is found first."""
+"""Function and unit names that parse as columns; a column of that name takes precedence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A table as fragments know it: what it is, its names, its columns, and what the query that runs calls it."""
+    """A table in the scope of fragments: its role, its names, its columns, and its alias in the generated query."""
 
     what: str
     names: tuple[tuple[str, ...], ...]
@@ -47,16 +47,16 @@ class Side:
 
     @property
     def shown(self) -> str:
-        """Return the name to use in messages."""
+        """Return the name for messages."""
         return self.names[0][-1]
 
     def column(self, name: str) -> str | None:
-        """Return the column that `name` means, in any letter case."""
+        """Return the column for a case-insensitive name, or None."""
         exact = [c for c in self.columns if c == name]
         return next(iter(exact or [c for c in self.columns if c.lower() == name.lower()]), None)
 
     def reference(self, column: str) -> str:
-        """Return how the query refers to a column."""
+        """Return the reference to a column in the generated query."""
         return f"{quoted(self.alias)}.{quoted(column)}"
 
 
@@ -67,18 +67,18 @@ def quoted(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The tables whose columns a fragment may use, and all that there are."""
+    """The tables whose columns a fragment may use, and all known tables."""
 
     visible: tuple[Side, ...]
     known: tuple[Side, ...]
 
 
 def resolve_expression(text: str, scope: Scope, parameter: str) -> str:
-    """Return one expression with its columns qualified by the aliases of their tables.
+    """Return one expression with its columns qualified by table aliases.
 
     Raises:
-        ArgumentError: the text is no single expression, holds what may not stand in one (a subquery, an aggregate),
-            or names a column that its tables do not have; `parameter` names the argument in the message.
+        ArgumentError: the text is not a single expression, contains a subquery, an aggregate or another unsupported
+            construct, or names an unknown column; `parameter` is the argument name for the message.
     """
     plain = join_touching_strings(text)
     tree = _single(plain, parameter)
@@ -110,7 +110,7 @@ def _single(text: str, parameter: str) -> Any:
 
 
 def _reference(column: Any, scope: Scope, parameter: str, text: str) -> tuple[int, int, str]:
-    """Return the span of a column's name, its table included, and what takes its place."""
+    """Return the span of a column reference, including its table, and its replacement."""
     parts = [(p.name, p.meta.get("start"), p.meta.get("end")) for p in column.parts]
     if any(start is None for _, start, _ in parts):
         raise ArgumentError(f"The argument '{parameter}' ({text}) cannot be read.", hint="Write it in a simpler way.")
@@ -170,10 +170,10 @@ def _no_column(written: str, name: str, sides: Sequence[Side], parameter: str, t
 
 
 def resolve_settings(text: str, target: Side, scope: Scope, parameter: str) -> dict[str, str]:
-    """Return the expressions of ``column = expression, …`` by column of the target.
+    """Return the expressions of ``column = expression, …`` by target column.
 
     Raises:
-        ArgumentError: a piece is no assignment, names a column twice or one that the target does not have.
+        ArgumentError: an item is not an assignment, or its column is duplicated or unknown.
     """
     out: dict[str, str] = {}
     for piece in split_list(text, parameter):
@@ -209,10 +209,10 @@ def _assigned(name: str, target: Side, parameter: str, text: str) -> str:
 
 
 def resolve_values(text: str, source: Side, scope: Scope, parameter: str) -> list[str]:
-    """Return the expressions of ``expression, …``; ``*`` stands for all columns of the source.
+    """Return the expressions of ``expression, …``; ``*`` expands to all columns of the source.
 
     Raises:
-        ArgumentError: a piece is no expression.
+        ArgumentError: an item is not an expression.
     """
     out: list[str] = []
     for piece in split_list(text, parameter):
@@ -231,10 +231,10 @@ def _is_star(piece: str, source: Side) -> bool:
 
 
 def split_list(text: str, parameter: str) -> list[str]:
-    """Return the pieces between the commas of `text` that stand outside quotes and brackets.
+    """Split `text` at commas outside quotes and brackets.
 
     Raises:
-        ArgumentError: a piece is empty.
+        ArgumentError: an item is empty.
     """
     cuts = [code.start for code in _top_level(text) if code.text == ","]
     parts = [text[a:b].strip() for a, b in zip([0, *(c + 1 for c in cuts)], [*cuts, len(text)], strict=True)]
@@ -246,7 +246,7 @@ def split_list(text: str, parameter: str) -> list[str]:
 
 
 def _top_level(text: str) -> Iterator[Any]:
-    """Yield the pieces of code that stand outside brackets."""
+    """Yield the code pieces outside brackets."""
     depth = 0
     for piece in pieces(text):
         if piece.kind is not PieceKind.CODE:

@@ -1,7 +1,7 @@
-r"""OPTIONS hints behind the names of tables, in the form of the guide: ``t /*+ OPTIONS('key' = 'value', …) */``.
+r"""OPTIONS hints after table names, as in Paimon's documentation: ``t /*+ OPTIONS('key' = 'value', …) */``.
 
-Spark knows the same thing as ``t WITH ('key' = 'value', …)``. Only the hint is rewritten, at the place where it stands,
-so that the positions in Spark's messages stay true; all other text is passed on as it is.
+Spark's equivalent is ``t WITH ('key' = 'value', …)``. Only the hint is rewritten, in place, so that the positions in
+Spark's messages stay correct; all other text is unchanged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SESSION = "Set the option for the session instead: SET 'paimon.<catalog>.<datab
 
 @dataclass(slots=True)
 class _Site:
-    """One hint: where it stands, its options, and how many solid pieces come before it."""
+    """One hint: its location, its options, and the number of code pieces before it."""
 
     start: int
     end: int
@@ -34,11 +34,11 @@ class _Site:
 
 
 def rewrite_hints(text: str) -> str:
-    """Return `text` with each OPTIONS hint as the clause that Spark knows; other hints and comments stay.
+    """Return `text` with each OPTIONS hint rewritten as a WITH clause; other hints and comments are kept.
 
     Raises:
-        SqlSyntaxError: a hint is malformed, or does not stand behind the name of a table.
-        UnsupportedError: it stands where no options can be given.
+        SqlSyntaxError: a hint is malformed, or does not follow a table name.
+        UnsupportedError: the table reference cannot have options.
     """
     if not _MAYBE.search(text):
         return text
@@ -69,7 +69,7 @@ def _add(sites: list[_Site], piece: Piece, before: int) -> None:
 
 
 def _pairs(body: str, hint: str) -> dict[str, str]:
-    """Parse ``'key' = 'value', …``; of a key that is given twice the last value counts."""
+    """Parse ``'key' = 'value', …``; of duplicate keys, the last one wins."""
     words: list[str] = [""]
     quoted = False
     options: dict[str, str] = {}
@@ -106,7 +106,7 @@ def _take(words: list[str], piece: Piece, hint: str, *, quoted: bool) -> None:
 
 
 def _check_place(before: list[Piece], after: list[Piece]) -> None:
-    """Refuse a hint that stands behind something else than the name of a table that is read or inserted into."""
+    """Raise unless a hint follows the name of a table that is read or inserted into."""
     if after and after[0].text.lower() in _TRAVEL and len(after) > 1 and after[1].text.lower() in (*_TRAVEL, "as"):
         raise SqlSyntaxError("An OPTIONS hint stands behind VERSION AS OF or TIMESTAMP AS OF.", hint=_FORM)
     words = [p.text.lower() for p in _without_travel(before)]
@@ -144,7 +144,7 @@ def _is_name(word: str, kind: PieceKind) -> bool:
 
 
 def _clause(options: dict[str, str], hint: str) -> str:
-    """Return the clause, as long as the hint where it fits, with as many line breaks."""
+    """Return the WITH clause, padded to the length of the hint if possible, with as many line breaks."""
     text = "WITH (" + ", ".join(f"{_quoted(k)}={_quoted(v)}" for k, v in options.items()) + ")"
     breaks = hint.count("\n")
     return text + "\n" * breaks + " " * max(len(hint) - len(text) - breaks, 0)

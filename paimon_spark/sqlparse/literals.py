@@ -1,4 +1,4 @@
-"""Literals of a CALL as values, read from the source text itself so that nothing is lost on the way."""
+"""Values of the literals in a CALL, taken from the source text without loss of precision."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _CONTROL = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value as written: its SQL type, the Python value, the source text and where it starts.
+    """A literal: its SQL type, its Python value, its source text and its offset.
 
-    `type` is NULL, BOOLEAN, one of the number types, STRING, BINARY, DATE, TIMESTAMP, MAP or ARRAY. The value of DATE
-    and TIMESTAMP is the text between the quotes; of MAP a dict and of ARRAY a tuple of plain values.
+    `type` is NULL, BOOLEAN, one of the numeric types, STRING, BINARY, DATE, TIMESTAMP, MAP or ARRAY. The value of DATE
+    and TIMESTAMP is the text between the quotes; of MAP a dict, and of ARRAY a tuple, of plain values.
     """
 
     type: str
@@ -36,12 +36,12 @@ class Literal:
 
     @property
     def is_blank(self) -> bool:
-        """Return whether this stands for "not given": NULL, or a string of blanks."""
+        """Return whether the literal means "not given": NULL, or a blank string."""
         return self.type == "NULL" or (self.type == "STRING" and not self.value.strip())
 
     @property
     def is_integer(self) -> bool:
-        """Return whether this is a whole number without a fraction or exponent."""
+        """Return whether the literal is an integer without fraction or exponent."""
         return self.type in _RANGES
 
 
@@ -49,7 +49,7 @@ def string_value(source: str) -> str:
     r"""Return the value of one quoted literal, given with its prefix and quotes; ``\n``, ``\'`` … are resolved.
 
     Raises:
-        SqlSyntaxError: an escape is beyond the last character of Unicode.
+        SqlSyntaxError: an escape is above the highest Unicode code point.
     """
     if source[0] in "rR":
         return source[2:-1]
@@ -70,7 +70,7 @@ def _unescape(m: re.Match[str]) -> str:
 
 
 def number_value(source: str, *, negative: bool) -> tuple[str, Any] | None:
-    """Return type and value of a number with an optional type suffix, or None when it is none or out of range."""
+    """Return the type and value of a number with an optional type suffix, or None if it is invalid or out of range."""
     m = _NUMBER.match(source)
     if m is None:
         return None

@@ -1,4 +1,4 @@
-"""Key-value strings: ``'key=value,key=value'`` of the `options` argument, and the pairs of a partition string."""
+"""Parsing of key-value strings: the `options` argument ``'key=value,key=value'``, and partition strings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _QUOTED = r"'(?:''|\\.|[^'\\])*'|\"(?:\"\"|\\.|[^\"\\])*\""
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One ``key=value``; `quoted` tells whether quotes were taken off the value."""
+    """One ``key=value``; `quoted` is set if the value was quoted."""
 
     key: str
     value: str
@@ -22,20 +22,20 @@ class Pair:
 
 
 def parse_options(text: str, parameter: str = "options") -> dict[str, str]:
-    """Parse ``key=value,key=value``; blanks around keys and values are dropped, a value may stand in quotes.
+    """Parse ``key=value,key=value``; blanks around keys and values are stripped, and values may be quoted.
 
     Raises:
-        ArgumentError: a piece has no ``=`` or no key; `parameter` names the argument in the message.
+        ArgumentError: an item has no ``=`` or no key; `parameter` is the argument name for the message.
     """
     groups = list(split_pairs(text, parameter, separators=","))
     return {pair.key: pair.value for group in groups for pair in group}
 
 
 def split_pairs(text: str, parameter: str, *, separators: str = ",;") -> Iterator[list[Pair]]:
-    """Yield the pairs joined by ``,``; with ``;`` among the separators, one group for each alternative.
+    """Yield groups of pairs separated by ``,``; if ``;`` is among the separators, it separates the groups.
 
     Raises:
-        ArgumentError: a piece is no ``key=value``.
+        ArgumentError: an item is not a ``key=value``.
     """
     ends = re.escape(separators)
     piece = re.compile(

@@ -1,7 +1,7 @@
-"""Partition strings: ``'dt=2024-05-14,hh=1;dt=2024-05-15'`` to a predicate over the partition columns.
+"""Partition strings: ``'dt=2024-05-14,hh=1;dt=2024-05-15'`` to predicates over the partition columns.
 
-``,`` joins the columns of one partition (AND), ``;`` joins partitions (OR). A partition may leave columns out; it then
-stands for all partitions below it.
+``,`` separates the columns of one partition (AND), ``;`` separates partitions (OR). A partial specification matches all
+partitions with the given values.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
 def each_partition(
     text: str, schema: TableSchema, *, zone: tzinfo = UTC, parameter: str = "partitions"
 ) -> list[tuple[str, Predicate]]:
-    """Return each of the alternatives of `text`, as it is written and as a predicate.
+    """Return each alternative of `text`, as written and as a predicate.
 
-    Values are raw text or SQL literals (``dt=2024``, ``dt='2024'``, ``dt=DATE '2024-05-14'``), cast to the column's
-    type; the table's default partition name means null. `zone` is where timestamps with local time zone are read.
+    Values are plain text or SQL literals (``dt=2024``, ``dt='2024'``, ``dt=DATE '2024-05-14'``), cast to the column's
+    type; the table's default partition name means null. `zone` is the time zone for timestamps with local time zone.
 
     Raises:
-        ArgumentError: the table has no partitions, a piece is no pair, a column is none of the partition columns or
-            is named twice in one partition, or a value does not fit its column.
+        ArgumentError: the table is not partitioned, an item is not a pair, a column is not a partition column or is
+            duplicated within a partition, or a value does not fit its column.
     """
     if not schema.partition_keys:
         raise ArgumentError(

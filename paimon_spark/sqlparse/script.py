@@ -1,4 +1,4 @@
-"""Cut a SQL script into statements, keeping the comment above each."""
+"""Splits a SQL script into statements, with the comments above each."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _OPENERS = ("IF", "WHILE", "REPEAT", "LOOP", "FOR")
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement without its semicolon, and the comment lines right before it.
+    """One statement without its semicolon, and the comment lines directly above it.
 
-    `line` is the line it starts on, from 1. `given_from` is the line of what stands before: where the statement before
-    ends, for programs that run comments and blanks as a part of what follows them.
+    `line` is its first line, from 1. `given_from` is the line where the previous statement ends, for programs that run
+    comments and blank lines as part of the next statement.
     """
 
     text: str
@@ -29,7 +29,7 @@ class Statement:
 
     @property
     def headline(self) -> str:
-        """Return the first line, cut where it is long."""
+        """Return the first line, truncated if it is long."""
         first, more, _ = self.text.partition("\n")
         if len(first) > _HEADLINE or more:
             return first[:_HEADLINE].rstrip() + " …"
@@ -37,10 +37,10 @@ class Statement:
 
 
 def split_script(script: str) -> list[Statement]:
-    """Return the statements of `script` in order; those that hold only blanks and comments are left out.
+    """Return the statements of `script` in order; those with only whitespace and comments are left out.
 
-    A ``;`` ends a statement unless it stands inside quotes, a comment, parentheses or a ``BEGIN … END`` block.
-    Comments inside a statement stay in its text.
+    A ``;`` ends a statement unless it is inside quotes, a comment, parentheses or a ``BEGIN … END`` block. Comments
+    inside a statement are part of its text.
 
     Raises:
         SqlSyntaxError: a quote or a block comment is not closed.
@@ -54,7 +54,7 @@ def split_script(script: str) -> list[Statement]:
 
 
 def complete_statements(typed: str) -> tuple[list[Statement], str]:
-    """Return the statements of `typed` that have their semicolon, and the text behind the last of these."""
+    """Return the statements of `typed` that end in a semicolon, and the text after the last of them."""
     done: list[Statement] = []
     rest = 0
     for parts, ended in _parted(typed):
@@ -83,7 +83,7 @@ def _parted(script: str) -> Iterator[tuple[list[Piece], bool]]:
 
 
 class _Blocks:
-    """Nesting of compound statements; only a statement that starts with BEGIN is one."""
+    """Tracks the nesting of compound statements; only a statement that starts with BEGIN is one."""
 
     def __init__(self) -> None:
         self._first = ""

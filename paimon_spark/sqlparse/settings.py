@@ -1,4 +1,4 @@
-"""SET and RESET of Paimon's session options, in Spark's spelling and in the guide's quoted one."""
+"""SET and RESET of Paimon's session options, in Spark's syntax and in the quoted syntax of Paimon's documentation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FORM = "Write SET '<key>' = '<value>', SET '<key>' to see it, or RESET '<key>'.
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One statement: RESET of a key, SET of a key to a value, or (neither) the question what it is."""
+    """One statement: RESET of a key, SET of a key to a value, or (neither) a query of its value."""
 
     key: str
     value: str | None = None
@@ -24,10 +24,10 @@ class Setting:
 
 
 def parse_setting(text: str) -> Setting | None:
-    """Return what a SET or RESET says if its key is one of Paimon's; None for every other statement.
+    """Parse a SET or RESET of one of Paimon's keys; return None for any other statement.
 
     Raises:
-        SqlSyntaxError: the key is Paimon's, but the rest is no key and value.
+        SqlSyntaxError: the key is Paimon's, but the statement is malformed.
     """
     parts = list(pieces(join_touching_strings(text)))
     start = next((i for i, p in enumerate(parts) if p.kind not in _NOTHING), None)
@@ -45,7 +45,7 @@ def parse_setting(text: str) -> Setting | None:
 
 
 def _word(parts: Iterable[Piece]) -> str:
-    """Return a key or a value: one quoted text without its quotes, or what stands there, without comments."""
+    """Return a key or a value: a quoted string without its quotes, or plain text without comments."""
     kept = [p for p in parts if p.kind is not PieceKind.COMMENT]
     solid = [p for p in kept if p.kind is not PieceKind.BLANK]
     if solid and solid[-1].text == ";":

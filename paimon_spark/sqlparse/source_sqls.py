@@ -1,7 +1,7 @@
-"""The statements of `source_sqls`: a temporary view, a switch of the database, or a catalog, and nothing else.
+"""Parsing of `source_sqls`: CREATE TEMPORARY VIEW, USE and CREATE CATALOG, and nothing else.
 
-A statement is known by its first words, which Spark's own grammar does not take for anything else; everything that
-does not begin so is refused before any of them runs.
+A statement is recognized by its first words, which are unambiguous in Spark's grammar; any other statement is rejected
+before the first one runs.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _RULE = "Only CREATE TEMPORARY VIEW … AS, USE and CREATE CATALOG … WITH (…
 
 @dataclass(frozen=True, slots=True)
 class TemporaryView:
-    """A view that lives as long as the procedure runs."""
+    """A temporary view for the duration of the procedure."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class UseName:
-    """Another current catalog or database."""
+    """A change of the current catalog or database."""
 
     text: str
     name: str
@@ -40,7 +40,7 @@ class UseName:
 
 @dataclass(frozen=True, slots=True)
 class CreateCatalog:
-    """A catalog that is known as long as the procedure runs."""
+    """A catalog for the duration of the procedure."""
 
     text: str
     name: str
@@ -52,10 +52,10 @@ SourceStatement = TemporaryView | UseName | CreateCatalog
 
 
 def parse_source_sqls(text: str, parameter: str = "source_sqls") -> list[SourceStatement]:
-    """Return the statements of `text`, which are separated by ``;``.
+    """Return the statements of `text`, separated by ``;``.
 
     Raises:
-        ArgumentError: one of them is of another kind; none of them may then run.
+        ArgumentError: a statement is of another kind; none of them may then run.
         SqlSyntaxError: a quote or comment is not closed.
     """
     return [_statement(s.text, parameter) for s in split_script(text)]
@@ -79,13 +79,13 @@ def _code(text: str) -> list[str]:
 
 
 def _without_comments(text: str) -> str:
-    """Return what Spark is to run: nothing in it can be taken for a comment here and for code there."""
+    """Return the text to run, without comments, so that Spark cannot tokenize comments differently."""
     plain = (p.kind is not PieceKind.COMMENT or p.text.startswith("/*+") for p in pieces(text))
     return "".join(p.text if kept else " " for p, kept in zip(pieces(text), plain, strict=True)).strip()
 
 
 def _on_one_line(text: str) -> str:
-    """Return `text` without comments, with single blanks, and with blanks in quotes made visible."""
+    """Return `text` on one line without comments, with single blanks, and with underscores for blanks in quotes."""
     out: list[str] = []
     for piece in pieces(text):
         if piece.kind in (PieceKind.BLANK, PieceKind.COMMENT):

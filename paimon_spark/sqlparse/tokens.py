@@ -1,7 +1,7 @@
-"""Cut SQL text into code, quoted text and comments without understanding it.
+"""Splits SQL text into code, quoted text and comments, without parsing it.
 
-Enough to normalise a statement (`claims`) and to find where one ends (`script`). Works for Spark's quoting: single and
-double quotes with backslash escapes, raw strings, back-quoted names, line comments and nested block comments.
+Used to normalize a statement (`claims`) and to find statement ends (`script`). Supports Spark's quoting: single and
+double quotes with backslash escapes, raw strings, backquoted names, line comments and nested block comments.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import StrEnum
 
 
 class PieceKind(StrEnum):
-    """What a stretch of text is."""
+    """The kind of a piece of text."""
 
     CODE = "code"
     BLANK = "blank"
@@ -24,7 +24,7 @@ class PieceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of text, where it starts, and whether its closing quote or mark was found."""
+    """A piece of text, its offset, and whether its closing quote or comment end was found."""
 
     kind: PieceKind
     text: str
@@ -47,11 +47,11 @@ _BLOCK_MARK = re.compile(r"/\*|\*/")
 
 
 def pieces(text: str) -> Iterator[Piece]:
-    """Yield the pieces of `text`; joined, they are `text` again."""
+    """Yield the pieces of `text`; concatenated, they equal `text`."""
     at = 0
     while at < len(text):
         m = _PIECE.match(text, at)
-        if m is None:  # unreachable: the last alternative takes any character
+        if m is None:  # unreachable: the last alternative matches any character
             raise AssertionError(text[at:])
         kind, end, closed = _classify(text, m)
         yield Piece(kind, text[at:end], at, closed)
@@ -92,13 +92,13 @@ def _is_closed(quoted: str, *, escapes: bool) -> bool:
 
 
 def position(text: str, offset: int) -> tuple[int, int]:
-    """Return line and column of `offset`, both from 1."""
+    """Return line and column of `offset`, counted from 1."""
     before = text[:offset]
     return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
 
 
 def join_touching_strings(text: str) -> str:
-    r"""Return `text` with each doubled quote inside a literal written as an escaped one: ``'it''s'`` as ``'it\'s'``."""
+    r"""Return `text` with doubled quotes inside literals replaced by escaped ones: ``'it''s'`` by ``'it\'s'``."""
     out = ""
     previous: Piece | None = None
     for piece in pieces(text):

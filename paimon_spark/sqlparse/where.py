@@ -1,4 +1,4 @@
-"""Filter text to a predicate: over partition columns (`where` of a procedure), or over any columns."""
+"""Translation of filter text to a predicate: over partition columns (`where` of a procedure), or over any columns."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ _OPERATORS: dict[type, tuple[Operator, Operator]] = {
     exp.GTE: (">=", "<="),
     exp.NullSafeEQ: ("<=>", "<=>"),
 }
-"""Operator as written, and with its sides swapped."""
+"""Operator as written, and with its operands swapped."""
 
 
 def parse_where(text: str, schema: TableSchema, *, zone: tzinfo = UTC, parameter: str = "where") -> Predicate:
-    """Return the predicate of a filter that uses only partition columns.
+    """Return the predicate of a filter over partition columns.
 
-    Understood: comparisons of a column with a literal, IN, BETWEEN, LIKE 'prefix%', IS NULL, AND, OR, NOT, TRUE, FALSE.
+    Supported: comparisons of a column with a literal, IN, BETWEEN, LIKE 'prefix%', IS NULL, AND, OR, NOT, TRUE, FALSE.
 
     Raises:
-        ArgumentError: the text does not parse, uses another column or another construct, or a value does not fit.
+        ArgumentError: the text does not parse, uses another column or construct, or a value does not fit.
     """
     if not schema.partition_keys:
         raise ArgumentError(
@@ -59,7 +59,7 @@ def parse_where(text: str, schema: TableSchema, *, zone: tzinfo = UTC, parameter
 
 
 def parse_filter(text: str, schema: TableSchema, *, zone: tzinfo = UTC, parameter: str = "filter") -> Predicate:
-    """Return the predicate of a filter over any columns of a table; what is understood is what `parse_where` says.
+    """Return the predicate of a filter over any columns of a table; it supports the constructs of `parse_where`.
 
     Raises:
         ArgumentError: the text does not parse, uses another construct, or a value does not fit its column.

@@ -1,1 +1,1 @@
-"""Test kit shipped to users: models, invariants, golden tables."""
+"""Test kit for users: fault injection, models, invariants, conformance suites and trials."""

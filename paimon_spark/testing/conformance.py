@@ -1,4 +1,4 @@
-"""What every implementation of a port must do, as test classes to subclass.
+"""Conformance suites for implementations of an interface, as test classes to subclass.
 
 Usage::
 
@@ -23,12 +23,12 @@ class FileIOTests:
     """The contract of `fs.base.FileIO`."""
 
     def make(self, tmp_path: Path) -> tuple[FileIO, str]:
-        """Return a FileIO and an empty directory that exists in it."""
+        """Return a FileIO and an empty, existing directory in it."""
         raise NotImplementedError
 
     @pytest.fixture
     def store(self, tmp_path: Path) -> tuple[FileIO, str]:
-        """Return what `make` makes."""
+        """Return the result of `make`."""
         return self.make(tmp_path)
 
     def test_reads_back_what_was_written(self, store: tuple[FileIO, str]) -> None:

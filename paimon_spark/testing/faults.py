@@ -1,7 +1,7 @@
-"""A store that fails on purpose: the operation, and how it fails, are chosen by number or by a seed.
+"""Fault injection for stores; the failing operation and the kind of failure are chosen by number or by a seed.
 
-`FaultFileIO` wraps any FileIO. Every operation gets a number; a schedule says which of them go wrong and how. A process
-that dies is played by `Mode.CRASH_*`: after it, no operation has an effect any more, so no cleanup can run.
+`FaultFileIO` wraps any FileIO. Operations are numbered, and a schedule decides which of them fail and how.
+`Mode.CRASH_*` simulates a crash of the process: afterwards no operation has an effect, so no cleanup can run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SLOW_SECONDS = 0.002
 
 
 class Mode(StrEnum):
-    """How an operation goes wrong."""
+    """How an operation fails."""
 
     BEFORE = "error before the effect"
     AFTER = "error after the effect"
@@ -57,7 +57,7 @@ WRITES = frozenset(
         "mkdirs",
     }
 )
-"""Operations that change the store; opening a file for writing counts as one of `output`."""
+"""Operations that change the store; opening a file for writing counts as `output`."""
 _EXCLUSIVE = frozenset({"create_exclusive", "rename"})
 _CONTENT = frozenset({"output", "write", "create_exclusive"})
 _LISTS = frozenset({"list", "list_recursive"})
@@ -72,27 +72,27 @@ _APPLIES: Mapping[Mode, frozenset[str]] = {
     Mode.CRASH_AFTER: WRITES,
     Mode.STALE: _LISTS,
 }
-"""Operations that a mode has a meaning for; all where none are named."""
+"""Operations that a mode applies to; modes that are not listed apply to all."""
 CRASHES = frozenset({Mode.CRASH_BEFORE, Mode.CRASH_AFTER, Mode.CRASH_PARTIAL})
 
 
 class InjectedFaultError(OSError):
-    """The error of an operation that was made to fail."""
+    """The error of an injected fault."""
 
     def __init__(self, what: str) -> None:
         super().__init__(errno.EIO, f"injected: {what}")
 
 
 class Schedule(Protocol):
-    """Decides what goes wrong."""
+    """Decides which operations fail."""
 
     def choose(self, operation: str, path: str) -> Mode | None:
-        """Return how the next operation goes wrong, or None."""
+        """Return how the next operation fails, or None."""
         ...
 
 
 class Never:
-    """Nothing goes wrong."""
+    """A schedule without failures."""
 
     def choose(self, operation: str, path: str) -> Mode | None:
         """Return None."""
@@ -100,7 +100,7 @@ class Never:
 
 
 class Nth:
-    """The nth operation that the mode has a meaning for goes wrong, all others do not."""
+    """A schedule in which the nth operation that the mode applies to fails, and no other."""
 
     def __init__(self, n: int, mode: Mode) -> None:
         self.left = n
@@ -108,7 +108,7 @@ class Nth:
         self.fired: str | None = None
 
     def choose(self, operation: str, path: str) -> Mode | None:
-        """Count down."""
+        """Count the operation; return the mode if it is the nth."""
         if not applies(self.mode, operation):
             return None
         self.left -= 1
@@ -119,19 +119,19 @@ class Nth:
 
 
 class Recorder:
-    """Nothing goes wrong, and every operation is written down."""
+    """A schedule without failures that records all operations."""
 
     def __init__(self) -> None:
         self.log: list[tuple[str, str]] = []
 
     def choose(self, operation: str, path: str) -> Mode | None:
-        """Take note."""
+        """Record the operation; return None."""
         self.log.append((operation, path))
         return None
 
 
 class Seeded:
-    """Every operation goes wrong with a probability, in one of some modes; the same seed chooses the same."""
+    """A schedule in which each operation fails with a probability, in a random mode, reproducible by the seed."""
 
     def __init__(self, seed: int, rate: float, modes: Sequence[Mode]) -> None:
         self._random = Random(seed)
@@ -139,7 +139,7 @@ class Seeded:
         self._modes = tuple(modes)
 
     def choose(self, operation: str, path: str) -> Mode | None:
-        """Draw."""
+        """Return a random mode that applies to the operation, or None."""
         possible = [m for m in self._modes if applies(m, operation)]
         if self._random.random() >= self._rate or not possible:
             return None
@@ -147,17 +147,17 @@ class Seeded:
 
 
 def applies(mode: Mode, operation: str) -> bool:
-    """Return whether a mode has a meaning for an operation."""
+    """Return whether a mode applies to an operation."""
     return operation in _APPLIES.get(mode, (operation,))
 
 
 class FaultFileIO:
-    """Another FileIO whose operations go wrong as a schedule says.
+    """A FileIO that injects faults according to a schedule.
 
     Args:
-        inner: the store.
-        schedule: what goes wrong; nothing if not given. May be replaced at any time.
-        watch: called after every effect with the operation and its path: what a reader finds at that moment.
+        inner: the wrapped store.
+        schedule: decides which operations fail; none by default. It may be replaced at any time.
+        watch: called after each effect with the operation and its path, to check what readers see at that moment.
     """
 
     _alive: ClassVar[weakref.WeakValueDictionary[str, FaultFileIO]] = weakref.WeakValueDictionary()
@@ -179,7 +179,7 @@ class FaultFileIO:
 
     @classmethod
     def named(cls, name: str) -> FaultFileIO:
-        """Return the living store of that name in this process."""
+        """Return the existing store of that name in this process."""
         return cls._alive[name]
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -192,37 +192,37 @@ class FaultFileIO:
 
     @property
     def exclusive_create(self) -> bool:
-        """Return what the store itself says."""
+        """Return the value of the wrapped store."""
         return self.inner.exclusive_create
 
     def to_config(self) -> Mapping[str, str]:
-        """Return the name of the store; it means something in this process only."""
+        """Return the name of the store, which is valid in this process only."""
         return {"scheme": "fault", "name": self.name}
 
     # ---- reading
 
     def read(self, path: str) -> bytes:
-        """Return the whole content."""
+        """Return the content of a file."""
         return self._run("read", path, lambda: self.inner.read(path))
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
-        """Return a part of the content."""
+        """Return a range of the content."""
         return self._run("read_range", path, lambda: self.inner.read_range(path, offset, length))
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """Open for random access."""
+        """Open a file for random access."""
         return self._run("open_input", path, lambda: self.inner.open_input(path))
 
     def exists(self, path: str) -> bool:
-        """Return whether something is there."""
+        """Return whether a file or directory exists."""
         return self._run("exists", path, lambda: self.inner.exists(path))
 
     def status(self, path: str) -> FileStatus:
-        """Return what is known of a path."""
+        """Return the metadata of a path."""
         return self._run("status", path, lambda: self.inner.status(path))
 
     def list(self, path: str) -> Statuses:
-        """Return what is directly inside a directory, perhaps as it was a while ago."""
+        """Return the entries of a directory; a stale listing may miss recent changes."""
         found, mode = self._listing("list", path, lambda: self.inner.list(path))
         if mode is not Mode.STALE:
             return found
@@ -230,7 +230,7 @@ class FaultFileIO:
         return self._as_before(found, lambda p: p.rpartition("/")[0] == base)
 
     def list_recursive(self, path: str) -> Iterator[FileStatus]:
-        """Yield all files below a directory, perhaps as they were a while ago."""
+        """Yield all files below a directory; a stale listing may miss recent changes."""
         found, mode = self._listing("list_recursive", path, lambda: [*self.inner.list_recursive(path)])
         if mode is Mode.STALE:
             found = self._as_before(found, lambda p: p.startswith(path.rstrip("/") + "/"))
@@ -239,14 +239,14 @@ class FaultFileIO:
     # ---- writing
 
     def write(self, path: str, data: bytes, overwrite: bool = True) -> None:  # noqa: FBT001, FBT002
-        """Write a whole file; half of it goes into a temporary file."""
+        """Write a whole file; a partial write affects only a temporary file."""
         self.remember(path)
         self._run(
             "write", path, lambda: self.inner.write(path, data, overwrite), partial=lambda: self._half(path, data)
         )
 
     def create_exclusive(self, path: str, data: bytes) -> bool:
-        """Create a file unless it exists; half of it goes into a temporary file."""
+        """Create a file unless it exists; a partial write affects only a temporary file."""
         self.remember(path)
         return self._run(
             "create_exclusive",
@@ -257,7 +257,7 @@ class FaultFileIO:
         )
 
     def open_output(self, path: str) -> pa.NativeFile:
-        """Open a new file for writing; writing and closing can go wrong too."""
+        """Open a new file for writing; its writes and its close may fail too."""
         out = self._run("output", path, lambda: self.inner.open_output(path))
         return pa.PythonFile(_Output(self, path, out), mode="w")
 
@@ -267,11 +267,11 @@ class FaultFileIO:
         return self._run("delete", path, lambda: self.inner.delete(path))
 
     def delete_dir(self, path: str) -> None:
-        """Delete a directory and all that is in it."""
+        """Delete a directory and its content."""
         self._run("delete_dir", path, lambda: self.inner.delete_dir(path))
 
     def delete_empty_dir(self, path: str) -> bool:
-        """Delete a directory if nothing is in it."""
+        """Delete a directory if it is empty."""
         return self._run("delete_empty_dir", path, lambda: self.inner.delete_empty_dir(path))
 
     def rename(self, source: str, target: str) -> bool:
@@ -282,7 +282,7 @@ class FaultFileIO:
         """Create a directory and its parents."""
         self._run("mkdirs", path, lambda: self.inner.mkdirs(path))
 
-    # ---- parts
+    # ---- helpers
 
     def _run(
         self,
@@ -346,12 +346,12 @@ class FaultFileIO:
         return sorted([*kept, *(s for s in recent.values() if s is not None)], key=lambda s: s.path)
 
     def settle(self) -> None:
-        """Let stale listings show everything that was done until now."""
+        """Let stale listings show everything done so far."""
         with self._lock:
             self._recent.clear()
 
     def remember(self, path: str) -> None:
-        """Keep what a path was before it changed first, for stale listings."""
+        """Record the state of a path before its first change, for stale listings."""
         with self._lock:
             if path not in self._recent:
                 try:
@@ -360,7 +360,7 @@ class FaultFileIO:
                     self._recent[path] = None
 
     def wrote(self, path: str, data: bytes, out: pa.NativeFile) -> None:
-        """Let a part of an output through, or fail after half of it."""
+        """Write part of an output, or fail after half of it."""
         mode = self._choose("output", path)
         if mode is None or mode is Mode.SLOW:
             out.write(data)
@@ -378,7 +378,7 @@ class FaultFileIO:
 
 
 class _Output(io.RawIOBase):
-    """What a writer of a file writes into."""
+    """The output stream of a file with injected faults."""
 
     def __init__(self, store: FaultFileIO, path: str, out: pa.NativeFile) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Random histories of a table against a dictionary: what every snapshot and tag must hold, checked after every step."""
+"""Random histories: a table and a model, with the content of each snapshot and tag compared after each step."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ PARTS = "abc"
 
 @dataclass(slots=True)
 class Model:
-    """The rows of a table: by key, or a list where there is no key."""
+    """The expected rows of a table, with or without a key."""
 
     keyed: bool
     rows: list[Row] = field(default_factory=list)
 
     def write(self, rows: list[Row]) -> None:
-        """Add rows; with a key (the first two columns where the table is partitioned by the second) they replace."""
+        """Add rows; with a key, they replace rows of the same key, of duplicates the last one."""
         if self.keyed:
             fresh = {self.key(r): r for r in rows}
             self.rows = [r for r in self.rows if self.key(r) not in fresh] + list(fresh.values())
@@ -45,7 +45,7 @@ class Model:
             self.rows = self.rows + rows
 
     def keep(self, stays: Callable[[Row], bool]) -> None:
-        """Delete all other rows."""
+        """Delete all rows for which `stays` is false."""
         self.rows = [r for r in self.rows if stays(r)]
 
     def key(self, row: Row) -> Row:
@@ -53,12 +53,12 @@ class Model:
         return row[:1]
 
     def sorted(self) -> Rows:
-        """Return the rows in order."""
+        """Return the rows, sorted."""
         return tuple(sorted(self.rows))
 
 
 class PartitionedModel(Model):
-    """A model whose key is the number and the partition."""
+    """A model whose key includes the partition column."""
 
     def key(self, row: Row) -> Row:
         """Return the key of a row."""
@@ -66,14 +66,14 @@ class PartitionedModel(Model):
 
 
 class History:
-    """A table of some kind, its model, and what each snapshot and tag must hold.
+    """A table, its model, and the expected content of each snapshot and tag.
 
     Args:
-        kind: the kind of table, one of `scenarios.KINDS` unless given itself.
-        file_io: the store; a new one in memory if not given.
-        warehouse: where in the store.
-        threads: buckets that a compaction works on at once.
-        options: more table options.
+        kind: the kind of table: a name in `scenarios.KINDS`, or a Kind.
+        file_io: the store; a new in-memory store by default.
+        warehouse: location of the warehouse in the store.
+        threads: number of buckets compacted in parallel.
+        options: additional table options.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class History:
         self.snapshots: dict[int, Rows] = {}
         self.tags: dict[str, tuple[int, Rows]] = {}
 
-    # ---- what may happen
+    # ---- operations
 
     def write(self, rows: list[Row]) -> None:
         """Append, or upsert."""
@@ -102,7 +102,7 @@ class History:
         self.model.write(rows)
 
     def write_streamed(self, rows: list[Row]) -> None:
-        """Append rows that come one by one."""
+        """Append rows as a stream of single-row batches."""
         data = rows_of(rows)
         self.table.append(pa.RecordBatchReader.from_batches(SCHEMA, data.to_batches(max_chunksize=1)))
         self.model.write(rows)
@@ -113,7 +113,7 @@ class History:
         self.model.keep(lambda r: not low <= r[2] <= high)
 
     def delete_keys(self, rows: list[Row]) -> None:
-        """Delete by keys; nothing in a table without keys."""
+        """Delete by keys; does nothing in a table without a primary key."""
         if not self.model.keyed or not rows:
             return
         self.table.delete(keys=rows_of(rows).select(list(self.kind.primary_key)))
@@ -121,7 +121,7 @@ class History:
         self.model.keep(lambda r: self.model.key(r) not in gone)
 
     def overwrite(self, rows: list[Row]) -> None:
-        """Replace everything, or in a partitioned table the partitions that rows come for."""
+        """Overwrite the table or, if it is partitioned, the partitions of the rows."""
         dynamic = bool(self.kind.partition_by)
         self.table.overwrite(rows_of(rows), dynamic=dynamic)
         parts = {r[1] for r in rows}
@@ -129,15 +129,15 @@ class History:
         self.model.write(rows)
 
     def compact(self, *, full: bool) -> None:
-        """Merge files."""
+        """Compact the table."""
         self.table.compact(full=full, threads=self.threads)
 
     def expire(self, retain: int) -> None:
-        """Forget all but the newest snapshots."""
+        """Expire all but the latest snapshots."""
         self.table.expire_snapshots(retain_max=retain, retain_min=1)
 
     def tag(self, name: str, at: int) -> None:
-        """Name one of the snapshots that exist."""
+        """Tag one of the existing snapshots."""
         ids = sorted(self.snapshots)
         if ids and name not in self.tags:
             snapshot = ids[at % len(ids)]
@@ -145,19 +145,19 @@ class History:
             self.tags[name] = (snapshot, self.snapshots[snapshot])
 
     def untag(self, name: str) -> None:
-        """Let a tag go."""
+        """Delete a tag."""
         if self.tags.pop(name, None) is not None:
             self.table.delete_tag(name)
 
     def roll_back(self, at: int) -> None:
-        """Go back to a snapshot that exists."""
+        """Roll back to an existing snapshot."""
         ids = sorted(self.snapshots)
         if ids:
             target = ids[at % len(ids)]
             self._rolled_back(self.table.rollback_to(target), self.snapshots[target])
 
     def roll_back_to_tag(self, name: str) -> None:
-        """Go back to a tag, whose snapshot may have expired."""
+        """Roll back to a tag, whose snapshot may have expired."""
         if name in self.tags:
             self._rolled_back(self.table.rollback_to(name), self.tags[name][1])
 
@@ -166,10 +166,10 @@ class History:
         self.snapshots = {i: r for i, r in self.snapshots.items() if i < snapshot} | {snapshot: rows}
         self.tags = {n: t for n, t in self.tags.items() if t[0] <= snapshot}
 
-    # ---- what must hold
+    # ---- checks
 
     def complaints(self) -> list[str]:
-        """Return how the table differs from the model, in words; nothing if it does not."""
+        """Return the differences between the table and the model; empty if there are none."""
         clear_cache()
         table = self.table.load()
         found = violations(table)
@@ -191,14 +191,14 @@ class History:
 
 
 def random_rows(random: Random, most: int = 12) -> list[Row]:
-    """Return up to `most` rows with small keys, so that they meet."""
+    """Return up to `most` rows with keys from a small range, so that they collide."""
     return [
         (random.randrange(20), random.choice(PARTS), random.randrange(100)) for _ in range(random.randrange(most + 1))
     ]
 
 
 def random_step(history: History, random: Random) -> str:
-    """Do one thing drawn at random; return what it was."""
+    """Execute a random operation; return its description."""
     steps: dict[str, tuple[int, Callable[[], None]]] = {
         "write": (6, lambda: history.write(random_rows(random))),
         "write a stream": (1, lambda: history.write_streamed(random_rows(random))),

@@ -1,4 +1,4 @@
-"""What must hold of every table at every moment, whatever happened to it."""
+"""Invariants that each table must satisfy at any time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OWN = ("schema", "snapshot", "tag", "branch", "consumer", "changelog")
 
 
 def needed(table: Table) -> set[str]:
-    """Return every data and metadata file that some snapshot, tag or changelog refers to."""
+    """Return all data and metadata files that a snapshot, tag or changelog references."""
     store, paths, found = ManifestStore(table), table.paths, set()
     for holder in protecting_refs(table):
         s = holder.snapshot
@@ -41,29 +41,29 @@ def needed(table: Table) -> set[str]:
 
 
 def present(table: Table) -> set[str]:
-    """Return every data and metadata file that is there, unfinished ones left out."""
+    """Return all existing data and metadata files, except temporary ones."""
     roots = [s for s in table.file_io.list(table.path) if s.is_dir]
     found = (f for r in roots if r.name not in _OWN for f in table.file_io.list_recursive(r.path))
     return {f.path for f in found if not f.name.startswith(".")}
 
 
 def lost(table: Table) -> set[str]:
-    """Return the files that something still refers to but that are gone."""
+    """Return the files that are referenced but missing."""
     return needed(table) - present(table)
 
 
 def leaked(table: Table) -> set[str]:
-    """Return the files that nothing refers to."""
+    """Return the files that are not referenced."""
     return present(table) - needed(table)
 
 
 def violations(table: Table) -> list[str]:
-    """Return in words what does not hold of a table at rest; nothing if all is well.
+    """Return the violated invariants of a table without running writers; empty if there are none.
 
-    Snapshots are numbered without a gap; every file that a snapshot, tag or changelog needs is there, with the size
-    that its record says; from level 1 up the keys of a level do not overlap, so that no key has two valid rows;
-    deletion vectors belong to files that are there; the row count of a snapshot is that of its files; operations and
-    index types are names that Paimon has.
+    Snapshot ids have no gaps. All files that a snapshot, tag or changelog references exist and have the recorded size.
+    Key ranges within a level from 1 up do not overlap, so that no key has two valid rows. Deletion vectors belong to
+    existing files. The row count of a snapshot is that of its files. Operations and index types are names known to
+    Paimon.
     """
     clear_cache()
     ids = table.snapshots.ids()

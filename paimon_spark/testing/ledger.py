@@ -1,4 +1,4 @@
-"""What a writing process tried and what it was told, line by line in a file that survives its death."""
+"""Ledgers of writer processes: attempted operations and their outcomes, in a file that survives a crash."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import pyarrow as pa
 
 BATCH_ROWS = 20
 CONTESTED = -1_000_000_000
-"""The key that all batches of all writers have."""
+"""The key that all batches of all writers contain."""
 _SPAN = 1_000_000
 SCHEMA = pa.schema([("k", pa.int64()), ("p", pa.string()), ("batch", pa.int64())])
-"""Columns of the tables for processes: `batch` tells which write a row came with."""
+"""Columns of the tables for processes: `batch` identifies the write of a row."""
 
 
 def batch_number(writer: int, n: int) -> int:
-    """Return the number of a writer's nth batch; writers and batches count from 1."""
+    """Return the number of a writer's nth batch; both are counted from 1."""
     return writer * _SPAN + n
 
 
 def writer_of(batch: int) -> int:
-    """Return who wrote a batch."""
+    """Return the writer of a batch."""
     return batch // _SPAN
 
 
 def batch_rows(batch: int, *, shared: bool) -> pa.Table:
-    """Return the rows of a batch: keys of its own and, if wanted, two others.
+    """Return the rows of a batch: unique keys and, if `shared`, two shared ones.
 
-    These are the one key that all batches of its writer have, and the one that all batches have.
+    The shared keys are one that all batches of its writer contain, and one that all batches contain.
     """
     keys = [batch * BATCH_ROWS + i for i in range(BATCH_ROWS)]
     if shared:
@@ -41,21 +41,21 @@ def batch_rows(batch: int, *, shared: bool) -> pa.Table:
 
 
 class Ledger:
-    """The file of one writer; every line is written at once."""
+    """The ledger file of one writer; each line is written immediately."""
 
     def __init__(self, path: str | Path) -> None:
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def tries(self, what: str, batch: int) -> None:
-        """Note before the attempt: `what` is write or delete."""
+        """Record an attempt before it is made: `what` is write or delete."""
         self._line("try", what, batch)
 
     def done(self, what: str, batch: int) -> None:
-        """Note that it was acknowledged."""
+        """Record the acknowledgement."""
         self._line("done", what, batch)
 
     def refused(self, what: str, batch: int) -> None:
-        """Note an error that says that nothing happened."""
+        """Record an error which states that nothing was changed."""
         self._line("refused", what, batch)
 
     def _line(self, *words: object) -> None:
@@ -68,18 +68,18 @@ class Ledger:
 
 @dataclass(slots=True)
 class Account:
-    """What the ledgers of some writers together allow a table to hold."""
+    """The table content that the ledgers of several writers allow."""
 
     tried: dict[int, str] = field(default_factory=dict)
-    """By batch, what became of its write: try, done or refused."""
+    """State of each batch's write: try, done or refused."""
     deleted: dict[int, str] = field(default_factory=dict)
-    """By batch, what became of its deletion."""
+    """State of each batch's deletion."""
     last: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By writer, the last acknowledged batch and the last tried one."""
+    """The last acknowledged and the last attempted batch of each writer."""
 
     @classmethod
     def of(cls, paths: Iterable[Path]) -> Account:
-        """Read ledgers; one that was never begun is empty, and a last line that was cut off does not count."""
+        """Read ledgers; a missing ledger is empty, and an incomplete last line is ignored."""
         account = cls()
         for path in (p for p in paths if p.exists()):
             text = path.read_text(encoding="ascii")
@@ -96,11 +96,11 @@ class Account:
 
     @property
     def acknowledged(self) -> int:
-        """Return how many writes were acknowledged."""
+        """Return the number of acknowledged writes."""
         return sum(o == "done" for o in self.tried.values())
 
     def complaints(self, rows: pa.Table) -> list[str]:
-        """Return what is lost, doubled, half visible or should not be there; for a table at rest."""
+        """Return lost, duplicated, partially visible and unexpected rows of a table without running writers."""
         found = snapshot_faults(rows)
         counts = _counts(rows)
         for batch, outcome in self.tried.items():
@@ -113,7 +113,7 @@ class Account:
         return found + list(self._shared_complaints(_shared(rows)))
 
     def _shared_complaints(self, shared: dict[int, int]) -> Iterator[str]:
-        """Yield which keys that are written again and again do not hold a last write, or are gone."""
+        """Yield the shared keys that are missing, or do not have the value of a last write."""
         wanted = {-writer for writer, (low, _) in self.last.items() if low}
         yield from (f"the key {key} is lost" for key in sorted(wanted - shared.keys() if shared else ()))
         for key, batch in shared.items():
@@ -124,7 +124,7 @@ class Account:
 
 
 def snapshot_faults(rows: pa.Table) -> list[str]:
-    """Return what no reader may ever see: a batch in part or doubled, a writer's key more than once."""
+    """Return violations of snapshot isolation: a partial or duplicated batch, or a duplicated key of a writer."""
     faults = [f"batch {b} is visible with {n} rows" for b, n in _counts(rows).items() if n != BATCH_ROWS]
     keys = Counter(k for k in rows.column("k").to_pylist())
     return faults + [f"key {k} is there {n} times" for k, n in keys.items() if n > 1]

@@ -1,4 +1,4 @@
-"""What a table should hold, as plain Python: the model that random histories are checked against."""
+"""A pure Python model of a table's content, for comparison with random histories."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _RETRACTS = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
 
 
 class TableModel:
-    """A primary-key table with the deduplicate engine (`key` given), or an append table."""
+    """A model of a primary-key table with the deduplicate engine (`key` given), or of an append table."""
 
     def __init__(self, key: Sequence[str] = (), sequence_field: str | None = None) -> None:
         self._key = tuple(key)
@@ -34,7 +34,7 @@ class TableModel:
                 self._rows[key] = (kind, dict(row))
 
     def replace(self, rows: Iterable[Row], partition: Sequence[str] | None = None) -> None:
-        """Overwrite everything, or with `partition` the partitions that the rows belong to."""
+        """Overwrite the table or, with `partition`, the partitions of the rows."""
         items = list(rows)
         if partition is None:
             self._rows, self._appended = {}, []
@@ -50,12 +50,12 @@ class TableModel:
 
     @property
     def rows(self) -> list[Row]:
-        """Return the rows that a reader sees, in no order."""
+        """Return the visible rows, unordered."""
         kept = [row for kind, row in self._rows.values() if kind not in _RETRACTS]
         return self._appended if not self._key else kept
 
     def differs(self, rows: Iterable[Row]) -> str:
-        """Return how `rows` differ from the model; an empty text if they do not."""
+        """Return the differences between `rows` and the model; an empty text if there are none."""
         have, want = _counted(rows), _counted(self.rows)
         missing, extra = want - have, have - want
         if not missing and not extra:

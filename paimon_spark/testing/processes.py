@@ -1,6 +1,6 @@
-"""Processes at work on one table: writers, compactors, expirers and readers, to be run at once or to be killed.
+"""Processes that work on one table: writers, compactors, expirers and readers, run concurrently or killed.
 
-They are forked from one clean server process that has everything imported, so that starting one is cheap.
+They are forked from a server process that has imported all modules, so that starting one is cheap.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Options = Mapping[str, str]
 
 
 def create_crowd_table(warehouse: str, kind: str, options: Options | None = None) -> TableHandle:
-    """Create the table of a trial in a warehouse that `options` (of the catalog) open."""
+    """Create the table of a trial in a warehouse; `options` are catalog options."""
     k = KINDS[kind]
     return connect(warehouse, options).create_table(
         NAME, SCHEMA, primary_key=k.primary_key, partition_by=k.partition_by, options={**_OPTIONS, **k.options}
@@ -59,7 +59,7 @@ def start(role: str, warehouse: str, options: Options, number: int, place: Path,
 def _run(role: str, warehouse: str, options: Options, number: int, place: str, seconds: float) -> None:
     catalog = connect(warehouse, options)
     try:
-        catalog.table(NAME)  # what it takes to reach the store for the first time is no part of the seconds
+        catalog.table(NAME)  # connecting to the store does not count against the duration
         ROLES[role](catalog, number, Path(place), time.monotonic() + seconds)
     except Exception as e:
         _report(Path(place), f"{role} {number} fails: {type(e).__name__}: {e}")
@@ -67,7 +67,7 @@ def _run(role: str, warehouse: str, options: Options, number: int, place: str, s
 
 
 def _turns(until: float) -> Iterator[int]:
-    """Count the turns from 1 until the time is up; there is always a first one."""
+    """Count iterations from 1 until the time is up; there is at least one."""
     for turn in itertools.count(1):
         yield turn
         if time.monotonic() >= until:
@@ -80,24 +80,24 @@ def _report(place: Path, line: str) -> None:
 
 
 def reports(place: Path) -> list[str]:
-    """Return what processes complained about."""
+    """Return the complaints that the processes reported."""
     path = place / "complaints"
     return path.read_text().splitlines() if path.exists() else []
 
 
 def ledger_path(place: Path, number: int) -> Path:
-    """Return the ledger of a writer."""
+    """Return the path of a writer's ledger."""
     return place / f"ledger-{number}"
 
 
 def batches_tried(place: Path, number: int) -> int:
-    """Return how many batches a writer has tried: one that was killed goes on where it was."""
+    """Return the number of batches that a writer has attempted; a killed writer resumes after them."""
     path = ledger_path(place, number)
     return path.read_text().count("try write") if path.exists() else 0
 
 
 def _write(catalog: CatalogHandle, number: int, place: Path, until: float) -> None:
-    """Write batch after batch; now and then delete an own batch."""
+    """Write one batch after the other, and occasionally delete one of them."""
     table, random = catalog.table(NAME), Random(os.getpid())
     keyed = bool(table.primary_key)
     before, ledger, mine = batches_tried(place, number), Ledger(ledger_path(place, number)), []
@@ -116,7 +116,7 @@ def _write_batch(table: TableHandle, batch: int, keyed: bool) -> object:  # noqa
 
 
 def _noted(ledger: Ledger, what: str, batch: int, attempt: Callable[[], object]) -> bool:
-    """Do something between two lines of the ledger; return whether it was acknowledged."""
+    """Execute an operation between two ledger entries; return whether it was acknowledged."""
     ledger.tries(what, batch)
     try:
         attempt()
@@ -130,7 +130,7 @@ def _noted(ledger: Ledger, what: str, batch: int, attempt: Callable[[], object])
 
 
 def _compact(catalog: CatalogHandle, number: int, place: Path, until: float) -> None:
-    """Compact all the time, in full and in part."""
+    """Compact repeatedly, in full and in part."""
     table = catalog.table(NAME)
     for turn in _turns(until):
         try:
@@ -141,7 +141,7 @@ def _compact(catalog: CatalogHandle, number: int, place: Path, until: float) -> 
 
 
 def _expire(catalog: CatalogHandle, number: int, place: Path, until: float) -> None:
-    """Forget all but a few snapshots all the time."""
+    """Expire all but a few snapshots, repeatedly."""
     table = catalog.table(NAME)
     for _ in _turns(until):
         table.expire_snapshots(retain_max=5, retain_min=2)
@@ -149,7 +149,7 @@ def _expire(catalog: CatalogHandle, number: int, place: Path, until: float) -> N
 
 
 def _keep(catalog: CatalogHandle, number: int, place: Path, until: float) -> None:
-    """Give snapshots names and take them away again, and look for orphans, all the time."""
+    """Create and delete tags and remove orphan files, repeatedly."""
     table = catalog.table(NAME)
     for turn in _turns(until):
         name = f"tag-{number}-{turn}"
@@ -162,7 +162,7 @@ def _keep(catalog: CatalogHandle, number: int, place: Path, until: float) -> Non
 
 
 def _read(catalog: CatalogHandle, number: int, place: Path, until: float) -> None:
-    """Read all the time; no snapshot may show a batch in part."""
+    """Read repeatedly; no snapshot may contain a partial batch."""
     table = catalog.table(NAME)
     for _ in _turns(until):
         for fault in snapshot_faults(table.to_arrow()):
@@ -170,7 +170,7 @@ def _read(catalog: CatalogHandle, number: int, place: Path, until: float) -> Non
 
 
 def _everything(catalog: CatalogHandle, number: int, place: Path, until: float) -> None:
-    """Write, compact and expire in one process, to be killed at any moment."""
+    """Write, compact and expire in one process, which may be killed at any time."""
     table = catalog.table(NAME)
     keyed = bool(table.primary_key)
     before, ledger = batches_tried(place, number), Ledger(ledger_path(place, number))

@@ -1,4 +1,4 @@
-"""Operations to be tried with every fault: how the table comes about, what is done to it, how its state is told."""
+"""Scenarios for fault injection: how to create a table, the operation to execute, and how to observe the state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WAREHOUSE = "/warehouse"
 NAME = "default.t"
 SCHEMA = pa.schema([("k", pa.int32()), ("p", pa.string()), ("v", pa.int64())])
 FAST = {"commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "2 ms", "write-only": "true"}
-"""Options of tables for trials: short waits, and no maintenance but what the trial does itself."""
+"""Table options of trials: short waits, and no maintenance other than the trial's own."""
 Row = tuple[Any, ...]
 Rows = tuple[Row, ...]
 
@@ -74,14 +74,14 @@ def rows_of(items: Iterable[Row]) -> pa.Table:
 
 
 def read_rows(table: TableHandle, version: int | str | None = None) -> Rows:
-    """Return the rows of a snapshot in order."""
+    """Return the rows of a snapshot, sorted."""
     found = table.to_arrow(version=version)
     return tuple(sorted(zip(*(found.column(n).to_pylist() for n in SCHEMA.names), strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """All that a reader can find out about a table; `rows` is None if the table does not exist."""
+    """The observable state of a table; `rows` is None if the table does not exist."""
 
     rows: Rows | None
     history: Mapping[int, Rows] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class State:
 
 
 def observe(file_io: FileIO, name: str = NAME) -> State:
-    """Read everything that can be read, forgetting what this process knows."""
+    """Read the full state of a table, without caches of this process."""
     clear_cache()
     catalog = open_warehouse(file_io)
     if not catalog.table_exists(name):
@@ -103,17 +103,17 @@ def observe(file_io: FileIO, name: str = NAME) -> State:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One operation.
+    """One operation under test.
 
     Attributes:
-        kind: the kind of table.
-        prepare: brings the table into the state before.
-        act: what is done.
-        atomic: an error means that nothing happened; otherwise it may have happened in part.
-        repeatable: doing it again after it happened changes nothing.
-        rolls_back: the snapshots that can be found are those before or those after; files of what goes stay.
-        cleans_up: a compaction and an expiry follow, which may fail without making the operation fail.
-        options: more table options.
+        kind: kind of table.
+        prepare: creates the initial state.
+        act: executes the operation.
+        atomic: an error means that nothing was changed; otherwise the operation may be partially done.
+        repeatable: repeating the completed operation changes nothing.
+        rolls_back: the existing snapshots are those before or those after; files of removed snapshots stay.
+        cleans_up: a compaction and an expiry follow, whose failure does not fail the operation.
+        options: additional table options.
     """
 
     kind: str
@@ -147,7 +147,7 @@ def _history(catalog: CatalogHandle) -> None:
 
 
 def _marked(catalog: CatalogHandle) -> None:
-    """Deleted rows in several files, and a tag on a state with others."""
+    """Create deletion vectors for several files, and a tag of a state with other vectors."""
     _two_commits(catalog)
     _table(catalog).delete("v IN (1, 104)")
     _table(catalog).create_tag("two")
@@ -160,7 +160,7 @@ def _expired_tag(catalog: CatalogHandle) -> None:
 
 
 def _nothing(_: CatalogHandle) -> None:
-    """Leave the table as it was created."""
+    """Leave the table as created."""
 
 
 def _append(catalog: CatalogHandle) -> object:
@@ -182,7 +182,7 @@ def _auto_compacting(catalog: CatalogHandle) -> object:
 
 
 def _with_orphans(catalog: CatalogHandle) -> None:
-    """A history, and what writers that died left behind."""
+    """Create a history, and files of crashed writers."""
     _history(catalog)
     table = _table(catalog).load()
     for name in ("bucket-0/data-left.parquet", "manifest/manifest-left", "snapshot/.snapshot-9.left.tmp"):

@@ -1,4 +1,4 @@
-"""The trials of this package as one run for users: on their machine, their file system, with a seed of their own."""
+"""The self-test for users: runs the trials of this package on their machine and store, with their seed."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ _CROWD_SECONDS = 3.0
 
 @dataclass(slots=True)
 class RunStats:
-    """What one part of a run did, and what it complained about."""
+    """Counters, complaints and duration of one part of a run."""
 
     counts: dict[str, int] = field(default_factory=dict)
     complaints: list[str] = field(default_factory=list)
     seconds: float = 0
 
     def add(self, what: str, n: int) -> None:
-        """Count."""
+        """Add to a counter."""
         self.counts[what] = self.counts.get(what, 0) + n
 
     @property
     def summary(self) -> str:
-        """Return the counts in words."""
+        """Return the counters as text."""
         return ", ".join(f"{n} {what}" for what, n in self.counts.items())
 
 
 @dataclass(frozen=True, slots=True)
 class TimeBudget:
-    """One turn of a part: its own random numbers, fresh directories, and how long the run goes on.
+    """The context of one turn of a part: random generator, empty directories, and end time.
 
     Attributes:
-        place: on this machine, for what processes note.
-        warehouse: where tables are to be.
-        options: what a catalog must be told to reach it.
+        place: local directory for ledgers.
+        warehouse: location of the tables.
+        options: catalog options of the warehouse.
     """
 
     random: Random
@@ -64,7 +64,7 @@ Part = Callable[[TimeBudget, RunStats], None]
 
 
 def histories(turn: TimeBudget, stats: RunStats) -> None:
-    """Let random things happen to a table, and compare it with a dictionary after each."""
+    """Execute random operations on a table and compare it with a model after each."""
     random, kind = turn.random, turn.random.choice(sorted(KINDS))
     options = {"file.format": random.choice(["parquet", "orc"]), "num-sorted-run.compaction-trigger": "3"}
     store = file_io_for(turn.warehouse, turn.options) if random.random() < 0.2 else None
@@ -85,11 +85,11 @@ def histories(turn: TimeBudget, stats: RunStats) -> None:
             stats.complaints.append(f"{turn.name}, {kind}: after {' / '.join(done)}: {found[0]}")
             return
         if store is not None and time.monotonic() >= turn.until:
-            return  # a store that is far away takes its time
+            return  # a remote store is slow
 
 
 def faults(turn: TimeBudget, stats: RunStats) -> None:
-    """Let single operations of the store go wrong in a scenario."""
+    """Inject faults into single operations of a scenario."""
     random = turn.random
     name = random.choice(sorted(SCENARIOS))
     prepared = _prepared(name)
@@ -104,7 +104,7 @@ def faults(turn: TimeBudget, stats: RunStats) -> None:
 
 
 def kills(turn: TimeBudget, stats: RunStats) -> None:
-    """Kill a process that writes, compacts and expires."""
+    """Repeatedly kill a process that writes, compacts and expires."""
     kind = turn.random.choice(sorted(CROWD_KINDS))
     seed = turn.random.randrange(1 << 30)
     outcome = crash_loop(
@@ -116,7 +116,7 @@ def kills(turn: TimeBudget, stats: RunStats) -> None:
 
 
 def crowds(turn: TimeBudget, stats: RunStats) -> None:
-    """Let many processes work on one table at once."""
+    """Run concurrent processes on one table."""
     kind = turn.random.choice(sorted(CROWD_KINDS))
     outcome = concurrency_trial(
         turn.warehouse, turn.place, kind=kind, writers=_WRITERS, seconds=_CROWD_SECONDS, options=turn.options
@@ -147,16 +147,16 @@ def selftest(
     location: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> dict[str, RunStats]:
-    """Run the parts in turn, each at least once, the one that had least time next, until the time is up.
+    """Run all parts at least once, then the part with the least total time, until the time is up.
 
     Args:
-        seed: draws everything that is not left to the system's scheduler.
-        seconds: for how long.
-        place: a directory on this machine; each turn gets one of its own in it.
-        parts: what to run.
-        clock: seconds.
-        location: where tables are to be; below `place` if not given.
-        options: what a catalog must be told to reach `location`.
+        seed: random seed; fixes everything except OS scheduling.
+        seconds: duration.
+        place: a local directory; each turn has a directory of its own in it.
+        parts: parts to run.
+        clock: returns seconds.
+        location: location of the tables; below `place` by default.
+        options: catalog options of `location`.
     """
     base = str(place) if location is None else location.rstrip("/")
     tallies = {name: RunStats() for name in parts}
@@ -180,7 +180,7 @@ def selftest(
 
 
 def report_lines(tallies: Mapping[str, RunStats]) -> list[str]:
-    """Return the report: a line for each part, then every complaint."""
+    """Return the report: one line per part, then all complaints."""
     width = max(map(len, tallies))
     wide = max(len(t.summary) for t in tallies.values())
     lines = []

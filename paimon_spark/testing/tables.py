@@ -1,4 +1,4 @@
-"""Tables out of nothing, for tests: in memory unless another store is given."""
+"""Creation of tables for tests, in memory by default."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def new_table(
     """Create a table and return it.
 
     Args:
-        columns: types by column name, in the format's spelling.
+        columns: types by column name, in the notation of the table format.
         primary_key: columns of the primary key.
         partition: partition columns.
         options: table options.
-        file_io: the store; a new one in memory if not given.
-        path: where in the store.
+        file_io: the store; a new in-memory store by default.
+        path: path of the table in the store.
     """
     fields = []
     for i, (name, text) in enumerate(columns.items()):

@@ -1,4 +1,4 @@
-"""One operation, one fault: does the table end in the state before or after, and does a retry complete?"""
+"""Single-fault trials: after one fault, the table must be in the state before or after, and a retry must succeed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from paimon_spark.testing.scenarios import (
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A scenario with the states before and after an undisturbed run."""
+    """A scenario with the states before and after a run without faults."""
 
     scenario: Scenario
     store: InMemoryFileIO
@@ -34,22 +34,22 @@ class Prepared:
     after: State
     leaked_before: frozenset[str]
     leaked: frozenset[str]
-    """Files that nothing refers to, before and after an undisturbed run."""
+    """Unreferenced files after a run without faults; `leaked_before` are those before it."""
 
     @property
     def readable(self) -> set[Rows | None]:
-        """Return what a reader may find at any moment."""
+        """Return the rows that a reader may see at any time."""
         return {self.before.rows, self.after.rows}
 
     @property
     def history(self) -> set[Rows]:
-        """Return what any snapshot or tag may hold."""
+        """Return the rows that any snapshot or tag may have."""
         states = (self.before, self.after)
         return {r for s in states for r in (*s.history.values(), *s.tags.values())}
 
 
 def prepare(scenario: Scenario) -> Prepared:
-    """Build the table of a scenario and look what the operation does when nothing goes wrong."""
+    """Create the table of a scenario, and observe a run without faults."""
     store = InMemoryFileIO()
     catalog = open_warehouse(store)
     create(catalog, KINDS[scenario.kind], scenario.options)
@@ -64,7 +64,7 @@ def prepare(scenario: Scenario) -> Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a trial found. `complaints` is empty if all is well; `fired` tells which operation went wrong."""
+    """The result of a trial. `complaints` is empty if it passed; `fired` is the operation that failed."""
 
     fired: str | None
     error: str | None
@@ -72,9 +72,9 @@ class Trial:
 
 
 def numbers(prepared: Prepared, mode: Mode) -> list[int]:
-    """Return which operations to let go wrong in a mode: each one, but of many pieces of one file only two.
+    """Return the numbers of the operations to fail in a mode: all, but only two of the writes to one file.
 
-    Threads may do a few operations in another order each time, so a number means about, not exactly, one operation.
+    Threads may reorder some operations, so a number identifies an operation only approximately.
     """
     recorder = Recorder()
     clear_cache()
@@ -91,18 +91,18 @@ def numbers(prepared: Prepared, mode: Mode) -> list[int]:
 
 
 def trials(prepared: Prepared, mode: Mode, first: int = 0, step: int = 1) -> Iterator[Trial]:
-    """Yield a trial for every operation that can go wrong in a mode, or for every `step`-th from `first` on."""
+    """Yield a trial for each operation that a mode applies to, or for each `step`-th from `first` on."""
     for n in numbers(prepared, mode)[first::step]:
         yield trial(prepared, n, mode)
 
 
 def trial(prepared: Prepared, n: int, mode: Mode) -> Trial:
-    """Let the nth operation go wrong."""
+    """Run a trial in which the nth operation fails."""
     return _Run(prepared, n, mode).result()
 
 
 class _Run:
-    """The course of one trial."""
+    """The execution of one trial."""
 
     def __init__(self, prepared: Prepared, n: int, mode: Mode) -> None:
         self.prepared, self.mode = prepared, mode
@@ -113,7 +113,7 @@ class _Run:
         self.state = prepared.before
 
     def result(self) -> Trial:
-        """Run, look, run again, look again."""
+        """Run with the fault, check, retry, and check again."""
         error = self._act()
         self.faulty.watch, self.faulty.schedule, self.faulty.crashed = None, Never(), False
         clear_cache()
@@ -131,7 +131,7 @@ class _Run:
         clear_cache()
         try:
             self.prepared.scenario.act(open_warehouse(self.faulty))
-        except Exception as e:  # noqa: BLE001 - whatever comes is judged
+        except Exception as e:  # noqa: BLE001 - every exception is judged
             return e
         return None
 
@@ -164,7 +164,7 @@ class _Run:
             self._complain("a retry does not complete it")
 
     def _look(self, when: str) -> State:
-        """Check what must hold at any time; return what readers find."""
+        """Check the invariants; return the observed state."""
         clear_cache()
         table = open_warehouse(self.inner).table(NAME).load()
         self.complaints += (f"{when}: {v}" for v in violations(table))
@@ -179,7 +179,7 @@ class _Run:
         return state
 
     def _watch(self, operation: str, path: str) -> None:
-        """Read the newest snapshot as any reader could at this moment; new data files and manifests change nothing."""
+        """Read the latest snapshot as a concurrent reader would; skipped for writes of data files and manifests."""
         if operation in ("output", "close_output", "mkdirs") or (operation == "write" and "/manifest/" in path):
             return
         clear_cache()
@@ -196,7 +196,7 @@ class _Run:
         return self._same(state, self.prepared.after)
 
     def _same(self, one: State, other: State) -> bool:
-        """Return whether two states are the same to users; repeated commits of the same rows do not count."""
+        """Return whether two states are equal to users; repeated commits of the same rows are ignored."""
         same = (one.rows, one.tags, one.columns) == (other.rows, other.tags, other.columns)
         return same and (self.prepared.scenario.cleans_up or set(one.history.values()) == set(other.history.values()))
 

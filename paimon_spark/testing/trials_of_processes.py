@@ -1,4 +1,4 @@
-"""Trials with real processes: many at work on one table at once, and one that is killed over and over."""
+"""Trials with real processes: many on one table concurrently, and one that is killed repeatedly."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _GRACE_SECONDS = 120
 _LIFE_SECONDS = 0.6
 _BEGIN_SECONDS = 60
 OTHERS: Mapping[str, int] = {"compactor": 1, "expirer": 1, "reader": 1}
-"""Who is at work besides the writers."""
+"""The number of processes in each role, besides the writers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a trial found; `complaints` is empty if all is well."""
+    """The result of a trial; `complaints` is empty if it passed."""
 
     complaints: tuple[str, ...]
     acknowledged: int
@@ -46,16 +46,16 @@ def concurrency_trial(
     others: Mapping[str, int] = OTHERS,
     options: Mapping[str, str] | None = None,
 ) -> Outcome:
-    """Let writers, a compactor, expirers, readers and others work on one table at once, then look.
+    """Run writers, a compactor, expirers, readers and others on one table concurrently, then check it.
 
     Args:
-        warehouse: where the table is to be.
+        warehouse: location of the table.
         place: a local directory for the ledgers.
         kind: the kind of table, one of `processes.KINDS`.
-        writers: how many processes write.
-        seconds: for how long.
-        others: how many processes there are in the other roles.
-        options: catalog options, for stores that need them.
+        writers: number of writer processes.
+        seconds: duration.
+        others: number of processes in each other role.
+        options: catalog options of the warehouse.
     """
     table = create_crowd_table(warehouse, kind, options)
     roles = [("writer", n) for n in range(1, writers + 1)]
@@ -82,16 +82,16 @@ def crash_loop(
     options: Mapping[str, str] | None = None,
     until: float | None = None,
 ) -> Outcome:
-    """Kill a process that writes, compacts and expires, at random moments; look after each death.
+    """Kill a process that writes, compacts and expires at random moments; check the table after each kill.
 
     Args:
-        warehouse: where the table is to be.
+        warehouse: location of the table.
         place: a local directory for the ledger.
         kind: the kind of table, one of `processes.KINDS`.
-        kills: how often.
-        seed: draws the moments.
-        options: catalog options, for stores that need them.
-        until: no more kills after this moment of the monotonic clock, but for the first.
+        kills: number of kills.
+        seed: random seed of the moments.
+        options: catalog options of the warehouse.
+        until: no kills, except the first, after this time of the monotonic clock.
     """
     table, random, done = create_crowd_table(warehouse, kind, options), Random(seed), 0
     ledger = ledger_path(place, 1)
@@ -113,7 +113,7 @@ def crash_loop(
 
 
 def _await_begin(process: BaseProcess, ledger: Path, size: int) -> None:
-    """Wait for the first line that a process writes."""
+    """Wait for a process to write to its ledger."""
     limit = time.monotonic() + _BEGIN_SECONDS
     while time.monotonic() < limit and process.is_alive():
         if ledger.exists() and ledger.stat().st_size > size:
@@ -122,14 +122,14 @@ def _await_begin(process: BaseProcess, ledger: Path, size: int) -> None:
 
 
 def faults_at_rest(table: TableHandle, account: Account) -> list[str]:
-    """Return what does not hold of a table, or of its rows by the ledgers, while nobody works on it."""
+    """Return violations of a table's invariants, or of its ledgers, without running writers."""
     clear_cache()
     found = violations(table.load())
     return found or account.complaints(table.to_arrow())
 
 
 def faults_of_cleaning(table: TableHandle) -> list[str]:
-    """Remove orphans, and return what is still there although nothing refers to it."""
+    """Remove orphan files, and return unreferenced files that are left."""
     loaded = table.load()
     now = time.time_ns() // 1_000_000
     plan = plan_orphans([loaded], LocalRunner(), clock_millis=now + 2 * DAY_MILLIS, older_than=now + DAY_MILLIS)

@@ -1,4 +1,4 @@
-"""Casts of columns between atomic types, value for value what Paimon's readers make of files of an older schema.
+"""Casts of columns between atomic types, equal to those of Paimon's readers for files of an older schema.
 
-Java decides many of the answers: how numbers narrow, how floats are written, how texts are parsed.
+Many rules are Java's: narrowing of numbers, formatting of floats, parsing of text.
 """

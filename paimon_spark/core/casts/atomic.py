@@ -1,4 +1,4 @@
-"""Which cast turns a column of one atomic type into another one."""
+"""Dispatch of casts between atomic types."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _STAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 
 
 def cast(column: pa.Array, source: AtomicType, target: AtomicType, zone: str = UTC) -> pa.Array:
-    """Return a column as another type; `spec.casts.can_change` tells which changes there are.
+    """Return a column cast to another type; `spec.casts.can_change` defines the supported casts.
 
     Args:
         column: values of Arrow type ``to_arrow_type(source)``.
-        source: the type of the values.
-        target: the type that is wanted.
-        zone: the time zone between timestamps with and without one.
+        source: type of the values.
+        target: type to cast to.
+        zone: time zone for casts between timestamps with and without one.
 
     Raises:
-        ValueError: a value cannot be read as the new type.
+        ValueError: a value cannot be converted to the new type.
     """
     arrow = to_arrow_type(target)
     if target.root in _TEXTS:
@@ -48,7 +48,7 @@ def cast(column: pa.Array, source: AtomicType, target: AtomicType, zone: str = U
 
 def _to_text(column: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
     if source.root in _BYTES:
-        return column.cast(pa.string())  # of any length: readers do not cut it
+        return column.cast(pa.string())  # of any length: readers do not truncate it
     if source.root is TypeRoot.DATE:
         return to_text.date_text(column)
     if source.root is TypeRoot.TIME:

@@ -1,4 +1,4 @@
-"""Small steps that all casts share: NumPy and back, texts by pattern, unequal rows in groups."""
+"""Helpers that all casts share: conversion to and from NumPy, parsing by pattern, processing by group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from paimon_spark.format.arrays import I64, Mask
 
 BLANKS = r"[\x00-\x20]*"
-"""What Java's String.trim takes away."""
+"""The characters that Java's `String.trim` removes."""
 
 
 def valid_mask(column: pa.Array) -> Mask:
@@ -30,14 +30,14 @@ def from_numpy(values: npt.NDArray[Any], arrow: pa.DataType, like: pa.Array) -> 
 
 
 def refuse(column: pa.Array, bad: pa.Array | Mask, what: str) -> None:
-    """Raise ValueError that names the first value of `column` for which `bad` holds, if there is one."""
+    """Raise ValueError with the first value of `column` for which `bad` is true, if any."""
     mask = np.asarray(pc.fill_null(bad, False)) if isinstance(bad, pa.Array) else bad  # noqa: FBT003
     if mask.any():
         raise ValueError(f"{_shown(column, int(mask.argmax()))} is no {what}")
 
 
 def _shown(column: pa.Array, at: int) -> str:
-    """Return the text of one value. Dates and times come from Arrow: Python has none before year 1 or after 9999."""
+    """Return the text of one value. Arrow formats dates and times: Python supports only the years 1 to 9999."""
     value = column.slice(at, 1)
     if not pa.types.is_temporal(column.type):
         return repr(value[0].as_py())
@@ -46,7 +46,7 @@ def _shown(column: pa.Array, at: int) -> str:
 
 
 def parsed(column: pa.Array, pattern: str, what: str) -> dict[str, pa.Array]:
-    """Return the named groups of `pattern` in each text, empty where they match nothing, null where the text is null.
+    """Return the named groups of `pattern` for each text: empty if a group did not match, null if the text is null.
 
     Raises:
         ValueError: a text does not match.
@@ -57,14 +57,14 @@ def parsed(column: pa.Array, pattern: str, what: str) -> dict[str, pa.Array]:
 
 
 def whole_numbers(texts: pa.Array, default: int = 0) -> I64:
-    """Return texts of up to 18 digits as numbers; `default` for empty ones and nulls."""
+    """Return texts of up to 18 digits as integers; `default` for empty texts and nulls."""
     given = pc.fill_null(texts, "")
     filled = pc.if_else(pc.equal(given, ""), str(default), pc.utf8_ltrim(given, "+"))
     return np.asarray(filled.cast(pa.int64()))
 
 
 def in_groups(groups: I64, columns: list[pa.Array], make: Callable[[int, list[pa.Array]], pa.Array]) -> pa.Array:
-    """Return what `make` makes of the rows of each group, in the order of the rows; of no rows, of one empty group."""
+    """Apply `make` to the rows of each group and return the results in row order; without rows, to one empty group."""
     order = np.argsort(groups, kind="stable")
     ordered = [c.take(pa.array(order)) for c in columns]
     names, starts = np.unique(groups[order], return_index=True)

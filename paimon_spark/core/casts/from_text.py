@@ -1,4 +1,4 @@
-"""Casts from texts. A text that does not say a value of the new type is an error, never null."""
+"""Casts from text. Text that does not denote a value of the new type is an error, never null."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def to_boolean(column: pa.Array) -> pa.Array:
 
 
 def to_integer(column: pa.Array, arrow: pa.DataType) -> pa.Array:
-    """Return numerals without exponent as integers; a fraction is cut off."""
+    """Return numerals without exponent as integers; fractions are truncated."""
     found = parsed(column, _INTEGER, "integer")
     refuse(column, pc.is_in(column, value_set=pa.array(["", "+", "-"])), "integer")
     digits = pc.utf8_ltrim(found["whole"], "0")
@@ -59,7 +59,7 @@ def to_integer(column: pa.Array, arrow: pa.DataType) -> pa.Array:
 
 
 def to_float(column: pa.Array, arrow: pa.DataType) -> pa.Array:
-    """Return what Java's `parseDouble` or `parseFloat` makes of texts; those with hexadecimal digits are refused."""
+    """Return texts as parsed by Java's `parseDouble` or `parseFloat`; hexadecimal floats are rejected."""
     found = parsed(column, _FLOAT, "number")
     plain = pc.if_else(pc.equal(found["word"], ""), found["number"], pc.utf8_lower(found["word"]))
     size = plain.cast(arrow)
@@ -67,7 +67,7 @@ def to_float(column: pa.Array, arrow: pa.DataType) -> pa.Array:
 
 
 def to_binary(column: pa.Array, target: AtomicType) -> pa.Array:
-    """Return the bytes of texts, or bytes, cut to the length of `target`, and filled up with zeros if it is BINARY."""
+    """Return texts or bytes as bytes, truncated to the length of `target`, and zero-padded if it is BINARY."""
     length = target.length or 1
     cut = pc.binary_slice(column.cast(pa.binary()), 0, length)
     if target.root is not TypeRoot.BINARY:
@@ -76,7 +76,7 @@ def to_binary(column: pa.Array, target: AtomicType) -> pa.Array:
 
 
 def to_date(column: pa.Array) -> pa.Array:
-    """Return texts such as `2024-5-14`, `2024-05`, with anything behind a blank, or days since 1970, as dates."""
+    """Return texts such as `2024-5-14` or `2024-05`, text after a blank ignored, or days since 1970, as dates."""
     counted = pc.match_substring_regex(column, _DIGITS)
     cut = pc.if_else(pc.starts_with(column, " "), column, pc.replace_substring_regex(column, r"^([^ ]+) .*$", r"\1"))
     found = parsed(pc.if_else(counted, None, cut), _DATE, "date")
@@ -88,17 +88,17 @@ def to_date(column: pa.Array) -> pa.Array:
 
 
 def _true(condition: pa.Array) -> Mask:
-    """Return where a condition holds, which is nowhere that it is null."""
+    """Return where a condition is true; null counts as false."""
     return np.asarray(pc.fill_null(condition, False))  # noqa: FBT003
 
 
 def _numbers(column: pa.Array, chosen: pa.Array, arrow: pa.DataType) -> I64:
-    """Return the chosen texts as integers, the others as 0."""
+    """Return the chosen texts as integers, and 0 for the others."""
     return np.asarray(to_integer(pc.if_else(pa.array(_true(chosen)), column, "0"), arrow))
 
 
 def _lengths(years: I64, months: I64) -> I64:
-    """Return how many days there are in months."""
+    """Return the number of days of each month."""
     leap = (years % 400 == 0) | ((years % 4 == 0) & (years % 100 != 0))
     return _LENGTHS[np.clip(months, 1, len(_LENGTHS)) - 1] + (leap & (months == 2))
 
@@ -109,12 +109,12 @@ def _epoch_days(years: I64, months: I64, days: I64) -> I64:
 
 
 def to_time(column: pa.Array) -> pa.Array:
-    """Return texts such as `10:11:12.5`, `7`, or milliseconds of the day, as times of day.
+    """Return texts such as `10:11:12.5` or `7`, or milliseconds of the day, as times of day.
 
-    A zone behind the time is added, and not taken away, as Paimon has it.
+    A zone offset after the time is added, not subtracted, as in Paimon.
 
     Raises:
-        ValueError: a text is no time of day, or one of no day.
+        ValueError: a text is not a time, or is out of range of a day.
     """
     counted = pc.match_substring_regex(column, _DIGITS)
     found = parsed(pc.if_else(counted, None, column), _TIME, "time of day")
@@ -130,7 +130,7 @@ def to_time(column: pa.Array) -> pa.Array:
 
 
 def _rounded_millis(fractions: pa.Array) -> I64:
-    """Return the digits of fractions as milliseconds, rounded; what is no digit counts as zero."""
+    """Return the digits of fractions as milliseconds, rounded; other characters count as zero."""
     digits = pc.utf8_rpad(pc.replace_substring_regex(pc.fill_null(fractions, ""), r"[^0-9]", "0"), 4, "0")
     return (whole_numbers(pc.utf8_slice_codeunits(digits, 0, 4)) + 5) // 10
 
@@ -138,10 +138,11 @@ def _rounded_millis(fractions: pa.Array) -> I64:
 def to_timestamp(column: pa.Array, target: AtomicType, zone: str) -> pa.Array:
     """Return texts such as `2024-05-14` or `2024-05-14 10:11:12.5` as timestamps.
 
-    Plain digits are what the timestamp's precision counts: seconds, millis, micros or nanos since 1970.
+    A plain number counts units of the timestamp's precision: seconds, millis, micros or nanos since 1970.
 
     Raises:
-        ValueError: a text says no timestamp, or plain digits meet another precision or a timestamp with time zone.
+        ValueError: a text is not a timestamp, or a plain number is cast to another precision or to a timestamp with
+            time zone.
     """
     if target.root is TypeRoot.TIMESTAMP_LTZ:
         millis, nanos = _moments(column, target.precision or 0)
@@ -161,7 +162,7 @@ def to_timestamp(column: pa.Array, target: AtomicType, zone: str) -> pa.Array:
 
 
 def _moments(column: pa.Array, digits: int) -> tuple[I64, I64]:
-    """Return local milliseconds, and nanoseconds beside them, cut to so many digits of a second."""
+    """Return local milliseconds and the nanoseconds within them, truncated to `digits` digits of a second."""
     found = parsed(column, _STAMP, "timestamp")
     years, months, days = (
         whole_numbers(found[n], default) for n, default in (("year", 1970), ("month", 1), ("day", 1))
@@ -174,6 +175,6 @@ def _moments(column: pa.Array, digits: int) -> tuple[I64, I64]:
     bad = (years < 1) | (months < 1) | (months > 12) | (days < 1) | (days > 31)
     bad |= ((hours > 23) & ~midnight) | (minutes > 59) | (seconds > 59)
     refuse(column, bad & valid_mask(found["year"]), "timestamp")
-    days = _epoch_days(years, months, np.minimum(days, _lengths(years, months)))  # Java moves 31 April to the 30th
+    days = _epoch_days(years, months, np.minimum(days, _lengths(years, months)))  # Java turns 31 April into the 30th
     millis = days * MILLIS_PER_DAY + ((hours * 60 + minutes) * 60 + seconds) * 1000 + nanos // 1_000_000
     return millis, nanos % 1_000_000

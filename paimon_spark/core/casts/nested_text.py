@@ -1,4 +1,4 @@
-"""Arrays, maps and rows as texts: `[1, null]`, `{a -> 1}`, `{1, x}`."""
+"""Casts of arrays, maps and rows to text: `[1, null]`, `{a -> 1}`, `{1, x}`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NULL = "null"
 
 
 def text_of(column: pa.Array, source: DataType, zone: str) -> pa.Array:
-    """Return a column as texts of any length; see `spec.casts.can_change` for the types that have one."""
+    """Return a column as texts of any length; `spec.casts.can_change` defines the supported types."""
     if isinstance(source, AtomicType):
         return column if pa.types.is_string(column.type) else cast(column, source, STRING, zone)
     if column.offset:

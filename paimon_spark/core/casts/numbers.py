@@ -1,4 +1,4 @@
-"""Casts between numbers: integers wrap, floats saturate, decimals round half up and are null where they do not fit."""
+"""Casts between numbers: integers wrap, floats saturate, decimals round half up and become null on overflow."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from paimon_spark.format.arrays import I64
 _MOST_DIGITS = 38
 _WIDE = 76
 _COMPACT = 18
-"""Paimon keeps decimals of so many digits in 64 bits, and divides those as floats."""
+"""Paimon stores decimals of up to this precision in 64 bits, and divides them as floats."""
 _EXACT = Context(prec=_WIDE)
 _NUMERAL = r"^(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?(?:[eE](?P<power>[+-]?[0-9]{1,10}))?$"
 
 
 def to_integer(column: pa.Array, arrow: pa.DataType) -> pa.Array:
-    """Return numbers as integers of type `arrow`, fractions cut off."""
+    """Return numbers as integers of type `arrow`; fractions are truncated."""
     if pa.types.is_boolean(column.type) or pa.types.is_integer(column.type):
         return column.cast(arrow, safe=False)
     if pa.types.is_decimal(column.type):
@@ -32,7 +32,7 @@ def to_integer(column: pa.Array, arrow: pa.DataType) -> pa.Array:
 
 
 def _saturated(column: pa.Array, bits: int) -> I64:
-    """Return floats as whole numbers of so many bits: the nearest one there is, 0 for NaN."""
+    """Return floats as integers of `bits` bits, saturated at the bounds; 0 for NaN."""
     floats = np.trunc(values_of(column).astype(np.float64))
     low, high = -(2.0 ** (bits - 1)), 2.0 ** (bits - 1)
     inside = (floats >= low) & (floats < high)
@@ -43,7 +43,7 @@ def _saturated(column: pa.Array, bits: int) -> I64:
 
 
 def _whole_part(column: pa.Array) -> pa.Array:
-    """Return decimals without their fractions, as decimals without scale."""
+    """Return the integer part of decimals, as decimals of scale 0."""
     wide = column.cast(pa.decimal256(_WIDE, column.type.scale))
     return pc.trunc(wide).cast(pa.decimal256(_WIDE, 0)).cast(pa.decimal128(_MOST_DIGITS, 0))
 
@@ -62,12 +62,12 @@ def to_float(column: pa.Array, arrow: pa.DataType) -> pa.Array:
 
 
 def _scaled_by(column: pa.Array, target: pa.DataType) -> pa.Array:
-    """Return the same digits of decimals with the point in another place."""
+    """Return the unscaled values of decimals as decimals of another scale."""
     return pa.Array.from_buffers(target, len(column), column.buffers(), column.null_count, column.offset)
 
 
 def decimal_text(column: pa.Array) -> pa.Array:
-    """Return decimals as texts with all digits of their scale and no exponent."""
+    """Return decimals as plain text with all digits of their scale, without exponent."""
     scale = column.type.scale
     text = _scaled_by(column, pa.decimal128(_MOST_DIGITS, 0)).cast(pa.string())
     if scale == 0:
@@ -81,7 +81,7 @@ def decimal_text(column: pa.Array) -> pa.Array:
 
 
 def to_decimal(column: pa.Array, precision: int, scale: int) -> pa.Array:
-    """Return numbers as decimals, rounded half up; null where they have too many digits.
+    """Return numbers as decimals, rounded half up; null on overflow.
 
     Raises:
         ValueError: a float is not finite.
@@ -92,7 +92,7 @@ def to_decimal(column: pa.Array, precision: int, scale: int) -> pa.Array:
         column = column.cast(pa.decimal128(19, 0))
     if pa.types.is_decimal(column.type):
         return _rescaled(column, precision, scale)
-    # The shortest digits of the double count, also for a float, and not its exact value: 1.005 rounds up.
+    # The shortest decimal representation of the double counts, also for a float, not its exact value: 1.005 rounds up.
     return decimal_of_text(column.cast(pa.float64(), safe=False).cast(pa.string()), precision, scale)
 
 
@@ -105,10 +105,10 @@ def _rescaled(column: pa.Array, precision: int, scale: int) -> pa.Array:
 
 
 def decimal_of_text(column: pa.Array, precision: int, scale: int) -> pa.Array:
-    """Return numerals, with an exponent or not, as decimals; see `to_decimal`.
+    """Return numerals, with or without exponent, as decimals; see `to_decimal`.
 
     Raises:
-        ValueError: a text is no decimal number.
+        ValueError: a text is not a decimal number.
     """
     found = parsed(column, _NUMERAL, "decimal number")
     digits = pc.binary_join_element_wise(found["whole"], found["part"], "")
@@ -118,7 +118,7 @@ def decimal_of_text(column: pa.Array, precision: int, scale: int) -> pa.Array:
     size = _lengths(stripped) + shift
     zero = (_lengths(stripped) == 0) | (size < 0)
     large = (size > precision) & ~zero
-    # Rows that are zero or too large join the group of whole numbers without any shift.
+    # Rows that are zero or overflow join the group of integers, without a shift.
     odd = zero | large
     stripped = pc.if_else(pa.array(odd), pc.if_else(column.is_valid(), "0", None), stripped)
     numbers = in_groups(np.where(odd, 0, shift), [stripped], lambda by, parts: _shifted(parts[0], by))
@@ -134,7 +134,7 @@ def _lengths(texts: pa.Array) -> I64:
 
 
 def _shifted(digits: pa.Array, by: int) -> pa.Array:
-    """Return whole numbers times a power of ten, rounded half up, as wide decimals."""
+    """Return integers multiplied by a power of ten, rounded half up, as wide decimals."""
     wide = pa.decimal256(_WIDE, 0)
     if by >= 0:
         return pc.binary_join_element_wise(digits, "0" * by, "").cast(wide)

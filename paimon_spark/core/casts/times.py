@@ -1,7 +1,7 @@
-"""Casts between dates, times, timestamps and numbers of seconds.
+"""Casts between dates, times, timestamps and seconds since the epoch.
 
-As in Paimon, timestamps without a zone turn to dates, seconds and coarser timestamps by cutting towards 1970, so that
-an early one can move up to the next day or second.
+As in Paimon, a cast from a timestamp without time zone to a date, to seconds or to a coarser timestamp truncates
+towards 1970, so a timestamp before 1970 may be rounded up to the next day or second.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NANO_DIGITS = 9
 
 
 def split_timestamps(column: pa.Array) -> tuple[I64, I64]:
-    """Return the milliseconds of timestamps and the nanoseconds beside them; zeros for nulls."""
+    """Return the epoch milliseconds of timestamps and the nanoseconds within them; zeros for nulls."""
     per = _PER_MILLI[column.type.unit]
     values = np.where(valid_mask(column), values_of(column), 0)
     millis = values // per
@@ -36,7 +36,7 @@ def timestamps_of(millis: I64, nanos: I64, target: AtomicType, like: pa.Array) -
     """Return milliseconds and nanoseconds as timestamps, null where `like` is.
 
     Raises:
-        ValueError: a timestamp is too far from 1970 for the precision.
+        ValueError: a timestamp is out of range of the precision.
     """
     arrow = to_arrow_type(target)
     per = _PER_MILLI[arrow.unit]
@@ -53,12 +53,12 @@ def days_and_millis(millis: I64) -> tuple[I64, I64]:
 
 
 def towards_zero(values: I64, unit: int) -> I64:
-    """Return how many whole units there are, as Java divides."""
+    """Return the quotient truncated towards zero, as in Java."""
     return np.sign(values) * (np.abs(values) // unit)
 
 
 def _fixed(zone: str) -> int | None:
-    """Return the distance of a zone from UTC in milliseconds; None for a region, where it changes."""
+    """Return the fixed UTC offset of a zone in milliseconds; None for a region."""
     if zone == UTC:
         return 0
     if zone[0] not in "+-":
@@ -69,7 +69,7 @@ def _fixed(zone: str) -> int | None:
 
 
 def local_millis(millis: I64, zone: str) -> I64:
-    """Return what the clocks of `zone` show at instants."""
+    """Return the local time in `zone` of each instant."""
     if (shift := _fixed(zone)) is not None:
         return millis + shift
     instants = pa.array(millis).view(pa.timestamp("ms")).cast(pa.timestamp("ms", zone))
@@ -77,9 +77,9 @@ def local_millis(millis: I64, zone: str) -> I64:
 
 
 def instant_millis(local: I64, zone: str) -> I64:
-    """Return when the clocks of `zone` show local times: the first time where they do so twice.
+    """Return the instant of each local time in `zone`; the earlier one if it is ambiguous.
 
-    Of a time that the clocks skip, it is the instant that a clock would show that was not put forward.
+    A local time in a DST gap is interpreted with the offset before the transition.
     """
     if (shift := _fixed(zone)) is not None:
         return local - shift
@@ -125,7 +125,7 @@ def to_timestamp(column: pa.Array, source: AtomicType, target: AtomicType, zone:
     else:
         with np.errstate(over="ignore"):
             millis = values * 1000
-        millis = local_millis(millis, zone) if zoned else millis  # what the clocks show there, and not the instant
+        millis = local_millis(millis, zone) if zoned else millis  # the local time there, not the instant
     return timestamps_of(millis, np.zeros(len(column), dtype=np.int64), target, column)
 
 

@@ -1,4 +1,4 @@
-"""Casts to texts, spelled as Java spells them."""
+"""Casts to text, formatted as in Java."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from paimon_spark.spec.types import MAX_LENGTH, AtomicType, TypeRoot
 _FLOAT_TEXT = r"^(?P<whole>[0-9]+)(?:\.(?P<part>[0-9]*))?(?:e(?P<power>[+-]?[0-9]+))?$"
 _PLAIN_FROM, _PLAIN_TO = 1e-3, 1e7
 _COARSE = 200
-"""So many of the smallest floats are so coarse that a second digit can bring a text nearer to them."""
+"""The smallest floats, up to this many, are so coarse that a second digit can be closer to them."""
 
 _YEAR_0 = -719_528
 """The first day of year 0."""
 _DAYS_OF_10000_YEARS = 25 * 146_097
-"""After so many days the calendar repeats itself with the same last four digits of the year."""
+"""After this many days the calendar repeats, with the same last four digits of the year."""
 
 
 def fitted(text: pa.Array, target: AtomicType) -> pa.Array:
-    """Return texts cut to the length of `target`, and filled up with blanks if it is CHAR."""
+    """Return texts truncated to the length of `target`, and blank-padded if it is CHAR."""
     length = target.length or 1
     if length == MAX_LENGTH:
         return text
@@ -34,11 +34,10 @@ def fitted(text: pa.Array, target: AtomicType) -> pa.Array:
 
 
 def float_text(column: pa.Array) -> pa.Array:
-    """Return floats as Java's `toString` writes them: `1.0`, `1.0E10`, `NaN`, `-Infinity`.
+    """Return floats as Java's `toString` formats them: `1.0`, `1.0E10`, `NaN`, `-Infinity`.
 
-    The digits are the fewest that tell the number from its neighbours, as Java writes them since its release 19. Older
-    ones write a digit more of some numbers: 1.23456792E8 for the float 1.2345679E8. `spec.literals.java_float` is the
-    same for one number.
+    The digits are the shortest that identify the number, as in Java 19 and later. Older releases write an extra digit
+    for some numbers: 1.23456792E8 for the float 1.2345679E8. `spec.literals.java_float` does the same for one number.
     """
     size = pc.abs(column)
     shortest = size.cast(pa.string())
@@ -58,7 +57,7 @@ def float_text(column: pa.Array) -> pa.Array:
 
 
 def _with_exponent(shortest: pa.Array, values: npt.NDArray[np.floating]) -> pa.Array:
-    """Return texts of positive numbers with one digit before the point, and an exponent."""
+    """Return positive numbers in scientific notation, with one digit before the point."""
     found = pc.extract_regex(shortest, _FLOAT_TEXT)
     whole, part, power = (pc.struct_field(found, [i]) for i in range(3))
     digits = pc.binary_join_element_wise(whole, part, "")
@@ -81,13 +80,13 @@ def _with_exponent(shortest: pa.Array, values: npt.NDArray[np.floating]) -> pa.A
 
 
 def _smallest(dtype: np.dtype[np.floating]) -> pa.Array:
-    """Return the smallest floats with two digits."""
+    """Return the smallest floats that have two digits."""
     numbers = (float(n * np.finfo(dtype).smallest_subnormal) for n in range(_COARSE))
     return pa.array([f"{n:.1e}".replace("e", "E") for n in numbers])
 
 
 def date_text(days: pa.Array) -> pa.Array:
-    """Return dates as `2024-05-14`; of years beyond 9999 the last four digits."""
+    """Return dates as `2024-05-14`; for years beyond 9999, the last four digits of the year."""
     text = _day(values_of(days.fill_null(0)).astype(np.int64), days)
     return pc.if_else(days.is_valid(), text, None)
 
@@ -113,7 +112,7 @@ def _clock(millis: I64) -> pa.Array:
 
 
 def _fraction(digits: pa.Array, least: int) -> pa.Array:
-    """Return the digits of fractions without the zeros behind the first `least` ones, after a point if any are left."""
+    """Return a point and the digits of fractions without trailing zeros, but at least `least` digits; empty if none."""
     kept = pc.binary_join_element_wise(
         pc.utf8_slice_codeunits(digits, 0, least), pc.utf8_rtrim(pc.utf8_slice_codeunits(digits, least), "0"), ""
     )
@@ -121,7 +120,7 @@ def _fraction(digits: pa.Array, least: int) -> pa.Array:
 
 
 def time_text(column: pa.Array, precision: int) -> pa.Array:
-    """Return times of day as `10:11:12.5`; with a precision there is at least one digit of the fraction."""
+    """Return times of day as `10:11:12.5`; with a precision, at least one digit of the fraction."""
     millis = values_of(column.fill_null(0)).astype(np.int64)
     text = _clock(millis)
     if precision:
@@ -131,7 +130,7 @@ def time_text(column: pa.Array, precision: int) -> pa.Array:
 
 
 def timestamp_text(column: pa.Array, source: AtomicType, zone: str) -> pa.Array:
-    """Return timestamps as `2024-05-14 10:11:12.500`, with at least the digits that `source` declares."""
+    """Return timestamps as `2024-05-14 10:11:12.500`, with at least as many fraction digits as `source` declares."""
     millis, nanos = split_timestamps(column)
     if source.root is TypeRoot.TIMESTAMP_LTZ:
         millis = local_millis(millis, zone)

@@ -1,1 +1,1 @@
-"""Which files to rewrite (pure), and their rewriting: tasks in, commit messages out."""
+"""Compaction: picking files (pure policy) and rewriting them, from tasks to commit messages."""

@@ -1,4 +1,4 @@
-"""Compaction of append tables: which files to put together. Pure policy (docs/spec/semantics.md, section 10)."""
+"""Compaction policy of append tables: which files to rewrite together (docs/spec/semantics.md, section 10)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Files = tuple[DataFileMeta, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendOptions:
-    """Thresholds of append compaction, as the table options give them."""
+    """Thresholds of append compaction, from the table options."""
 
     target_file_size: int
     open_file_cost: int = 4 << 20
@@ -25,17 +25,17 @@ class AppendOptions:
 
 
 Vectors = Mapping[str, VectorRef]
-"""Where the deletion vectors of data files are, by name; a file that is not named has none."""
+"""Deletion vectors of data files, by file name; a file without an entry has none."""
 
 
 def pick_unaware(
     files: Sequence[DataFileMeta], options: AppendOptions, vectors: Vectors | None = None, *, full: bool = True
 ) -> list[Files]:
-    """Return groups of files of one partition without buckets that are worth rewriting together.
+    """Return groups of files of one unbucketed partition that are worth rewriting together.
 
-    Files that have lost many rows are rewritten however few they are, and so are small ones that have lost any where
-    all is to be compacted (`full`). Those whose vectors stand in one index file stay together, which spares writing it
-    more than once.
+    Files with many deleted rows are rewritten regardless of their number. In a full compaction (`full`), small files
+    with any deleted rows are rewritten too. Files whose deletion vectors share an index file stay in one group, so that
+    the index file is rewritten once.
     """
     vectors = vectors or {}
     limit = options.target_file_size * options.small_file_ratio
@@ -60,7 +60,7 @@ def _lost_many(file: DataFileMeta, ref: VectorRef | None, options: AppendOptions
 
 
 def _bins(items: Sequence[Sequence[DataFileMeta]], options: AppendOptions, *, least: int) -> list[Files]:
-    """Put items into groups of twice the target size; the last group needs `least` files."""
+    """Pack items into groups of twice the target size; the last group needs at least `least` files."""
     groups: list[Files] = []
     current: list[DataFileMeta] = []
     for item in items:
@@ -75,12 +75,12 @@ def _bins(items: Sequence[Sequence[DataFileMeta]], options: AppendOptions, *, le
 
 
 def in_order(files: Sequence[DataFileMeta]) -> list[DataFileMeta]:
-    """Return the files of an append bucket in the order of their rows."""
+    """Return the files of an append bucket in row order."""
     return sorted(files, key=lambda f: (f.min_sequence_number, f.max_sequence_number, f.file_name))
 
 
 def pick_bucketed(files: Sequence[DataFileMeta], options: AppendOptions) -> Files | None:
-    """Return the next neighbouring files of an append bucket to rewrite, or None."""
+    """Return the next consecutive files of an append bucket to rewrite, or None."""
     queue = in_order(files)
     window: list[DataFileMeta] = []
     total = 0

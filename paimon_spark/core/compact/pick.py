@@ -1,4 +1,4 @@
-"""Universal compaction: which runs of a bucket to rewrite, and to which level. Pure policy.
+"""Universal compaction policy: which sorted runs of a bucket to rewrite, and to which level.
 
 (docs/spec/semantics.md, section 2)
 """
@@ -16,7 +16,7 @@ _OFF = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PickOptions:
-    """Thresholds of the picker, as the table options give them."""
+    """Thresholds of the picker, from the table options."""
 
     trigger: int = 5
     size_ratio: int = 1
@@ -32,7 +32,7 @@ class PickOptions:
 
 @dataclass(frozen=True, slots=True)
 class CompactUnit:
-    """Files to compact together, the level of the result, and the rule that asked for it."""
+    """Files to compact together, the output level, and the rule that triggered the compaction."""
 
     files: tuple[DataFileMeta, ...]
     output_level: int
@@ -45,7 +45,7 @@ def pick(
     """Return the next automatic compaction of a bucket, or None.
 
     Args:
-        runs: newest first, as `levels.sorted_runs` gives them.
+        runs: newest first, as returned by `levels.sorted_runs`.
         options: thresholds.
         top: the highest level of the bucket.
         hour: local hour of day, for the off-peak ratio.
@@ -67,7 +67,7 @@ def pick(
 def pick_full(
     runs: Sequence[SortedRun], top: int, *, must_rewrite: Callable[[DataFileMeta], bool] = lambda _: False
 ) -> list[CompactUnit]:
-    """Return the units of a requested full compaction; none when the bucket is compact already."""
+    """Return the units of a requested full compaction; none if the bucket is fully compacted."""
     if not runs:
         return []
     if len(runs) == 1 and runs[0].level == top:
@@ -142,7 +142,7 @@ def _forced_level_0(runs: Sequence[SortedRun], top: int, ratio: int) -> CompactU
 
 
 def _extend(runs: Sequence[SortedRun], taken: int, ratio: int) -> int:
-    """Return how many newest runs to take: `taken`, and each next one that is not too big for the sum."""
+    """Return how many of the newest runs to pick: `taken`, plus each next run within the size ratio of the sum."""
     total = sum(r.size for r in runs[:taken])
     while taken < len(runs) and total * (100 + ratio) >= runs[taken].size * 100:
         total += runs[taken].size

@@ -1,4 +1,4 @@
-"""Executing a compaction unit: upgrade what can stay as it is, merge and rewrite the rest.
+"""Execution of a compaction unit: upgrade the files that can move as they are, merge and rewrite the rest.
 
 (docs/spec/semantics.md, section 3)
 """
@@ -29,7 +29,7 @@ Section = Sequence[SortedRun]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactTask:
-    """Files of one bucket to compact; `drop_deletes` where nothing older lies beneath the output level."""
+    """Files of one bucket to compact; `drop_deletes` if no older data lies below the output level."""
 
     partition: bytes
     bucket: int
@@ -40,11 +40,11 @@ class CompactTask:
     force_rewrite: bool = False
     reason: str = ""
     vectors: tuple[tuple[str, VectorRef], ...] = ()
-    """Where the deletion vectors of the files are, by file name; only of those that have one."""
+    """Deletion vectors of the files, by file name; only for files that have one."""
 
     @property
     def bytes_in(self) -> int:
-        """Return the size of the files to compact."""
+        """Return the total size of the files to compact."""
         return sum(f.file_size for f in self.files)
 
     def to_plain(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class CompactTask:
 
     @classmethod
     def from_plain(cls, raw: dict[str, Any]) -> CompactTask:
-        """Rebuild what `to_plain` made."""
+        """Rebuild a task from the output of `to_plain`."""
         values = dict(raw)
         values["partition"] = b64decode(raw["partition"])
         values["files"] = tuple(file_from_plain(f) for f in raw["files"])
@@ -72,7 +72,7 @@ class CompactTask:
 
 
 def compact_bucket(table: Table, task: CompactTask) -> CommitMessage:
-    """Do one task; return the files that go and those that come. Nothing is committed."""
+    """Execute one task and return the removed and added files. Nothing is committed."""
     if not table.is_primary_key_table:
         return replace(_message(task, task.files, _rewrite_append(table, task)), vectors_seen=_seen(table, task))
     work = _KeyedCompaction(table, task)
@@ -125,7 +125,7 @@ def _rewrite_append(table: Table, task: CompactTask) -> list[DataFileMeta]:
 
 
 class _KeyedCompaction:
-    """Walks the sections of a unit in key order; neighbours that need rewriting are rewritten together."""
+    """Processes the sections of a unit in key order; adjacent sections that need rewriting are rewritten together."""
 
     def __init__(self, table: Table, task: CompactTask) -> None:
         self._table = table
@@ -139,7 +139,7 @@ class _KeyedCompaction:
         self.after: list[DataFileMeta] = []
 
     def add(self, section: Section) -> None:
-        """Take the next section: rewrite it with its neighbours, or upgrade the big files of a single run."""
+        """Add the next section: rewrite it with its neighbours, or upgrade the large files of a single run."""
         if len(section) > 1:
             self._batch.append(section)
             return
@@ -152,7 +152,7 @@ class _KeyedCompaction:
                 self._upgrade(file)
 
     def flush(self) -> None:
-        """Rewrite the batch; a batch of one single file is upgraded."""
+        """Rewrite the batch; a batch of a single file is upgraded."""
         batch, self._batch = self._batch, []
         if len(batch) == 1 and len(batch[0]) == 1:
             for file in batch[0][0].files:
@@ -161,7 +161,7 @@ class _KeyedCompaction:
             self._rewrite(batch)
 
     def abort(self) -> None:
-        """Delete what was written."""
+        """Delete the written files."""
         for writer in self._writers:
             writer.abort()
 
@@ -188,7 +188,7 @@ class _KeyedCompaction:
 
 
 def preview(table: Table, task: CompactTask) -> tuple[list[DataFileMeta], list[DataFileMeta]]:
-    """Return the files that the task would rewrite, and those it would move to the output level as they are."""
+    """Return the files that the task would rewrite, and those that it would only upgrade to the output level."""
     if not table.is_primary_key_table:
         return list(task.files), []
     work = _KeyedPreview(table, task)
@@ -199,7 +199,7 @@ def preview(table: Table, task: CompactTask) -> tuple[list[DataFileMeta], list[D
 
 
 class _KeyedPreview(_KeyedCompaction):
-    """The same walk, writing nothing."""
+    """The same traversal as a dry run."""
 
     def __init__(self, table: Table, task: CompactTask) -> None:
         super().__init__(table, task)

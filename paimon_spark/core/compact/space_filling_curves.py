@@ -1,7 +1,7 @@
-"""Space-filling curves: one sort key for several columns, so that rows near in all of them come near each other.
+"""Space-filling curves: one sort key over several columns that preserves locality in all of them.
 
-Every value becomes 64 bits, or a few bytes of text, whose unsigned order is the order of the values; the bits of all
-columns are then woven into one key (docs/spec/semantics.md, A8). Keys only order rows and are never stored.
+Each value is encoded as 64 bits, or as a prefix of its text, so that unsigned order equals value order; the bits of all
+columns are interleaved into one key (docs/spec/semantics.md, A8). Keys only order rows and are never stored.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _HILBERT_BITS = 63
 
 
 def zorder_keys(columns: Sequence[pa.Array], text_bytes: int) -> pa.Array:
-    """Return the place of each row on the z-curve through `columns`, as binary that sorts by bytes.
+    """Return the position of each row on the z-curve through `columns`, as binary that sorts bytewise.
 
     Args:
-        columns: values of any types but nested ones; null sorts first.
-        text_bytes: how many leading bytes of a text count.
+        columns: values of any non-nested type; null sorts first.
+        text_bytes: length of the text prefix that is encoded.
     """
     return _binary(interleaved([_bytes(c, text_bytes) for c in columns]))
 
 
 def hilbert_keys(columns: Sequence[pa.Array]) -> pa.Array:
-    """Return the place of each row on the Hilbert curve through `columns`, as binary that sorts by bytes; null last."""
+    """Return the position of each row on the Hilbert curve through `columns`, as sortable binary; null last."""
     points = [_axis(c) for c in columns]
     shift = np.uint64(64 - _HILBERT_BITS)
     turned = hilbert_transposed(points, _HILBERT_BITS)
@@ -41,7 +41,7 @@ def hilbert_keys(columns: Sequence[pa.Array]) -> pa.Array:
 
 
 def interleaved(columns: Sequence[U8]) -> U8:
-    """Weave the bits of byte matrices (rows × bytes), highest first; a column that is used up is passed over."""
+    """Interleave the bits of byte matrices (rows × bytes), highest first; exhausted columns are skipped."""
     bits = [np.unpackbits(c, axis=1) for c in columns]
     longest = max(b.shape[1] for b in bits)
     starts = np.cumsum([0, *(b.shape[1] for b in bits)])
@@ -50,10 +50,10 @@ def interleaved(columns: Sequence[U8]) -> U8:
 
 
 def hilbert_transposed(points: Sequence[U64], bits: int) -> list[U64]:
-    """Return coordinates turned so that their interleaved bits are the index on the Hilbert curve.
+    """Return coordinates transformed so that their interleaved bits are the index on the Hilbert curve.
 
     John Skilling's method (Programming the Hilbert curve, 2004): rotations and reflections are undone level by level,
-    then the Gray code. Its loops run over bits and dimensions.
+    then the Gray code. The loops run over bits and dimensions, not over rows.
     """
     x = [p.copy() for p in points]
     zero = np.uint64(0)
@@ -93,7 +93,7 @@ def _axis(column: pa.Array) -> U64:
 
 
 def ordered_words(column: pa.Array) -> U64:
-    """Return 64-bit numbers in the order of the values; what stands for null is of no meaning."""
+    """Return 64-bit numbers in value order; the numbers of nulls are undefined."""
     kind = column.type
     if pa.types.is_boolean(kind):
         return _plain(column.cast(pa.uint8()), 0).astype(np.uint64) << np.uint64(63)
@@ -125,7 +125,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _leading_bytes(column: pa.Array, width: int) -> U8:
-    """Return the first bytes of each value, with zeros behind shorter ones and for null."""
+    """Return a fixed-length prefix of each value, zero-padded; zeros for null."""
     plain = pc.fill_null(column.cast(pa.large_binary()), b"")
     _, offsets, data = plain.buffers()
     bounds = np.frombuffer(offsets, dtype=np.int64)[plain.offset : plain.offset + len(plain) + 1]

@@ -1,1 +1,1 @@
-"""What may be deleted, and its deletion."""
+"""File deletion: what may be deleted, and deleting it safely."""

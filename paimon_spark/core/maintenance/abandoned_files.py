@@ -1,4 +1,4 @@
-"""Files that writers left behind because they were ended before they could delete them."""
+"""Abandoned files: files of writers that were killed before they could delete them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _ANY_AGE = 1 << 62
 
 
 def clean_up_abandoned(table: Table) -> None:
-    """Do `delete_abandoned` after a failure, whose error stays; `remove_orphan_files` finds the rest."""
+    """Call `delete_abandoned` after a failure, ignoring its errors; `remove_orphan_files` finds files that remain."""
     with suppress(OSError, PaimonError):
         delete_abandoned(table)
 
 
 @uninterrupted()
 def delete_abandoned(table: Table) -> list[str]:
-    """Delete every data and index file that was written through a marked table; return the paths.
+    """Delete all data and index files written with the table's write token; return their paths.
 
-    Directories in which nothing else is go with them. Only to be called when nothing was committed from the table and
-    none of its writers runs any more.
+    Directories that become empty are removed too. Call this only if nothing was committed with this write token and all
+    of its writers have stopped.
     """
     if not table.write_token:
         return []

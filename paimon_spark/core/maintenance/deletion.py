@@ -1,9 +1,9 @@
-"""The one door through which files of a table are deleted.
+"""Deletion of table files; all deletions go through `SafeDeleter`.
 
-What an operation wants to delete comes in as proposals; `SafeDeleter` reads everything that still protects files,
-turns the proposals into a plan (delete, or keep and by whom), and looks again right before it deletes: at who refers to
-which manifests, and into those manifests that the first look has not read, for none ever changes. A file that is
-already gone is no error, so a run that died half-way can simply be repeated.
+An operation passes in deletion candidates. `SafeDeleter` reads all protecting references, turns the candidates into a
+plan (delete, or keep and why), and checks the references again right before it deletes. The second check reads only
+manifests that the first has not read: manifests are immutable. A missing file is not an error, so an interrupted run
+can be repeated.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ WRITE = "write"
 WARN = "warn"
 _THREADS = 8
 _READINGS = 20
-"""How often what protects files is read again when some of it expires meanwhile."""
+"""How often protecting references are read again if one of them expires meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing that an operation does to one file: `action` is delete, keep, write or warn."""
+    """One action on one file: `action` is delete, keep, write or warn."""
 
     action: str
     path: str
@@ -47,7 +47,7 @@ class Action:
 
 @dataclass(slots=True)
 class DeletionCandidates:
-    """Files that somebody wants to delete; one path counts once. A size may be unknown (None)."""
+    """Files to delete if unreferenced, by path. An unknown size is None."""
 
     data: dict[str, tuple[int | None, str]] = field(default_factory=dict)
     metadata: dict[str, tuple[int | None, str]] = field(default_factory=dict)
@@ -55,11 +55,12 @@ class DeletionCandidates:
 
 @dataclass(frozen=True, slots=True)
 class DeletionPlan:
-    """What goes, and what would go if nothing but a tag, a branch or a changelog held it.
+    """Files to delete, and files that are kept only by a tag, a branch or a changelog.
 
-    `references` are the snapshot, tag and changelog files themselves; they go first, so that none ever points to files
-    that are gone, and are not looked up among what protects files. `doomed` are the holders that these references stand
-    for: they protect nothing any more. `future` are holders that the operation itself will create.
+    `references` are the snapshot, tag and changelog files themselves. They are deleted first, so that no reference ever
+    points to missing files, and are not checked against the protecting references. `doomed` are the protecting
+    references that these files represent; they no longer protect anything. `future` are references that the operation
+    will create.
     """
 
     data: tuple[Action, ...] = ()
@@ -72,13 +73,13 @@ class DeletionPlan:
 
     @property
     def deletions(self) -> list[Action]:
-        """Return everything that goes, in the order of deletion."""
+        """Return all deletions in order."""
         return [*self.references, *self.data, *self.metadata]
 
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """How much was really deleted."""
+    """Number and size of the deleted files."""
 
     files: int = 0
     bytes: int = 0
@@ -88,7 +89,7 @@ class Deleted:
 
 
 class SafeDeleter:
-    """Deletes files of a table that nothing reaches any more."""
+    """Deletes unreferenced files of a table."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -103,17 +104,17 @@ class SafeDeleter:
         references: Sequence[Action] = (),
         look: bool = True,
     ) -> DeletionPlan:
-        """Decide about every proposed file.
+        """Return a plan that keeps or deletes each candidate.
 
         Args:
-            proposals: the files that the operation no longer needs.
-            doomed: holders that the operation removes.
-            future: holders that the operation creates.
-            references: the files of the doomed holders.
-            look: ask the store for each file, so that sizes are exact and absent files are left out.
+            proposals: deletion candidates.
+            doomed: protecting references that the operation removes.
+            future: protecting references that the operation creates.
+            references: the files of the doomed references.
+            look: read the status of each file, so that sizes are exact and missing files are left out.
 
         Raises:
-            CorruptTableError: something that protects files cannot be read; nothing may be deleted.
+            CorruptTableError: a protecting reference cannot be read; nothing may be deleted.
         """
         doomed, future = frozenset(doomed), tuple(future)
         data = self._actions(proposals.data, look=look)
@@ -131,12 +132,12 @@ class SafeDeleter:
         )
 
     def unreachable(self, actions: Sequence[Action]) -> list[Action]:
-        """Return those of some deletions that nothing reaches: no snapshot, tag or changelog of any branch.
+        """Return the actions whose files no snapshot, tag or changelog of any branch references.
 
-        Nobody says what kind of files they are, so each name is looked for among data and metadata.
+        The kind of the files is unknown, so each name is looked up among both data and metadata files.
 
         Raises:
-            CorruptTableError: something that protects files cannot be read, or keeps changing.
+            CorruptTableError: a protecting reference cannot be read, or references keep changing.
         """
         if not actions:
             return []
@@ -152,10 +153,10 @@ class SafeDeleter:
         ask: Callable[[Reachability], _T],
         known: ReadManifests | None = None,
     ) -> _T:
-        """Return what `ask` finds out of the holders that `look` gives; again where one of them expires meanwhile.
+        """Return the result of `ask` for the references of `look`; retried if one of them expires meanwhile.
 
         Raises:
-            CorruptTableError: something that protects files cannot be read, or keeps changing.
+            CorruptTableError: a protecting reference cannot be read, or references keep changing.
         """
         there = look()
         for _ in range(_READINGS):
@@ -172,7 +173,7 @@ class SafeDeleter:
         )
 
     def _all_holders(self) -> list[ProtectingRef]:
-        """Return all holders, and refuse a listing that misses the newest snapshot of the table."""
+        """Return all protecting references; a listing without the newest snapshot of the table is an error."""
         store = self._table.snapshots
         latest = store.latest_id()
         found = protecting_refs(self._table)
@@ -185,15 +186,15 @@ class SafeDeleter:
         return found
 
     def delete_files(self, plan: DeletionPlan) -> Deleted:
-        """Delete the data and metadata files of a plan, after looking again at what protects files now.
+        """Delete the data and metadata files of a plan after checking the protecting references again.
 
-        A holder that the plan removes and that is there again, by a rollback, protects its files as any other.
+        A reference that the plan removes but a rollback has restored protects its files like any other.
         """
         data, metadata = self._judge(list(plan.data), list(plan.metadata), frozenset(), (), plan.known)
         return self.delete(data) + self.delete(metadata)
 
     def delete_references(self, plan: DeletionPlan) -> Deleted:
-        """Delete the snapshot, tag or changelog files of a plan, one after the other in their order."""
+        """Delete the snapshot, tag or changelog files of a plan one by one, in order."""
         return sum(map(self.delete_reference, plan.references), Deleted())
 
     def delete_reference(self, action: Action) -> Deleted:
@@ -201,10 +202,10 @@ class SafeDeleter:
         return self._delete_one(action)
 
     def delete(self, actions: Sequence[Action]) -> Deleted:
-        """Delete the files of those actions that say so; what cannot be deleted does not keep the others.
+        """Delete the files of all delete actions; a failure does not stop the others.
 
         Raises:
-            EngineError: some could not be deleted.
+            EngineError: some files could not be deleted.
         """
         going = [a for a in actions if a.action == DELETE]
         if len(going) <= 1:
@@ -236,7 +237,7 @@ class SafeDeleter:
             ) from e
 
     def _is_gone(self, path: str) -> bool:
-        """Return whether a file surely is not there: the answer of a deletion may get lost."""
+        """Return whether a file is known to be missing: the response of a deletion may be lost."""
         try:
             return not self._io.exists(path)
         except OSError:
@@ -247,7 +248,7 @@ class SafeDeleter:
         return self.measure(items) if look else items
 
     def measure(self, actions: Sequence[Action]) -> list[Action]:
-        """Return the actions whose files exist, with their exact sizes."""
+        """Return the actions of existing files, with exact sizes."""
         with ThreadPoolExecutor(_THREADS) as pool:
             return [a for a in pool.map(self._measured, actions) if a is not None]
 
@@ -278,7 +279,7 @@ class SafeDeleter:
         return self._settled(look, ask, known)
 
     def _judged(self, actions: list[Action], held: dict[str, ProtectingRef]) -> list[Action]:
-        """Mark what is held. What a snapshot of the own branch still uses is no news and is left out."""
+        """Mark protected files as kept, and omit those that a snapshot of the table's own branch references."""
         judged = []
         for action in actions:
             holder = held.get(action.name)

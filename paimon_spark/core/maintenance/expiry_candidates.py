@@ -1,7 +1,7 @@
-"""Which files a removed snapshot or tag leaves behind: proposals only, nothing here looks at who else needs them.
+"""Deletion candidates of a removed snapshot or tag, without checking other references.
 
-The metadata of what is being removed may be partly gone, because an earlier run died: then there is nothing to propose
-from it and its files are left to the orphan cleaner.
+After an interrupted run, some metadata of the removed snapshot may be missing. Nothing is then collected from it, and
+its files are left to orphan removal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 
 
 class ExpiryCandidates:
-    """Collects proposals from snapshots."""
+    """Collects deletion candidates from snapshots."""
 
     def __init__(self, table: Table) -> None:
         self.proposals = DeletionCandidates()
@@ -30,9 +30,9 @@ class ExpiryCandidates:
         self._store = ManifestStore(table)
 
     def add_removed(self, snapshot: Snapshot) -> None:
-        """Propose the data files that the commit of a snapshot took out of the table.
+        """Add the data files that the commit of a snapshot deleted from the table.
 
-        A file that the same commit adds again has only changed its level and stays.
+        A file that the same commit adds again was only moved to another level and is left out.
         """
         entries = self._or_nothing(lambda: tuple(self._store.delta_entries(snapshot)))
         added = {self._path(e) for e in entries if e.kind is FileKind.ADD}
@@ -40,17 +40,17 @@ class ExpiryCandidates:
         self._add_files((e for e in entries if e.kind is FileKind.DELETE and self._path(e) not in added), reason)
 
     def add_changelog(self, snapshot: Snapshot, reason: str) -> None:
-        """Propose the changelog files of a snapshot's commit."""
+        """Add the changelog files of a snapshot's commit."""
         entries = self._or_nothing(lambda: tuple(self._store.changelog_entries(snapshot)))
         self._add_files((e for e in entries if e.kind is FileKind.ADD), reason)
 
     def add_state(self, snapshot: Snapshot, reason: str) -> None:
-        """Propose all data files that are live in a snapshot."""
+        """Add all live data files of a snapshot."""
         entries = self._or_nothing(lambda: tuple(live_entries(self._store, self._store.data_manifests(snapshot))))
         self._add_files(entries, reason)
 
     def add_metadata(self, snapshot: Snapshot, reason: str, *, with_changelog: bool) -> None:
-        """Propose the manifests, index files and statistics of a snapshot."""
+        """Add the manifests, index files and statistics of a snapshot."""
         lists = [
             (snapshot.base_manifest_list, snapshot.base_manifest_list_size),
             (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),

@@ -1,8 +1,8 @@
-"""Where a table may hold files that nothing refers to, and which of the files there are old enough to be looked at.
+"""Directories that may hold orphan files, and the listing of old files in them.
 
-Only places that the format knows are listed: manifests, index files, statistics, the buckets at their depth below the
-data root, and strays beside snapshots. Anything else in a table's directory belongs to somebody else. Links are not
-followed: what they point to stands outside.
+Only directories of the table format are listed: manifests, index files, statistics, buckets at their depth below the
+data root, and unknown files beside snapshots. All other files in the table directory are left alone. Symbolic links
+are not followed.
 """
 
 from __future__ import annotations
@@ -27,43 +27,43 @@ _BUCKET = "bucket-"
 
 
 class Rule(StrEnum):
-    """Which files of a directory are candidates."""
+    """Which files of a directory are orphan candidates."""
 
     ALL = "all"
-    """Every file; somebody may need it."""
+    """All files; each may be referenced."""
     STRAYS = "strays"
-    """What is neither a hint nor called `prefix…`; nobody can need it."""
+    """Files other than hints and ``prefix…``; never referenced."""
     TEMPORARY = "temporary"
-    """What an interrupted writer left under a temporary name; nobody can need it."""
+    """Temporary files of interrupted writers; never referenced."""
     PARTITIONS = "partitions"
-    """No file, but the `k=v` directories below, and in the last of them, at depth 0, the buckets."""
+    """No files; the `k=v` directories below it are listed and, at depth 0, the bucket directories."""
 
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A directory to list. `depth` counts the partition columns that are still to come."""
+    """A directory to list. `depth` is the number of partition levels below it."""
 
     path: str
     rule: Rule
     prefix: str = ""
     depth: int = 0
     removable: bool = False
-    """The directory itself goes when nothing is left in it."""
+    """The directory itself is removed once it is empty."""
 
     def to_plain(self) -> list[str | int]:
-        """Return the place as JSON values."""
+        """Return the directory as plain JSON values."""
         return [self.path, str(self.rule), self.prefix, self.depth, int(self.removable)]
 
     @classmethod
     def from_plain(cls, raw: list[str | int]) -> Directory:
-        """Undo `to_plain`."""
+        """Rebuild a directory from the output of `to_plain`."""
         path, rule, prefix, depth, removable = raw
         return cls(str(path), Rule(str(rule)), str(prefix), int(depth), bool(removable))
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An old file; `needed` tells that somebody may need it, so that the manifests must be asked."""
+    """An old file; `needed` means that it may be referenced, so the manifests must be checked."""
 
     path: str
     size: int
@@ -72,22 +72,22 @@ class Candidate:
 
 @dataclass(slots=True)
 class Listing:
-    """What was found: old files, and how many entries each old directory has that may be removed."""
+    """Old files, and the number of entries of each old directory that may be removed."""
 
     files: list[Candidate] = field(default_factory=list)
     directories: dict[str, int] = field(default_factory=dict)
 
     def add(self, other: Listing) -> None:
-        """Take over what another listing found."""
+        """Add the contents of another listing."""
         self.files += other.files
         self.directories |= other.directories
 
 
 def directories(table: Table) -> list[Directory]:
-    """Return the directories of a table, and of all its branches, in which orphans can be.
+    """Return the directories of a table and all its branches that may hold orphan files.
 
     Raises:
-        CorruptTableError: a branch has no schema, so it cannot be told what it holds.
+        CorruptTableError: a branch has no schema, so its files are unknown.
     """
     paths = replace(table, branch=MAIN_BRANCH).paths
     found = [Directory(d, Rule.ALL) for d in (paths.manifest_dir, paths.index_dir, paths.statistics_dir)]
@@ -112,7 +112,7 @@ def _metadata_directories(table: Table) -> Iterator[Directory]:
 
 
 def spread(file_io: FileIO, found: list[Directory], wanted: int, older_than: int) -> tuple[list[Directory], Listing]:
-    """Return places below the given ones, about `wanted` or more of them, and what was seen on the way."""
+    """Expand partition directories until there are about `wanted`; return the directories and the listing so far."""
     listing = Listing()
     while len(found) < wanted and any(p.rule is Rule.PARTITIONS for p in found):
         below: list[Directory] = []
@@ -125,12 +125,12 @@ def spread(file_io: FileIO, found: list[Directory], wanted: int, older_than: int
 
 
 def list_old(file_io: FileIO, found: Iterable[Directory], older_than: int) -> Listing:
-    """List directories and all that is below them.
+    """List directories and everything below them.
 
     Args:
         file_io: the store.
-        found: where to look.
-        older_than: epoch milliseconds; files and directories changed at this time or later are left alone.
+        found: directories to list.
+        older_than: epoch milliseconds; files and directories modified at this time or later are left out.
     """
     listing, left = Listing(), list(found)
     while left:
@@ -140,7 +140,7 @@ def list_old(file_io: FileIO, found: Iterable[Directory], older_than: int) -> Li
 
 
 def _look(file_io: FileIO, directory: Directory, older_than: int, listing: Listing) -> list[Directory]:
-    """Add what is in one directory to the listing; return the places below it."""
+    """Add the content of one directory to the listing; return the directories below it."""
     checkpoint()
     entries = file_io.list(directory.path)
     if directory.removable:
@@ -174,7 +174,7 @@ def _is_candidate(directory: Directory, name: str) -> bool:
 
 
 def emptied(listing: Listing, going: Iterable[str]) -> list[str]:
-    """Return the directories in which nothing is left once the files in `going` are deleted, the deepest first."""
+    """Return the directories that are empty once the files in `going` are deleted, deepest first."""
     left = dict(listing.directories)
     for path in going:
         parent = path.rpartition("/")[0]

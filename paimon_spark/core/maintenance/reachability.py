@@ -1,10 +1,10 @@
-"""What still needs a file: every snapshot, tag and long-lived changelog of the table and of all its branches.
+"""Reachability: which files are referenced by snapshots, tags and long-lived changelogs of all branches.
 
-Names of data, index and metadata files are unique inside a table, so files are compared by bare name. Reading is
-strict: if the manifests of anything that protects files cannot be read, nothing may be deleted and the error goes up.
+Names of data, index and metadata files are unique within a table, so files are compared by bare name. Reading is
+strict: if the manifests of a protecting reference cannot be read, an error is raised and nothing may be deleted.
 
-Two things are tolerant, because Paimon itself removes these files earlier than what refers to them: changelog manifest
-lists, and the data manifest lists of a long-lived changelog. A tag does not hold changelog files.
+Two kinds of files may be missing, because Paimon removes them before their references: changelog manifest lists, and
+the data manifest lists of a long-lived changelog. A tag does not protect changelog files.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from paimon_spark.spec.manifest import ManifestEntry, ManifestFileMeta
 
 
 def file_names(entry: ManifestEntry) -> tuple[str, ...]:
-    """Return the names of all files that one entry stands for: the data file and its companions."""
+    """Return the names of all files of an entry: the data file and its extra files."""
     return (entry.file.file_name, *(_bare(extra) for extra in entry.file.extra_files))
 
 
 class ReadManifests:
-    """What manifests say of some files, for another look later: a manifest never changes, only who refers to it.
+    """Manifest entries of the wanted files, kept for a second check: manifests are immutable, only references change.
 
     Args:
-        wanted: the bare names of the files; nothing is known of others.
+        wanted: bare names of the files; entries of other files are not kept.
     """
 
     def __init__(self, wanted: Iterable[str]) -> None:
         self.wanted = frozenset(wanted)
         self.entries: dict[str, list[ManifestEntry]] = {}
-        """By the name of the manifest, those of its entries that speak about a wanted file."""
+        """Entries of wanted files, by manifest name."""
 
 
 class Reachability:
-    """Answers who holds some files. Every manifest is read once, whatever number of holders share it.
+    """Finds the reference that protects each file. A manifest is read once, even if several references share it.
 
     Args:
         reader: reads the manifests.
-        holders: who may hold files.
-        known: what an earlier look has read.
+        protecting_refs: references that may protect files.
+        known: manifest entries that an earlier check has read.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Reachability:
         self._known = known
 
     def metadata_holders(self) -> dict[str, ProtectingRef]:
-        """Return who holds each manifest list, manifest, index manifest, index file and statistics file."""
+        """Return the protecting reference of each manifest list, manifest, index file and statistics file."""
         held: dict[str, ProtectingRef] = {}
         for holder in self._holders:
             for name in self._metadata(holder):
@@ -62,7 +62,7 @@ class Reachability:
         return held
 
     def data_holders(self, wanted: Collection[str]) -> dict[str, ProtectingRef]:
-        """Return who holds which of the data and changelog files called `wanted`; absent means nobody."""
+        """Return the reference that protects each data or changelog file in `wanted`, without unprotected files."""
         held: dict[str, ProtectingRef] = {}
         if not wanted:
             return held
@@ -117,7 +117,7 @@ class Reachability:
 
 
 class _WantedView:
-    """The part of each manifest that speaks about the wanted files."""
+    """The entries of wanted files in each manifest."""
 
     def __init__(self, reader: ManifestStore, wanted: frozenset[str], known: ReadManifests) -> None:
         self._reader = reader
@@ -130,7 +130,7 @@ class _WantedView:
         return self._names(DeletedEntries(entries).live(entries))
 
     def added(self, metas: Iterable[ManifestFileMeta], *, written_only: bool = False) -> set[str]:
-        """Return the wanted names that some manifest adds; `written_only` leaves out what a compaction made."""
+        """Return the wanted names that the manifests add; `written_only` leaves out files of compactions."""
         return self._names(
             e
             for meta in metas

@@ -1,6 +1,6 @@
-"""Which snapshots may go: the arithmetic of snapshot expiry, without any I/O (docs/spec/semantics.md, E1, E2, E4).
+"""Snapshot retention: which snapshots may expire, computed without I/O (docs/spec/semantics.md, E1, E2, E4).
 
-A snapshot stays until its *successor* is older than the retention time: a query that started just before the
+A snapshot is retained until its *successor* is older than the retention time: a query that started just before the
 successor was committed still finds its files.
 """
 
@@ -14,7 +14,7 @@ from paimon_spark.errors import ArgumentError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionRule:
-    """How much history to keep. A successor committed at `older_than_millis` or later protects its predecessor."""
+    """How much history to retain. A successor committed at `older_than_millis` or later protects its predecessor."""
 
     retain_max: int
     retain_min: int
@@ -22,10 +22,10 @@ class RetentionRule:
     max_deletes: int
 
     def check(self) -> RetentionRule:
-        """Return the rule itself.
+        """Validate the rule and return it.
 
         Raises:
-            ArgumentError: the numbers contradict each other.
+            ArgumentError: the limits contradict each other.
         """
         if self.retain_min < 1:
             raise ArgumentError(
@@ -53,11 +53,11 @@ def choose_end(
     """Return the exclusive end of the snapshots to expire; `earliest` or less means none.
 
     Args:
-        rule: how much to keep.
+        rule: how much history to retain.
         earliest: id of the oldest snapshot.
         latest: id of the newest snapshot.
-        consumer_floor: smallest snapshot id that a consumer still has to read.
-        time_of: commit time of a snapshot in epoch milliseconds, None if it is gone.
+        consumer_floor: smallest snapshot id that a consumer has not read yet.
+        time_of: commit time of a snapshot in epoch milliseconds, None if it does not exist.
     """
     begin = max(latest - rule.retain_max + 1, earliest)
     end = min(latest - rule.retain_min + 1, earliest + rule.max_deletes)

@@ -1,4 +1,4 @@
-"""Where a rollback goes to, what stands above that place, and how that is removed."""
+"""Rollback: its target, the snapshots, changelogs and tags newer than the target, and their removal."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError
 from paimon_spark.spec.snapshot import Snapshot
 
 _ROUNDS = 5
-"""How often is looked for snapshots that were committed meanwhile."""
+"""How often newly committed snapshots are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The snapshot to go back to. `expired` means that only a tag still has it; `tag` is that tag's name."""
+    """The snapshot to roll back to. `expired` means that only a tag still has it; `tag` is that tag's name."""
 
     snapshot: Snapshot
     tag: str | None = None
@@ -26,7 +26,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class NewerRefs:
-    """What a rollback removes: all in the order of removal."""
+    """Snapshots, changelogs and tags that a rollback removes, each in order of removal."""
 
     snapshots: tuple[int, ...] = ()
     changelogs: tuple[int, ...] = ()
@@ -34,11 +34,11 @@ class NewerRefs:
 
 
 def find_target(table: Table, *, snapshot_id: int | None = None, tag: str | None = None) -> Target:
-    """Return the target of a rollback; a tag wins over an id. An id that has expired is looked up among the tags.
+    """Return the target of a rollback. A tag takes precedence over an id; an expired id is looked up among the tags.
 
     Raises:
         NotFoundError: there is no such snapshot or tag, or the table has no snapshot at all.
-        CorruptTableError: the target's manifests cannot be read, so going back to it would lose the table.
+        CorruptTableError: the manifests of the target cannot be read, so a rollback would lose the table.
     """
     target = _tagged(table, tag) if tag is not None else _numbered(table, snapshot_id)
     ManifestStore(table).data_manifests(target.snapshot)
@@ -46,7 +46,7 @@ def find_target(table: Table, *, snapshot_id: int | None = None, tag: str | None
 
 
 def newer_refs(table: Table, snapshot_id: int) -> NewerRefs:
-    """Return what is newer than a snapshot on the table's branch."""
+    """Return the references on the table's branch that are newer than a snapshot."""
     refs = RefStore.of(table)
     tagged = sorted(((t.snapshot.id, n) for n, t in refs.tags().items() if t.snapshot.id > snapshot_id), reverse=True)
     return NewerRefs(
@@ -57,7 +57,7 @@ def newer_refs(table: Table, snapshot_id: int) -> NewerRefs:
 
 
 def deletions(table: Table, target_id: int) -> list[Action]:
-    """Return how to remove what is above a snapshot, in the order of removal."""
+    """Return the removal of everything newer than a snapshot, in order."""
     refs, paths = newer_refs(table, target_id), table.paths
     reason = f"newer than snapshot {target_id}"
     return [
@@ -68,18 +68,18 @@ def deletions(table: Table, target_id: int) -> list[Action]:
 
 
 def remove_newer(table: Table, target_id: int, *, insist: bool = True) -> Deleted:
-    """Remove what is above the snapshot that a rollback has begun to go back to, and end the rollback.
+    """Remove everything newer than the target of a rollback that has begun, and end the rollback.
 
-    Snapshots go from the newest down.
+    Snapshots are removed from the newest down.
 
     Args:
         table: the table.
-        target_id: the snapshot.
-        insist: remove also what is committed or tagged above the target until this ends. Otherwise this stops once the
-            rollback is at its end or off, as others may bring it there: what is above the target then is new.
+        target_id: the snapshot to roll back to.
+        insist: also remove what is committed or tagged above the target before this returns. Otherwise stop once
+            another client has completed or replaced the rollback: anything above the target is then new.
 
     Raises:
-        CorruptTableError: the target has expired meanwhile; what is above it stays.
+        CorruptTableError: the target has expired meanwhile; newer snapshots are kept.
     """
     store, deleter, deleted = table.snapshots, SafeDeleter(table), Deleted()
     for _ in range(_ROUNDS):
@@ -100,7 +100,7 @@ def remove_newer(table: Table, target_id: int, *, insist: bool = True) -> Delete
 
 
 def _check_there(table: Table, target_id: int) -> None:
-    """Do nothing, unless the target of a rollback has expired: then the newest snapshot that is left is the newest."""
+    """Raise if the target of a rollback has expired; the newest remaining snapshot then becomes the latest."""
     store = table.snapshots
     if store.exists(target_id):
         return
@@ -116,14 +116,14 @@ def _check_there(table: Table, target_id: int) -> None:
 
 
 def complete_rollback(table: Table) -> None:
-    """Bring a rollback that died to its end, if there is one: nothing can be committed on top of what it left."""
+    """Complete an interrupted rollback, if there is one: no commit may build on its intermediate state."""
     target = table.snapshots.rollback_target()
     if target is not None:
         remove_newer(table, target, insist=False)
 
 
 def _note_changelogs(table: Table, removed: list[Action]) -> None:
-    """Correct the hint of the newest long-lived changelog if any of them went; -1 stands for none."""
+    """Update the hint of the newest long-lived changelog if any was removed; -1 means none."""
     directory = table.paths.changelog_dir
     if any(a.path.startswith(directory + "/") for a in removed):
         newest = max(RefStore.of(table).changelog_ids(), default=-1)

@@ -1,1 +1,1 @@
-"""Sorted runs in, one row a key out."""
+"""Merging: sorted runs in, one row per key out."""

@@ -1,4 +1,4 @@
-"""How the rows of one table merge: its key, its sequence fields, its merge function."""
+"""Merge configuration of a table: its key, sequence fields and merge function."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SYSTEM_FIELDS = (SEQUENCE_FIELD, KIND_FIELD)
 
 
 def merge_order(table: Table) -> MergeOrder:
-    """Return the merge rules of a primary-key table.
+    """Return the merge order of a primary-key table.
 
     Raises:
         UnsupportedError: the merge engine is not implemented.
@@ -41,6 +41,6 @@ def merge_order(table: Table) -> MergeOrder:
 
 
 def needed_fields(table: Table, order: MergeOrder, columns: tuple[DataField, ...]) -> tuple[DataField, ...]:
-    """Return what a merge has to read to give `columns`: system columns, key, sequence fields, and them."""
+    """Return the columns that a merge reads: system columns, key, sequence fields, and the requested `columns`."""
     by_id = {f.id: f for f in (*SYSTEM_FIELDS, *order.key, *order.sequence, *columns)}
     return tuple(by_id.values())

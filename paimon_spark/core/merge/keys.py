@@ -1,6 +1,6 @@
-"""Keys as comparable values: one row at a time for bounds, whole columns at once for sorting.
+"""Comparable keys: single rows as bounds, and whole columns for sorting.
 
-Every atomic type becomes either int64 numbers that order like the values, or byte strings compared unsigned.
+Each atomic type is encoded as int64 numbers in value order, or as byte strings that compare unsigned.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _STRINGS = (TypeRoot.CHAR, TypeRoot.VARCHAR, TypeRoot.BINARY, TypeRoot.VARBINARY
 _COMPACT_DECIMAL = 18
 _PACK_BITS = 63
 _DIGIT_BITS = 16
-"""NumPy sorts numbers of so many bits by counting, and longer ones by comparing."""
+"""NumPy sorts numbers of up to this width by radix sort, and wider ones by comparison."""
 _RADIX_FROM = 1024
 _FEW_RUNS = 32
-"""Numbers that stand in fewer sorted runs are merged faster than they are counted."""
+"""Numbers that form fewer sorted runs than this are merged, which is faster than a radix sort."""
 _RANK_FROM = 128
-"""Byte strings longer than this are ranked by Arrow instead of being laid out at full width."""
+"""Byte strings longer than this are replaced by their ranks, computed by Arrow, instead of being padded."""
 
 
 def comparable_columns(rows: pa.Table, fields: Sequence[DataField]) -> list[Column]:
-    """Return the columns of `fields` as comparable columns; a wide decimal gives two. Nulls compare anyhow."""
+    """Return `fields` as comparable columns; a wide decimal yields two. The order of nulls is undefined."""
     out: list[Column] = []
     for f in fields:
         if not isinstance(f.type, AtomicType) or f.type.root in (TypeRoot.VARIANT, TypeRoot.BLOB):
@@ -93,7 +93,7 @@ def rows_below(columns: Sequence[Column], start: int, stop: int, key: Key, *, in
 
 
 def sort_codes(columns: Sequence[Column]) -> npt.NDArray[Any]:
-    """Return one sortable value a row: int64 where the key fits, else byte strings of one width."""
+    """Return one sortable value per row: int64 if the key fits, else byte strings of equal width."""
     if len(columns) == 1 and isinstance(columns[0], np.ndarray):
         return columns[0]
     parts = [c if isinstance(c, np.ndarray) else _bytes_words(c) for c in columns]
@@ -110,7 +110,7 @@ def sort_codes(columns: Sequence[Column]) -> npt.NDArray[Any]:
 
 
 def sorted_positions(codes: npt.NDArray[Any]) -> I64:
-    """Return the positions of `codes` in ascending order; equal ones stay in the order in which they stand."""
+    """Return the positions of `codes` in ascending order; the sort is stable."""
     if codes.dtype != np.int64 or len(codes) < _RADIX_FROM:
         return np.argsort(codes, kind="stable").astype(np.int64, copy=False)
     falls = int(np.count_nonzero(codes[1:] < codes[:-1]))
@@ -132,7 +132,7 @@ def _all_numbers(parts: Sequence[Any]) -> bool:
 
 
 def _pack(parts: Sequence[I64]) -> I64 | None:
-    """Return the columns side by side in one int64, if their value ranges fit."""
+    """Return the columns packed into one int64, or None if their value ranges do not fit."""
     lows = [int(p.min(initial=0)) for p in parts]
     widths = [(int(p.max(initial=0)) - low).bit_length() for p, low in zip(parts, lows, strict=True)]
     if sum(widths) > _PACK_BITS:
@@ -144,7 +144,7 @@ def _pack(parts: Sequence[I64]) -> I64 | None:
 
 
 def _bytes_words(column: pa.Array) -> I64 | list[npt.NDArray[np.uint64]]:
-    """Return byte strings as big-endian words padded with zeros, or as dense ranks when they are long."""
+    """Return byte strings as zero-padded big-endian words, or as dense ranks if they are long."""
     starts, lengths, raw = string_parts(column)
     longest = int(lengths.max(initial=0))
     if longest > _RANK_FROM:
@@ -167,7 +167,7 @@ def ranks(column: pa.Array) -> I64:
 def sequence_codes(rows: pa.Table, fields: Sequence[DataField], *, descending: bool) -> list[I64]:
     """Return int64 columns that order rows by `fields`, most significant first.
 
-    `descending` inverts the values, not the nulls: null is the smallest either way, so that it never wins.
+    `descending` inverts the order of values but not of nulls: null always sorts first, so that it never wins.
     """
     out: list[I64] = []
     for f in fields:

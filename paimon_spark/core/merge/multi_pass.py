@@ -1,8 +1,9 @@
-"""Merging more sorted runs than may be open at once.
+"""Multi-pass merge: merging more sorted runs than may be open at once.
 
-An open run costs memory whatever the size of its chunks: pages, buffers, dictionaries of every column. Where there are
-too many, neighbours are first merged into runs on the local disk, which cost a chunk each; the smallest ones, so that
-large runs are read once. Only neighbours: where versions of a key are equal in everything, the order of runs decides.
+An open run costs memory regardless of its chunk size: pages, buffers and dictionaries of each column. If there are too
+many runs, adjacent ones are first merged into spilled runs on the local disk, which cost one chunk each. The smallest
+are merged first, so that large runs are read once. Only adjacent runs are merged: the order of runs breaks ties between
+versions of a key.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from paimon_spark.fs.base import PIECE_BYTES
 from paimon_spark.spec.manifest import DataFileMeta
 
 MERGE_BYTES = 10 << 20
-"""Bytes of rows that all runs of a merge decode at a time."""
+"""Total size of the rows that the runs of a merge decode at a time."""
 _OPEN_BYTES = 64 << 20
-"""Bytes that the open runs of a merge may cost besides."""
+"""Memory limit for the open runs of a merge, besides the decoded rows."""
 _FEWEST_OPEN = 4
 _SPILL_BUFFER = 64 << 20
 _UNPACKED = 3
@@ -34,7 +35,7 @@ _STRIPE_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class RunSource:
-    """A sorted run: the bytes to read, and how to read its rows in chunks of about so many bytes."""
+    """A sorted run: its size in bytes, and a function that reads it in chunks of about a given size."""
 
     size: int
     read: Callable[[int], Iterator[pa.Table]]
@@ -42,9 +43,9 @@ class RunSource:
 
 
 def merge_sources(table: Table, sources: Sequence[RunSource], order: MergeOrder, at_once: int) -> Iterator[pa.Table]:
-    """Merge sorted runs, of which never more than `at_once` are open, into tables as `merge_runs` does.
+    """Merge sorted runs, at most `at_once` of them open at a time; yields tables like `merge_runs`.
 
-    All are open at once after all where the table does not allow rows on the local disk, or no more of them.
+    All runs are opened at once if the table does not allow spilling, or if the spill space is exhausted.
     """
     rules = SpillRules.of(table.options, _SPILL_BUFFER) if len(sources) > at_once else None
     if rules is None:
@@ -63,9 +64,9 @@ def _merged(sources: Sequence[RunSource], order: MergeOrder) -> Iterator[pa.Tabl
 
 
 def reduce_runs(sources: Sequence[RunSource], order: MergeOrder, at_once: int, space: SpillSpace) -> list[RunSource]:
-    """Merge the smallest neighbours into runs on the local disk until no more than `at_once` are left.
+    """Merge the smallest adjacent runs into spilled runs until at most `at_once` are left.
 
-    More are left where the space for runs is used up.
+    More may be left if the spill space is exhausted.
     """
     left = list(sources)
     while len(left) > at_once:
@@ -82,7 +83,7 @@ def reduce_runs(sources: Sequence[RunSource], order: MergeOrder, at_once: int, s
 
 
 def spilled_source(space: SpillSpace, run: Run) -> RunSource:
-    """Return a run on the local disk as a source."""
+    """Return a spilled run as a source."""
     return RunSource(run.size, partial(_read_spilled, space, run), run)
 
 
@@ -91,7 +92,7 @@ def _read_spilled(space: SpillSpace, run: Run, _: int) -> Iterator[pa.Table]:
 
 
 def runs_at_once(table: Table, section: Sequence[SortedRun], columns: int) -> int:
-    """Return how many runs of a section may be open at once to read so many of the table's columns."""
+    """Return how many runs of a section may be open at once when `columns` of the table's columns are read."""
     stored = len(table.schema.fields) + len(table.key_fields) + len(SYSTEM_FIELDS)
     part = min(1.0, columns / stored)
     piece = table.file_io.preferred_read_bytes
@@ -101,7 +102,7 @@ def runs_at_once(table: Table, section: Sequence[SortedRun], columns: int) -> in
 
 
 def _held_bytes(file: DataFileMeta) -> float:
-    """Return about how many bytes a reader of all columns holds: a page of each, or a whole stripe."""
+    """Return the approximate memory of a reader of all columns: one page of each column, or a whole stripe."""
     if file.file_name.endswith(".parquet"):
         return _UNPACKED * file.file_size * min(1.0, _PAGE_ROWS / max(1, file.row_count))
     return float(_UNPACKED * min(file.file_size, _STRIPE_BYTES))

@@ -1,9 +1,9 @@
-"""Key-range streaming merge of sorted runs.
+"""Streaming merge of sorted runs by key range.
 
-Each run yields sorted chunks of about equal size in bytes. The bound of a step is the smallest last key among the
-loaded chunks: no later chunk holds a key at or below it. The rows up to the bound are ordered by one stable sort of
-concatenated sorted slices, merged, and yielded. Key ranges that only one run covers are yielded as they are. Memory:
-one chunk a run, and the rows of a step.
+Each run yields sorted chunks of about equal size in bytes. The bound of a step is the smallest last key of the loaded
+chunks: no later chunk contains a key at or below it. The rows up to the bound are concatenated, ordered by one stable
+sort, merged, and yielded. Key ranges that only one run covers are yielded unmerged. Memory: one chunk per run, and the
+rows of one step.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from paimon_spark.spec.kinds import SEQUENCE_NUMBER
 from paimon_spark.spec.types import DataField
 
 _DENSE = 16
-"""Whole numbers that lie closer together than this are looked up in a table of bytes, others are sorted."""
+"""Integers denser than this are looked up in a byte table; others are sorted."""
 _ALONE = 4096
-"""Rows of one run that must stand alone at the front to be handed on without a window."""
+"""Minimum number of leading rows of one run, below all other runs, that are yielded without a merge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeOrder:
-    """How rows compare and what becomes of rows of one key (docs/spec/semantics.md, section 0)."""
+    """How rows compare, and the merge function for rows of one key (docs/spec/semantics.md, section 0)."""
 
     key: tuple[DataField, ...]
     sequence: tuple[DataField, ...] = ()
@@ -47,7 +47,7 @@ class MergeOrder:
 
 
 class _Cursor:
-    """A sorted run that is being read: the loaded chunk and the position in it."""
+    """The reading position in a sorted run: the loaded chunk and the offset in it."""
 
     __slots__ = ("_chunks", "_key", "columns", "head", "last", "position", "rows")
 
@@ -61,7 +61,7 @@ class _Cursor:
         self.last: Key = ()
 
     def load(self) -> bool:
-        """Load the next chunk with rows; return whether there was one."""
+        """Load the next non-empty chunk; return whether there was one."""
         for chunk in self._chunks:
             if chunk.num_rows:
                 self.rows, self.position = chunk, 0
@@ -77,7 +77,7 @@ class _Cursor:
         return rows_below(self.columns, self.position, self.rows.num_rows, key, inclusive=inclusive)
 
     def advance(self, n: int) -> Slice:
-        """Hand out the next `n` rows; the caller loads when the chunk is used up."""
+        """Return the next `n` rows; the caller loads the next chunk once this one is exhausted."""
         keys = [c[self.position : self.position + n] for c in self.columns]
         out = Slice(self.rows.slice(self.position, n), keys)
         self.position += n
@@ -87,22 +87,22 @@ class _Cursor:
 
     @property
     def left(self) -> int:
-        """Return how many rows of the chunk were not handed out."""
+        """Return the number of unread rows of the chunk."""
         return int(self.rows.num_rows) - self.position
 
 
 def merge_runs(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterator[pa.Table]:
-    """Merge sorted runs into tables in key order, one row a key, retracts included.
+    """Merge sorted runs into tables in key order, one row per key, retracts included.
 
-    All chunks must have the same schema, with ``_SEQUENCE_NUMBER``, ``_VALUE_KIND`` and the columns of `order`.
-    It saves work to give the runs from the oldest to the newest.
+    All chunks must have the same schema, with ``_SEQUENCE_NUMBER``, ``_VALUE_KIND`` and the columns of `order`. Runs
+    ordered from oldest to newest merge fastest.
     """
     for part in merge_key_groups(runs, order):
         yield order.function(part).combine_chunks() if isinstance(part, KeyGroups) else part
 
 
 def merge_key_groups(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterator[KeyGroups | pa.Table]:
-    """Yield what there is to merge in key order: windows, and rows that stand alone and need no merging."""
+    """Yield, in key order, key groups to merge, and rows that need no merging."""
     for slices in overlapping_slices(runs, order.key):
         if len(slices) == 1:
             yield slices[0].rows
@@ -112,14 +112,14 @@ def merge_key_groups(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> I
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Rows that follow each other in one sorted run, and their keys as comparable columns."""
+    """Consecutive rows of one sorted run, and their keys as comparable columns."""
 
     rows: pa.Table
     keys: list[Column]
 
 
 def overlapping_slices(runs: Sequence[Iterator[pa.Table]], key: Sequence[DataField]) -> Iterator[list[Slice]]:
-    """Yield all rows of some keys at a time: a slice of each run that has such rows, in the order of the runs."""
+    """Yield all rows of a key range at a time: a slice of each run with such rows, in run order."""
     live = [c for c in (_Cursor(r, key) for r in runs) if c.load()]
     while live:
         yield [live[0].advance(live[0].left)] if len(live) == 1 else _next_slices(live)
@@ -137,12 +137,12 @@ def _next_slices(live: Sequence[_Cursor]) -> list[Slice]:
 
 
 def superseded(slices: Sequence[Slice]) -> list[Mask]:
-    """Return which rows of each slice have another one of the same key behind them, in that slice or a later one.
+    """Return which rows of each slice are followed by another row of the same key, in that slice or a later one.
 
-    Twice in one slice is a key only where a writer broke the rules, as pypaimon did before 2.0.
+    A key occurs twice in one slice only if a writer broke the rules, as pypaimon before 2.0 does.
     """
     if len(slices) == 1:
-        return [np.zeros(slices[0].rows.num_rows, dtype=np.bool_)]  # as a merge hands it on
+        return [np.zeros(slices[0].rows.num_rows, dtype=np.bool_)]  # as in a merge
     numbers = [k for s in slices for k in s.keys if isinstance(k, np.ndarray)]
     if len(numbers) == len(slices) == sum(len(s.keys) for s in slices) and is_dense(numbers):
         return _seen_later(numbers)
@@ -186,7 +186,7 @@ def _join(parts: Sequence[Column]) -> Column:
 
 
 def merge_rows(rows: pa.Table, order: MergeOrder) -> pa.Table:
-    """Sort and merge rows that are in no order (a write buffer); return one row a key, in key order."""
+    """Sort and merge the unordered rows of a write buffer; return one row per key, in key order."""
     return order.function(_window(rows, comparable_columns(rows, order.key), order))
 
 
@@ -199,7 +199,7 @@ def _window(rows: pa.Table, columns: Sequence[Column], order: MergeOrder) -> Key
 
 
 def _in_key_order(columns: Sequence[Column]) -> tuple[I64, Mask]:
-    """Return the positions of rows by key, equal keys as they stand, and which of them begin a key."""
+    """Return the row positions in key order, ties in input order, and which of them start a key."""
     codes = sort_codes(columns)
     positions = sorted_positions(codes)
     ordered = codes[positions]
@@ -210,14 +210,14 @@ def _in_key_order(columns: Sequence[Column]) -> tuple[I64, Mask]:
 
 
 def _order_versions(rows: pa.Table, positions: I64, fresh: Mask, order: MergeOrder) -> I64:
-    """Order the rows of keys that have several by sequence fields and sequence number."""
+    """Order the rows of keys with several versions by sequence fields and sequence number."""
     shared = ~fresh
     shared[:-1] |= ~fresh[1:]
     where = np.flatnonzero(shared)
     chosen = positions[where]
     numbers = values_of(one_chunk(rows.column(SEQUENCE_NUMBER)))[chosen]
     if not order.sequence and bool(((numbers[1:] >= numbers[:-1]) | fresh[where][1:]).all()):
-        return positions  # a stable sort of runs from the oldest to the newest leaves them so
+        return positions  # a stable sort of runs from oldest to newest has this order already
     keys: list[I64] = [numbers]
     if order.sequence:
         versions = rows.select([f.name for f in order.sequence]).take(pa.array(chosen))

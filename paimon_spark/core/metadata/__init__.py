@@ -1,1 +1,1 @@
-"""What metadata files say: manifests, references, versions in time, deletion vectors, row ids."""
+"""Table metadata: manifests, references, time travel, deletion vectors, row ids."""

@@ -1,4 +1,4 @@
-"""Deletion vectors of a table: where they stand, how they are read, how they are written.
+"""Deletion vectors of a table: locating, reading and writing them.
 
 (docs/spec/semantics.md, section 7)
 """
@@ -24,12 +24,12 @@ from paimon_spark.spec.manifest import (
 )
 
 NO_VECTOR = 0
-"""The fingerprint of a file of which no row is deleted."""
+"""The fingerprint of a file without deleted rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class VectorRef:
-    """Where the deletion vector of one data file is: the index file's path and the place inside it."""
+    """The location of a data file's deletion vector: index file, offset and length."""
 
     path: str
     offset: int
@@ -38,7 +38,7 @@ class VectorRef:
 
 
 def vector_refs(table: Table, entries: Iterable[IndexManifestEntry]) -> dict[DataFileKey, VectorRef]:
-    """Return where the vectors of data files are, by the index entries of a snapshot."""
+    """Return the locations of deletion vectors by data file, from the index entries of a snapshot."""
     paths = table.paths
     return {
         DataFileKey(e.partition, e.bucket, r.data_file): VectorRef(
@@ -51,9 +51,9 @@ def vector_refs(table: Table, entries: Iterable[IndexManifestEntry]) -> dict[Dat
 
 
 class StoredVectors:
-    """Reads vectors; the last index file is kept, since its neighbours are usually asked for next.
+    """Reads deletion vectors; caches the last index file, because its other vectors are usually read next.
 
-    The last vector is kept as well: what is asked of it in turn costs one check of its bytes.
+    The last vector is cached too: repeated access costs one check of its bytes.
     """
 
     def __init__(self, file_io: FileIO) -> None:
@@ -64,15 +64,15 @@ class StoredVectors:
         self._block = b""
 
     def bitmap(self, data_file: str, ref: VectorRef | None) -> BitMap | None:
-        """Return the positions of the deleted rows of a file; None where there are none."""
+        """Return the deleted positions of a file; None if it has no deletion vector."""
         return None if ref is None else vector_in(self.stored(data_file, ref), _range(data_file, ref), ref.path)
 
     def fingerprint(self, data_file: str, ref: VectorRef | None) -> int:
-        """Return a number that changes with every row of the file that gets deleted."""
+        """Return a number that changes whenever another row of the file is deleted."""
         return NO_VECTOR if ref is None else fingerprint(self.stored(data_file, ref))
 
     def stored(self, data_file: str, ref: VectorRef) -> bytes:
-        """Return a vector as it is stored."""
+        """Return the serialized deletion vector."""
         if ref != self._last:
             self._block = stored_vector(self._file(ref), _range(data_file, ref), ref.path)
             self._last = ref
@@ -90,13 +90,13 @@ def _range(data_file: str, ref: VectorRef) -> DeletionRange:
 
 
 class VectorWriter:
-    """Writes the vectors of one bucket: into one file, or, where there are no buckets, into files of the target size.
+    """Writes the deletion vectors of one bucket: one file, or, without buckets, files of the target size.
 
     Args:
         table: the table.
         partition: the partition.
         bucket: the bucket.
-        put: stores a file.
+        put: writes a file.
     """
 
     def __init__(self, table: Table, partition: bytes, bucket: int, put: Callable[[str, bytes], None]) -> None:
@@ -110,17 +110,17 @@ class VectorWriter:
         self._done: list[IndexFileMeta] = []
 
     def add(self, data_file: str, vector: BitMap) -> None:
-        """Write the vector of a data file."""
+        """Write the deletion vector of a data file."""
         self._current().add(data_file, vector)
         self._roll()
 
     def take_over(self, data_file: str, ref: VectorRef, vectors: StoredVectors) -> None:
-        """Write a vector that stands elsewhere once more, as it is."""
+        """Copy a stored deletion vector unchanged."""
         self._current().add_stored(_range(data_file, ref), vectors.stored(data_file, ref))
         self._roll()
 
     def close(self) -> tuple[IndexFileMeta, ...]:
-        """Finish the last file; return the records of all files."""
+        """Close the last file; return the index file records of all files."""
         self._finish()
         return tuple(self._done)
 

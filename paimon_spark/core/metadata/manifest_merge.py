@@ -1,4 +1,4 @@
-"""Merging of manifests: the same entries in fewer, larger files."""
+"""Manifest merging: the same entries in fewer, larger files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from paimon_spark.spec.manifest import ManifestEntry, ManifestFileMeta
 
 
 def merge_manifests(store: ManifestStore, metas: Sequence[ManifestFileMeta], schema_id: int) -> list[ManifestFileMeta]:
-    """Return a list that says the same with fewer, larger manifests; new ones are written through `store`."""
+    """Return an equivalent list of fewer, larger manifests; new ones are written through `store`."""
     full = _merge_full(store, metas, schema_id)
     return full if full is not None else _merge_minor(store, metas, schema_id)
 
@@ -42,9 +42,10 @@ def _merge_full(
 
 
 def _merge_minor(store: ManifestStore, metas: Sequence[ManifestFileMeta], schema_id: int) -> list[ManifestFileMeta]:
-    """Merge neighbours below the target size once they reach it together, or are many; none that reaches it alone.
+    """Merge adjacent manifests below the target size once they reach it together, or once there are many.
 
-    A large one would be written again only for the sake of a small one before it, and with the next commit the next.
+    A manifest that reaches the target on its own is not merged: otherwise each commit would rewrite a large manifest
+    only to merge a small one into it.
     """
     target = store.table.options.manifest_target_file_size
     out: list[ManifestFileMeta] = []

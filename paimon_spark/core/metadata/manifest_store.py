@@ -1,4 +1,4 @@
-"""The manifest files of a table: read through a cache, written in rolled pieces, merged as the list grows."""
+"""The manifest files of a table: cached reads, rolling writes, merging."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.types import DataType
 
 _FULL = 105
-"""Percent of the target size that a manifest is cut at; pieces of one size in entries differ a little in bytes."""
+"""Percentage of the target size at which a manifest is closed; manifests of equal entry counts differ in size."""
 _RESTORE = "Restore the file from a backup, or roll the table back to a snapshot that does not need it."
 
 
 @dataclass(slots=True)
 class ManifestStore:
-    """Reads and writes the manifests of one table; remembers the names it wrote so that they can be taken back."""
+    """Reads and writes the manifests of one table; records the written files so that they can be deleted."""
 
     table: Table
     written: list[str] = field(default_factory=list)
@@ -48,7 +48,7 @@ class ManifestStore:
 
     @property
     def cache(self) -> ManifestCache:
-        """Return where decoded manifests are remembered."""
+        """Return the cache of decoded manifests."""
         return self.table.manifest_cache or PROCESS_CACHE
 
     def read_list(self, name: str, size: int | None = None) -> tuple[ManifestFileMeta, ...]:
@@ -57,11 +57,11 @@ class ManifestStore:
         return cached(self.cache.lists, path, lambda: read_manifest_list(self._bytes(path), path, size))
 
     def read(self, meta: ManifestFileMeta) -> tuple[ManifestEntry, ...]:
-        """Return the entries of a manifest, for manifests of few entries; `open` gives those that are asked for."""
+        """Return all entries of a manifest as objects; for large manifests, use `open` and decode on demand."""
         return tuple(self.open(meta).entries())
 
     def open(self, meta: ManifestFileMeta, *, remember: bool = True) -> Manifest:
-        """Return a manifest; who reads more than the cache can hold does not `remember` any, or others would go."""
+        """Return a manifest; with `remember` off, it is not cached: large scans would evict everything else."""
         path = self.table.paths.manifest(meta.file_name)
 
         fewest = self.cache.limits.fewest_blocks
@@ -74,13 +74,13 @@ class ManifestStore:
         return (self.cache.manifests.get(path) or load())[0]
 
     def entries(self, manifest: Manifest, rows: Rows) -> list[ManifestEntry]:
-        """Return entries of a manifest that `open` gave; those of a packed one are remembered for the next time."""
+        """Return entries of an opened manifest; those of a packed manifest are cached."""
         if isinstance(manifest, LazyManifest):
             return self.cache.entries.of(manifest, rows)
         return list(manifest.entries(rows))
 
     def read_index(self, name: str | None) -> tuple[IndexManifestEntry, ...]:
-        """Return the entries of an index manifest; none for no name."""
+        """Return the entries of an index manifest; none if `name` is None."""
         if name is None:
             return ()
         path = self.table.paths.manifest(name)
@@ -98,30 +98,30 @@ class ManifestStore:
         ]
 
     def lists_key(self, snapshot: Snapshot) -> str:
-        """Return what tells the data files of a snapshot from those of any other: the paths of its lists."""
+        """Return a key that identifies the data files of a snapshot: the paths of its manifest lists."""
         names = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
         return "\n".join(self.table.paths.manifest(name) for name in names)
 
     def delta_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
-        """Return what a snapshot's own commit added and removed, in order."""
+        """Return the entries that a snapshot's own commit added and deleted, in order."""
         metas = self.read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
         return [e for m in metas for e in self.read(m)]
 
     def changelog_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
-        """Return the changelog files of a snapshot's commit."""
+        """Return the changelog entries of a snapshot's commit."""
         if snapshot.changelog_manifest_list is None:
             return []
         metas = self.read_list(snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size)
         return [e for m in metas for e in self.read(m)]
 
     def write(self, entries: Sequence[ManifestEntry], schema_id: int) -> list[ManifestFileMeta]:
-        """Write entries as manifests of about the target size; nothing for no entries.
+        """Write entries as manifests of about the target size; without entries, write nothing.
 
-        All but the last reach the target: a smaller one would be merged, and so written again, by every commit.
+        All manifests but the last reach the target: each commit would merge, and so rewrite, a smaller one.
 
         Args:
-            entries: what to write, in order.
-            schema_id: recorded where the entries themselves name no newer schema.
+            entries: entries to write, in order.
+            schema_id: schema id to record if the entries have none.
         """
         if not entries:
             return []
@@ -148,12 +148,12 @@ class ManifestStore:
         return name
 
     def write_index_file(self, path: str, data: bytes) -> None:
-        """Write an index file that only this commit needs."""
+        """Write an index file that belongs to this commit."""
         self.written.append(path)
         self.table.file_io.write(path, data, overwrite=False)
 
     def discard(self) -> None:
-        """Delete what was written through this store. Only when it is certain that no snapshot refers to it."""
+        """Delete the files written through this store. Call this only if no snapshot can reference them."""
         delete_best_effort(self.table.file_io, self.written)
         self.written.clear()
 
@@ -182,7 +182,7 @@ class ManifestStore:
         )
 
     def _sound(self, manifest: Manifest, path: str) -> Manifest:
-        """Return the manifest if its partitions are rows of the partition columns."""
+        """Return the manifest after checking that its partitions decode as rows of the partition columns."""
         types = self._partition_types
         for partition in manifest.partitions:
             try:
@@ -214,7 +214,7 @@ class ManifestStore:
 
 
 def partition_stats(counts: Mapping[bytes, int], types: Sequence[DataType]) -> SimpleStats:
-    """Return exact statistics over serialized partition rows, given how often each occurs."""
+    """Return exact statistics of serialized partition rows, given the count of each."""
     rows = [(decode_row(p, types), n) for p, n in counts.items()]
     lows, highs, nulls = [], [], []
     for i in range(len(types)):
@@ -230,7 +230,7 @@ def _order(value: Any) -> Any:
 
 
 def may_hold_partition(meta: ManifestFileMeta, partitions: Iterable[bytes], types: Sequence[DataType]) -> bool:
-    """Return whether a manifest may have entries of one of the partitions, by its partition statistics."""
+    """Return whether partition statistics allow a manifest to have entries of any of the partitions."""
     stats = meta.partition_stats
     if not types or row_arity(stats.min_values) < len(types):
         return True

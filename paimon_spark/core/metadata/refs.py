@@ -1,4 +1,4 @@
-"""Tags, branches, consumers and long-lived changelogs of a table, and everything together that holds its files."""
+"""References of a table: tags, branches, consumers, long-lived changelogs, and all references that protect files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BRANCH_PREFIX = "branch-"
 _CONSUMER = "consumer-"
 _CHANGELOG = "changelog-"
 _LISTINGS = 20
-"""How often the holders are listed again when one of them vanishes while it is read."""
+"""How often references are listed again if one vanishes while it is read."""
 _THREADS = 8
 _K = TypeVar("_K")
 _T = TypeVar("_T")
@@ -40,7 +40,7 @@ HolderKey = tuple[str, str, str]
 
 
 class RefKind(StrEnum):
-    """What can hold files."""
+    """Kinds of references that protect files."""
 
     SNAPSHOT = "snapshot"
     TAG = "tag"
@@ -49,7 +49,7 @@ class RefKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProtectingRef:
-    """One state of the table that somebody may still read."""
+    """A snapshot, tag or long-lived changelog whose files must not be deleted."""
 
     kind: RefKind
     branch: str
@@ -58,12 +58,12 @@ class ProtectingRef:
 
     @property
     def key(self) -> HolderKey:
-        """Return what tells holders apart."""
+        """Return the identity of the reference."""
         return (str(self.kind), self.branch, self.name)
 
     @property
     def label(self) -> str:
-        """Return the holder in words: ``snapshot 4``, ``tag 'keep'``, ``snapshot 2 of branch 'dev'``."""
+        """Return the reference for messages: ``snapshot 4``, ``tag 'keep'``, ``snapshot 2 of branch 'dev'``."""
         name = f"'{self.name}'" if self.kind is RefKind.TAG else self.name
         where = "" if self.branch == MAIN_BRANCH else f" of branch '{self.branch}'"
         return f"{self.kind} {name}{where}"
@@ -109,7 +109,7 @@ class RefStore:
         """Return a tag.
 
         Raises:
-            NotFoundError: there is none of that name.
+            NotFoundError: there is no such tag.
         """
         tag = self.find_tag(name)
         if tag is None:
@@ -117,15 +117,15 @@ class RefStore:
         return tag
 
     def tags(self) -> dict[str, Tag]:
-        """Return all tags by name, in the order of names; one that vanishes while they are read is left out."""
+        """Return all tags, sorted by name; a tag deleted while the tags are read is left out."""
         found = _parallel(self.find_tag, names := self.tag_names())
         return {name: tag for name, tag in zip(names, found, strict=True) if tag is not None}
 
     def create_tag(self, name: str, tag: Tag) -> None:
-        """Write a new tag.
+        """Create a tag.
 
         Raises:
-            AlreadyExistsError: the name is taken.
+            AlreadyExistsError: a tag of that name exists.
         """
         if not create_once(self.file_io, self.paths.tag(name), tag.to_json().encode()):
             raise self.tag_exists(name)
@@ -135,7 +135,7 @@ class RefStore:
         self.file_io.write(self.paths.tag(name), tag.to_json().encode())
 
     def no_such_tag(self, name: str) -> NotFoundError:
-        """Return the error for a tag that does not exist."""
+        """Return the error for a missing tag."""
         known = self.tag_names()
         listed = f"the tags are {', '.join(known)}" if known else "the table has no tags"
         return NotFoundError(
@@ -145,7 +145,7 @@ class RefStore:
         )
 
     def tag_exists(self, name: str) -> AlreadyExistsError:
-        """Return the error for a tag that exists already."""
+        """Return the error for an existing tag."""
         return AlreadyExistsError(
             f"Tag '{name}' already exists.",
             hint="Pick another name, or delete the tag first.",
@@ -155,12 +155,12 @@ class RefStore:
     # ---- long-lived changelogs
 
     def changelog_ids(self) -> list[int]:
-        """Return the ids of all long-lived changelogs in order."""
+        """Return the ids of all long-lived changelogs, sorted."""
         ends = _names(self.file_io.list(self.paths.changelog_dir), _CHANGELOG)
         return sorted(int(e) for e in ends if e.isascii() and e.isdigit())
 
     def find_changelog(self, snapshot_id: int) -> Snapshot | None:
-        """Return a long-lived changelog, or None if there is no such file."""
+        """Return a long-lived changelog, or None if it does not exist."""
         path = self.paths.changelog(snapshot_id)
         data = _read(self.file_io, path)
         return None if data is None else parse_snapshot(data, path)[0]
@@ -168,10 +168,10 @@ class RefStore:
     # ---- consumers
 
     def consumers(self) -> dict[str, int]:
-        """Return the next snapshot of every consumer, by name.
+        """Return the next snapshot of each consumer, by name.
 
         Raises:
-            CorruptTableError: a consumer file cannot be understood; its progress must not be ignored.
+            CorruptTableError: a consumer file is malformed; ignoring its progress could expire unread snapshots.
         """
         found: dict[str, int] = {}
         for name in self.consumer_names():
@@ -182,15 +182,15 @@ class RefStore:
         return found
 
     def consumer_names(self) -> list[str]:
-        """Return the names of all consumers in order."""
+        """Return the names of all consumers, sorted."""
         return _names(self.file_io.list(self.paths.consumer_dir), _CONSUMER)
 
     def write_consumer(self, name: str, next_snapshot: int) -> None:
-        """Write the progress of a consumer, replacing what was there."""
+        """Write the progress of a consumer, replacing the previous one."""
         self.file_io.write(self.paths.consumer(name), consumer_json(next_snapshot).encode())
 
     def delete_consumer(self, name: str) -> bool:
-        """Delete a consumer; return False if there was none."""
+        """Delete a consumer; return False if it does not exist."""
         return self.file_io.delete(self.paths.consumer(name))
 
     def consumer_files(self) -> list[FileStatus]:
@@ -200,10 +200,10 @@ class RefStore:
 
 
 def check_tag_name(name: str) -> str:
-    """Return a name for a new tag without the blanks around it.
+    """Return the name of a new tag, stripped of surrounding blanks.
 
     Raises:
-        ArgumentError: no tag can be called that.
+        ArgumentError: the name is not a valid tag name.
     """
     text = name.strip()
     if not text:
@@ -219,29 +219,29 @@ def check_tag_name(name: str) -> str:
 
 
 def branches(table: Table) -> list[FileStatus]:
-    """Return the directories of all branches but main."""
+    """Return the directories of all branches except main."""
     found = table.file_io.list(table.paths.branches_dir)
     return [s for s in found if s.is_dir and s.name.startswith(BRANCH_PREFIX)]
 
 
 def branch_name(directory: FileStatus) -> str:
-    """Return the name of the branch that a directory of `branches` holds."""
+    """Return the branch name of a directory listed by `branches`."""
     return directory.name.removeprefix(BRANCH_PREFIX)
 
 
 def protecting_refs(table: Table, *, threads: int = _THREADS) -> list[ProtectingRef]:
     """Return every snapshot, tag and long-lived changelog of the table and all its branches.
 
-    The snapshots of the table's own branch come first, then tags, then the rest. Where one vanishes after it was listed
-    the files that it held may have got another holder, so all are listed and read again: after a rollback, the next
-    commit takes an id that was in use before.
+    Snapshots of the table's own branch come first, then tags, then the rest. If one vanishes after it was listed, its
+    files may have become protected by another reference, so all references are listed and read again: after a rollback,
+    the next commit reuses an id.
 
     Args:
         table: the table.
         threads: how many files are read at the same time.
 
     Raises:
-        CorruptTableError: one of them cannot be read.
+        CorruptTableError: a reference cannot be read.
     """
     for _ in range(_LISTINGS):
         listed = _listed(table)
@@ -264,7 +264,7 @@ def ref_path(table: Table, holder: ProtectingRef) -> str:
 
 
 def _listed(table: Table) -> list[HolderKey]:
-    """Return the keys of all holders that are there now."""
+    """Return the keys of all references that exist now."""
     found: list[HolderKey] = []
     for branch in (MAIN_BRANCH, *map(branch_name, branches(table))):
         place = replace(table, branch=branch)
@@ -276,7 +276,7 @@ def _listed(table: Table) -> list[HolderKey]:
 
 
 def _holder(table: Table, key: HolderKey) -> ProtectingRef | None:
-    """Return a holder, or None if it vanished after it was listed."""
+    """Return a reference, or None if it has vanished since it was listed."""
     kind, branch, name = key
     place = replace(table, branch=branch)
     refs = RefStore.of(place)

@@ -1,7 +1,7 @@
-"""Row tracking: every row of an append table has an id, and the snapshot in which it was last changed.
+"""Row tracking: each row of an append table has an id and the snapshot of its last change.
 
-A new file says neither: its first id comes with the commit, and its rows count from there. Files that hold rows of
-earlier files, which keep their ids, store both as columns.
+A new file stores neither: the commit assigns its first row id, and its rows are numbered from there. Files with rows
+that were moved from other files store both as columns, because those rows keep their ids.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from paimon_spark.spec.types import DataField
 
 
 def tracks_rows(table: Table) -> bool:
-    """Return whether the rows of a table have ids."""
+    """Return whether the table tracks rows."""
     return table.options.flag("row-tracking.enabled") and not table.is_primary_key_table
 
 
@@ -37,16 +37,16 @@ def stored_tracking(file: DataFileMeta) -> tuple[DataField, ...]:
 
 
 def fill_row_ids(rows: pa.Table, file: DataFileMeta, start: int, where: str) -> pa.Table:
-    """Return rows of a file with nothing missing in their tracking columns; those that are not read stay away.
+    """Return rows of a file with the nulls of their tracking columns filled in; columns that were not read stay absent.
 
     Args:
-        rows: rows with tracking columns as the file has them, null where it has none.
+        rows: rows with the stored tracking columns, null where nothing is stored.
         file: the file.
-        start: position of the first row.
-        where: the file's path for error messages.
+        start: position of the first row in the file.
+        where: path of the file, for error messages.
 
     Raises:
-        CorruptTableError: neither the file nor its record tells the id of a row.
+        CorruptTableError: neither the file nor its metadata has the row ids.
     """
     for i, name in enumerate(rows.schema.names):
         if name == ROW_ID and rows.column(i).null_count:
@@ -63,13 +63,13 @@ def fill_row_ids(rows: pa.Table, file: DataFileMeta, start: int, where: str) -> 
 
 
 def with_kept_ids(new: pa.Table, old: pa.Table, positions: pa.Array) -> pa.Table:
-    """Return new versions of rows with the ids of the old ones; the commit tells when they were changed."""
+    """Return new row versions with the ids of the old ones; the commit assigns the snapshot of the change."""
     kept = new.append_column(ROW_ID, old.column(ROW_ID).take(positions))
     return kept.append_column(SEQUENCE_NUMBER, pa.nulls(new.num_rows, pa.int64()))
 
 
 def sequence_bounds(column: pa.ChunkedArray) -> tuple[int, int]:
-    """Return the lowest and highest number of rows, as a record says it whose commit has yet to number some of them."""
+    """Return the lowest and highest sequence number for the metadata of a file; 0 stands for one the commit assigns."""
     bounds = pc.min_max(column).as_py()
     return bounds["min"] or 0, 0 if column.null_count else bounds["max"] or 0
 
@@ -77,13 +77,13 @@ def sequence_bounds(column: pa.ChunkedArray) -> tuple[int, int]:
 def assign_row_ids(
     entries: Iterable[ManifestEntry], snapshot_id: int, next_row_id: int, *, grouped: bool = True
 ) -> tuple[tuple[ManifestEntry, ...], int]:
-    """Return the entries of a commit with ids and numbers for their rows, and the next id.
+    """Return the entries of a commit with row ids and sequence numbers assigned, and the next free row id.
 
     Args:
-        entries: what the commit adds and removes.
-        snapshot_id: the snapshot to be.
-        next_row_id: the first id that is free.
-        grouped: whether the ids of a partition follow each other.
+        entries: entries that the commit adds and deletes.
+        snapshot_id: id of the snapshot being created.
+        next_row_id: the first free row id.
+        grouped: assign contiguous ids per partition.
     """
     groups: dict[bytes, list[ManifestEntry]] = {}
     for entry in entries:

@@ -1,4 +1,4 @@
-"""Which snapshot a query reads: the newest, or the one that a version, a time, a tag or a scan option names."""
+"""Time travel: the snapshot of a query by version, timestamp, tag or scan option; the newest by default."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOT_YET = (
     "scan.creation-time-millis",
     "scan.file-creation-time-millis",
 )
-"""Options that choose other rows than those of one snapshot; to ignore them would give a wrong answer."""
+"""Options that read other rows than those of one snapshot; ignoring them would give a wrong result."""
 _MODE_OPTIONS = {
     "from-snapshot": ("scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version"),
     "from-snapshot-full": ("scan.snapshot-id",),
@@ -39,13 +39,14 @@ def resolve_snapshot(
 ) -> tuple[Snapshot | None, TableSchema]:
     """Return the snapshot to read and the schema to read it with.
 
-    A table without snapshots that is not travelled in gives None. A travelled snapshot is read with its own schema.
+    The snapshot is None if the table has none and no time travel is requested. With time travel, a snapshot is read
+    with its own schema.
 
     Args:
-        table: the table; its scan options count where neither of the next two is given.
+        table: the table; its scan options apply if neither of the next two is given.
         version: a tag, `watermark-<n>`, or a snapshot id, tried in this order.
-        timestamp_millis: the newest snapshot committed at or before this epoch time.
-        local_zone: zone of the text option `scan.timestamp`; that of this machine if not given.
+        timestamp_millis: read the newest snapshot committed at or before this epoch time.
+        local_zone: time zone of the text option `scan.timestamp`; that of this machine by default.
 
     Raises:
         NotFoundError: there is no such snapshot or tag.

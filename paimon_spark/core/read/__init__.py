@@ -1,1 +1,1 @@
-"""A split in, Arrow batches out."""
+"""Reading: a split in, Arrow batches out."""

@@ -1,9 +1,9 @@
-"""Predicates as Arrow expressions: exact filters over rows, and row group pruning.
+"""Translation of predicates to Arrow expressions, for exact row filters and row group pruning.
 
-Negations are pushed down to the leaves, where an unknown answer may then count as false: only the top decides
-whether a row stays. NaN compares as in SQL: equal to itself and larger than every number. Blanks at the end of a CHAR
-do not count, because some formats store them and some do not. A value that is finer than its column (micros compared
-with TIMESTAMP(3)) lies between two values of the column.
+Negations are pushed down to the leaves. There an unknown result counts as false, which only the top level of a filter
+may assume. NaN compares as in SQL: equal to itself and larger than all other numbers. Trailing blanks of a CHAR are
+ignored, because only some formats store them. A value of finer precision than its column (micros compared with
+TIMESTAMP(3)) lies between two values of the column.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 _NANOS_PER_UNIT = {"ms": 1_000_000, "us": 1_000, "ns": 1}
 _UNITS = 2**63 - 1
-"""The last time that a column can hold, in its unit."""
+"""The largest time of a column, in its unit."""
 _DIGITS = Context(prec=80)
 
 
 def to_expression(predicate: Predicate, fields: Mapping[str, DataField], *, negated: bool = False) -> pc.Expression:
-    """Return an expression that is true exactly where `predicate` is; `fields` gives the column of each name."""
+    """Return an expression that is true exactly where `predicate` is; `fields` maps names to columns."""
     if isinstance(predicate, AlwaysTrue | AlwaysFalse):
         return pc.scalar(isinstance(predicate, AlwaysTrue) is not negated)
     if isinstance(predicate, Not):
@@ -110,14 +110,14 @@ def _compare(column: pc.Expression, field: DataField, op: str, value: Any) -> pc
 
 
 def _compare_between(column: pc.Expression, op: str, floor: pa.Scalar) -> pc.Expression:
-    """Compare with a value that no row can have: it comes right after `floor`."""
+    """Compare with a value right after `floor`, which no row can have."""
     if op in ("=", "!="):
         return column.is_valid() if op == "!=" else pc.scalar(False)  # noqa: FBT003 - an Arrow literal
     return column <= floor if op in ("<", "<=") else column > floor
 
 
 def _floor(value: Any, t: DataType) -> Any:
-    """Return the greatest value of the column's type that is not above `value`, or its least where there is none."""
+    """Return the largest value of the column's type that is at most `value`, or the smallest value if there is none."""
     if isinstance(value, Timestamp):
         step = _NANOS_PER_UNIT[to_arrow_type(t).unit]
         units = (value.millis * _NANOS_PER_UNIT["ms"] + value.nano_of_milli) // step
@@ -129,7 +129,7 @@ def _floor(value: Any, t: DataType) -> Any:
 
 
 def _is_below(value: Any, t: DataType) -> bool:
-    """Return whether every value of the column's type is above `value`: a time before the first one."""
+    """Return whether `value` is below all values of the column's type: a time before its range."""
     return isinstance(value, Timestamp) and _floor(value, t) > value
 
 

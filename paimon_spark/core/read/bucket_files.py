@@ -1,4 +1,4 @@
-"""The data files of one bucket as columns of the table as it is today: row groups in, chunks of rows out."""
+"""Reads the data files of one bucket in the table's current schema, as chunks of rows."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ _NOWHERE = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class DeletedPositions:
-    """Physical positions of the deleted rows of a file, and what tells them from any others."""
+    """Deleted row positions of a file, and the fingerprint of its deletion vector."""
 
     positions: BitMap
     fingerprint: int
 
 
 DeletedRows = Callable[[DataFileMeta], DeletedPositions | None]
-"""The deleted rows of a file; None where there are none."""
+"""Returns the deleted rows of a file, or None if it has none."""
 
 
 class BucketFiles:
-    """The data files of one bucket, read as the table's present columns."""
+    """The data files of one bucket, read in the table's current schema."""
 
     def __init__(self, table: Table, partition: bytes, bucket: int, deleted_rows: DeletedRows = lambda _: None) -> None:
         self.table = table
@@ -55,7 +55,7 @@ class BucketFiles:
         self._fields = {table.schema.id: table.schema.fields}
 
     def path(self, file: DataFileMeta) -> str:
-        """Return where `file` is."""
+        """Return the path of `file`."""
         return self._paths.data_file(self.partition, self.bucket, file)
 
     def run(
@@ -66,7 +66,7 @@ class BucketFiles:
         metadata_columns: Sequence[str],
         chunk_bytes: int,
     ) -> Iterator[pa.Table]:
-        """Yield the rows of a sorted run in chunks of about `chunk_bytes`, holding no more of its file than it must."""
+        """Yield the rows of a sorted run in chunks of about `chunk_bytes`, with as little buffering as possible."""
         for file in run.files:
             with translate_io_errors():
                 yield from self._chunks(
@@ -83,8 +83,8 @@ class BucketFiles:
     ) -> Iterator[pa.Table]:
         """Yield the rows of one file as `fields` of the table, in chunks of about `_CHUNK_BYTES`.
 
-        Row groups are left out where statistics prove `condition` false. The
-        `METADATA_FIELDS` that `metadata_columns` names come last.
+        Row groups whose statistics prove `condition` false are skipped. The `METADATA_FIELDS` named in
+        `metadata_columns` come last.
         """
         with translate_io_errors():
             yield from self._chunks(file, fields, condition, _CHUNK_BYTES, metadata_columns=metadata_columns)
@@ -117,7 +117,7 @@ class BucketFiles:
                     hint="It is not the file that was committed. Restore it, or roll back to a snapshot without it.",
                     kind=ErrorKind.CORRUPT_DATA_FILE,
                 )
-            # Where row groups start is asked only where it is needed: some formats have to count.
+            # Row group offsets are computed only on demand: some formats have to count rows for them.
             tracked = any(f in TRACKING_FIELDS for f in fields)
             located = ROW_INDEX in metadata_columns or tracked or deleted is not None
             starts = np.concatenate([[0], np.cumsum(reader.row_group_rows)]) if located else _NOWHERE
@@ -160,7 +160,7 @@ class BucketFiles:
 
 
 def _pushable(condition: Predicate, plan: ColumnPlan) -> pc.Expression | None:
-    """Return the part of `condition` that the file's own statistics can judge."""
+    """Return the part of `condition` that can be evaluated on the file's own statistics."""
     same = {
         w.name: s
         for w, s in zip(plan.wanted, plan.sources, strict=True)
@@ -180,13 +180,13 @@ def _without(rows: pa.Table, deleted: DeletedPositions, start: int) -> pa.Table:
 
 
 def deleted_rows(table: Table, split: Split) -> DeletedRows:
-    """Return how to find the deleted rows of a split's files."""
+    """Return a lookup of the deleted rows of a split's files."""
     refs = {f.file_name: v for f, v in zip(split.files, split.vectors, strict=False) if v is not None}
     return rows_in_vectors(table, refs)
 
 
 def rows_in_vectors(table: Table, refs: Mapping[str, VectorRef]) -> DeletedRows:
-    """Return how to find the deleted rows of files whose vectors stand at `refs`."""
+    """Return a lookup of the deleted rows of files whose deletion vectors are at `refs`."""
     vectors = StoredVectors(table.file_io)
 
     def find(file: DataFileMeta) -> DeletedPositions | None:

@@ -1,4 +1,4 @@
-"""Columns of a file as the table sees them today: renamed, reordered, added, dropped and retyped ones.
+"""Projection of file columns to the table's current schema: renamed, reordered, added, dropped and retyped columns.
 
 (docs/spec/storage.md, section 11; docs/spec/semantics.md, H7)
 """
@@ -35,7 +35,7 @@ _MISSING = object()
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlan:
-    """Which fields to read from one file, and how each wanted column comes of them."""
+    """The fields to read from a file, and how each requested column is derived from them."""
 
     physical: tuple[DataField, ...]
     wanted: tuple[DataField, ...]
@@ -45,11 +45,11 @@ class ColumnPlan:
 
     @property
     def straight(self) -> bool:
-        """Return whether names and types of the file are those of the table."""
+        """Return whether the file's names and types equal the table's."""
         return all(s is None or (s.name == w.name and s.type == w.type) for w, s in zip(self.wanted, self.sources))  # noqa: B905
 
     def apply(self, rows: pa.Table | pa.RecordBatch) -> pa.Table:
-        """Return the wanted columns of `rows`, which holds the physical ones."""
+        """Return the requested columns from `rows`, which holds the physical ones."""
         n = rows.num_rows
         columns = [self._column(rows, w, s, n) for w, s in zip(self.wanted, self.sources, strict=True)]
         return pa.Table.from_arrays(columns, names=[w.name for w in self.wanted])
@@ -70,13 +70,13 @@ class ColumnPlan:
 def plan_columns(
     wanted: Sequence[DataField], file_fields: Sequence[DataField], constants: Mapping[str, Any], zone: str = UTC
 ) -> ColumnPlan:
-    """Return how to get columns of a table from one of its files.
+    """Return the plan to derive columns of a table from one of its files.
 
     Args:
-        wanted: the columns.
-        file_fields: those that the file was written with.
+        wanted: requested columns.
+        file_fields: columns of the schema that the file was written with.
         constants: partition values by name.
-        zone: the time zone between timestamps with and without one.
+        zone: time zone for casts between timestamps with and without one.
     """
     by_id = {f.id: f for f in file_fields}
     sources = tuple(None if w.name in constants else by_id.get(w.id) for w in wanted)
@@ -85,19 +85,19 @@ def plan_columns(
 
 
 def convert(column: pa.Array, source: DataType, target: DataType, zone: str = UTC) -> pa.Array:
-    """Return a column as another type, the way a column type change asks for.
+    """Return a column cast to its current type after a column type change.
 
-    Nullability is no matter of reading: the type may have been made NOT NULL after it was changed.
+    Nullability is not checked on read: the column may have been made NOT NULL after its type was changed.
 
     Args:
         column: values of the type `source`.
-        source: the type of the values.
-        target: the type that the table has now.
-        zone: the time zone between timestamps with and without one.
+        source: type of the values.
+        target: current type of the column.
+        zone: time zone for casts between timestamps with and without one.
 
     Raises:
-        UnsupportedError: the change is not one that Paimon allows.
-        CorruptTableError: a value cannot be read as the new type.
+        UnsupportedError: Paimon does not allow the type change.
+        CorruptTableError: a value cannot be converted to the new type.
     """
     if not_null(source) == not_null(target):
         arrow = to_arrow_type(target)

@@ -1,8 +1,8 @@
-"""Reading: files of one bucket into rows of the table as it is today (docs/spec/semantics.md, section 8).
+"""Reads a split in the table's current schema (docs/spec/semantics.md, section 8).
 
 A raw split is read file by file. Any other split is merged section by section; a section of a single run is read
-without comparing anything. Memory: a merge decodes a few megabytes at a time, whatever the size of row groups, and
-has only so many runs open (`merge.multi_pass`).
+without comparing keys. Memory: a merge decodes a few megabytes at a time, whatever the size of row groups, and the
+number of open runs is bounded (`merge.multi_pass`).
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ def read_split(
     metadata_columns: Sequence[str] = (),
     batch_rows: int = DEFAULT_BATCH_ROWS,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a split for which `predicate` holds.
+    """Yield the rows of a split for which `predicate` is true.
 
     Args:
         table: the table at the schema to read with.
         split: files of one bucket.
-        columns: columns to return, in this order; all if not given.
+        columns: columns to return, in this order; all by default.
         predicate: filter over columns of the table, applied exactly.
-        keep_kinds: keep retracts, and add the column ``_row_kind_`` (int8) at the end.
-        metadata_columns: names of `METADATA_FIELDS`, which come at the end, in that order. A merged row is where
-            its winner is. The tracking columns are for tables with row tracking.
-        batch_rows: the most rows of one batch.
+        keep_kinds: keep retracts, and append the column ``_row_kind_`` (int8).
+        metadata_columns: names of `METADATA_FIELDS`, appended in this order. A merged row has the location of the
+            version that won. The tracking columns require a table with row tracking.
+        batch_rows: maximum number of rows per batch.
     """
     wanted = table.schema.fields if columns is None else tuple(table.schema.field(c) for c in columns)
     condition = predicate or TRUE
@@ -76,7 +76,7 @@ def _batches(rows: pa.Table, schema: pa.Schema, batch_rows: int) -> list[pa.Reco
 
 
 def first_rows(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
-    """Yield `batches` until they have `limit` rows, the last one cut; all of them where there is no limit."""
+    """Yield `batches` up to `limit` rows, slicing the last one; all of them if `limit` is None."""
     if limit is None:
         yield from batches
         return
@@ -126,7 +126,7 @@ def merged_rows(
 ) -> Iterator[pa.Table]:
     """Yield the merged rows of sections in key order, retracts included, with system columns beside `columns`.
 
-    `condition` only spares reading: rows for which it is false may still come. For `metadata_columns` see `read_split`.
+    `condition` only prunes: rows for which it is false may still be returned. For `metadata_columns` see `read_split`.
     """
     order = merge_order(files.table)
     read = needed_fields(files.table, order, columns)

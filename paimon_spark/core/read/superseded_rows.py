@@ -1,8 +1,8 @@
-"""Which stored rows of a split a reader does not get: superseded, retracted, or marked in a deletion vector.
+"""Finds the stored rows of a split that are not visible to readers: superseded, retracted, or deleted by a vector.
 
-Only keys are decoded where every sorted run is newer than the one before, sequence numbers and kinds as well where not,
-whatever the width of the table. With the answer, every data column can come from a reader that knows nothing of
-merging, filtered by the positions of rows in their files.
+Only keys are decoded if each sorted run is newer than the previous one; otherwise also sequence numbers and kinds. The
+cost does not depend on the number of columns. With the result, any reader can read the data columns without a merge,
+filtered by the row positions in each file.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from paimon_spark.spec.types import DataField
 
 _ORDINAL = "_place_"
 _MOST = 1 << 32
-"""Positions that a bitmap can hold; no data file has that many rows."""
+"""Size of the range of bitmap positions; no data file has that many rows."""
 _Finder = Callable[[Sequence[Iterator[pa.Table]]], Iterator[I64]]
 
 
 def superseded_rows(table: Table, split: Split) -> Iterator[tuple[str, BitMap]]:
-    """Yield the path of every file of `split` that has superseded rows, and their positions in it.
+    """Yield each file of `split` that has superseded rows: its path, and the positions of those rows.
 
-    Memory: a bit for each row of the split, and what a merge takes.
+    Memory: one bit per row of the split, and the memory of a merge.
     """
     return superseded_in(BucketFiles(table, split.partition, split.bucket, deleted_rows(table, split)), split)
 
@@ -85,10 +85,10 @@ def _marked_in(file: DataFileMeta, deleted: DeletedRows) -> BitMap:
 def _merged(
     files: BucketFiles, runs: Sequence[SortedRun], members: Sequence[DataFileMeta], merge_bytes: int
 ) -> list[BitMap]:
-    """Return the positions of the rows of each of `members` that are marked, or do not survive the merge of `runs`.
+    """Return, for each file in `members`, the positions of rows that are deleted or do not survive the merge of `runs`.
 
-    The runs of a section are given from the oldest to the newest, and `members`, their files, in that order. An ordinal
-    is the number of a row among the rows of all `members`.
+    The runs of a section are ordered from oldest to newest, and `members`, their files, likewise. An ordinal is the
+    index of a row among the rows of all `members`.
     """
     find, read = _strategy(files.table, runs, members)
     firsts = np.concatenate([[0], np.cumsum([f.row_count for f in members])])
@@ -105,7 +105,7 @@ def _merged(
 def _strategy(
     table: Table, runs: Sequence[SortedRun], members: Sequence[DataFileMeta]
 ) -> tuple[_Finder, Sequence[DataField]]:
-    """Return how to find the superseded rows of runs, and the columns that it takes: keys alone where these tell."""
+    """Return the algorithm that finds superseded rows of the runs, and its columns: only keys where they are enough."""
     order = merge_order(table)
     retracting = any(f.delete_row_count != 0 for f in members)
     if (order.function is deduplicate or not retracting) and not order.sequence and _in_turn(runs):
@@ -114,7 +114,7 @@ def _strategy(
 
 
 def _in_turn(runs: Sequence[SortedRun]) -> bool:
-    """Return whether every row of a run is newer than all rows of the runs before it."""
+    """Return whether each row of a run is newer than all rows of the runs before it."""
     first = [min(f.min_sequence_number for f in r.files) for r in runs]
     last = [max(f.max_sequence_number for f in r.files) for r in runs]
     return all(before < after for before, after in zip(last, first[1:], strict=False))
@@ -123,7 +123,7 @@ def _in_turn(runs: Sequence[SortedRun]) -> bool:
 def _with_ordinals(
     files: BucketFiles, run: SortedRun, read: Sequence[DataField], first_of: Mapping[str, int], share: int
 ) -> Iterator[pa.Table]:
-    """Yield columns of a run and the ordinals of its rows, in key order."""
+    """Yield the columns of a run with the ordinals of its rows, in key order."""
     for file in run.files:
         first = first_of[file.file_name]
         for rows in files.run(SortedRun(run.level, (file,)), read, TRUE, (ROW_INDEX,), share):
@@ -132,7 +132,7 @@ def _with_ordinals(
 
 
 def _superseded(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterator[I64]:
-    """Yield, ascending, the ordinals of rows that retract, or that a later run has another row for."""
+    """Yield, ascending, the ordinals of retracts and of rows whose key occurs in a later run."""
     for slices in overlapping_slices(runs, order.key):
         for part, dead in zip(slices, superseded(slices), strict=True):
             if VALUE_KIND in part.rows.column_names:
@@ -141,7 +141,7 @@ def _superseded(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterat
 
 
 def _dropped(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterator[I64]:
-    """Yield, ascending, the ordinals of rows that a merge leaves out, and of those that only retract."""
+    """Yield, ascending, the ordinals of rows that a merge drops, and of retracts."""
     for part in merge_key_groups(runs, order):
         rows = part.rows if isinstance(part, KeyGroups) else part
         if isinstance(part, KeyGroups) and len(part.starts) < len(part.order):

@@ -1,1 +1,1 @@
-"""Changed rows in, commit messages of DELETE, UPDATE and MERGE out."""
+"""Row-level changes: commit messages of DELETE, UPDATE and MERGE from changed rows."""

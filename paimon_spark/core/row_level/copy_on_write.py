@@ -1,8 +1,8 @@
-"""Changing rows of an append table: the files that hold them are written anew, all others stay as they are.
+"""Copy-on-write changes of append tables: files with changed rows are rewritten, all others are kept.
 
-Changes come sorted by file and by position in it, so a file is read once, one row group at a time, and no more than
-the changes of one row group wait in memory. Rows that are not changed keep their values and their order. In a
-table with row tracking they keep their ids, and changed ones do too.
+Changes are sorted by file and position, so a file is read once, one row group at a time, and only the changes of one
+row group are buffered. Unchanged rows keep their values and their order. In a table with row tracking, unchanged and
+updated rows keep their ids.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from paimon_spark.spec.kinds import ROW_ID, RowKind
 
 
 class CopyOnWriteRewriter(AbortableWriter):
-    """Takes the changes of one task.
+    """Applies the changes of one task.
 
-    A batch has the columns of the table, ``_row_kind_`` (int8), and the file and position of the row: a row to be
-    removed or replaced has both, a new row neither. Rows are sorted by file and position, new ones first.
+    A batch has the columns of the table, ``_row_kind_`` (int8), and the file and position of the row: both are set for
+    a row to delete or update, and null for a new row. Rows are sorted by file and position, new rows first.
     """
 
     def __init__(self, table: Table, plan: WriterRestoreState) -> None:
@@ -50,10 +50,10 @@ class CopyOnWriteRewriter(AbortableWriter):
         self._done: set[str] = set()
 
     def change(self, batch: pa.RecordBatch) -> None:
-        """Take changes.
+        """Add changes.
 
         Raises:
-            ConflictError: a file that holds rows to be changed is not the table's any more.
+            ConflictError: a file with rows to change is no longer part of the table.
         """
         paths = pc.run_end_encode(one_chunk(batch.column(FILE_PATH)))
         start = 0
@@ -66,13 +66,13 @@ class CopyOnWriteRewriter(AbortableWriter):
                 self._change_file(path, part)
 
     def finish(self) -> list[CommitMessage]:
-        """Write what still waits; return what was removed and added."""
+        """Write buffered changes; return the messages with removed and added files."""
         self._close()
         kept = [] if self._kept is self._writer else self._kept.finish()
         return [*self._messages, *kept, *self._writer.finish()]
 
     def abort(self) -> None:
-        """Delete what was written."""
+        """Delete the written files."""
         self._writer.abort()
         self._kept.abort()
 
@@ -112,19 +112,19 @@ class CopyOnWriteRewriter(AbortableWriter):
             self._open = None
 
     def write(self, rows: pa.Table) -> None:
-        """Write rows as they are."""
+        """Write rows unchanged."""
         self._kept.write(rows)
 
     def _new_rows(self, part: pa.RecordBatch | pa.Table) -> pa.Table:
         return prepare_batch(part.select([f.name for f in self._rules.fields]), self._rules).columns
 
     def replacements(self, part: pa.RecordBatch, positions: I64) -> pa.Table:
-        """Return the rows of `part` at `positions` as the table stores them."""
+        """Return the rows of `part` at `positions` as stored in the table."""
         return self._new_rows(part.take(pa.array(positions)))
 
 
 class _OpenFile:
-    """One file that is being written anew."""
+    """A file being rewritten."""
 
     def __init__(self, path: str, chunks: Iterator[pa.Table], copy_on_write_rewriter: CopyOnWriteRewriter) -> None:
         self.path = path
@@ -141,7 +141,7 @@ class _OpenFile:
         return self._start + (0 if self._rows is None else self._rows.num_rows)
 
     def change(self, positions: I64, gone: npt.NDArray[np.bool_], part: pa.RecordBatch) -> None:
-        """Take changes of this file, in order of their positions."""
+        """Apply changes of this file, in position order."""
         at = 0
         while at < len(positions):
             while positions[at] >= self._end:

@@ -1,6 +1,6 @@
-"""The files whose rows a statement changes, found by their paths in the newest snapshot.
+"""Looks up the files whose rows a statement changes, by path, in the newest snapshot.
 
-Names would not do: a table that was migrated has files of one name in several partitions.
+File names are not unique: a migrated table may have files of the same name in several partitions.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from paimon_spark.spec.manifest import DataFileKey, ManifestEntry
 
 @dataclass(frozen=True)
 class LiveFileLookup:
-    """The files of a table, read once when one is first asked for."""
+    """The live files of a table, read once on first access."""
 
     table: Table
 
     def entry(self, path: str) -> ManifestEntry:
-        """Return a data file.
+        """Return the entry of a data file.
 
         Raises:
-            ConflictError: it is not the table's any more.
+            ConflictError: the file is no longer part of the table.
         """
         entry = self._state[0].get(self._key(path))
         if entry is None:
@@ -39,11 +39,11 @@ class LiveFileLookup:
         return entry
 
     def vector(self, entry: ManifestEntry) -> VectorRef | None:
-        """Return where the deleted rows of a data file are told."""
+        """Return the location of a data file's deletion vector, or None."""
         return self._state[1].get(DataFileKey(entry.partition, entry.bucket, entry.file.file_name))
 
     def _key(self, path: str) -> str:
-        """Return what is left of a path without the place of the table: partition, bucket and name."""
+        """Return a path relative to the table: partition, bucket and name."""
         return "/".join(path.split("/")[-len(self.table.schema.partition_keys) - 2 :])
 
     @cached_property

@@ -1,6 +1,6 @@
-"""Changing rows of an append table with deletion vectors: removed rows are marked, new versions go into new files.
+"""Merge-on-read changes of append tables: deletion vectors for removed rows, new files for new row versions.
 
-No data file is read or replaced. Changes may come in any order: each file's positions are gathered as a bitmap.
+No data file is read or replaced. Changes may arrive in any order: the positions of each file are collected in a bitmap.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from paimon_spark.spec.manifest import BucketKey, ManifestEntry
 
 @dataclass(slots=True)
 class _NewVectors:
-    """Rows of one file that go, and the vector that the file had when they were chosen."""
+    """Rows of one file to delete, and the fingerprint of the deletion vector when they were read."""
 
     entry: ManifestEntry
     seen: int
@@ -38,10 +38,10 @@ class _NewVectors:
 
 
 class PositionDeleteWriter(AbortableWriter):
-    """Takes the changes of one task.
+    """Applies the changes of one task.
 
-    A batch has the columns of the table, ``_row_kind_`` (int8), and file, position and vector of the row: a row to be
-    removed or replaced has them, a new row does not.
+    A batch has the columns of the table, ``_row_kind_`` (int8), and the file, position and deletion vector of the row:
+    all are set for a row to delete or update, and null for a new row.
     """
 
     def __init__(self, table: Table, plan: WriterRestoreState) -> None:
@@ -54,10 +54,10 @@ class PositionDeleteWriter(AbortableWriter):
 
     @translate_io_errors()
     def change(self, batch: pa.RecordBatch) -> None:
-        """Take changes.
+        """Add changes.
 
         Raises:
-            ConflictError: a file that holds rows to be changed is not the table's any more.
+            ConflictError: a file with rows to change is no longer part of the table.
         """
         self._mark(batch)
         kinds = values_of(one_chunk(batch.column(ROW_KIND)).cast(pa.int8()))
@@ -68,7 +68,7 @@ class PositionDeleteWriter(AbortableWriter):
 
     @translate_io_errors()
     def finish(self) -> list[CommitMessage]:
-        """Write what still waits; return what was marked and added."""
+        """Write buffered changes; return the messages with deletion vectors and added files."""
         buckets: dict[BucketKey, list[_NewVectors]] = defaultdict(list)
         for marks in self._marks.values():
             buckets[marks.entry.bucket_key].append(marks)
@@ -76,12 +76,12 @@ class PositionDeleteWriter(AbortableWriter):
         return [*(self._vectors(*key, buckets[key], vectors) for key in sorted(buckets)), *self._writer.finish()]
 
     def abort(self) -> None:
-        """Delete what was written."""
+        """Delete the written files."""
         self._writer.abort()
         delete_best_effort(self._table.file_io, self._written)
 
     def _mark(self, batch: pa.RecordBatch) -> None:
-        """Add the positions in a batch to those of their files."""
+        """Add the positions of a batch to the bitmaps of their files."""
         paths = one_chunk(batch.column(FILE_PATH)).dictionary_encode()
         codes = values_of(paths.indices.cast(pa.int32()).fill_null(-1))
         positions = values_of(one_chunk(batch.column(ROW_INDEX)).cast(pa.int64()).fill_null(0))
@@ -104,7 +104,7 @@ class PositionDeleteWriter(AbortableWriter):
     def _vectors(
         self, partition: bytes, bucket: int, marked: list[_NewVectors], vectors: StoredVectors
     ) -> CommitMessage:
-        """Write what is deleted of the files of a bucket now, with what was before."""
+        """Write the deletion vectors of a bucket's files: rows deleted before, and now."""
         writer = VectorWriter(self._table, partition, bucket, self._put)
         for marks in marked:
             name, ref = marks.entry.file.file_name, self._files.vector(marks.entry)

@@ -1,1 +1,1 @@
-"""A snapshot and a predicate in, splits out."""
+"""Scan planning: a snapshot and a predicate in, splits out."""

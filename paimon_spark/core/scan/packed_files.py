@@ -1,7 +1,7 @@
-"""Very many data files as bytes: each becomes an object when it is looked at, and nothing keeps it.
+"""Packed data file records, for very large scans: records are stored serialized and decoded on each access.
 
-A pool holds what a scan finds, with a few numbers of each file. What is chosen from it is copied, files that are read
-together next to each other: so a plan has nothing of a single file in memory.
+A `PackedFileStore` holds all files that a scan finds, with a few numeric columns. Selected files are copied so that
+files that are read together are contiguous. A scan plan therefore keeps no per-file objects in memory.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from paimon_spark.spec.manifest import DataFileMeta
 
 Numbers = npt.NDArray[Any]
 Record = tuple[bytes, int, int]
-"""A packed file, how many bytes it has and how many rows."""
+"""A packed file record, and the file's size in bytes and row count."""
 _Piece = tuple[bytes, Numbers, Numbers]
 
 
 @dataclass(frozen=True, slots=True)
 class PackingLimits:
-    """How a store of packed files works.
+    """Parameters of a packed file store.
 
     Attributes:
-        files_at_once: how many files are appended, or read back, together.
-        gap_bytes: so many bytes between two files are read with them rather than left out.
-        parts: a column of numbers is concatenated when it has so many parts.
-        buffered_bytes: about the most bytes that stay in memory.
+        files_at_once: how many records are appended or read back at a time.
+        gap_bytes: records at most this far apart are read with one request.
+        parts: number of parts at which a numeric column is concatenated.
+        buffered_bytes: approximate limit of the bytes in memory.
     """
 
     files_at_once: int = 4_096
@@ -47,11 +47,11 @@ DEFAULT_LIMITS = PackingLimits()
 
 
 class PackedFileStore:
-    """Files by the numbers that they get as they come.
+    """A store of packed file records, numbered in insertion order.
 
     Args:
-        statistics: whether they are packed with their statistics.
-        limits: how it works.
+        statistics: whether records include statistics.
+        limits: parameters of the store.
     """
 
     def __init__(self, *, statistics: bool, limits: PackingLimits = DEFAULT_LIMITS) -> None:
@@ -66,7 +66,7 @@ class PackedFileStore:
         return len(self._lengths)
 
     def add(self, packed: Iterable[bytes], sizes: Numbers, rows: Numbers) -> None:
-        """Take some packed files in; how large each is, and how many rows it has, can be told without unpacking it."""
+        """Append packed records; the sizes and row counts of the files are kept as columns."""
         files = iter(packed)
         while pieces := list(islice(files, self._limits.files_at_once)):
             self._found.append(b"".join(pieces))
@@ -75,7 +75,7 @@ class PackedFileStore:
         self._rows.extend(rows)
 
     def records(self, numbers: Numbers) -> Iterator[Record]:
-        """Yield some files."""
+        """Yield the records of the given numbers."""
         at = 0
         for data, begins, ends in self._pieces(numbers):
             some = numbers[at : at + len(begins)]
@@ -84,28 +84,28 @@ class PackedFileStore:
             at += len(begins)
 
     def unpack(self, record: Record) -> DataFileMeta:
-        """Return a file as an object."""
+        """Decode a record."""
         return unpack_file(record[0], statistics=self.statistics)
 
     def total_rows(self, numbers: Numbers) -> int:
-        """Return how many rows some files have."""
+        """Return the total row count of the given files."""
         return int(self._rows.values[numbers].sum(dtype=np.uint64))
 
     def choose(self, records: Sequence[Record]) -> PackedFileList:
-        """Return some files, one at least, as a sequence that unpacks them when it is read."""
+        """Copy a non-empty selection of records into a contiguous list that decodes them on access."""
         files, sizes, rows = zip(*records, strict=True)
         data = b"".join(files)
         begin = self._chosen.append(data)
         return PackedFileList(self._chosen, begin, len(data), len(records), self.statistics, sum(sizes), sum(rows))
 
     def in_order(self, numbers: Numbers) -> Numbers:
-        """Return files in the order of their first sequence numbers, those with the same one in that of their names.
+        """Return file numbers ordered by first sequence number, then by name.
 
         Args:
-            numbers: which files of a pool without statistics, in ascending order.
+            numbers: file numbers in ascending order; the store must not have statistics.
 
         Raises:
-            ValueError: the pool has statistics.
+            ValueError: the store has statistics.
         """
         if self.statistics:
             raise ValueError("files with statistics are not laid out for this")
@@ -127,7 +127,7 @@ class PackedFileStore:
         return ordered
 
     def _name_words(self, numbers: Numbers, word: int) -> Numbers:
-        """Return a word of the name of each file; they are read in the order in which they are stored."""
+        """Return one 8-byte word of each file name; records are read in storage order."""
         order = np.argsort(numbers, kind="stable")
         words, at = np.empty(len(numbers), np.uint64), 0
         for data, begins, _ in self._pieces(numbers, order):
@@ -136,7 +136,7 @@ class PackedFileStore:
         return words
 
     def _pieces(self, numbers: Numbers, order: Numbers | None = None) -> Iterator[_Piece]:
-        """Yield some files, many at once: bytes that have them, and where each begins and ends there."""
+        """Yield records in batches: bytes that contain them, and the start and end of each record in those bytes."""
         ends, lengths = self._ends, self._lengths.values
         for first in range(0, len(numbers), self._limits.files_at_once):
             part = slice(first, first + self._limits.files_at_once)
@@ -159,7 +159,7 @@ class PackedFileStore:
 
 
 class _Column:
-    """A number of each file, in small types."""
+    """A numeric column with one value per file, in the smallest integer types."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -171,7 +171,7 @@ class _Column:
         return self._count
 
     def extend(self, numbers: Numbers) -> None:
-        """Take numbers of more files in."""
+        """Append the values of more files."""
         self._parts.append(smallest(numbers))
         self._count += len(numbers)
         if len(self._parts) == self._limit:
@@ -180,7 +180,7 @@ class _Column:
 
     @property
     def values(self) -> Numbers:
-        """Return all numbers."""
+        """Return all values."""
         if len(self._whole) != 1 or self._parts:
             self._whole, self._parts = [np.concatenate([np.empty(0, np.uint8), *self._whole, *self._parts])], []
         return self._whole[0]
@@ -188,7 +188,7 @@ class _Column:
 
 @dataclass(slots=True, eq=False)
 class PackedFileList(Sequence[DataFileMeta]):
-    """Some files next to each other, in order; each look at one makes it anew."""
+    """A contiguous list of packed files, in order; each access decodes the records anew."""
 
     store: ByteStore
     begin: int
@@ -196,12 +196,12 @@ class PackedFileList(Sequence[DataFileMeta]):
     number: int
     statistics: bool
     size: int
-    """The bytes of all files."""
+    """Total size of the files in bytes."""
     row_count: int
-    """The rows of all files."""
+    """Total row count of the files."""
 
     def digest(self) -> int:
-        """Return a number that other files have not."""
+        """Return a hash of the packed records."""
         return hash(self.store.read(self.begin, self.length))
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""What metadata tells of a filter: partitions, buckets, keys and values of manifests and files.
+"""Pruning by metadata: partitions, buckets, keys and values, at the manifest and file level.
 
 (docs/spec/semantics.md, R10-R15)
 """
@@ -42,7 +42,7 @@ from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
 def matching_partitions(table: Table, partitions: Iterable[bytes], predicate: Predicate) -> set[bytes]:
     """Return the serialized partitions for which a filter over partition columns is true.
 
-    Blanks at the end of a CHAR do not count: some writers store them and some do not.
+    Trailing blanks of a CHAR are ignored, because only some writers store them.
     """
     if isinstance(predicate, AlwaysTrue):
         return set(partitions)
@@ -58,14 +58,14 @@ def matching_partitions(table: Table, partitions: Iterable[bytes], predicate: Pr
 
 
 def char_columns(fields: Iterable[DataField]) -> list[str]:
-    """Return the names of the CHAR columns, whose trailing blanks no comparison counts."""
+    """Return the names of the CHAR columns, whose trailing blanks comparisons ignore."""
     return [f.name for f in fields if isinstance(f.type, AtomicType) and f.type.root is TypeRoot.CHAR]
 
 
 def manifest_may_match(
     table: Table, meta: ManifestFileMeta, predicate: Predicate, buckets: Collection[int] | None
 ) -> bool:
-    """Return whether a manifest may have entries of some buckets and of partitions that match, by its ranges."""
+    """Return whether a manifest may have entries of the given buckets and matching partitions, by its ranges."""
     if buckets is not None and meta.min_bucket is not None and meta.max_bucket is not None:
         low, high = meta.min_bucket, meta.max_bucket
         if not any(low <= b <= high for b in buckets):
@@ -84,9 +84,9 @@ def manifest_may_match(
 
 
 def fixed_hashes(table: Table, predicate: Predicate) -> set[int] | None:
-    """Return the hashes of all bucket keys that a filter allows, or None if it does not fix them.
+    """Return the bucket key hashes that a filter allows, or None if it does not bound them.
 
-    A CHAR is never fixed: its blanks at the end do not count in a filter, but they do in the hash.
+    A CHAR never bounds them: filters ignore its trailing blanks, but the hash includes them.
     """
     modes = (BucketMode.HASH_FIXED, BucketMode.POSTPONE)
     if table.bucket_mode not in modes or table.options.bucket_function_type != "default":
@@ -184,14 +184,14 @@ class EntryPruner:
 
 
 class StatisticsFilter:
-    """Tests single files against a filter by their statistics; keeps the schemas that these belong to."""
+    """Tests single files against a filter by their statistics; caches the schemas of the files."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
         self._schemas: dict[int, TableSchema] = {table.schema.id: table.schema}
 
     def choose(self, found: SelectedEntries, predicate: Predicate) -> tuple[Rows, Mask]:
-        """Return which of some entries to keep by what no other entry matters for, and which may hold wanted rows."""
+        """Return the entries to keep by tests of single files, and whether each kept file may have matching rows."""
         if isinstance(predicate, AlwaysTrue):
             return found.rows, np.ones(len(found.rows), bool)
         keyed = self._table.is_primary_key_table
@@ -206,12 +206,12 @@ class StatisticsFilter:
         return np.array(kept, np.int64), np.array(matching, bool)
 
     def may_match_keys(self, entry: ManifestEntry, predicate: Predicate) -> bool:
-        """Return whether a file may hold keys that match."""
+        """Return whether a file may have matching keys."""
         view = key_stats_view(entry.file, self._schema_of(entry), self._table.schema)
         return may_match(predicate, view, entry.file.row_count)
 
     def may_match_values(self, entry: ManifestEntry, predicate: Predicate) -> bool:
-        """Return whether a file may hold rows that match."""
+        """Return whether a file may have matching rows."""
         view: Mapping[str, ColumnStats] = stats_view(entry.file, self._schema_of(entry), self._table.schema)
         return may_match(predicate, view, entry.file.row_count)
 
@@ -223,7 +223,7 @@ class StatisticsFilter:
 
 
 def filter_by_statistics(table: Table, entries: list[ManifestEntry], predicate: Predicate) -> list[ManifestEntry]:
-    """Return the entries whose files stay by key and value statistics, in order."""
+    """Return the entries whose files pass key and value statistics, in order."""
     if isinstance(predicate, AlwaysTrue):
         return entries
     statistics = StatisticsFilter(table)
@@ -248,14 +248,14 @@ def filter_by_statistics(table: Table, entries: list[ManifestEntry], predicate: 
 
 
 def filter_by_value_statistics(table: Table, levels: npt.NDArray[Any], matching: Mask) -> Mask:
-    """Return which files of one bucket stay by value statistics, which must not uncover older versions of a key.
+    """Return which files of one bucket pass value statistics, without exposing older versions of a key.
 
     (docs/spec/semantics.md, R13)
 
     Args:
         table: the table.
-        levels: the level of each file.
-        matching: which files may hold wanted rows.
+        levels: level of each file.
+        matching: whether each file may have matching rows.
     """
     alone = len(levels) == 1 or (len(levels) > 0 and levels[0] != 0 and bool((levels == levels[0]).all()))
     if alone or not table.is_primary_key_table or reads_above_level_0(table):

@@ -1,4 +1,4 @@
-"""What a scan finds: one protocol, `Scan`, over two storages: objects, and very many files packed on the local disk."""
+"""Scan results: one protocol, `Scan`, with two storages: objects, and packed records on disk for very large scans."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from paimon_spark.spec.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanCounts:
-    """How much of a snapshot a scan looked at and how much it kept."""
+    """How many files of a snapshot a scan considered and selected."""
 
     manifests: int = 0
     manifests_read: int = 0
@@ -57,16 +57,16 @@ class ScannedBucket(Protocol):
         ...
 
     def keep(self, files: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
-        """Return some of the files in the storage of the scan, in the given order."""
+        """Return a subset of the files in the storage of the scan, in the given order."""
         ...
 
     def groups_by_sequence(self, target: int, open_cost: int) -> Iterator[Sequence[DataFileMeta]]:
-        """Yield all files in groups of about `target` bytes, by first sequence number, then name; as `keep` does."""
+        """Yield all files in groups of about `target` bytes, ordered by first sequence number, then name."""
         ...
 
 
 class Scan(Protocol):
-    """The files of a snapshot that may hold wanted rows."""
+    """The files of a snapshot that may have matching rows."""
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -75,16 +75,16 @@ class Scan(Protocol):
 
     @property
     def index_entries(self) -> Sequence[IndexManifestEntry]:
-        """Return the index entries of the buckets that have files here."""
+        """Return the index entries of the buckets with selected files."""
         ...
 
     @property
     def counts(self) -> ScanCounts:
-        """Return how much was looked at and kept."""
+        """Return the scan counts."""
         ...
 
     def buckets(self) -> Iterator[ScannedBucket]:
-        """Yield the files bucket by bucket, in the order of their first entries."""
+        """Yield the selected files by bucket, in the order of their first entries."""
         ...
 
 
@@ -98,7 +98,7 @@ class Bucket:
     files: list[DataFileMeta]
 
     def keep(self, files: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
-        """Return some of the files as they are."""
+        """Return the files unchanged."""
         return tuple(files)
 
     def groups_by_sequence(self, target: int, open_cost: int) -> Iterator[Sequence[DataFileMeta]]:
@@ -109,7 +109,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class PackedBucket:
-    """The selected files of one bucket, packed; objects only if they are asked for."""
+    """The selected files of one bucket, packed; decoded on demand."""
 
     partition: bytes
     bucket: int
@@ -119,11 +119,11 @@ class PackedBucket:
 
     @cached_property
     def files(self) -> list[DataFileMeta]:
-        """Return the files, made once."""
+        """Return the files, decoded once."""
         return list(map(self.pool.unpack, self._records))
 
     def keep(self, files: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
-        """Return some of the files, packed."""
+        """Return a subset of the files, packed."""
         return self.pool.choose([self._record_of[f.file_name] for f in files])
 
     def groups_by_sequence(self, target: int, open_cost: int) -> Iterator[Sequence[DataFileMeta]]:
@@ -150,7 +150,7 @@ class ScanResult:
     counts: ScanCounts = field(default_factory=ScanCounts)
 
     def buckets(self) -> Iterator[Bucket]:
-        """Yield the files bucket by bucket, in the order of the entries."""
+        """Yield the files by bucket, in entry order."""
         found: dict[BucketKey, list[ManifestEntry]] = {}
         for entry in self.entries:
             found.setdefault(entry.bucket_key, []).append(entry)
@@ -160,18 +160,18 @@ class ScanResult:
 
 @dataclass(frozen=True, slots=True)
 class PackedScan:
-    """A scan of very many files: they are packed, and objects one bucket at a time."""
+    """A very large scan: files are packed, and decoded one bucket at a time."""
 
     snapshot: Snapshot
     pool: PackedFileStore
     bucket_keys: tuple[tuple[BucketKey, int], ...]
-    """The buckets with files, and how many buckets there are in the partition of each."""
+    """The buckets with files, and the total number of buckets of each one's partition."""
     numbers: tuple[Numbers, ...]
-    """Of each bucket, its files in the pool."""
+    """The file numbers of each bucket in the packed file store."""
     index_entries: tuple[IndexManifestEntry, ...]
     counts: ScanCounts
 
     def buckets(self) -> Iterator[PackedBucket]:
-        """Yield the files bucket by bucket, in the order of the entries."""
+        """Yield the files by bucket, in entry order."""
         for (key, total), numbers in zip(self.bucket_keys, self.numbers, strict=True):
             yield PackedBucket(*key, total, self.pool, numbers)

@@ -1,4 +1,4 @@
-"""Splits: the pieces of a scan that are read independently, each from one bucket.
+"""Splits: the independently readable parts of a scan, each within one bucket.
 
 (docs/spec/semantics.md, R1-R6, R9)
 """
@@ -28,28 +28,28 @@ _SIZE = attrgetter("file_size")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """Files of one bucket to be read together; `raw` files need no merge and stand in reading order."""
+    """Files of one bucket to read together; files of a `raw` split need no merge and are in reading order."""
 
     partition: bytes
     bucket: int
     total_buckets: int
     files: Sequence[DataFileMeta]
-    """A tuple, or where the scan found very many files a sequence that unpacks them when it is read."""
+    """A tuple, or for a very large scan a sequence that decodes records on access."""
     raw: bool
     snapshot_id: int
     row_count: int | None = None
-    """Exact number of rows that reading gives, or None if only reading can tell."""
+    """Exact number of rows of the split, or None if the metadata does not determine it."""
     vectors: tuple[VectorRef | None, ...] = ()
-    """One entry for each file, or none at all where no file has a deletion vector."""
+    """One entry per file, or empty if no file has a deletion vector."""
 
     @property
     def size(self) -> int:
-        """Return the bytes of all files."""
+        """Return the total size of the files in bytes."""
         return self.files.size if isinstance(self.files, PackedFileList) else sum(f.file_size for f in self.files)
 
     @property
     def file_rows(self) -> int:
-        """Return the rows in all files, whether reading gives them or not."""
+        """Return the total row count of the files, including rows that are not visible to readers."""
         return _rows_in(self.files)
 
     def vector_of(self, index: int) -> VectorRef | None:
@@ -58,12 +58,12 @@ class Split:
 
 
 def plan_splits(table: Table, result: Scan, *, always_merge: bool = False) -> list[Split]:
-    """Return the splits of a scan, bucket by bucket in the order of the scan's entries.
+    """Return the splits of a scan by bucket, in the order of the scan's entries.
 
     Args:
         table: the scanned table.
-        result: what `scan` or `scan_buckets` returned.
-        always_merge: no split is raw, for readers that want to see rows of deletion.
+        result: result of `scan` or `scan_buckets`.
+        always_merge: create no raw splits, for readers that need retracts.
     """
     if result.snapshot is None:
         return []
@@ -88,7 +88,7 @@ def plan_splits(table: Table, result: Scan, *, always_merge: bool = False) -> li
 
 
 def _groups(table: Table, found: ScannedBucket) -> Iterator[tuple[Sequence[DataFileMeta], bool]]:
-    """Yield the files that are read together as they are kept, and whether they need no merge."""
+    """Yield the file groups of a bucket, and whether each needs no merge."""
     if not table.is_primary_key_table:
         yield from ((group, True) for group in _append_groups(table, found))
         return
@@ -128,7 +128,7 @@ def _vectors_of(
 
 
 def _row_count(files: Sequence[DataFileMeta], vectors: Iterable[VectorRef | None]) -> int | None:
-    """Return the row count of a split that is read as it is, where the metadata tells it.
+    """Return the row count of a raw split if the metadata determines it.
 
     (docs/spec/semantics.md, R9)
     """
@@ -143,15 +143,15 @@ def _rows_in(files: Sequence[DataFileMeta]) -> int:
 
 
 def splits_to_json(splits: Iterable[Split]) -> str:
-    """Return splits as one JSON text."""
+    """Serialize splits as JSON."""
     return json.dumps([_to_plain(s) for s in splits], separators=(",", ":"))
 
 
 def splits_from_json(text: str) -> list[Split]:
-    """Parse what `splits_to_json` made.
+    """Parse the output of `splits_to_json`.
 
     Raises:
-        EngineError: it is something else.
+        EngineError: the text is malformed.
     """
     with decode_errors("splits", text):
         return [_from_plain(raw) for raw in json.loads(text)]

@@ -1,1 +1,1 @@
-"""Bytes on the local disk of one process, gone when it ends."""
+"""Spilling: data on the local disk of one process, removed when it ends."""

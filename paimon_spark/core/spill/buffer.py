@@ -1,4 +1,4 @@
-"""Bytes that are written once and read anywhere: all but the last of them are on the local disk, not in memory."""
+"""An append-only byte buffer with random reads; all but the most recent bytes are on the local disk."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ BUFFERED_BYTES = 1 << 20
 
 
 class ByteStore:
-    """Bytes in the order in which they come; their file has no name, and goes with this object.
+    """An append-only byte buffer, backed by an unlinked temporary file.
 
-    Any thread may read once nothing is appended any more; until then only the one that appends.
+    Reads are thread-safe once appending has ended; until then, only the appending thread may read.
 
     Args:
-        buffered_bytes: about the most bytes that stay in memory; fewer need no file at all.
+        buffered_bytes: approximate limit of the bytes in memory; below it, no file is created.
     """
 
     def __init__(self, buffered_bytes: int = BUFFERED_BYTES) -> None:
@@ -31,10 +31,10 @@ class ByteStore:
         return self._on_disk + len(self._last)
 
     def append(self, data: bytes) -> int:
-        """Take some bytes in; return where they begin.
+        """Append bytes and return their offset.
 
         Raises:
-            EngineError: the local disk refused them.
+            EngineError: writing to the local disk failed.
         """
         begin = len(self)
         self._last += data
@@ -46,10 +46,10 @@ class ByteStore:
         return begin
 
     def read(self, begin: int, size: int) -> bytes:
-        """Return some of the bytes.
+        """Return `size` bytes from `begin`.
 
         Raises:
-            EngineError: they cannot be read back.
+            EngineError: the bytes cannot be read back.
         """
         there = min(size, self._on_disk - begin)
         if self._file is None or there <= 0:

@@ -1,7 +1,7 @@
-"""Sorted rows on the local disk of the worker, for write buffers that are full (docs/spec/semantics.md, W9-W10).
+"""Spilling of full write buffers as sorted runs to the worker's local disk (docs/spec/semantics.md, W9-W10).
 
-Every run is one Arrow stream in a directory of its own task, which is deleted with the task. Rows never travel to the
-driver, and what is read back is one small chunk a run at a time.
+Each run is one Arrow stream in a directory of its task, which is deleted with the task. Rows never pass through the
+driver. Runs are read back one small chunk at a time.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _FEWEST_RUNS = 2
 
 @dataclass(frozen=True, slots=True)
 class SpillRules:
-    """How runs are written and how many are merged at once.
+    """How runs are written, and how many are merged at once.
 
     Attributes:
-        buffer: bytes of rows that a writer holds: what was asked for, but enough to read a few runs at the same time.
-        chunk: bytes of rows that a run hands out at once.
-        fan_in: runs that are read at the same time.
+        buffer: bytes of rows that a writer buffers: the requested size, but enough to read a few runs at once.
+        chunk: bytes of rows per chunk when a run is read.
+        fan_in: maximum number of runs that are read at once.
         most_bytes: disk space for the runs of one task.
-        codec: name of the compression in Arrow's words; None for none.
-        level: level of that compression, if it has levels.
+        codec: Arrow's name of the compression codec; None for no compression.
+        level: compression level, if the codec has levels.
     """
 
     buffer: int
@@ -48,7 +48,7 @@ class SpillRules:
 
     @classmethod
     def of(cls, options: CoreOptions, buffer: int) -> SpillRules | None:
-        """Return the rules of a writer that may hold `buffer` bytes; None where full buffers become files at once."""
+        """Return the rules for a writer with a buffer of `buffer` bytes; None if the table does not spill."""
         if not options.flag("write-buffer-spillable"):
             return None
         buffer = max(buffer, _SMALLEST_BUFFER)
@@ -63,7 +63,7 @@ class SpillRules:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One sorted run on disk, and how many times its rows were merged with those of other runs."""
+    """One sorted run on disk, and how many merges its rows have gone through."""
 
     path: Path
     size: int
@@ -71,18 +71,18 @@ class Run:
 
 
 def local_directories() -> list[str]:
-    """Return where the cluster wants temporary files of this process; nothing where it does not say."""
+    """Return the cluster's directories for temporary files; empty if not configured."""
     return [d for d in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if d]
 
 
 def one_directory(parents: Sequence[str]) -> str | None:
-    """Return which of some directories this process uses, if any is there; None is the system's own choice."""
+    """Return one of the existing directories for this process; None for the system default."""
     there = [p for p in parents if Path(p).is_dir()]
     return there[os.getpid() % len(there)] if there else None
 
 
 class SpillSpace:
-    """The runs of one task. Nothing is made on disk before the first run."""
+    """The spilled runs of one task. No directory is created before the first run."""
 
     def __init__(self, rules: SpillRules, parents: Sequence[str] = ()) -> None:
         self.rules = rules
@@ -92,10 +92,10 @@ class SpillSpace:
         self.used = 0
 
     def write(self, tables: Iterable[pa.Table], joins: int = 0) -> Run | None:
-        """Write sorted rows as one run; None, with nothing left behind, where the space for runs is used up.
+        """Write sorted rows as one run; return None and keep nothing if the spill space is exhausted.
 
         Raises:
-            EngineError: the disk refused the rows.
+            EngineError: writing to the local disk failed.
         """
         with self._disk_errors():
             path = self._next_path()
@@ -125,7 +125,7 @@ class SpillSpace:
         return True
 
     def read(self, run: Run) -> Iterator[pa.Table]:
-        """Yield the rows of a run, one chunk at a time; a run of no rows is an empty file.
+        """Yield the rows of a run, one chunk at a time; a run without rows is an empty file.
 
         Raises:
             EngineError: the run cannot be read back.
@@ -137,13 +137,13 @@ class SpillSpace:
                 yield pa.Table.from_batches([batch])
 
     def drop(self, runs: Iterable[Run]) -> None:
-        """Free the space of runs that are used up."""
+        """Delete runs that are no longer needed."""
         for run in runs:
             run.path.unlink(missing_ok=True)
             self.used -= run.size
 
     def close(self) -> None:
-        """Delete everything."""
+        """Delete all runs and the directory."""
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
             self._directory, self.used = None, 0
@@ -159,7 +159,7 @@ class SpillSpace:
         try:
             yield
         except PaimonError:
-            raise  # where the rows come from
+            raise  # raised by the source of the rows
         except (OSError, pa.ArrowInvalid) as e:
             raise EngineError(
                 f"Rows cannot be kept on the local disk of the worker: {e}.",

@@ -1,7 +1,7 @@
-"""Names, types and nullability of the columns of every system table.
+"""Names, types and nullability of the columns of each system table.
 
-Times are wall-clock times without a zone, as Paimon shows them: TIMESTAMP(3), except `create_time` of a tag, which
-keeps the microseconds of its file.
+Times are wall-clock times without time zone, as in Paimon: TIMESTAMP(3), except `create_time` of a tag, which keeps the
+microseconds of its file.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def file_key_ranges(context: SystemContext) -> Iterator[Row]:
 
 
 def manifests(context: SystemContext) -> Iterator[Row]:
-    """Yield one row per manifest of the snapshot, the changelog's included."""
+    """Yield one row per manifest of the snapshot, including changelog manifests."""
     if context.snapshot is None:
         return
     metas = context.store.data_manifests(context.snapshot)
@@ -80,7 +80,7 @@ def manifests(context: SystemContext) -> Iterator[Row]:
 
 
 def partitions(context: SystemContext) -> Iterator[Row]:
-    """Yield one row per partition that has files, in the order of their text."""
+    """Yield one row per partition with files, ordered by its text."""
     deleted = _deleted_counts(context)
     fields, default = context.table.schema.partition_fields, context.table.options.partition_default_name
     sums = _sums((e.partition, e) for e in context.live())
@@ -103,7 +103,7 @@ def partitions(context: SystemContext) -> Iterator[Row]:
 
 
 def buckets(context: SystemContext) -> Iterator[Row]:
-    """Yield one row per bucket that has files, in the order of partition and bucket."""
+    """Yield one row per bucket with files, ordered by partition and bucket."""
     fields = context.table.schema.partition_fields
     sums = _sums((BucketKey(e.partition, e.bucket), e) for e in context.live())
     rows = [(partition_set(p, fields, context.zone), bucket, s) for (p, bucket), s in sums.items()]
@@ -112,7 +112,7 @@ def buckets(context: SystemContext) -> Iterator[Row]:
 
 
 def table_indexes(context: SystemContext) -> Iterator[Row]:
-    """Yield one row per index file; what a global index covers is not interpreted."""
+    """Yield one row per index file; the content of global indexes is not interpreted."""
     fields = context.table.schema.partition_fields
     for e in _index_entries(context):
         ranges = None
@@ -137,7 +137,7 @@ def table_indexes(context: SystemContext) -> Iterator[Row]:
 
 
 class _Schemas:
-    """The schemas that the files of a table were written with."""
+    """A cache of the schemas that the files of a table were written with."""
 
     def __init__(self, context: SystemContext) -> None:
         self._view = context
@@ -214,7 +214,7 @@ def _index_entries(context: SystemContext) -> tuple[IndexManifestEntry, ...]:
 
 
 def _deleted_counts(context: SystemContext) -> dict[bytes, int | None]:
-    """Return the rows that deletion vectors hide, by partition; None where a vector does not tell."""
+    """Return the number of deleted rows per partition; None if a deletion vector has no cardinality."""
     counts: dict[bytes, int | None] = {}
     for entry in _index_entries(context):
         if entry.file.index_type != DELETION_VECTORS_INDEX:

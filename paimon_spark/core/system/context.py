@@ -1,4 +1,4 @@
-"""What a system table is asked about: a table, one of its snapshots, and whose wall clock times are shown in."""
+"""The input of a system table: a table, one of its snapshots, and the time zone for wall-clock times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from paimon_spark.spec.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class SystemContext:
-    """`zone` None is the zone of this process, as Paimon uses the zone of its JVM."""
+    """`zone` None is the time zone of this process, as Paimon uses that of its JVM."""
 
     table: Table
     snapshot: Snapshot | None
@@ -23,11 +23,11 @@ class SystemContext:
 
     @property
     def store(self) -> ManifestStore:
-        """Return the manifests of the table."""
+        """Return the manifest store of the table."""
         return ManifestStore(self.table)
 
     def live(self) -> Iterable[ManifestEntry]:
-        """Return the live files of the snapshot, all levels; files that wait for a bucket are not among them."""
+        """Return the live entries of the snapshot, all levels, without files that have no bucket yet."""
         if self.snapshot is None:
             return ()
         store = self.store

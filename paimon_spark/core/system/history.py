@@ -1,4 +1,4 @@
-"""System tables about the history and definition of a table: snapshots, schemas, tags and so on."""
+"""System tables of a table's history and definition: snapshots, schemas, tags and others."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def options(context: SystemContext) -> Iterator[Row]:
 
 
 def tags(context: SystemContext) -> Iterator[Row]:
-    """Yield one row per tag, in the order of names."""
+    """Yield one row per tag, ordered by name."""
     for name, tag in RefStore.of(context.table).tags().items():
         s = tag.snapshot
         yield (
@@ -86,7 +86,7 @@ def tags(context: SystemContext) -> Iterator[Row]:
 
 
 def branch_rows(context: SystemContext) -> Iterator[Row]:
-    """Yield one row per branch but main; the time is that of its directory."""
+    """Yield one row per branch except main; its time is that of the directory."""
     for directory in branches(context.table):
         yield (branch_name(directory), local_time(directory.mtime_ms, context.zone))
 
@@ -97,7 +97,7 @@ def consumers(context: SystemContext) -> Iterator[Row]:
 
 
 def statistics(context: SystemContext) -> Iterator[Row]:
-    """Yield the result of the last ANALYZE that holds for the snapshot."""
+    """Yield the statistics of the last ANALYZE that are valid for the snapshot."""
     if context.snapshot is None or context.snapshot.statistics is None:
         return
     path = context.table.paths.statistics(context.snapshot.statistics)
@@ -117,7 +117,7 @@ def statistics(context: SystemContext) -> Iterator[Row]:
 
 
 def aggregation_fields(context: SystemContext) -> Iterator[Row]:
-    """Yield one row per column with the `fields.<column>.…` options that speak of it."""
+    """Yield one row per column with its `fields.<column>.…` options."""
     schema = context.table.schema_store.latest() or context.table.schema
     keys = [(k.split("."), k, v) for k, v in schema.options.items()]
     keys = [k for k in keys if len(k[0]) >= _FIELD_OPTION_PARTS and k[0][0] == "fields"]

@@ -1,4 +1,4 @@
-"""How system tables spell partitions, keys, statistics, types and times: as Paimon prints them."""
+"""Formatting of partitions, keys, statistics, types and times in system tables, equal to Paimon's."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from paimon_spark.spec.types import (
 
 _EPOCH = datetime(1970, 1, 1)
 _FIRST_MILLIS, _LAST_MILLIS = -62_135_510_400_000, 253_402_214_400_000
-"""A day after the first midnight that Python's clocks know, and a day before the last."""
+"""A day after the first midnight, and a day before the last, in the range of Python's `datetime`."""
 _BINARY = (TypeRoot.BINARY, TypeRoot.VARBINARY)
 
 
 def partition_set(partition: bytes, fields: Sequence[DataField], zone: tzinfo | None = None) -> str:
-    """Return the values of a partition as ``{v1, v2}``; dates and times in their SQL spelling."""
+    """Return the values of a partition as ``{v1, v2}``, with dates and times in SQL format."""
     types = [f.type for f in fields]
     values = decode_row(partition, types)
     return "{" + ", ".join(sql_text(v, t, zone) for v, t in zip(values, types, strict=True)) + "}"
 
 
 def partition_spec(partition: bytes, fields: Sequence[DataField], default: str, zone: tzinfo | None = None) -> str:
-    """Return a partition as ``k=v/k2=v2``, not escaped; null is the default partition's name."""
+    """Return a partition as ``k=v/k2=v2``, unescaped; null becomes the default partition name."""
     values = decode_row(partition, [f.type for f in fields])
     texts = (default if v is None else sql_text(v, f.type, zone) for v, f in zip(values, fields, strict=True))
     return "/".join(f"{f.name}={text}" for f, text in zip(fields, texts, strict=True))
 
 
 def sql_text(value: Any, t: DataType, zone: tzinfo | None = None) -> str:
-    """Return a value as a cast to STRING gives it; local timestamps as the wall clock of `zone`."""
+    """Return a value as cast to STRING; local timestamps as wall-clock time in `zone`."""
     if value is None:
         return "null"
     if isinstance(t, AtomicType) and t.root is TypeRoot.TIMESTAMP_LTZ:
@@ -50,7 +50,7 @@ def sql_text(value: Any, t: DataType, zone: tzinfo | None = None) -> str:
 
 
 def raw_text(value: Any, t: DataType) -> str:
-    """Return a value as keys and statistics show it: the stored form, so dates are epoch days; bytes are hex."""
+    """Return a value as displayed in keys and statistics: the stored form, dates as epoch days and bytes as hex."""
     if value is None:
         return "null"
     if isinstance(t, AtomicType) and t.root in _BINARY:
@@ -69,7 +69,7 @@ def key_list(key: bytes, fields: Sequence[DataField]) -> str | None:
 
 
 def sorted_map(values: Mapping[str, str]) -> str:
-    """Return ``{a=1, b=2}`` with the names in order."""
+    """Return ``{a=1, b=2}``, sorted by name."""
     return "{" + ", ".join(f"{k}={v}" for k, v in sorted(values.items())) + "}"
 
 
@@ -79,7 +79,7 @@ def text_list(values: Iterable[str]) -> str:
 
 
 def type_text(t: DataType) -> str:
-    """Return a type in SQL spelling, nullability included."""
+    """Return a type in SQL syntax, including nullability."""
     suffix = "" if t.nullable else " NOT NULL"
     if isinstance(t, AtomicType):
         return atomic_text(t)
@@ -93,23 +93,23 @@ def type_text(t: DataType) -> str:
 
 
 def flat_json(value: Any) -> str:
-    """Return JSON without blanks."""
+    """Return compact JSON."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def local_time(epoch_millis: int, zone: tzinfo | None = None) -> datetime:
-    """Return the wall clock of `zone` (None: of this process) at an epoch time, without a zone."""
+    """Return the wall-clock time in `zone` (None: the zone of this process) of an epoch time."""
     moment = datetime.fromtimestamp(epoch_millis // 1000, UTC).astimezone(zone)
     return moment.replace(tzinfo=None) + timedelta(milliseconds=epoch_millis % 1000)
 
 
 def stored_time(millis: int | None) -> datetime | None:
-    """Return a wall clock that is stored as if it were UTC, such as a file's creation time."""
+    """Return a wall-clock time that is stored as if in UTC, such as a file's creation time."""
     return None if millis is None else _EPOCH + timedelta(milliseconds=millis)
 
 
 def _local_millis(epoch_millis: int, zone: tzinfo | None) -> int:
-    """Return the wall clock of `zone` at any time, also one whose year Python's clocks do not know."""
+    """Return the wall-clock time in `zone` of any epoch time, including years outside Python's range."""
     known = min(max(epoch_millis, _FIRST_MILLIS), _LAST_MILLIS)
     return epoch_millis + _millis(local_time(known, zone)) - known
 

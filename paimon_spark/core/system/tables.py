@@ -1,7 +1,7 @@
-"""System tables by name: which there are, what their columns are, what is in them.
+"""Registry of system tables: names, columns and rows.
 
-Times are wall-clock times without a zone. They are those of the zone of this process unless the caller gives one, just
-as Paimon shows those of its JVM; the creation time of a file is stored as a wall clock and shown as it is.
+Times are wall-clock times without time zone: in the zone given by the caller, by default that of this process, as
+Paimon uses that of its JVM. Creation times of files are stored as wall-clock times and shown unchanged.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _BY_SNAPSHOT = ("files", "file_key_ranges", "manifests", "partitions", "buckets"
 
 @dataclass(frozen=True, slots=True)
 class SystemScan:
-    """A system table that is a scan of the table's own rows.
+    """A system table that scans the table's own rows.
 
-    `top_level_only`: of a primary-key table, only the files of the highest level, which need no merge. `keep_kinds`: no
-    filter on the row kind, and a first column `rowkind` (nullable string: +I, -U, +U, -D). `tracking`: the tracking
-    columns come last; only for tables with row tracking.
+    `top_level_only`: for a primary-key table, only files of the highest level, which need no merge. `keep_kinds`: rows
+    of all kinds, with a first column `rowkind` (nullable string: +I, -U, +U, -D). `tracking`: the tracking columns are
+    appended; only for tables with row tracking.
     """
 
     name: str
@@ -71,8 +71,8 @@ def check_system_table(name: str) -> str:
     """Return the canonical name of a system table.
 
     Raises:
-        NotFoundError: there is none of that name.
-        UnsupportedError: Paimon has it, this release does not.
+        NotFoundError: there is no such system table.
+        UnsupportedError: the system table exists in Paimon but is not implemented.
     """
     known = name.lower()
     if known in SYSTEM_TABLE_NAMES:
@@ -98,8 +98,8 @@ def system_table(table: Table, name: str, *, snapshot: Snapshot | None = None, z
     Args:
         table: the table.
         name: the part after the dollar sign.
-        snapshot: what the content tables show; None is what the table's scan options say, or the newest.
-        zone: whose wall clock times are shown in; None is the zone of this process.
+        snapshot: snapshot of the content tables; None means that of the table's scan options, or the latest.
+        zone: time zone for wall-clock times; None is the zone of this process.
 
     Raises:
         NotFoundError: there is no such system table.

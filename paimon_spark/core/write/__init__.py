@@ -1,1 +1,1 @@
-"""Arrow batches in, data files and commit messages out."""
+"""Writing: Arrow batches in, data files and commit messages out."""

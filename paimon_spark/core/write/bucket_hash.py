@@ -1,8 +1,9 @@
-"""Bucket hashes of whole batches: the Murmur hash of each key as an internal binary row, without building the rows.
+"""Vectorized bucket hashes: the Murmur hash of each key as an internal binary row, without building the rows.
 
-A binary row is a fixed part (null bits and one 8-byte slot a field) and a variable part (long strings, wide decimals,
-fine timestamps). The fixed part is hashed column by column; the variable part field by field, longest values
-first, so that each step works on a dense prefix of the rows. Results equal `spec.rows.murmur` bit for bit.
+A binary row has a fixed part (null bits and one 8-byte slot per field) and a variable part (long strings, wide
+decimals, high-precision timestamps). The fixed part is hashed column by column; the variable part field by field,
+longest values first, so that each step works on a dense prefix of the rows. Results equal `spec.rows.murmur` bit for
+bit.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ NANOS_PER = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
 def hash_rows(batch: pa.RecordBatch | pa.Table, fields: Sequence[DataField]) -> I32:
-    """Return the signed 32-bit hash of `fields` (in this order) of every row of `batch`."""
+    """Return the signed 32-bit hash of `fields`, in this order, for each row of `batch`."""
     types = [_atomic(f) for f in fields]
     columns = [one_chunk(batch.column(f.name)) for f in fields]
     n = batch.num_rows
@@ -68,7 +69,7 @@ def _atomic(f: DataField) -> AtomicType:
 
 
 class _Variable(NamedTuple):
-    """What one field puts into the variable part of each row; `data` has 8 spare bytes at its end."""
+    """The variable part of one field for all rows; `data` has 8 spare bytes at its end."""
 
     stored: I64
     lengths: I64
@@ -77,7 +78,7 @@ class _Variable(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """One field of a block: which rows are null, the slots, and the variable part if its type has one."""
+    """One field of all rows: null flags, slots, and the variable part if its type has one."""
 
     nulls: npt.NDArray[np.bool_] | None
     slots: U64
@@ -142,7 +143,7 @@ def _encode_decimals(column: pa.Array, t: AtomicType, nulls: npt.NDArray[np.bool
 
 
 def timestamp_parts(column: pa.Array) -> tuple[I64, I64]:
-    """Return epoch milliseconds (floored) and nanoseconds inside the millisecond of a timestamp array."""
+    """Return the epoch milliseconds (floored) of a timestamp array, and the nanoseconds within the millisecond."""
     values = values_of(column.view(pa.int64()))
     unit = column.type.unit
     if unit == "s":

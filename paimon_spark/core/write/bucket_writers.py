@@ -1,8 +1,9 @@
-"""What becomes of the rows of one bucket while a task writes (docs/spec/semantics.md, W9-W13).
+"""Bucket writers: buffering, sorting and writing the rows of one bucket (docs/spec/semantics.md, W9-W13).
 
-Rows of a primary-key table wait to be sorted and merged into level-0 files. When memory is short they go to the local
-disk as sorted runs, which are merged at the end into files whose keys do not overlap; or, where that is switched off or
-the disk space is used up, straight into files. Rows of an append table are streamed into their file.
+Rows of a primary-key table are buffered, sorted and merged into level-0 files. When memory runs low, they are spilled
+to the local disk as sorted runs, which are merged at the end into files with disjoint key ranges. If spilling is
+disabled or the spill space is exhausted, they are written to files directly. Rows of an append table are streamed into
+a file.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _APPEND_CHUNK = 8 << 20
 
 
 def _own_copy(tables: list[pa.Table]) -> list[pa.Table]:
-    """Return the rows in memory of their own: a slice keeps all of its batch alive."""
+    """Return a copy of the rows: a slice keeps its whole batch in memory."""
     if not tables:
         return tables
     rows = pa.concat_tables(tables)
@@ -34,15 +35,15 @@ def _own_copy(tables: list[pa.Table]) -> list[pa.Table]:
 
 
 class MergeTreeWriter:
-    """Rows of one bucket that wait to be sorted and merged into a level-0 file.
+    """Buffers rows of one bucket, then sorts and merges them into level-0 files.
 
     Args:
         table: the table.
         partition: the partition.
         bucket: the bucket.
-        first_sequence: the number of the first row.
-        spill: where sorted rows go when memory is short; None sends them into files.
-        hold: bytes of rows that an open file may keep while runs are merged into it.
+        first_sequence: sequence number of the first row.
+        spill: spill space for sorted runs; None writes full buffers to files.
+        hold: bytes of rows that an open file may buffer while runs are merged into it.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class MergeTreeWriter:
         self.buffered_bytes = 0
 
     def add(self, rows: Rows, size: int) -> None:
-        """Take rows, giving them the next sequence numbers."""
+        """Buffer rows with the next sequence numbers."""
         numbers = np.arange(self._next, self._next + rows.count, dtype=np.int64)
         self._next += rows.count
         table = rows.columns.append_column(SEQUENCE_NUMBER, pa.array(numbers))
@@ -68,7 +69,7 @@ class MergeTreeWriter:
         self.buffered_bytes += size
 
     def flush(self) -> None:
-        """Let nothing wait in memory: sort it and put it on disk, or into a file."""
+        """Sort the buffered rows and spill them, or write them to a file."""
         rows = self._sorted()
         if rows is None:
             return
@@ -81,24 +82,24 @@ class MergeTreeWriter:
             self._join_runs(self._spill)
 
     def detach(self) -> None:
-        """Keep alive only what waits here, not the batches that it is a part of."""
+        """Copy the buffered rows so that the batches they are slices of can be freed."""
         self._waiting = _own_copy(self._waiting)
 
     def finish(self) -> list[DataFileMeta]:
-        """Write what waits; return all files."""
+        """Write the buffered rows; return all files."""
         rows = self._sorted()
         if rows is not None or self._runs:
             self._write_files(rows)
         return [f for _, files in self._done for f in files]
 
     def abort(self) -> None:
-        """Delete the files."""
+        """Delete the written files."""
         for writer, _ in self._done:
             writer.abort()
         self._waiting = []
 
     def _sorted(self) -> pa.Table | None:
-        """Return what waits, one row a key in key order; nothing waits afterwards."""
+        """Empty the buffer and return its rows merged, one row per key in key order."""
         if not self._waiting:
             return None
         waiting, self._waiting, self.buffered_bytes = self._waiting, [], 0
@@ -107,10 +108,11 @@ class MergeTreeWriter:
         return merge_rows(rows, self._order)
 
     def _join_runs(self, spill: SpillSpace) -> None:
-        """Merge as many runs as may be read at once where twice as many were merged equally often before.
+        """Merge `fan_in` runs of one merge generation whenever that generation has at least twice as many.
 
-        So no row is written again more often than the logarithm of the number of runs says, and the last merge can
-        choose among enough of them. The runs stand from the oldest to the newest; the older were merged more often.
+        This bounds the number of times a row is rewritten by the logarithm of the number of runs, and leaves enough
+        runs for the last merge to choose from. Runs are ordered from oldest to newest; older runs have gone through
+        more merges.
         """
         joins, at_once = 0, spill.rules.fan_in
         while len(alike := [i for i, r in enumerate(self._runs) if r.joins == joins]) >= 2 * at_once:
@@ -137,7 +139,7 @@ class MergeTreeWriter:
         self._runs = []
 
     def _readable(self) -> list[list[RunSource]]:
-        """Return the runs in groups that may be read at once: one, if the disk has space to merge the smallest."""
+        """Return groups of runs that can be read at once: a single one if there is space to merge the smallest runs."""
         if self._spill is None or not self._runs:
             return [[]]
         spill, at_once = self._spill, self._spill.rules.fan_in
@@ -155,7 +157,7 @@ class MergeTreeWriter:
 
 
 class AppendWriter:
-    """Rows of one bucket of an append table on their way into a file."""
+    """Streams rows of one bucket of an append table into files."""
 
     def __init__(
         self, table: Table, partition: bytes, bucket: int, first_sequence: int, *, tracked: bool = False
@@ -174,37 +176,37 @@ class AppendWriter:
 
     @property
     def buffered_bytes(self) -> int:
-        """Return the bytes that wait here and in the open file."""
+        """Return the bytes buffered here and in the open file."""
         return self._waiting_bytes + self._writer.buffered_bytes
 
     def add(self, rows: Rows, size: int) -> None:
-        """Take rows."""
+        """Buffer rows."""
         self._waiting.append(rows.columns)
         self._waiting_bytes += size
         if self._waiting_bytes >= _APPEND_CHUNK:
             self._write_waiting()
 
     def _write_waiting(self) -> None:
-        """Hand what waits to the file."""
+        """Write the buffered rows to the file."""
         if self._waiting:
             waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
             self._writer.write(pa.concat_tables(waiting).combine_chunks())
 
     def flush(self) -> None:
-        """Let nothing wait in memory, nor in the file."""
+        """Write out all rows buffered here and in the file."""
         self._write_waiting()
         self._writer.flush()
 
     def detach(self) -> None:
-        """Keep alive only what waits here, not the batches that it is a part of."""
+        """Copy the buffered rows so that the batches they are slices of can be freed."""
         self._waiting = _own_copy(self._waiting)
 
     def finish(self) -> list[DataFileMeta]:
-        """Write what waits; return all files."""
+        """Write the buffered rows; return all files."""
         self._write_waiting()
         return self._writer.close()
 
     def abort(self) -> None:
-        """Delete the files."""
+        """Delete the written files."""
         self._waiting = []
         self._writer.abort()

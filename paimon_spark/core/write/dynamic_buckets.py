@@ -1,8 +1,8 @@
-"""Dynamic buckets: which bucket a key hash belongs to (docs/spec/semantics.md, B2; docs/spec/storage.md, section 10).
+"""Dynamic bucket assignment by key hash (docs/spec/semantics.md, B2; docs/spec/storage.md, section 10).
 
-Several assigners may work on one partition at a time. Assigner ``a`` of ``n`` is handed the rows whose hash has the
-floored remainder ``a`` by ``n`` and owns the buckets with remainder ``a``. A known hash keeps its bucket whoever
-owns that; a new hash goes to a bucket of its own assigner, so the index file of a bucket has one writer.
+Several assigners may work on one partition concurrently. Assigner ``a`` of ``n`` receives the rows whose hash is ``a``
+modulo ``n`` (floored) and owns the buckets that are ``a`` modulo ``n``. A known hash keeps its bucket, whoever owns it;
+a new hash goes to a bucket of its own assigner, so the index file of a bucket has a single writer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_BUCKETS = 32766
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketLimits:
-    """How many keys a bucket takes, how many buckets a partition may have, how many assigners share it."""
+    """Maximum keys per bucket, maximum buckets per partition, and the number of assigners."""
 
     target_rows: int = 2_000_000
     max_buckets: int = -1
@@ -27,12 +27,12 @@ class BucketLimits:
 
     @property
     def ceiling(self) -> int:
-        """Return the first bucket number that may not be used."""
+        """Return the exclusive upper bound of bucket numbers."""
         return MAX_BUCKETS if self.max_buckets < 0 else min(self.max_buckets, MAX_BUCKETS)
 
 
 class HashIndex:
-    """The mapping from key hash to bucket of one partition, and how it grew."""
+    """The mapping from key hash to bucket of one partition, and the hashes added to it."""
 
     def __init__(self, known: Mapping[int, I32], limits: BucketLimits) -> None:
         self._limits = limits
@@ -45,7 +45,7 @@ class HashIndex:
             self._insert(np.concatenate(list(known.values())), np.concatenate(numbers))
 
     def assign(self, hashes: I32) -> I32:
-        """Return the bucket of every hash; new hashes are remembered."""
+        """Return the bucket of each hash; new hashes are assigned and recorded."""
         out = self._look_up(hashes)
         unknown = np.flatnonzero(out < 0)
         if len(unknown):
@@ -61,7 +61,7 @@ class HashIndex:
         return out
 
     def gained(self) -> Iterator[tuple[int, I32]]:
-        """Yield every bucket that got new hashes, with all of its hashes."""
+        """Yield each bucket with new hashes, with all of its hashes."""
         for bucket in sorted(self._gained):
             yield bucket, np.concatenate(self._hashes[bucket])
 
@@ -73,7 +73,7 @@ class HashIndex:
         return out
 
     def _insert(self, hashes: I32, buckets: I32) -> None:
-        """Add a sorted segment; segments of similar size are joined, so that their number stays logarithmic."""
+        """Add a sorted segment; segments of similar size are merged, so that their number stays logarithmic."""
         if not len(hashes):
             return
         while self._segments and len(self._segments[-1][0]) <= 2 * len(hashes):
@@ -83,7 +83,7 @@ class HashIndex:
         self._segments.append((hashes[order], buckets[order]))
 
     def _place(self, fresh: I32, assigner: int) -> I32:
-        """Return buckets of `assigner` for hashes that have none, filling one bucket after the other."""
+        """Assign new hashes to buckets of `assigner`, filling one bucket after the other."""
         out = np.empty(len(fresh), dtype=np.int32)
         done = 0
         while done < len(fresh):

@@ -1,4 +1,4 @@
-"""Data files in the making: rows in, files of about the target size and their manifest records out."""
+"""Rolling file writer: rows in, files of about the target size and their metadata out."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _KEY_STATS = StatsMode.parse("truncate(128)")
 
 
 class RollingWriter:
-    """Writes the files of one bucket at one level.
+    """Writes the data files of one bucket at one level.
 
-    Rows of a primary-key table come in key order with their system columns; those of an append table in arrival order,
-    with their tracking columns if they are `tracked`.
+    Rows of a primary-key table arrive in key order with their system columns; those of an append table in arrival
+    order, with their tracking columns if `tracked`.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class RollingWriter:
         self._done: list[DataFileMeta] = []
 
     def write(self, rows: pa.Table) -> None:
-        """Add rows; files are closed and opened as they fill up."""
+        """Write rows, rolling over to a new file when the current one is full."""
         step = self._slice_rows(rows)
         at = 0
         while at < rows.num_rows:
@@ -82,23 +82,23 @@ class RollingWriter:
 
     @property
     def buffered_bytes(self) -> int:
-        """Return about how many bytes of rows the open file keeps in memory."""
+        """Return the approximate bytes of rows that the open file buffers."""
         return self._open.writer.buffered_bytes if self._open is not None else 0
 
     def flush(self) -> None:
-        """Let no row wait in memory; a file whose format cannot write it out yet is closed."""
+        """Write out buffered rows; if the format still buffers rows, close the file."""
         if self._open is not None:
             self._open.writer.flush()
         if self.buffered_bytes:
             self._finish()
 
     def close(self) -> list[DataFileMeta]:
-        """Finish the last file; return the records of all files."""
+        """Close the last file; return the metadata of all files."""
         self._finish()
         return self._done
 
     def abort(self) -> None:
-        """Delete every file that was written."""
+        """Delete all written files."""
         if self._open is not None:
             self._open.writer.abort()
             self._open = None
@@ -197,12 +197,12 @@ class RollingWriter:
 
 
 class _OpenFile:
-    """One file and what its record will say."""
+    """The open file and the state of its metadata."""
 
     def __init__(self, name: str, writer: FileWriter, keys: Sequence[DataField], *, tracked: bool = False) -> None:
         self._tracked = tracked
         self.numbers: list[pa.Array] = []
-        """A few of the sequence numbers of tracked rows: for each piece the least, the greatest, and a null if any."""
+        """Samples of the sequence numbers of tracked rows: minimum, maximum and, if any, a null of each slice."""
         self.name = name
         self.writer = writer
         self._keys = keys
@@ -213,7 +213,7 @@ class _OpenFile:
         self.deletes = 0
 
     def add(self, rows: pa.Table, fields: Sequence[DataField]) -> None:
-        """Write rows and take note of keys, sequence numbers and retracts."""
+        """Write rows and update keys, sequence numbers and retract counts."""
         if self._keys:
             bounds = pc.min_max(rows.column(SEQUENCE_NUMBER)).as_py()
             if not self.writer.rows:
@@ -232,7 +232,7 @@ class _OpenFile:
 
 
 def _physical(table: Table, level: int, *, tracked: bool) -> tuple[tuple[DataField, ...], tuple[StatsMode, ...]]:
-    """Return the columns of a data file in order, and the statistics to collect of each."""
+    """Return the columns of a data file in order, and the statistics mode of each."""
     modes = table.options.stats_modes(table.schema.field_names, level)
     if tracked:
         return (*table.schema.fields, *TRACKING_FIELDS), (*modes, *(StatsMode.parse("none"),) * len(TRACKING_FIELDS))
@@ -253,7 +253,7 @@ def _stats(fields: Sequence[DataField], stats: Sequence[ColumnStats]) -> SimpleS
 
 
 def wall_clock_millis(epoch_millis: int) -> int:
-    """Return what the local wall clock shows at a time, as if it was UTC: how creation times are stored."""
+    """Return the local wall-clock time as if it were UTC, which is how creation times are stored."""
     return epoch_millis + time.localtime(epoch_millis / 1000).tm_gmtoff * 1000
 
 

@@ -1,4 +1,4 @@
-"""What happens to a batch before it reaches its buckets: types, nulls, defaults, kinds, and the split into groups."""
+"""Conversion of input batches for writing: types, null checks, defaults, row kinds, and grouping by bucket."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RECODE_FROM = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class WriteRules:
-    """How a table takes rows."""
+    """Rules for the conversion of input rows of one table."""
 
     name: str
     fields: tuple[DataField, ...]
@@ -36,7 +36,7 @@ class WriteRules:
     kind_column: str | None
     dropped_kinds: tuple[RowKind, ...]
     formats: tuple[str, ...] = ()
-    """The file formats that must hold the values."""
+    """The file formats that the values must be representable in."""
 
     @classmethod
     def of(cls, table: Table) -> WriteRules:
@@ -49,7 +49,7 @@ class WriteRules:
         return cls(table.name, table.schema.fields, keyed, options.rowkind_field, dropped, formats)
 
     def without_defaults(self) -> WriteRules:
-        """Return the rules for rows whose nulls are meant."""
+        """Return the rules without default values, for rows whose nulls are intended."""
         return replace(self, fields=tuple(replace(f, default_value=None) for f in self.fields))
 
 
@@ -68,16 +68,16 @@ class Rows:
         return len(self.kinds)
 
     def take(self, positions: I64) -> Rows:
-        """Return the rows at `positions`; buckets and hashes have served."""
+        """Return the rows at `positions`, without buckets and hashes."""
         return Rows(self.columns.take(pa.array(positions)), self.kinds[positions])
 
     def slice(self, start: int, n: int) -> Rows:
-        """Return `n` rows from `start`; buckets and hashes have served."""
+        """Return `n` rows from `start`, without buckets and hashes."""
         return Rows(self.columns.slice(start, n), self.kinds[start : start + n])
 
 
 def prepare_batch(batch: pa.RecordBatch | pa.Table, rules: WriteRules) -> Rows:
-    """Return the rows of a batch that are to be written, in the table's own types.
+    """Return the rows of a batch to write, converted to the table's types.
 
     Raises:
         ArgumentError: columns or values do not fit the table.
@@ -112,7 +112,7 @@ def _column(batch: pa.RecordBatch | pa.Table, names: Sequence[str], i: int, rule
 
 
 def _fit(column: pa.ChunkedArray, f: DataField, rules: WriteRules) -> pa.ChunkedArray:
-    """Return a column in the table's type, without forbidden nulls, with the default in place of null."""
+    """Return a column in the table's type, with nulls checked or replaced by the default value."""
     if not f.type.nullable and column.null_count:
         raise ArgumentError(
             f"Column '{f.name}' of table {rules.name} is NOT NULL, but {column.null_count} rows have no value for it.",
@@ -137,7 +137,7 @@ def _fit(column: pa.ChunkedArray, f: DataField, rules: WriteRules) -> pa.Chunked
 
 
 def _coarser(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Return whether a cast only cuts digits off the fraction of a second; a finer unit may overflow."""
+    """Return whether a cast only truncates fractions of a second; a cast to a finer unit may overflow."""
     if not (pa.types.is_timestamp(given) and pa.types.is_timestamp(wanted)):
         return False
     return _UNITS.index(wanted.unit) <= _UNITS.index(given.unit)
@@ -170,7 +170,7 @@ def _parse_kinds(column: pa.ChunkedArray, rules: WriteRules) -> npt.NDArray[np.i
 
 
 def partition_codes(columns: pa.Table, fields: Sequence[DataField]) -> tuple[I64, list[int]]:
-    """Return a number 0 … n-1 for the partition of each row, and the first row of each partition."""
+    """Return a code 0 … n-1 for the partition of each row, and the first row of each partition."""
     codes = np.zeros(columns.num_rows, dtype=np.int64)
     for f in fields:
         encoded = one_chunk(columns.column(f.name)).dictionary_encode(null_encoding="encode")
@@ -184,10 +184,10 @@ def partition_codes(columns: pa.Table, fields: Sequence[DataField]) -> tuple[I64
 
 
 def group_codes(codes: I64, buckets: npt.NDArray[np.int32]) -> tuple[I64 | None, list[int], list[tuple[int, int]]]:
-    """Group rows by partition code and bucket, keeping their order inside a group.
+    """Group rows by partition code and bucket; the order within a group is kept.
 
     Returns:
-        The order that brings groups together (None: they stand together already), where each group starts in that
+        The permutation that makes groups contiguous (None if they are already), the start of each group in that
         order, and the (partition code, bucket) of each.
     """
     low = int(buckets.min())

@@ -1,7 +1,7 @@
-"""Writing: batches of rows into data files of their buckets (docs/spec/semantics.md, sections 1, 9 and 10).
+"""Table writer: batches of rows into data files of their buckets (docs/spec/semantics.md, sections 1, 9 and 10).
 
-One writer serves one task: rows of any partitions and buckets come in, are split without a loop over rows, and wait in
-memory until the budget is used up (`bucket_writers` says what becomes of them then).
+One writer serves one task. Rows of any partitions and buckets are split by vectorized operations and buffered until the
+memory budget is used up; `bucket_writers` describes what happens then.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from paimon_spark.spec.rows import encode_row
 
 _FUNCTIONS = ("default", "mod")
 _PIECES_OF_A_BUFFER = 8
-"""A batch is taken in pieces of which this many fill the buffer: each is copied while it is divided."""
+"""A batch is processed in slices of this fraction of the buffer, because each slice is copied when it is split."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +89,11 @@ def _text(partition: bytes) -> str:
 
 
 class AbortableWriter(ABC):
-    """What one task writes; as a context manager it deletes its files if the task fails."""
+    """A writer of one task; as a context manager, it deletes its files if the task fails."""
 
     @abstractmethod
     def abort(self) -> None:
-        """Delete what was written."""
+        """Delete the written files."""
 
     def __enter__(self) -> Self:
         return self
@@ -106,7 +106,7 @@ class AbortableWriter(ABC):
 
 
 class TableWriter(AbortableWriter):
-    """Writes rows of one task.
+    """Writes the rows of one task.
 
     A batch has all columns of the table in order and may carry ``_row_kind_`` (int8), ``_bucket_`` (int32, tables with
     fixed buckets) or ``_hash_`` (int32, dynamic buckets), computed upstream. Nulls become the default value of their
@@ -152,7 +152,7 @@ class TableWriter(AbortableWriter):
 
     @translate_io_errors()
     def write(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Take rows.
+        """Write rows.
 
         Raises:
             UsageError: a null in a NOT NULL column, a value that does not fit, or a retract for an append table.
@@ -180,7 +180,7 @@ class TableWriter(AbortableWriter):
 
     @translate_io_errors()
     def finish(self) -> list[CommitMessage]:
-        """Write what still waits; return one message per bucket."""
+        """Write all buffered rows; return one message per bucket."""
         files = {key: writer.finish() for key, writer in self._buckets.items()}
         self._end_spill()
         index_files: dict[BucketKey, tuple[IndexFileMeta, ...]] = {}
@@ -200,7 +200,7 @@ class TableWriter(AbortableWriter):
         ]
 
     def abort(self) -> None:
-        """Delete every file that was written."""
+        """Delete all written files."""
         for writer in self._buckets.values():
             writer.abort()
         delete_best_effort(self._table.file_io, self._index_paths)
@@ -272,10 +272,10 @@ class TableWriter(AbortableWriter):
         return AppendWriter(self._table, partition, bucket, first, tracked=self._tracked)
 
     def _relieve(self) -> None:
-        """Take from the buckets that hold most until half of the budget is free; the others let go of their batches.
+        """Flush the largest buckets until at most half of the budget is in use; the others copy their buffered rows.
 
-        Sorting needs as much again as the rows that it sorts, so where rows are sorted for the disk, half of the budget
-        counts as all of it.
+        Sorting needs as much memory again as the sorted rows, so with spilling, only half of the budget is available
+        for buffering.
         """
         budget = self._budget if self._spill is None else self._budget // 2
         sizes = sorted(((b.buffered_bytes, i, b) for i, b in enumerate(self._buckets.values())), reverse=True)
@@ -292,7 +292,7 @@ class TableWriter(AbortableWriter):
 
 
 def fixed_buckets(table: Table, columns: pa.Table) -> I32:
-    """Return the bucket of every row of a table with a fixed number of buckets.
+    """Return the bucket of each row of a table with a fixed number of buckets.
 
     Raises:
         UnsupportedError: the bucket function is not implemented.
@@ -310,10 +310,10 @@ def fixed_buckets(table: Table, columns: pa.Table) -> I32:
 
 
 def check_bucket_mode(table: Table) -> None:
-    """Refuse a table that no row can be written to, whatever the row: before a job begins, and again in its tasks.
+    """Raise if the table's bucket mode cannot be written; checked before a job begins, and again in its tasks.
 
     Raises:
-        UnsupportedError: this release does not write its kind of buckets.
+        UnsupportedError: the bucket mode is not implemented.
     """
     if table.bucket_mode in (BucketMode.KEY_DYNAMIC, BucketMode.POSTPONE):
         raise UnsupportedError(
@@ -326,10 +326,10 @@ def check_bucket_mode(table: Table) -> None:
 
 
 def check_bucket_number(table: Table, plan: WriterRestoreState) -> None:
-    """Refuse to add rows to a table without partitions whose number of buckets changed, before a job begins.
+    """Raise if the bucket number of an unpartitioned table was changed; checked before a job begins.
 
     Raises:
-        UsageError: all its rows are in another number of buckets than it now says.
+        UsageError: the existing rows have another number of buckets than the table option.
     """
     if not table.schema.partition_keys:
         for partition, present in plan.rescaled_partitions.items():
@@ -337,7 +337,7 @@ def check_bucket_number(table: Table, plan: WriterRestoreState) -> None:
 
 
 def other_buckets(table: Table, partition: bytes, present: int) -> UsageError:
-    """Return the error for rows of a partition that is organised in another number of buckets than the table says."""
+    """Return the error for rows of a partition with another number of buckets than the table option."""
     where = table.partition_text(partition) or "the table"
     return UsageError(
         f"Table {table.name} now has bucket = {table.options.bucket}, but {where} is still organised in {present} "

@@ -1,1 +1,1 @@
-"""Avro files: data files, and the container of manifests."""
+"""Avro: data files, and the container format of manifests."""

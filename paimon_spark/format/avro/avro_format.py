@@ -1,7 +1,7 @@
 """Avro data files (docs/spec/storage.md, section 12.3).
 
-Avro stores rows, so this is the one format that is read and written row by row; tables meant to be fast use another.
-Dates and times are read as the integers that the file holds: their logical types are hidden from the Avro library.
+Avro is row-oriented, so it is the only format that is read and written row by row, and the slowest. Dates and times are
+read as the stored integers: the logical types are removed from the schema before it is passed to the Avro library.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CODECS = {"zstd": "zstandard", "none": "null", "gzip": "deflate", "bzip2": "bzi
 _RATIO = 0.3
 _UNPACKED = 1 / _RATIO
 _MAX_BLOCK = 512 << 20
-"""A block has about 64 kB and one row more, but rows may be large."""
+"""A block has about 64 kB and one more row, which may be large."""
 _OBJECT_BYTES = 16 << 20
 _HIDDEN = ("date", "time-", "timestamp-", "local-timestamp-")
 
@@ -70,12 +70,12 @@ class AvroFormat:
         return AvroWriter(file_io, path, fields, stats, codec, compression_level(options or {}))
 
     def check_values(self, name: str, column: pa.ChunkedArray) -> None:
-        """Do nothing: every value of a type that these files have can be stored."""
+        """Accept all values: Avro can store every value of its supported types."""
         del name, column
 
 
 class AvroReader:
-    """One open Avro file. The container tells neither its rows nor where they stand: it is one row group."""
+    """A reader of one Avro file. The container does not record row counts and offsets, so the file is one row group."""
 
     def __init__(self, file_io: FileIO, path: str, fields: Sequence[DataField], file_size: int | None) -> None:
         self._path = path
@@ -93,7 +93,7 @@ class AvroReader:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return the names of the columns that the file has."""
+        """Return the column names of the file."""
         return self._columns
 
     @property
@@ -124,13 +124,13 @@ class AvroReader:
             yield from self._read(self._fields, batch_rows)
 
     def chunks(self, row_group: int, chunk_bytes: int, *, streamed: bool = False) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the file, which is unpacked block by block, `streamed` or not."""
+        """Yield the rows of the file, decoded block by block regardless of `streamed`."""
         del row_group
         packed = self._size * _UNPACKED / max(1, self.row_count)
         yield from self._read(self._fields, rows_within(chunk_bytes, packed))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.blocks = ()
 
     def __enter__(self) -> Self:
@@ -157,7 +157,7 @@ class AvroReader:
 
 
 class AvroWriter:
-    """One Avro file in the making."""
+    """A writer of one Avro file."""
 
     def __init__(
         self, file_io: FileIO, path: str, fields: Sequence[DataField], stats: StatsCollector, codec: str, level: int
@@ -176,21 +176,21 @@ class AvroWriter:
 
     @property
     def rows(self) -> int:
-        """Return the number of rows so far."""
+        """Return the number of rows written so far."""
         return self._rows
 
     @property
     def bytes_written(self) -> int:
-        """Return an estimate: the file is written when it is closed."""
+        """Return an estimate: the file is encoded when it is closed."""
         return int(self._raw_bytes * _RATIO)
 
     @property
     def buffered_bytes(self) -> int:
-        """Return the bytes of all rows so far."""
+        """Return the size of all rows written so far."""
         return self._raw_bytes
 
     def flush(self) -> None:
-        """Do nothing: the file is written when it is closed."""
+        """Do nothing: the file is encoded when it is closed."""
 
     def write(self, data: pa.RecordBatch | pa.Table) -> None:
         """Append rows."""
@@ -203,7 +203,7 @@ class AvroWriter:
         self._rows += table.num_rows
 
     def close(self) -> WrittenFile:
-        """Finish the file."""
+        """Write and close the file."""
         rows = (r for t in self._emptied() for b in _pieces(t) for r in records(b, self._fields))
         with self._file_io.open_output(self._path) as out:
             sink = cast("IO[bytes]", _Sink(out))
@@ -212,20 +212,20 @@ class AvroWriter:
         return WrittenFile(size, self._rows, self._stats.result())
 
     def _emptied(self) -> Iterator[pa.Table]:
-        """Yield what waits, each table for the last time."""
+        """Yield the buffered tables, releasing each."""
         self._waiting.reverse()
         while self._waiting:
             yield self._waiting.pop()
 
     def abort(self) -> None:
-        """Give up: delete the file, if closing it has failed."""
+        """Discard the rows, and delete the file if closing it has failed."""
         self._waiting.clear()
         with suppress(OSError, PaimonError):
             self._file_io.delete(self._path)
 
 
 class _Sink:
-    """What the Avro library writes to: a stream that it cannot mistake for a file to append to."""
+    """The output stream for the Avro library; it does not look like a file that can be appended to."""
 
     def __init__(self, out: pa.NativeFile) -> None:
         self._out = out
@@ -242,13 +242,13 @@ class _Sink:
 
 
 def _pieces(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in batches whose values, as Python objects, take no more memory than they must."""
+    """Yield the rows in batches small enough to convert to Python objects."""
     rows = min(DEFAULT_BATCH_ROWS, max(1, _OBJECT_BYTES * table.num_rows // max(1, table.nbytes)))
     return iter(table.to_batches(rows))
 
 
 def _record_of(schema: Any) -> dict[str, Any]:
-    """Return the record; old Java files wrap it in a union with null."""
+    """Return the record schema; old Java files wrap it in a union with null."""
     if isinstance(schema, list):
         schema = next((s for s in schema if s != "null"), None)
     if not isinstance(schema, dict) or schema.get("type") != "record":

@@ -1,8 +1,8 @@
-"""Avro's container format, taken apart with care: nothing that a file declares is believed before it is checked.
+"""A hardened reader of Avro's container format: all declared sizes and counts are validated before use.
 
-The Avro library trusts a file: it allocates what a length says, repeats what costs no bytes as often as a count says,
-and descends as deep as a recursive schema leads. What leaves here is a container without compression whose schema is
-finite and whose counts and lengths are true.
+The Avro library trusts its input: it allocates the declared lengths, repeats zero-size values as often as a count says,
+and follows recursive schemas to any depth. This module rewrites a file as an uncompressed container with a finite
+schema and validated counts and lengths.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _SYNC = 16
 _MAX_HEADER = 16 << 20
 _MAX_DEPTH = 32
 _MAX_LEAVES = 100_000
-"""How many values one record may have apart from what stands in arrays and maps; their lengths are paid in bytes."""
+"""Maximum number of values of one record outside arrays and maps; elements of those cost bytes in the file."""
 _MAX_VARINT = 10
 _XZ_MEMORY = 128 << 20
 _PRIMITIVES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
-"""The bytes that a value takes at least."""
+"""Minimum encoded size of each primitive type."""
 MALFORMED = (
     ArithmeticError,
     AttributeError,
@@ -52,27 +52,27 @@ MALFORMED = (
     struct.error,
     zlib.error,
 )
-"""What the Avro reader raises on bytes that are no Avro file."""
+"""Exceptions that the Avro reader raises for malformed files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some records as they stand in the file."""
+    """A block of records as stored in the file."""
 
     count: int
     data: memoryview
 
 
 class AvroContainer:
-    """One container file in memory; its framing and its schema are sound, its records are not looked at.
+    """A container file in memory with validated framing and schema; records are not validated.
 
     Args:
-        data: the file's bytes.
-        max_block: the most bytes that one block may unpack to.
-        max_total: the most bytes that all blocks together may unpack to.
+        data: content of the file.
+        max_block: maximum uncompressed size of a block.
+        max_total: maximum uncompressed size of all blocks.
 
     Raises:
-        ValueError: the bytes are no Avro container, or one that asks for more than it can need.
+        ValueError: the content is not an Avro container, or exceeds a limit.
     """
 
     def __init__(self, data: bytes, *, max_block: int, max_total: int | None = None) -> None:
@@ -92,25 +92,25 @@ class AvroContainer:
 
     @property
     def row_count(self) -> int:
-        """Return the number of records, as the blocks say."""
+        """Return the number of records declared by the blocks."""
         return sum(b.count for b in self.blocks)
 
     def stream(self, schema: Any = None) -> BinaryIO:
-        """Return the container without compression, unpacked block by block as it is read.
+        """Return the container uncompressed, as a stream that decompresses block by block.
 
         Args:
-            schema: what the header is to say instead of the file's own schema; it must read the same bytes.
+            schema: replaces the file's schema in the header; it must describe the same encoding.
 
         Raises:
-            ValueError: while reading: a block does not unpack, or to more than is allowed.
+            ValueError: while reading: a block cannot be decompressed, or exceeds a limit.
         """
         return cast("BinaryIO", _Stream(self._pieces(self.schema if schema is None else schema)))
 
     def unpacked(self) -> Iterator[tuple[int, bytes]]:
-        """Yield of each block how many records it has, and their bytes without compression.
+        """Yield the record count and the uncompressed content of each block.
 
         Raises:
-            ValueError: a block does not unpack, or to more than is allowed.
+            ValueError: a block cannot be decompressed, or exceeds a limit.
         """
         total = 0
         for block in self.blocks:
@@ -123,7 +123,7 @@ class AvroContainer:
             yield block.count, data
 
     def unpack(self, index: int) -> bytes:
-        """Return the bytes of one block without compression; errors as in `unpacked`."""
+        """Return the uncompressed content of one block; raises as `unpacked`."""
         return self._unpacked(self.blocks[index])
 
     def _pieces(self, schema: Any) -> Iterator[bytes]:
@@ -132,7 +132,7 @@ class AvroContainer:
         yield _MAGIC + _varint(len(meta)) + entries + b"\0" + self._sync
         for count, data in self.unpacked():
             yield _varint(count) + _varint(len(data))
-            yield data  # not joined with the rest: one row may be very large
+            yield data  # not concatenated: a single row may be very large
             yield self._sync
 
     def _unpacked(self, block: Block) -> bytes:
@@ -152,7 +152,7 @@ class AvroContainer:
 
 
 class _Cursor:
-    """A place in some bytes; what is not there is not given."""
+    """A bounds-checked cursor over bytes."""
 
     def __init__(self, data: bytes) -> None:
         self._data = memoryview(data)
@@ -203,7 +203,7 @@ def _metadata(cursor: _Cursor) -> Mapping[str, memoryview]:
 
 
 class _Stream:
-    """A readable file over pieces that are made when they are needed."""
+    """A readable file over lazily produced chunks."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
@@ -286,13 +286,13 @@ _CODECS: dict[str, Callable[[memoryview, int], bytes]] = {
 
 
 def check_schema(schema: Any) -> dict[str, Any]:
-    """Return the types that a schema defines, by their names without namespace.
+    """Return the types that a schema defines, by name without namespace.
 
-    A schema whose records need not end, or not before very long, is refused.
+    Schemas with unbounded or excessively large records are rejected.
 
     Raises:
-        ValueError: it is recursive, nested too deeply, or not the schema of anything; values of an array that take no
-            bytes, so that any number of them fits in a file; a record of too many values, or with columns of one name.
+        ValueError: the schema is malformed, recursive or nested too deeply; array elements have zero size, so that any
+            number of them fits in a file; a record has too many values, or duplicate column names.
     """
     measure = _Measure()
     measure.of(schema, 0)
@@ -301,14 +301,14 @@ def check_schema(schema: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """The least bytes that a value of a type takes, and of how many values it is made."""
+    """The minimum encoded size of a type, and the number of its values."""
 
     bytes: int
     leaves: int
 
 
 class _Measure:
-    """Sizes of the types of one schema; a name stands for what it was defined as before."""
+    """Computes the sizes of the types of one schema; names refer to previously defined types."""
 
     def __init__(self) -> None:
         self._named: dict[str, _Size] = {}

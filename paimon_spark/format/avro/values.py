@@ -1,4 +1,4 @@
-"""Values of Avro records and Arrow columns, both ways."""
+"""Conversion between Avro record values and Arrow columns."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _INTEGERS = {
 
 
 def avro_schema(fields: Sequence[DataField]) -> dict[str, Any]:
-    """Return the schema of a data file, with the names that Java Paimon uses."""
+    """Return the Avro schema of a data file, with the record names of Java Paimon."""
     return _record("record", fields) | {"namespace": "org.apache.paimon.avro.generated"}
 
 
@@ -58,7 +58,7 @@ def records(batch: pa.RecordBatch, fields: Sequence[DataField]) -> Iterable[dict
 
 
 def column(values: list[Any], t: DataType) -> pa.Array:
-    """Return the values of one Avro field, dates and times as integers, as an array of exactly the type of `t`."""
+    """Return the values of one Avro field, dates and times as integers, as an array of the Arrow type of `t`."""
     target = to_arrow_type(t)
     if isinstance(t, AtomicType):
         if t.root in _INTEGERS:
@@ -83,12 +83,12 @@ def _offsets(values: list[Any]) -> pa.Array:
 
 
 def _pairs(value: Any) -> Iterable[tuple[Any, Any]]:
-    """Return key and value pairs of a map, which Avro spells as an array of records unless keys are strings."""
+    """Return the key-value pairs of a map, which is encoded as an array of records unless its keys are strings."""
     return value.items() if isinstance(value, dict) else ((e["key"], e["value"]) for e in value)
 
 
 def _values(array: pa.Array, t: DataType) -> list[Any]:
-    """Return an array as what the Avro library writes for `t`."""
+    """Return an array as Python values for the Avro writer."""
     if isinstance(t, AtomicType):
         if t.root in _INTEGERS:
             array = array.cast(_INTEGERS[t.root])
@@ -134,7 +134,7 @@ def _optional(name: str, t: DataType) -> Any:
 
 
 def _type(name: str, t: DataType) -> Any:
-    """Return the Avro type of `t` without its nullability."""
+    """Return the Avro type of `t`, ignoring its nullability."""
     if isinstance(t, AtomicType):
         return _atomic(t)
     if isinstance(t, RowType):

@@ -1,1 +1,1 @@
-"""ORC data files: Arrow's reader and writer, and what they cannot do with timestamps."""
+"""ORC data files, on Arrow's reader and writer, with timestamps handled here where Arrow is wrong."""

@@ -1,4 +1,4 @@
-"""The layout of ORC files: tail, types, stripes, streams; and files of one stripe put together from streams."""
+"""ORC file layout: tail, types, stripes, streams; and building single-stripe files from streams."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ _TAIL_GUESS = 16 << 10
 
 @dataclass(frozen=True, slots=True)
 class Framing:
-    """How the streams of a file are cut into chunks, each with a header of three bytes: its length, and if it is plain.
+    """The compression framing of streams: chunks with a three-byte header of the length and an uncompressed flag.
 
-    Files without compression have no chunks.
+    Uncompressed files have no chunks.
     """
 
     compression: int
     block: int
 
     def unpack(self, data: bytes) -> bytes:
-        """Return the content of a stream.
+        """Return the uncompressed content of a stream.
 
         Raises:
-            UnsupportedError: the compression is not known here.
+            UnsupportedError: the compression is not supported.
         """
         if self.compression == _NONE:
             return data
@@ -74,7 +74,7 @@ class Framing:
         return bytes(out)
 
     def plain(self, data: bytes) -> bytes:
-        """Return a stream with this content, which is not compressed."""
+        """Return a stream with the given content in uncompressed chunks."""
         if self.compression == _NONE:
             return data
         pieces = (data[i : i + self.block] for i in range(0, len(data), self.block))
@@ -86,7 +86,7 @@ class Framing:
         if self.compression == _ZLIB:
             return zlib.decompress(chunk, -15)
         if self.compression == _SNAPPY:
-            size, _ = varint_at(chunk, 0)  # it begins with its length
+            size, _ = varint_at(chunk, 0)  # the chunk begins with its uncompressed length
             return bytes(pa.Codec("snappy").decompress(chunk, size, asbytes=True))
         if self.compression == _LZ4:
             return _unpack_lz4(chunk)
@@ -99,7 +99,7 @@ class Framing:
 
 @dataclass(frozen=True, slots=True)
 class Stripe:
-    """Where a stripe is."""
+    """Location of a stripe."""
 
     offset: int
     index_length: int
@@ -109,13 +109,13 @@ class Stripe:
 
     @property
     def length(self) -> int:
-        """Return the bytes of the stripe, its footer included."""
+        """Return the length of the stripe, including its footer."""
         return self.index_length + self.data_length + self.footer_length
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A node of the tree of types."""
+    """A node of the type tree."""
 
     kind: int
     children: tuple[int, ...]
@@ -124,7 +124,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A stream of a stripe, and where it is in the file."""
+    """A stream of a stripe and its location in the file."""
 
     kind: int
     column: int
@@ -134,7 +134,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class StripeFooter:
-    """What stands at the end of a stripe."""
+    """The footer of a stripe."""
 
     streams: tuple[Stream, ...]
     encodings: tuple[int, ...]
@@ -144,7 +144,7 @@ class StripeFooter:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What the end of a file says."""
+    """The tail of a file."""
 
     framing: Framing
     script: tuple[Field, ...]
@@ -156,10 +156,10 @@ class Tail:
 
     @classmethod
     def read(cls, source: pa.NativeFile) -> Self:
-        """Read the end of a file.
+        """Read the tail of a file.
 
         Raises:
-            UnsupportedError: the file has a compression that is not known here.
+            UnsupportedError: the compression is not supported.
         """
         size = source.size()
         data = source.read_at(min(size, _TAIL_GUESS), max(0, size - _TAIL_GUESS))
@@ -192,7 +192,7 @@ class Tail:
         return StripeFooter(tuple(streams), encodings, zone, fields)
 
     def with_footer(self, footer: Sequence[Field], metadata_length: int | None = None) -> bytes:
-        """Return a tail like this one, from the footer on."""
+        """Return a copy of the tail, from the footer on, with another footer."""
         packed = self.framing.plain(message(footer))
         script = with_field(self.script, SCRIPT_FOOTER, len(packed))
         if metadata_length is not None:
@@ -202,14 +202,14 @@ class Tail:
 
 
 def one_stripe(framing: Framing, column: int, encoding: int, streams: Sequence[tuple[int, bytes]], rows: int) -> bytes:
-    """Return a file with one column of a kind without parts, which is called `x`.
+    """Return a file of one stripe with a single primitive column named `x`.
 
     Args:
-        framing: how the streams are packed.
-        column: the kind of the column.
-        encoding: how its values are encoded.
-        streams: kind and bytes of its streams.
-        rows: how many values they have.
+        framing: compression framing of the streams.
+        column: type kind of the column.
+        encoding: column encoding.
+        streams: kind and content of each stream.
+        rows: number of values.
     """
     data = b"".join(s for _, s in streams)
     listed: list[Field] = [(1, message([(1, kind), (2, 1), (3, len(s))])) for kind, s in streams]
@@ -237,7 +237,7 @@ def _column(data: bytes) -> Column:
 
 
 def _unpack_lz4(chunk: bytes) -> bytes:
-    """Unpack a block of LZ4, whose length is not known before; only footers are unpacked here, which are short."""
+    """Decompress an LZ4 block of unknown uncompressed length; used only for footers, which are short."""
     out = bytearray()
     at = 0
     while at < len(chunk):

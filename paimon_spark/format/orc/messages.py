@@ -1,15 +1,15 @@
-"""The protobuf messages in ORC files, as lists of fields: enough to read the tails of files and to write other ones."""
+"""A minimal protobuf codec for ORC metadata: messages as lists of fields."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 Field = tuple[int, int | bytes]
-"""Number and value of a field: a number, or the bytes of anything that has a length."""
+"""Number and value of a field: an integer, or bytes if it is length-delimited."""
 
 
 def messages(data: bytes) -> Iterator[Field]:
-    """Yield the fields of a protobuf message; numbers of fixed width are left out."""
+    """Yield the fields of a protobuf message; fixed-width fields are skipped."""
     at = 0
     while at < len(data):
         tag, at = varint_at(data, at)
@@ -41,12 +41,12 @@ def message(fields: Iterable[Field]) -> bytes:
 
 
 def with_field(fields: Iterable[Field], number: int, value: int) -> list[Field]:
-    """Return `fields` with one value for a number, in place of those that they have."""
+    """Return `fields` with the values of field `number` replaced by a single value."""
     return [*(f for f in fields if f[0] != number), (number, value)]
 
 
 def number_of(fields: Iterable[Field], number: int, default: int = 0) -> int:
-    """Return the number in a field."""
+    """Return the integer value of a field."""
     found = next((v for n, v in fields if n == number), default)
     if isinstance(found, bytes):
         raise TypeError("a number was expected in a protobuf field")
@@ -54,12 +54,12 @@ def number_of(fields: Iterable[Field], number: int, default: int = 0) -> int:
 
 
 def parts_of(fields: Iterable[Field], number: int) -> list[bytes]:
-    """Return the values with a length in a field that may come several times."""
+    """Return the values of a repeated length-delimited field."""
     return [v for n, v in fields if n == number and isinstance(v, bytes)]
 
 
 def numbers_of(fields: Iterable[Field], number: int) -> list[int]:
-    """Return the numbers in a field that may come several times, packed or not."""
+    """Return the values of a repeated integer field, packed or not."""
     out: list[int] = []
     for n, value in fields:
         if n == number and isinstance(value, bytes):
@@ -73,7 +73,7 @@ def numbers_of(fields: Iterable[Field], number: int) -> list[int]:
 
 
 def varint(value: int) -> bytes:
-    """Return a number to the base 128, the lowest digit first."""
+    """Return the varint encoding of an integer."""
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)
@@ -83,7 +83,7 @@ def varint(value: int) -> bytes:
 
 
 def varint_at(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at `at` and the position after it."""
+    """Return the varint at `at` and the position after it."""
     value = shift = 0
     while True:
         byte = data[at]

@@ -1,7 +1,7 @@
 """ORC data files (docs/spec/storage.md, section 12.2).
 
-CHAR columns of Java files are padded: the padding is cut. TIME is an int. A zoned timestamp is taken as the instant
-that the file stores, which is what writers in UTC mean.
+The padding of CHAR columns in Java files is removed. TIME is an int. A timestamp with local time zone is read as the
+stored instant, which is what a writer in UTC stores.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ class OrcFormat:
         return OrcWriter(file_io, path, fields, StatsCollector(fields, stats_modes), codec, stripe)
 
     def check_values(self, name: str, column: pa.ChunkedArray) -> None:
-        """Refuse fractions of a millisecond in the last second before 1970, which readers in Java take for others."""
+        """Reject fractions of a millisecond in the last second before 1970, which Java readers misread."""
         check_last_second(name, column)
 
 
 class OrcReader:
-    """One open ORC file; its stripes are the row groups."""
+    """A reader of one ORC file; its stripes are the row groups."""
 
     def __init__(self, file_io: FileIO, path: str, fields: Sequence[DataField], file_size: int | None) -> None:
         self._path = path
@@ -95,7 +95,7 @@ class OrcReader:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return the names of the columns that the file has."""
+        """Return the column names of the file."""
         return self._columns
 
     @property
@@ -127,7 +127,7 @@ class OrcReader:
             return tuple(self._file.read_stripe(i, columns=first).num_rows for i in range(self.num_row_groups))
 
     def select_row_groups(self, expression: pc.Expression | None) -> list[int]:
-        """Return all stripes: their statistics are not looked at."""
+        """Return all stripes: stripe statistics are not used."""
         del expression
         return list(range(self.num_row_groups))
 
@@ -141,14 +141,14 @@ class OrcReader:
                 yield stripe.slice(start, batch_rows)
 
     def chunks(self, row_group: int, chunk_bytes: int, *, streamed: bool = False) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a stripe, which is decoded whole, `streamed` or not."""
+        """Yield the rows of a stripe, which is decoded as a whole regardless of `streamed`."""
         stripe = self._stripe(row_group, self._fields)
         rows = rows_within(chunk_bytes, stripe.nbytes / max(1, stripe.num_rows))
         for start in range(0, stripe.num_rows, rows):
             yield stripe.slice(start, rows)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._source.close()
 
     def __enter__(self) -> Self:
@@ -176,7 +176,7 @@ class OrcReader:
 
 
 class OrcWriter:
-    """One ORC file in the making."""
+    """A writer of one ORC file."""
 
     def __init__(
         self,
@@ -200,12 +200,12 @@ class OrcWriter:
 
     @property
     def rows(self) -> int:
-        """Return the number of rows so far."""
+        """Return the number of rows written so far."""
         return self._rows
 
     @property
     def bytes_written(self) -> int:
-        """Return the bytes of finished stripes plus an estimate for the open one."""
+        """Return the size of the finished stripes plus an estimate for the open one."""
         done = self._out.tell()
         held = self.buffered_bytes
         ratio = done / self._raw_at_flush if self._raw_at_flush else _RATIO
@@ -213,14 +213,14 @@ class OrcWriter:
 
     @property
     def buffered_bytes(self) -> int:
-        """Return the raw bytes of the rows in the open stripe."""
+        """Return the uncompressed size of the rows in the open stripe."""
         done = self._out.tell()
         if done > max(self._flushed, _HEADER_BYTES):
             self._flushed, self._raw_at_flush = done, self._raw_bytes
         return self._raw_bytes - self._raw_at_flush
 
     def flush(self) -> None:
-        """Do nothing: the library ends a stripe when it is full."""
+        """Do nothing: the library closes a stripe when it is full."""
 
     def write(self, data: pa.RecordBatch | pa.Table) -> None:
         """Append rows."""
@@ -233,19 +233,19 @@ class OrcWriter:
         self._out.write(table.cast(self._physical))
 
     def close(self) -> WrittenFile:
-        """Finish the file."""
+        """Finish and close the file."""
         size = self._out.finish(self._physical.empty_table())
         return WrittenFile(size, self._rows, self._stats.result())
 
     def abort(self) -> None:
-        """Give up: close and delete the file."""
+        """Close and delete the file."""
         self._out.abort()
         with suppress(OSError, PaimonError):
             self._file_io.delete(self._path)
 
 
 def _physical_field(f: pa.Field) -> pa.Field:
-    """Return the field as ORC stores it: TIME as int32, the id as the attribute that Paimon reads."""
+    """Return the field as stored in ORC: TIME as int32, the field id in the attribute that Paimon reads."""
     given = f.metadata or {}
     metadata = {ORC_FIELD_ID: given[ORC_FIELD_ID]} if ORC_FIELD_ID in given else None
     return pa.field(f.name, _physical_type(f.type), f.nullable, metadata)

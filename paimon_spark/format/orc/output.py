@@ -1,8 +1,8 @@
-"""Where the bytes of an ORC file in the making go: as pyarrow makes them, or with early timestamps put right.
+"""Output of ORC files: pyarrow's output unchanged, or with timestamps before 1970 corrected.
 
-pyarrow stores a fraction of a second before 1970 as nanoseconds below 0, which the format does not know: Java readers
-fail at it or see another time. So a file with timestamps is made stripe by stripe in memory, and where a stripe
-has such fractions, the streams of seconds and nanoseconds are made again, as every reader expects them.
+pyarrow stores fractions of a second before 1970 as negative nanoseconds, which the format does not allow: Java readers
+fail or read another time. A file with timestamps is therefore built stripe by stripe in memory. If a stripe has such
+fractions, its streams of seconds and nanoseconds are encoded again as the format requires.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from paimon_spark.format.timestamp_ranges import BILLION, PER_SECOND
 _BATCH_ROWS = 8192
 _WHOLE = 1 << 40
 _EXACT = 1 << 53
-"""Whole numbers up to this are the same as floating point numbers, which pyarrow makes of seconds on the way."""
+"""Integers up to this are exact as floating point numbers, which pyarrow converts seconds to internally."""
 _CONTENT, _ROWS, _STATISTICS, _STRIDE = 2, 6, 7, 8
 _VALUES, _TIMES, _HAS_NULL, _BYTES = 1, 9, 10, 11
-"""Fields of the statistics of a column."""
+"""Field numbers of column statistics."""
 
 
 class Output(Protocol):
-    """Where the rows of a file go."""
+    """The output of a file's rows."""
 
     def write(self, table: pa.Table) -> None:
-        """Append rows, which have the physical types."""
+        """Append rows, in physical types."""
 
     def tell(self) -> int:
-        """Return the bytes of the stripes that are done."""
+        """Return the size of the finished stripes."""
 
     def finish(self, empty: pa.Table) -> int:
-        """Finish the file, to which `empty` is written if it has no rows; return its size."""
+        """Finish the file, writing `empty` if it has no rows; return its size."""
 
     def abort(self) -> None:
-        """Let go of the stream."""
+        """Close the stream."""
 
 
 def open_output(out: pa.NativeFile, schema: pa.Schema, codec: str, stripe_bytes: int) -> Output:
@@ -62,7 +62,7 @@ def open_output(out: pa.NativeFile, schema: pa.Schema, codec: str, stripe_bytes:
 
 
 class _Streamed:
-    """Writes what pyarrow makes, as it comes."""
+    """Writes pyarrow's output unchanged."""
 
     def __init__(self, out: pa.NativeFile, codec: str, stripe_bytes: int) -> None:
         self._sink = _Sink(out)
@@ -92,9 +92,9 @@ class _Streamed:
 
 
 class _Mended:
-    """Makes a file of each stripe in memory and puts the stripes together.
+    """Builds each stripe as a file in memory and concatenates the stripes.
 
-    Stripes that were changed have no row index, because their index tells other positions.
+    Files with corrected stripes have no row index, because the offsets in it are no longer valid.
     """
 
     def __init__(self, out: pa.NativeFile, codec: str, stripe_bytes: int) -> None:
@@ -154,7 +154,7 @@ class _Mended:
         self._size += len(data)
 
     def _add(self) -> None:
-        """Add the stripe in memory to the file; the statistics of what was changed are left out."""
+        """Append the stripe in memory to the file, without statistics of corrected columns."""
         self._writer.close()
         source = pa.BufferReader(self._buffer.getvalue())
         tail = Tail.read(source)
@@ -190,7 +190,7 @@ class _Mended:
 
 
 class _Sink:
-    """Takes what the ORC library writes and never fails in its face: it answers an error of a stream by aborting.
+    """A sink for the ORC library that never raises, because the library aborts the process if a stream fails.
 
     The first error is kept and raised by `check` and `finish`.
     """
@@ -229,9 +229,9 @@ class _Sink:
 
 
 def _mend(source: pa.NativeFile, index: int, stripe: Stripe, codec: str, changed: set[int]) -> tuple[bytes, Stripe]:
-    """Return a stripe with its timestamps put right, and where its parts are; nothing if there is nothing to do.
+    """Return a stripe with corrected timestamps, and its location; empty if nothing has to be corrected.
 
-    The columns in question are added to `changed`.
+    The corrected columns are added to `changed`.
     """
     file = TimestampFile(source, "")
     footer = file.tail.stripe_footer(source, stripe)
@@ -252,10 +252,11 @@ def _mend(source: pa.NativeFile, index: int, stripe: Stripe, codec: str, changed
 
 
 def _customary(seconds: I64, nanos: I64) -> tuple[I64, I64]:
-    """Return stored seconds and nanoseconds such that no nanoseconds are below 0.
+    """Return stored seconds and nanoseconds without negative nanoseconds.
 
-    Readers take a second off where seconds are below 0 and there is a millisecond at least. For the last second before
-    1970 they do not, so there is no other way to tell such a fraction from one after 1970 than nanoseconds below 0.
+    Readers subtract a second if the seconds are negative and the fraction is at least a millisecond. They do not for
+    the last second before 1970, where negative nanoseconds are the only way to distinguish a fraction from one after
+    1970.
     """
     whole, rest = wall_clock(seconds, nanos, "UTC")
     cut = (whole < 0) & (rest > 999_999)
@@ -263,7 +264,7 @@ def _customary(seconds: I64, nanos: I64) -> tuple[I64, I64]:
 
 
 def _encoded(seconds: I64, nanos: I64, codec: str) -> tuple[bytes, bytes]:
-    """Return the streams of seconds and nanoseconds."""
+    """Return the encoded streams of seconds and nanoseconds."""
     table = pa.table({"seconds": seconds, "nanos": pa.array(nanos).cast(pa.timestamp("ns"))})
     buffer = pa.BufferOutputStream()
     writer = orc.ORCWriter(buffer, compression=codec, stripe_size=_WHOLE)
@@ -286,7 +287,7 @@ def _stripe_message(s: Stripe) -> bytes:
 
 
 def _timeless(statistics: Sequence[bytes], changed: set[int]) -> list[bytes]:
-    """Return statistics of columns without bounds for those in `changed`: pyarrow rounds them towards 1970."""
+    """Return column statistics without the bounds of columns in `changed`, which pyarrow rounds towards 1970."""
     return [
         message(f for f in messages(s) if f[0] != _TIMES) if column in changed else s
         for column, s in enumerate(statistics)
@@ -294,7 +295,7 @@ def _timeless(statistics: Sequence[bytes], changed: set[int]) -> list[bytes]:
 
 
 def _merged(statistics: Sequence[Sequence[bytes]]) -> list[bytes]:
-    """Return the statistics of columns over several stripes: those of one stripe, else only counts."""
+    """Return column statistics merged over stripes: those of a single stripe, else only counts."""
     if len(statistics) == 1:
         return list(statistics[0])
     out: list[bytes] = []
@@ -316,7 +317,7 @@ def _has_timestamps(t: pa.DataType) -> bool:
 
 
 def timestamps_in(array: pa.Array) -> Iterator[pa.Array]:
-    """Yield the timestamps in an array, which may be nested."""
+    """Yield the timestamp arrays in an array, at any nesting depth."""
     t = array.type
     if pa.types.is_timestamp(t):
         yield array
@@ -332,14 +333,14 @@ def timestamps_in(array: pa.Array) -> Iterator[pa.Array]:
 
 
 def _to_mend(column: pa.ChunkedArray) -> bool:
-    """Return whether a column has a timestamp before 1970 that is no whole second, or one that pyarrow rounds."""
+    """Return whether a column has a fractional timestamp before 1970, or one that pyarrow rounds."""
     return any((((v < 0) & (v % unit != 0)) | (np.abs(v // unit) > _EXACT)).any() for v, unit in _numbers(column))
 
 
 def check_last_second(name: str, column: pa.ChunkedArray) -> None:
-    """Refuse a column with a time in the last second before 1970 that is no whole millisecond.
+    """Raise if a column has a time in the last second before 1970 with a fraction of a millisecond.
 
-    Readers of ORC cannot tell it from one in the first second after: those in Java take it for that or fail.
+    In ORC, it cannot be distinguished from a time in the first second after 1970: Java readers read that, or fail.
 
     Raises:
         ArgumentError: the column has such a time.
@@ -359,7 +360,7 @@ def check_last_second(name: str, column: pa.ChunkedArray) -> None:
 
 
 def _numbers(column: pa.ChunkedArray) -> Iterator[tuple[I64, int]]:
-    """Yield the times of a column, unless all are usual ones, and how many of their unit make a second."""
+    """Yield the times of a column, unless all are in the common range, and the number of their units per second."""
     for times in (t for c in column.chunks for t in timestamps_in(c)):
         numbers = times.cast(pa.int64())
         bounds = pc.min_max(numbers)
@@ -369,9 +370,9 @@ def _numbers(column: pa.ChunkedArray) -> Iterator[tuple[I64, int]]:
 
 
 def _packed(table: pa.Table) -> pa.Table:
-    """Return the table with nested columns as the ORC writer of pyarrow takes them.
+    """Return the table with nested columns normalized for pyarrow's ORC writer.
 
-    It ignores the offset of a struct, and shifts values inside structs that are null themselves.
+    The writer ignores the offset of a struct, and shifts values inside null structs.
     """
     for i, f in enumerate(table.schema):
         if pa.types.is_nested(f.type):
@@ -380,7 +381,7 @@ def _packed(table: pa.Table) -> pa.Table:
 
 
 def _pack(array: pa.Array) -> pa.Array:
-    """Return an array without an offset and without values inside of nulls."""
+    """Return an array without an offset and without values inside nulls."""
     t = array.type
     whole = pa.concat_arrays([array.slice(0, 0), array]) if array.offset else array
     if not pa.types.is_nested(t):
@@ -396,7 +397,7 @@ def _pack(array: pa.Array) -> pa.Array:
 
 
 def _gathered(offsets: pa.Array, mask: pa.Array, parts: Sequence[pa.Array]) -> tuple[pa.Array, list[pa.Array]]:
-    """Return offsets and parts of lists without what lies inside of nulls."""
+    """Return offsets and child arrays of lists without the elements inside nulls."""
     lists = [pa.ListArray.from_arrays(offsets, part, mask=mask) for part in parts]
     lengths = pc.fill_null(pc.list_value_length(lists[0]), 0).to_numpy()
     return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32()), [one.flatten() for one in lists]

@@ -1,10 +1,10 @@
-"""Timestamps of ORC files, at any depth and over the whole range that the table's type has.
+"""ORC timestamps at any nesting depth, over the full range of the table's type.
 
-pyarrow delivers timestamps of ORC in nanoseconds, which end in 1677 and 2262, and takes some that a writer in another
-zone has stored for others. A file holds the seconds and the nanoseconds of a timestamp in two streams. So the file is
-shown to pyarrow with a tail that says that its timestamps are integers, which makes it deliver the seconds, in place
-inside of whatever they are in. The nanoseconds of each such column are read from a file of their own, with all
-seconds the same. Every encoding and compression that the library knows serves.
+pyarrow reads ORC timestamps as nanoseconds, limited to 1677 to 2262, and misreads some that were written in another
+time zone. ORC stores a timestamp in two streams, seconds and nanoseconds. This module presents the file to pyarrow with
+a modified tail that declares timestamps as integers, so pyarrow returns the seconds in place, at any depth. The
+nanoseconds of each column are read through a generated single-column file with constant seconds. All encodings and
+compressions of the library are supported.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from paimon_spark.format.timestamp_ranges import BILLION, check_range, in_column
 from paimon_spark.spec.types import ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType, TypeRoot
 
 Leaf = Callable[[pa.Array, int, "DataType | None"], pa.Array]
-"""Makes the seconds of a column into something else, told the number of the column and its type in the table."""
+"""Converts the seconds of a column, given its column number and its type in the table."""
 
 EPOCH_2015 = 1420070400
-"""Stored seconds count from 2015, by the clock of the zone that the writer names."""
+"""Stored seconds count from 2015 in the time zone of the writer."""
 _UNIVERSAL = ("UTC", "GMT", "", "Etc/UTC", "Z")
 _ZEROS = {True: (b"\x7f\0\0", 130), False: (b"\xc1\xff\0\0", 512)}
-"""For both versions of the encoding of integers: the longest run of zeros and how many it has."""
+"""For both versions of the integer encoding: the longest run of zeros, and its number of values."""
 
 
 def has_timestamps(t: DataType) -> bool:
-    """Return whether values of a type are timestamps or hold any."""
+    """Return whether a type is, or contains, a timestamp."""
     if isinstance(t, AtomicType):
         return t.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
     if isinstance(t, RowType):
@@ -60,10 +60,10 @@ def has_timestamps(t: DataType) -> bool:
 
 
 class TimestampFile:
-    """An ORC file of which columns with timestamps are wanted.
+    """An ORC file from which columns with timestamps are read.
 
     Raises:
-        UnsupportedError: the file has a compression that is not known here.
+        UnsupportedError: the compression is not supported.
     """
 
     def __init__(self, source: pa.NativeFile, path: str) -> None:
@@ -76,10 +76,10 @@ class TimestampFile:
         self._file = orc.ORCFile(pa.PythonFile(shown, mode="r"))
 
     def read_stripe(self, index: int, fields: Sequence[DataField]) -> pa.RecordBatch:
-        """Return the columns of one stripe, which the file must have; timestamps are in the unit of their type.
+        """Return existing columns of one stripe, with timestamps in the unit of their type.
 
         Raises:
-            OutOfRangeError: a timestamp is outside the range of that unit.
+            OutOfRangeError: a timestamp is out of range of that unit.
         """
         footer = self.tail.stripe_footer(self._source, self.tail.stripes[index])
 
@@ -99,7 +99,7 @@ class TimestampFile:
         return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
     def stored(self, index: int, footer: StripeFooter) -> dict[int, tuple[I64, I64]]:
-        """Return seconds and nanoseconds of each column of timestamps of a stripe as they are stored, without nulls."""
+        """Return the stored seconds and nanoseconds of each timestamp column of a stripe, without nulls."""
         found: dict[int, tuple[I64, I64]] = {}
 
         def keep(seconds: pa.Array, column: int, t: DataType | None) -> pa.Array:
@@ -113,13 +113,13 @@ class TimestampFile:
         return found
 
     def _top(self, batch: pa.RecordBatch) -> list[int]:
-        """Return the numbers of the columns of a batch."""
+        """Return the column numbers of a batch."""
         root = self.tail.columns[0]
         by_name = dict(zip(root.names, root.children, strict=True))
         return [by_name[n] for n in batch.schema.names]
 
     def _walk(self, array: pa.Array, column: int, t: DataType | None, leaf: Leaf) -> pa.Array:
-        """Return an array with its timestamps made into what `leaf` says."""
+        """Return an array with `leaf` applied to its timestamps."""
         if column not in self._holding:
             return array
         node = self.tail.columns[column]
@@ -145,7 +145,7 @@ class TimestampFile:
         return pa.StructArray.from_arrays(parts, names=list(node.names), mask=mask)
 
     def _parts(self, seconds: pa.Array, column: int, footer: StripeFooter) -> tuple[I64, I64]:
-        """Return the values without nulls, and the nanoseconds that belong to them."""
+        """Return the non-null seconds and their nanoseconds."""
         whole = seconds.drop_null().to_numpy()
         if not len(whole):
             return whole, whole
@@ -163,7 +163,7 @@ class TimestampFile:
 
 
 class _Shown(io.RawIOBase):
-    """A file with another end than the one that it has."""
+    """A file with its tail replaced."""
 
     def __init__(self, source: pa.NativeFile, until: int, end: bytes) -> None:
         self._source = source
@@ -198,13 +198,13 @@ class _Shown(io.RawIOBase):
 
 
 def _timeless(data: bytes) -> bytes:
-    """Return a type that is an integer where it was a timestamp."""
+    """Return a type node with timestamp types replaced by integers."""
     fields: list[Field] = list(messages(data))
     return message(with_field(fields, 1, LONG)) if dict(fields).get(1, 0) in TIMES else data
 
 
 def _holding(tail: Tail) -> frozenset[int]:
-    """Return the columns that are timestamps or hold some: those inside a column have higher numbers."""
+    """Return the columns that are, or contain, timestamps; children have higher numbers than their parents."""
     found: set[int] = set()
     for i in range(len(tail.columns) - 1, -1, -1):
         node = tail.columns[i]
@@ -225,10 +225,10 @@ def _target(t: DataType | None) -> pa.DataType:
 
 
 def wall_clock(seconds: I64, nanos: I64, zone: str) -> tuple[I64, I64]:
-    """Return seconds since 1970 of the wall clock in the writer's zone, and nanoseconds from 0 to a billion.
+    """Return epoch seconds of the wall clock in the writer's zone, and nanoseconds in [0, 10^9).
 
-    A writer cuts the fraction off the seconds towards 1970 where there is a millisecond at least: seconds of before
-    are one too many then. pyarrow writes nanoseconds below 0 instead.
+    A writer truncates seconds towards 1970 if the fraction is at least a millisecond; before 1970, one second must then
+    be subtracted. pyarrow writes negative nanoseconds instead.
     """
     if zone in _UNIVERSAL:
         wall = seconds + EPOCH_2015

@@ -13,7 +13,7 @@ import org.apache.spark.sql.connector.expressions.{IdentityTransform, Transform}
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** A Paimon warehouse as a Spark catalog. Every method is one request to the engine. */
+/** A Paimon warehouse as a Spark catalog. Each method is one request to the engine. */
 class PaimonCatalog extends TableCatalog with PaimonStaging with SupportsNamespaces with ProcedureCatalog {
   private[paimonbridge] var ref: CatalogRef = CatalogRef.none
 
@@ -99,7 +99,7 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with SupportsNamespa
     loadTable(ident)
   }
 
-  /** A table to create, as the engine is told of it. */
+  /** The request to create a table. */
   private[paimonbridge] def tableArgs(ident: Identifier, schema: StructType, partitions: Array[Transform],
       properties: JMap[String, String]): Map[String, Any] = {
     val keys = partitions.map {
@@ -135,11 +135,11 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with SupportsNamespa
 
   override def loadProcedure(ident: Identifier): UnboundProcedure = Procedures.load(ref, ident)
 
-  /** A CALL finds them from every database, so each of them lists them. */
+  /** Procedures are listed in each namespace, because a CALL resolves them from any current database. */
   def listProcedures(namespace: Array[String]): Array[Identifier] = Procedures.list(ref)
 }
 
-/** ALTER TABLE changes as JSON. */
+/** Encodes ALTER TABLE changes as JSON. */
 object Changes {
   def encode(change: TableChange): Map[String, Any] = change match {
     case c: SetProperty => Map("op" -> "set", "key" -> c.property(), "value" -> c.value())

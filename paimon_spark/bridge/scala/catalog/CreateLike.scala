@@ -12,7 +12,7 @@ import org.apache.spark.sql.execution.command.{CreateTableLikeCommand, LeafRunna
 case class Like(target: Seq[String], source: Seq[String], provider: Option[String], properties: Map[String, String],
     ifNotExists: Boolean)
 
-/** CREATE TABLE a LIKE b where `a` belongs to a Paimon catalog; Spark's own command keeps no partitions or options. */
+/** CREATE TABLE a LIKE b if `a` is in a Paimon catalog; Spark's own command drops partitioning and options. */
 case class PaimonCreateLike(wanted: Like) extends LeafRunnableCommand {
   override def run(session: SparkSession): Seq[Row] = {
     val manager = CreateLike.manager(session)
@@ -32,17 +32,17 @@ case class PaimonCreateLike(wanted: Like) extends LeafRunnableCommand {
 }
 
 object CreateLike {
-  /** What belongs to one table alone. */
+  /** Properties that are not copied to another table. */
   val Never = Set("path", "provider", "location", "owner", "external", "is_managed_location")
 
   def manager(session: SparkSession): CatalogManager =
     session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.catalogManager
 
-  /** The command of ours for a parsed one, if its target is in a Paimon catalog. */
+  /** Returns the Paimon command for a parsed one, if its target is in a Paimon catalog. */
   def claim(session: SparkSession, parsed: Object): Object =
     wanted(parsed).filter(isOurs(session, _)).fold(parsed)(PaimonCreateLike(_))
 
-  /** Spark 4.3 parses to a plan that earlier releases do not have, so it is known by its name alone. */
+  /** Spark 4.3 parses to a plan class that earlier releases lack, so it is matched by class name. */
   private def wanted(parsed: Object): Option[Like] = parsed match {
     case c: CreateTableLikeCommand =>
       Some(Like(c.targetTable.nameParts, c.sourceTable.nameParts, c.provider, c.properties, c.ifNotExists))
@@ -57,7 +57,7 @@ object CreateLike {
     case _ => None
   }
 
-  /** In the generic catalog, where tables of both kinds are, the provider decides. */
+  /** In the generic catalog, which has tables of both kinds, the provider decides. */
   private def isOurs(session: SparkSession, like: Like): Boolean = {
     val current = manager(session)
     val catalog = if (like.target.size > 2) like.target.head else current.currentCatalog.name()

@@ -11,7 +11,7 @@ import org.apache.spark.sql.sources.{BaseRelation, CreatableRelationProvider, Da
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** `format("paimon")` with a path: read a table directory, or save a frame as one. */
+/** `format("paimon")` with a path: reads a table directory, or saves a DataFrame as one. */
 class PaimonDataSource extends TableProvider with DataSourceRegister with CreatableRelationProvider {
   override def shortName(): String = "paimon"
   override def supportsExternalMetadata(): Boolean = true

@@ -13,7 +13,7 @@ import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** Replaces `spark_catalog`: Paimon tables first, everything else from the session catalog. */
+/** Replaces `spark_catalog`: Paimon tables take precedence over those of the session catalog. */
 class PaimonGenericCatalog extends PaimonCatalog with CatalogExtension {
   private var delegate: CatalogPlugin = _
   private def tables: TableCatalog = delegate.asInstanceOf[TableCatalog]
@@ -82,7 +82,7 @@ class PaimonGenericCatalog extends PaimonCatalog with CatalogExtension {
     if (isPaimon(properties)) { ensureDatabase(ident); super.createTable(ident, columns, partitions, properties) }
     else tables.createTable(ident, columns, partitions, properties)
 
-  /** A database of the session catalog gets its directory in the warehouse with its first Paimon table. */
+  /** Creates the warehouse directory of a session catalog database with its first Paimon table. */
   private def ensureDatabase(ident: Identifier): Unit = {
     if (!namespaceExists(ident.namespace())) throw new NoSuchNamespaceException(ident.namespace())
     Engine.json("create_database", Map("database" -> ident.namespace()(0), "properties" -> Map.empty,
@@ -111,7 +111,7 @@ object PaimonGeneric {
   val Name = "spark_catalog"
   private val Warehouse = "warehouse"
 
-  /** The catalog's options; where they name no warehouse it is Spark's own. */
+  /** The catalog options; the default warehouse is Spark's own. */
   def options(session: SparkSession, given: Map[String, String]): Map[String, String] =
     if (given.contains(Warehouse)) given
     else {
@@ -119,7 +119,7 @@ object PaimonGeneric {
       given + (Warehouse -> session.sharedState.conf.get(key, session.conf.get(key)))
     }
 
-  /** A table of the session catalog that a statement gave options: Spark hands them to its reader. */
+  /** A session catalog table with options of the statement, which Spark passes to its reader. */
   def elsewhere(tables: TableCatalog, ident: Identifier, version: String): Table =
     ReferenceOptions.decoded(version)._1.get("version") match {
       case Some(at) => tables.loadTable(ident, at.toString)
@@ -132,8 +132,8 @@ object PaimonGeneric {
     SQLConf.get.getConfString(s"spark.sql.catalog.$Name", "builtin") == "paimon.spark.GenericCatalog"
 }
 
-/** In the generic catalog a new table without a provider is Paimon's; Spark would take its default file source.
-  * Spark's own session catalog cannot keep a Paimon table that has no path. */
+/** In the generic catalog, a new table without a provider is a Paimon table; Spark would use its default file
+  * source. Spark's own session catalog cannot hold a Paimon table without a path. */
 case class PaimonByDefault(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case c: CreateTable => named(c.name, c.tableSpec).fold(plan)(s => c.copy(tableSpec = s))

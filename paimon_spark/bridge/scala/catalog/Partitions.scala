@@ -13,7 +13,7 @@ import org.apache.spark.sql.connector.catalog.TableChange
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.util.PartitioningUtils
 
-/** ALTER TABLE … DROP PARTITION, kept from Spark's own analysis, which accepts whole specs only. */
+/** ALTER TABLE … DROP PARTITION, hidden from Spark's analyzer, which accepts full specs only. */
 case class PaimonDropPartitions(child: LogicalPlan, parts: Seq[UnresolvedPartitionSpec], ifExists: Boolean,
     purge: Boolean) extends UnaryNode {
   override def output: Seq[Attribute] = Nil
@@ -21,7 +21,7 @@ case class PaimonDropPartitions(child: LogicalPlan, parts: Seq[UnresolvedPartiti
   override protected def withNewChildInternal(newChild: LogicalPlan): LogicalPlan = copy(child = newChild)
 }
 
-/** Before tables are resolved: keep the statement where there are tables of ours at all. */
+/** Before table resolution: hides the statement if any Paimon catalog is configured. */
 case class KeepDropPartitions(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case DropPartitions(table: UnresolvedTable, parts, ifExists, purge)
@@ -31,7 +31,7 @@ case class KeepDropPartitions(session: SparkSession) extends Rule[LogicalPlan] {
   }
 }
 
-/** When the table is known: ours are served here, all others go on as they would have. */
+/** After table resolution: executes it for Paimon tables, and restores Spark's plan for others. */
 case class ResolveDropPartitions(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case PaimonDropPartitions(ResolvedTable(_, _, table: PaimonPartitionedTable, _), parts, ifExists, _) =>
@@ -42,8 +42,8 @@ case class ResolveDropPartitions(session: SparkSession) extends Rule[LogicalPlan
   }
 }
 
-/** Drops, in one commit, all partitions that match any of the specs. A whole spec names one partition, which has to be
-  * there; the others choose among those that are. */
+/** Drops, in one commit, all partitions that match any of the specs. A full spec names one partition, which must
+  * exist; a partial spec selects among the existing ones. */
 case class PaimonDropCommand(table: PaimonPartitionedTable, specs: Seq[Map[String, String]], ifExists: Boolean)
     extends LeafRunnableCommand {
   override def run(session: SparkSession): Seq[Row] = {
@@ -68,13 +68,13 @@ case class PaimonDropCommand(table: PaimonPartitionedTable, specs: Seq[Map[Strin
 }
 
 object PaimonDropCommand {
-  /** The spec under the table's own column names. */
+  /** The spec with the table's own column names. */
   def normal(table: PaimonPartitionedTable, spec: UnresolvedPartitionSpec, resolver: Resolver): Map[String, String] =
     PartitioningUtils.normalizePartitionSpec(spec.spec, table.partitionSchema, table.name, resolver)
 }
 
-/** Before tables are resolved: tell what is wrong with a partition of a statement, or with the place of a new column,
-  * in words that name the columns of the table. Spark's own do not, or name another column. */
+/** Before table resolution: reports invalid partition specs and column positions with the table's column names.
+  * Spark's own messages lack them, or name another column. */
 case class CheckAlteredNames(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan match {

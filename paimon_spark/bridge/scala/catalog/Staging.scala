@@ -11,7 +11,7 @@ import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
 import org.apache.spark.sql.types.StructType
 
-/** CREATE TABLE AS and REPLACE TABLE [AS]: what is there stays as it is until the query has succeeded. */
+/** CREATE TABLE AS and REPLACE TABLE [AS]: the existing table is unchanged until the query has succeeded. */
 trait PaimonStaging extends StagingTableCatalog { this: PaimonCatalog =>
 
   override def stageCreate(ident: Identifier, columns: Array[Column], partitions: Array[Transform],
@@ -47,7 +47,7 @@ trait PaimonStaging extends StagingTableCatalog { this: PaimonCatalog =>
     new PaimonStagedTable(table, () => table.finish(), () => ())
   }
 
-  /** Refuse a replacement where one of the two is no table of ours. */
+  /** Rejects a replacement if one of the two is not a Paimon table. */
   protected def requireOurs(ident: Identifier, properties: JMap[String, String]): Unit = {}
 
   protected def notOurs(name: String) = new PaimonException(
@@ -55,7 +55,7 @@ trait PaimonStaging extends StagingTableCatalog { this: PaimonCatalog =>
       "Use CREATE TABLE or DROP TABLE first.", "UNSUPPORTED_FEATURE")
 }
 
-/** What Spark writes into between staging and the end of the statement; all but the end is the table's own. */
+/** The table that Spark writes to between staging and commit; it delegates everything but the commit to the table. */
 class PaimonStagedTable(table: PaimonTable, commit: () => Unit, abort: () => Unit) extends StagedTable with SupportsWrite {
   override def name(): String = table.name
   override def schema(): StructType = table.schema
@@ -72,7 +72,7 @@ class PaimonFilledTable(table: PaimonTable, operation: String) extends PaimonTab
   override protected def operationName: Option[String] = Some(operation)
 }
 
-/** A table under its new schema, of which nothing is visible before the rows that replace the old ones are written. */
+/** A table with its new schema, which becomes visible when the new rows replace the old ones. */
 class PaimonReplacedTable(catalog: CatalogRef, described: JsonNode, wanted: Map[String, Any], operation: String)
     extends PaimonTable(catalog, described) {
   private var written = false
@@ -83,7 +83,7 @@ class PaimonReplacedTable(catalog: CatalogRef, described: JsonNode, wanted: Map[
     replace(Seq(frame), options)
   }
 
-  /** A statement without a query has written nothing so far. */
+  /** A statement without a query has written nothing yet. */
   def finish(): Unit = if (!written) replace(Nil, Map.empty)
 
   private def replace(frames: Seq[DataFrame], options: Map[String, String]): Unit =

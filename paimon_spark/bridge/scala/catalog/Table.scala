@@ -20,22 +20,22 @@ import org.apache.spark.sql.sources.InsertableRelation
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** A table as the engine described it; `described` is its whole knowledge. */
+/** A table as described by the engine; `described` is the full description. */
 class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Boolean = false)
     extends Table with SupportsRead with SupportsWrite with SupportsDeleteV2 with SupportsMetadataColumns {
   val token: JsonNode = described.get("token")
-  /** The token without what the table is loaded for: cached rows of a table go stale when it is written. */
+  /** The token without the purpose of the load: cached data of a table is invalidated when it is written. */
   private lazy val identity: JsonNode = token.deepCopy[JsonNode]() match {
     case o: ObjectNode => o.without[ObjectNode]("writes")
     case other => other
   }
   val partitionKeys: Seq[String] = Json.strings(described.get("partition_keys"))
   val primaryKeys: Seq[String] = Json.strings(described.get("primary_keys"))
-  /** The columns that decide in which bucket a row of a table without a primary key is. */
+  /** The columns that determine the bucket of a row in a table without a primary key. */
   val routingKeys: Seq[String] = Json.strings(described.get("routing_keys"))
-  /** Whether a DELETE of whole partitions has to tell every row. */
+  /** Whether a DELETE of whole partitions must delete row by row, to produce a changelog. */
   val deletesRowByRow: Boolean = Option(described.get("row_by_row")).exists(_.asBoolean())
-  /** Whether rows have ids. */
+  /** Whether the table tracks rows. */
   private val tracked: Boolean = Option(described.get("tracked")).exists(_.asBoolean())
   val isData: Boolean = described.get("kind").asText() == "data"
 
@@ -54,7 +54,7 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Bool
     all
   }
 
-  /** Whether `p` speaks of partition columns alone, of types that compare here as in Spark. */
+  /** Whether `p` uses only partition columns, of types that compare here as in Spark. */
   def onlyPartitions(p: Predicate): Boolean = p.references().nonEmpty && p.references().forall { r =>
     r.fieldNames().length == 1 && partitionKeys.contains(r.fieldNames()(0)) && (schema(r.fieldNames()(0)).dataType match {
       case _: CharType => false
@@ -62,7 +62,7 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Bool
     })
   }
 
-  /** Where a row is: columns that have to be named to be seen. */
+  /** Columns with the location of a row; they are selected only by name. */
   override lazy val metadataColumns: Array[MetadataColumn] =
     if (!isData) Array.empty
     else Array(MetadataColumns.column(MetadataColumns.File, StringType), MetadataColumns.column(MetadataColumns.Row, LongType),
@@ -75,21 +75,21 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Bool
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = new PaimonScanBuilder(this, options)
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = new PaimonWriteBuilder(this, info)
 
-  /** What a snapshot says of the statement that writes the rows, if that is more than an INSERT. */
+  /** The kind of the writing statement for the snapshot, if it is not an INSERT. */
   protected def operationName: Option[String] = None
 
-  /** Write the rows of `frame`; the engine commits them. */
+  /** Writes the rows of `frame`; the engine commits them. */
   def insert(mode: String, replaced: Option[Map[String, Any]], options: Map[String, String], frame: DataFrame): Unit =
     Engine.json("write", Map("table" -> token, "mode" -> mode, "predicate" -> replaced, "options" -> options,
       "operation" -> operationName), catalog, Seq(frame), idempotent = false)
 
   override def truncateTable(): Boolean = { remove(Array.empty, "TRUNCATE"); true }
 
-  /** Whether the predicates choose whole partitions, which are dropped from the metadata. */
+  /** Whether the predicates select whole partitions, which are dropped in the metadata. */
   def selectsPartitions(predicates: Array[Predicate]): Boolean =
     predicates.forall(p => Predicates.encode(p).isDefined && (p.references().isEmpty || onlyPartitions(p)))
 
-  /** A system table takes any filter, for the engine to refuse the statement. */
+  /** A system table accepts any filter; the engine then rejects the statement. */
   override def canDeleteWhere(predicates: Array[Predicate]): Boolean = !isData || selectsPartitions(predicates)
 
   override def deleteWhere(predicates: Array[Predicate]): Unit = remove(predicates, "DELETE")
@@ -123,7 +123,7 @@ object MetadataColumns {
   }
 }
 
-/** A partitioned table: its partitions can be listed and dropped. */
+/** A partitioned table, whose partitions can be listed and dropped. */
 class PaimonPartitionedTable(catalog: CatalogRef, described: JsonNode)
     extends PaimonTable(catalog, described) with SupportsAtomicPartitionManagement {
   override lazy val partitionSchema: StructType = StructType(partitionKeys.map(k => schema(k)))
@@ -152,7 +152,7 @@ class PaimonPartitionedTable(catalog: CatalogRef, described: JsonNode)
   private def refused(what: String) = new PaimonException(
     s"[UNSUPPORTED_FEATURE] $what is not possible: a partition exists when it holds data.", "UNSUPPORTED_FEATURE")
 
-  /** Nothing has to be done for a partition before it gets its rows, but they cannot be elsewhere. */
+  /** Does nothing: a partition exists once it has rows. Properties, such as a location, are rejected. */
   override def createPartition(ident: InternalRow, properties: JMap[String, String]): Unit =
     if (!properties.isEmpty) throw refused(s"ADD PARTITION with a ${properties.keySet.asScala.mkString(", ")}")
   override def createPartitions(idents: Array[InternalRow], properties: Array[JMap[String, String]]): Unit =
@@ -169,7 +169,7 @@ object PaimonTable {
     else new PaimonTable(catalog, described)
 }
 
-/** Turns Spark's kinds of overwrite into the engine's: none, by filter, or by the partitions of the rows. */
+/** Translates Spark's kinds of overwrite into the engine's: none, by filter, or by the partitions of the rows. */
 class PaimonWriteBuilder(table: PaimonTable, info: LogicalWriteInfo)
     extends WriteBuilder with SupportsOverwriteV2 with SupportsDynamicOverwrite {
   private var mode: String = "append"
@@ -190,7 +190,7 @@ class PaimonWriteBuilder(table: PaimonTable, info: LogicalWriteInfo)
   override def build(): Write = new PaimonWrite(table, mode, replaced, info.options())
 }
 
-/** One INSERT. The engine gets the rows as a frame and commits them. */
+/** One INSERT. The engine receives the rows as a DataFrame and commits them. */
 class PaimonWrite(table: PaimonTable, mode: String, replaced: Array[Predicate], options: CaseInsensitiveStringMap)
     extends V1Write {
   def insert(frame: DataFrame): Unit =

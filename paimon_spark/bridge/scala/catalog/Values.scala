@@ -11,9 +11,9 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Single values as JSON text in Spark's internal domain: dates are days, timestamps microseconds. */
+/** Single values as JSON text in Spark's internal representation: dates are days, timestamps microseconds. */
 object Values {
-  /** The text of a value, or None for a type that is not sent. */
+  /** The text of a value, or None for an unsupported type. */
   def encode(value: Any, dataType: DataType): Option[Any] = (value, dataType) match {
     case (null, _) => Some(null)
     case (v, BooleanType) => Some(v.toString)

@@ -12,10 +12,11 @@ import sun.misc.{Signal, SignalHandler}
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.Logging
 
-/** Ends the engine's part of a statement when the statement is cancelled.
+/** Cancels engine requests when their statement is cancelled.
   *
-  * Spark cancels jobs, and interrupts the threads that run statements. While a thread waits for the engine no job need
-  * run, and nothing interrupts the read of a socket: so another thread looks at those that wait, and tells the engine.
+  * Spark cancels jobs, and interrupts the threads that run statements. While a thread waits for the engine, there may
+  * be no job to cancel, and an interrupt does not end a socket read. A watcher thread therefore polls the waiting
+  * threads and notifies the engine.
   */
 object Cancel extends Logging {
   private val PollMillis = 100L
@@ -34,7 +35,8 @@ object Cancel extends Logging {
     thread
   }
 
-  /** Run a call of the engine; `tell` ends it from another thread, and returns false while the engine knows nothing of it. */
+  /** Runs an engine request; `tell` cancels it from another thread, and returns false if the engine does not know it
+    * yet. */
   def during[T](tell: () => Boolean)(call: => T): T = {
     val entry = new Waiting(Thread.currentThread(), tell)
     watcher
@@ -42,19 +44,20 @@ object Cancel extends Logging {
     try call finally waiting.remove(entry)
   }
 
-  /** End everything that the engine does now. */
+  /** Cancels all running engine requests. */
   def all(): Unit = waiting.asScala.foreach(_.wanted = true)
 
-  /** In spark-sql, Ctrl-C ends the statement. The class is missing where Spark was built without Hive. While no statement
-    * runs, a Ctrl-C of the launcher's shell that came too late is to end nothing; spark-sql brings its own handler. */
+  /** In spark-sql, Ctrl-C cancels the statement. The class is missing in builds of Spark without Hive. Between
+    * statements, a late Ctrl-C of the launcher's shell is ignored; spark-sql installs a handler of its own while one
+    * runs. */
   lazy val onInterrupt: Unit = {
     try HiveInterruptUtils.add(() => interrupt())
     catch { case _: LinkageError => }
     if (sys.env.contains("PAIMON_SPARK_SHELL")) Signal.handle(new Signal("INT"), Nothing)
   }
 
-  /** Spark cancels the jobs that run when Ctrl-C is pressed. A statement that is still being planned has none yet: so what
-    * it starts is ended too, until the next statement begins. */
+  /** Spark cancels the running jobs on Ctrl-C. A statement that is still being planned has none yet, so the jobs
+    * that it starts later are cancelled too, until the next statement begins. */
   private def interrupt(): Unit = {
     interrupted = true
     val until = System.nanoTime() + TimeUnit.MINUTES.toNanos(1)
@@ -67,17 +70,17 @@ object Cancel extends Logging {
     thread.start()
   }
 
-  /** A text is parsed. If that begins a statement, no interrupt of an earlier one concerns it; what a statement parses
-    * itself, as EXECUTE IMMEDIATE does, and what the engine has Spark run are parts of the statement that runs. */
+  /** Called when a text is parsed. If it begins a statement, earlier interrupts no longer apply. Texts that a
+    * statement parses itself, as EXECUTE IMMEDIATE does, and those of the engine are part of the running statement. */
   def begin(): Unit = if (interrupted && waiting.isEmpty && !isNested) interrupted = false
 
-  /** Whether this thread analyses or runs a statement already. */
+  /** Whether this thread is already analyzing or running a statement. */
   private def isNested: Boolean = StackWalker.getInstance().walk(_.anyMatch(f => Running.contains(f.getClassName)))
 
   private val Running = Set("org.apache.spark.sql.execution.QueryExecution",
     "org.apache.spark.sql.catalyst.rules.RuleExecutor")
 
-  /** Unlike SIG_IGN, behind which Java installs no other handler. */
+  /** Used instead of SIG_IGN, after which Java cannot install another handler. */
   private object Nothing extends SignalHandler { override def handle(signal: Signal): Unit = () }
 
   private def watch(): Unit = while (true) {

@@ -17,14 +17,14 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.util.ShutdownHookManager
 
-/** What the engine process finds when it connects, and where it reports that it is ready. */
+/** The entry point of the engine process: its configuration, and its readiness report. */
 class EngineEntryPoint(val context: JavaSparkContext, val jvmFrames: JvmFrames) {
   val ready = new CompletableFuture[BiFunction[String, JList[Object], Object]]()
   def announce(endpoint: Object): Unit =
     ready.complete(endpoint.asInstanceOf[BiFunction[String, JList[Object], Object]])
 }
 
-/** One Python process attached to one SparkContext. It lives until its stdin closes. */
+/** A Python process attached to one SparkContext. It runs until its stdin is closed. */
 private class EngineProcess(sc: SparkContext) extends Logging {
   private val token = "paimon.bridge." + UUID.randomUUID()
   private val conf: SparkConf = sc.getConf
@@ -61,7 +61,7 @@ private class EngineProcess(sc: SparkContext) extends Logging {
     }
   }
 
-  /** Wait for the endpoint; a process that ends before it reports is an error with its last words. */
+  /** Waits for the endpoint; if the process ends first, its last output becomes the error. */
   def endpoint(): BiFunction[String, JList[Object], Object] = {
     val deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(120)
     while (System.nanoTime() < deadline) {
@@ -95,8 +95,8 @@ private class EngineProcess(sc: SparkContext) extends Logging {
 
   def alive: Boolean = process.isAlive
 
-  /** End the jobs of a process that died: nobody is left who could commit what they write. They run in threads that
-    * serve its calls, the one of the statement among them, which would notice only when its job has ended. */
+  /** Cancels the jobs of a dead engine: nothing can commit their results any more. They run in threads that serve
+    * its calls, including that of the statement, which would notice only at the end of its job. */
   private def abandon(): Unit =
     try if (!sc.isStopped) sc.cancelJobsWithTag(token) catch { case NonFatal(_) => }
 
@@ -109,18 +109,18 @@ private class EngineProcess(sc: SparkContext) extends Logging {
 }
 
 private object EngineProcess {
-  /** What Python says of a module that it does not find. */
+  /** Python's message for a missing module. */
   private val Absent = "No module named '?([A-Za-z0-9_]+)".r
 }
 
-/** The engine as the rest of the bridge sees it: calls that answer JSON, a JVM object, or throw. */
+/** The engine as used by the bridge: requests that return JSON or a JVM object, or throw. */
 object Engine extends Logging {
   val ProtocolVersion = 2
 
   private var current: CompletableFuture[EngineProcess] = _
   private lazy val hook: Unit = Runtime.getRuntime.addShutdownHook(new Thread(() => stop(), "paimon-engine-stop"))
 
-  /** Begin starting the engine for the active SparkContext, without waiting. */
+  /** Starts the engine for the active SparkContext without waiting for it. */
   def start(): Unit = SparkContext.getActive.foreach(sc => ensure(sc))
 
   private def ensure(sc: SparkContext): CompletableFuture[EngineProcess] = synchronized {
@@ -160,7 +160,7 @@ object Engine extends Logging {
     catch { case e: ExecutionException => throw e.getCause }
   }
 
-  /** Send one request and return the engine's JSON answer; its errors become exceptions. */
+  /** Sends one request and returns the engine's JSON response; its errors become exceptions. */
   def json(method: String, args: Map[String, Any], catalog: CatalogRef, objects: Seq[Object] = Nil,
       idempotent: Boolean = true, namespace: Seq[String] = Nil, name: Seq[String] = Nil): JsonNode =
     send(method, args, catalog, objects, idempotent) match {
@@ -171,7 +171,7 @@ object Engine extends Logging {
       case other => throw failure(s"The engine answered $method with a ${other.getClass.getName}.", null, "")
     }
 
-  /** Send one request whose answer is a JVM object. */
+  /** Sends one request whose response is a JVM object. */
   def jvmObject(method: String, args: Map[String, Any], catalog: CatalogRef, objects: Seq[Object]): Object =
     send(method, args, catalog, objects, idempotent = true) match {
       case text: String =>
@@ -200,7 +200,7 @@ object Engine extends Logging {
     method + "\n" + Json.text(Map("version" -> ProtocolVersion, "request" -> id, "session" -> session, "conf" -> conf,
       "catalog" -> catalog.describe, "args" -> args))
 
-  /** Tell an engine to end a request; returns whether it knows the request. */
+  /** Requests an engine to cancel a request; returns whether it knows the request. */
   private def cancel(target: EngineProcess, id: String): Boolean =
     target.endpoint().apply(text("cancel", "", "", Map.empty, CatalogRef.none, Map("request" -> id)),
       new JArrayList[Object]()) match {
@@ -248,11 +248,11 @@ object Engine extends Logging {
     new PaimonException(s"[$code] $message$where" + (if (hint.isEmpty) "" else " " + hint), code)
   }
 
-  /** What a failure says, to stand inside a sentence. */
+  /** The message of a failure, formatted as part of a sentence. */
   def saidBy(e: Throwable): String = Option(e.getMessage).getOrElse(e.getClass.getSimpleName).stripSuffix(".")
 }
 
-/** Which catalog a request is about: its name in Spark and its options. */
+/** The catalog of a request: its name in Spark and its options. */
 case class CatalogRef(name: String, options: Map[String, String]) {
   def describe: Map[String, Any] = Map("name" -> name, "options" -> options)
 }

@@ -9,9 +9,9 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.SparkConf
 
-/** The file that an engine writes its log to; nobody but its user can read it, or choose where it is. */
+/** The log file of an engine; other users can neither read it nor choose its location. */
 private object EngineLog {
-  /** Create the log of this JVM's engines, if need be. */
+  /** Creates the log file of this JVM's engines if necessary. */
   def open(conf: SparkConf): Path = {
     val dir = conf.getOption("spark.paimon.log.dir").map(d => Files.createDirectories(Paths.get(d))).getOrElse(ownDir())
     val file = dir.resolve(s"engine-${ProcessHandle.current().pid()}.log")
@@ -19,14 +19,14 @@ private object EngineLog {
     catch { case _: FileAlreadyExistsException => file }
   }
 
-  /** The end of what was written since the log had `from` bytes: engines of the same JVM have written before. */
+  /** The tail of the log from byte `from` on: earlier engines of this JVM write to the same file. */
   def lastWords(log: Path, from: Long): String =
     try {
       val text = Files.readAllBytes(log).drop(from.toInt)
       new String(text, StandardCharsets.UTF_8).linesIterator.toSeq.takeRight(5).mkString(" | ")
     } catch { case NonFatal(_) => "" }
 
-  /** The usual place, or one of a new name where somebody else has taken the usual name. */
+  /** The default file, or a new one if another user owns a file of that name. */
   private def ownDir(): Path = {
     val usual = Paths.get(System.getProperty("java.io.tmpdir"), "paimon-spark-" + System.getProperty("user.name"))
     try Files.createDirectory(usual, mode("rwx------"))

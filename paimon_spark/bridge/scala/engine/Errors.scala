@@ -6,23 +6,23 @@ import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.analysis._
 
-/** A failure that the engine named: `[CODE] what was wrong. what to do next`.
+/** An engine error: `[CODE] problem. hint`.
   *
-  * @param known whether Spark is told the code as the condition of the error */
+  * @param known whether the code is passed to Spark as the error condition */
 class PaimonException(text: String, val code: String, cause: Option[Throwable] = None, known: Boolean = false)
     extends AnalysisException(message = text, cause = cause, errorClass = Option.when(known)(code))
 
-/** A table that the engine did not find, with what it says about it. */
+/** A table that the engine did not find, with the engine's message. */
 class MissingTable(name: Seq[String], val explained: String) extends NoSuchTableException(name) {
   override def getMessage: String = s"[TABLE_OR_VIEW_NOT_FOUND] $explained"
 }
 
-/** A database that the engine did not find, with what it says about it. */
+/** A database that the engine did not find, with the engine's message. */
 class MissingDatabase(name: Seq[String], val explained: String) extends NoSuchNamespaceException(name) {
   override def getMessage: String = s"[SCHEMA_NOT_FOUND] $explained"
 }
 
-/** The engine's error answers as Spark's own exceptions, so that IF [NOT] EXISTS and did-you-mean keep working. */
+/** Translates engine errors into Spark's exceptions, so that IF [NOT] EXISTS and suggestions work. */
 object Errors {
   def raise(error: JsonNode, namespace: Seq[String], name: Seq[String]): Nothing = {
     val message = error.get("message").asText()
@@ -37,8 +37,8 @@ object Errors {
     })
   }
 
-  /** The innermost failure inside `t` that Spark gave a code: what was wrong with a value, not that a job was aborted
-    * for it. It comes without its stacks, which name code of Spark alone; `t` as it is where nothing has a code. */
+  /** The innermost failure in `t` with a Spark error condition: the problem with a value, not the aborted job. Its
+    * stack trace, which has only Spark's own code, is removed; `t` itself if nothing has a condition. */
   def named(t: Throwable): Throwable = {
     val found = chain(t).reverse.find {
       case s: SparkThrowable => s.getCondition != null && !s.getCondition.startsWith("INTERNAL_ERROR")
@@ -48,6 +48,6 @@ object Errors {
     found.getOrElse(t)
   }
 
-  /** A failure and what caused it, from the outside in. */
+  /** A failure and its causes, from the outermost in. */
   def chain(of: Throwable): Seq[Throwable] = Iterator.iterate(of)(_.getCause).takeWhile(_ != null).take(100).toSeq
 }

@@ -11,13 +11,13 @@ import javax.net.SocketFactory
 
 import py4j.{GatewayServer, JavaServer, Py4JPythonClient, PythonClient}
 
-/** The JVM's end of the connections to one engine: commands of the engine come in by a secret, requests go out only to who
-  * proves that it is the engine. py4j's own secret for the way out travels in the clear to whoever listens, is lost when
-  * the port of the callbacks becomes known, and shows nothing about the other side. */
+/** The JVM side of the connections to one engine. Incoming commands require a secret; outgoing requests are sent
+  * only to a process that proves to be the engine. py4j's own secret for outgoing connections is sent in the clear
+  * to any listener, is lost when the callback port becomes known, and does not authenticate the other side. */
 private class Gateway {
-  /** What the engine says when it connects. */
+  /** The secret that the engine presents when it connects. */
   val secret: String = Gateway.newSecret()
-  /** What both sides prove to know on connections that the JVM opens; it never travels. */
+  /** The secret that both sides prove to know on connections opened by the JVM; it is never transmitted. */
   val greeting: String = Gateway.newSecret()
 
   private val client = new EngineClient(null, 0, GatewayServer.defaultAddress(), null, greeting)
@@ -45,7 +45,7 @@ private class EngineClient(gateway: py4j.Gateway, port: Int, address: InetAddres
     greeting: String)
   extends PythonClient(gateway, null, port, address, 30, TimeUnit.SECONDS, SocketFactory.getDefault, server, true, 0) {
 
-  /** py4j calls this when the engine tells its port. */
+  /** Called by py4j when the engine reports its port. */
   override def copyWith(address: InetAddress, port: Int): Py4JPythonClient =
     new EngineClient(getGateway, port, address, getJavaServer, greeting)
 
@@ -56,7 +56,7 @@ private class EngineClient(gateway: py4j.Gateway, port: Int, address: InetAddres
   }
 }
 
-/** Both sides show that they know a secret, each with a number of the other's choice, and neither says it. */
+/** Mutual authentication by challenge and response: both sides prove to know a secret without transmitting it. */
 private object Greeting {
   val Size = 32
   private val TimeoutMillis = 20000

@@ -5,7 +5,7 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import com.fasterxml.jackson.databind.node.{JsonNodeFactory, NullNode}
 
-/** JSON in and out of plain Scala values; the bridge sends nothing else. */
+/** Conversion between JSON and plain Scala values, the only ones that the bridge sends. */
 object Json {
   private val mapper = new ObjectMapper()
   private val make = JsonNodeFactory.instance

@@ -11,15 +11,15 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 
-/** What stopped a task, in the words of the engine. Spark hands an error with a condition to whoever waits for the job,
-  * and wraps any other in its own words. No stack: it would be that of Spark's own code.
+/** The cause of a failed task, with the engine's message. Spark reports an error with a condition unchanged, and
+  * wraps any other. It has no stack trace, which would have only Spark's own code.
   *
   * @param error the class of the error in Python */
 class TaskFailed(text: String, code: String, val error: String) extends PaimonException(text, code, known = true) {
   setStackTrace(Array.empty)
 }
 
-/** Python functions of ours: what stops one of their tasks is told in the words of the engine. */
+/** The engine's Python functions, with failures of their tasks reported by the engine's message. */
 case class PaimonTasks(child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
   override protected def withNewChildInternal(newChild: LogicalPlan): LogicalPlan = copy(child = newChild)
@@ -34,7 +34,7 @@ case class PaimonTasksExec(child: SparkPlan) extends UnaryExecNode {
   override protected def withNewChildInternal(newChild: SparkPlan): SparkPlan = copy(child = newChild)
 }
 
-/** The rows of `source`, whose failures are told as `TaskFailure` tells them. */
+/** The rows of `source`, with failures translated by `TaskFailure`. */
 private class ErrorReportingRDD(source: RDD[InternalRow]) extends RDD[InternalRow](source) {
   override protected def getPartitions: Array[Partition] = firstParent[InternalRow].partitions
 
@@ -49,14 +49,14 @@ private class ErrorReportingRDD(source: RDD[InternalRow]) extends RDD[InternalRo
   private def reported[T](context: TaskContext)(body: => T): T =
     try body catch { case e: Exception if !context.isInterrupted() => throw TaskFailure.named(e).fold(e)(tell(e, _)) }
 
-  /** What reaches the user has no trace: the log of the executor keeps it. */
+  /** The stack trace is logged by the executor and not shown to the user. */
   private def tell(e: Exception, found: PaimonException): Exception = {
     if (!Errors.chain(e).contains(found)) logInfo(s"A task failed: ${found.code}", e)
     found
   }
 }
 
-/** Finds out of the exceptions inside each other what stopped a task, by their classes and by where they come from. */
+/** Finds the cause of a failed task in a chain of exceptions, by their classes and stack traces. */
 object TaskFailure {
   private val Raised = """(?m)^paimon_spark\.errors\.(\w+): \[([A-Z_]+)\] """.r
   private val Absent =
@@ -68,7 +68,7 @@ object TaskFailure {
   private val Dead = Seq("Python worker exited unexpectedly", "Python worker failed to connect back",
     "EOFException occurred while reading the port number from")
 
-  /** The error of ours in `t`, or nothing where another program or function failed. */
+  /** The engine error in `t`, or None if another program or function failed. */
   def named(t: Throwable): Option[PaimonException] = {
     val chain = Errors.chain(t)
     chain.collectFirst { case known: PaimonException => known }
@@ -83,8 +83,8 @@ object TaskFailure {
       new TaskFailed(s"[${found.group(2)}] ${found.after.toString.trim}", found.group(2), found.group(1))
     }.orElse(Absent.findFirstMatchIn(trace).map(found => missing(found.group(1))))
 
-  /** The connection to a Python worker, or to the process that starts workers, ended: Spark's own code for Python, and
-    * nothing that it called of the query, was reading or writing. */
+  /** Whether a connection to a Python worker, or to the daemon that starts workers, was closed: the I/O was done by
+    * Spark's own code for Python, not by code that it called for the query. */
   private def isDeadWorker(t: Throwable): Boolean = t match {
     case e: IOException if !isNoProgram(e) => e.getStackTrace.map(_.getClassName).find(c => !Passed.exists(c.startsWith))
       .exists(c => Ours.exists(c.startsWith))

@@ -8,7 +8,7 @@ import scala.util.Try
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.util.Utils
 
-/** What Hadoop was told of S3 stores, and whether its own client can read them. */
+/** The Hadoop configuration of S3 stores, and whether Hadoop's own client can read them. */
 object HadoopS3 {
   private val Needed = Seq("org.apache.hadoop.fs.s3a.S3AFileSystem", "software.amazon.awssdk.services.s3.S3Client")
   private val Prefix = "fs.s3a."
@@ -17,7 +17,7 @@ object HadoopS3 {
 
   private def isS3(location: String): Boolean = location.startsWith("s3:") || location.startsWith("s3a:")
 
-  /** The options that somebody set, in Spark's settings or in Hadoop's files; none for a warehouse elsewhere. */
+  /** The options set explicitly in Spark's or Hadoop's configuration; empty for a warehouse elsewhere. */
   def options(session: SparkSession, catalog: CatalogRef): Map[String, String] =
     if (catalog.options.get("warehouse").exists(!isS3(_))) Map.empty
     else {
@@ -29,10 +29,10 @@ object HadoopS3 {
 
   private lazy val present: Boolean = Needed.forall(name => Try(Utils.classForName[Any](name, initialize = false)).isSuccess)
 
-  /** Why Spark's own scans cannot read `place` (scheme and bucket): `jars`, `settings`, or nothing.
+  /** The reason why Spark's own scans cannot read `place` (scheme and bucket): `jars`, `settings`, or an empty text.
     *
-    * Hadoop keeps one client for a bucket, made from the settings that it was first asked with. Who comes with others
-    * must not read with those. */
+    * Hadoop caches one client per bucket, with the settings of its first use. A read with other settings must not
+    * use it. */
   def refusal(place: String, settings: String): String =
     if (!present) "jars"
     else Option(settingsOf.putIfAbsent(place, settings)).filterNot(_ == settings).fold("")(_ => "settings")

@@ -3,7 +3,7 @@ package org.apache.spark.sql.paimonbridge
 import org.apache.spark.sql.connector.expressions.{Expression, Literal, NamedReference}
 import org.apache.spark.sql.connector.expressions.filter.{And, Not, Or, Predicate}
 
-/** Spark's pushed predicates as JSON; what the engine's filter language lacks gives None and stays in Spark. */
+/** Spark's pushed predicates as JSON; unsupported ones are None and are evaluated by Spark. */
 object Predicates {
   private val Comparisons = Set("=", "<=>", "<", "<=", ">", ">=", "<>")
 

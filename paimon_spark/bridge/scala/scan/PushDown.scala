@@ -8,21 +8,21 @@ import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 
-/** The same value, kept from the file reader's own filters: a comparison with it is evaluated on rows only. Writers
-  * built on Arrow leave NaN out of the statistics of floating point columns, and Spark's reader would skip the row
-  * groups that hold it. */
+/** A value that is hidden from the file reader's filters: a comparison with it is evaluated on rows only. Writers
+  * built on Arrow exclude NaN from the statistics of floating point columns, and Spark's reader would skip row
+  * groups that contain it. */
 case class NoPushdown(child: Expression) extends TaggingExpression {
   override protected def withNewChildInternal(newChild: Expression): Expression = copy(child = newChild)
 }
 
-/** What the filters of Spark's file readers get wrong is not given to them. */
+/** Prevents pushdown of filters that Spark's file readers evaluate incorrectly. */
 object PushDown {
   private val MicrosPerMilli = 1000L
 
-  /** A plan whose filters leave readers of `PaimonFileIndex` only comparisons that they answer exactly.
+  /** Returns a plan in which readers of `PaimonFileIndex` get only comparisons that they evaluate exactly.
     *
-    * A column of milliseconds is compared with values cut to milliseconds, which moves what lies between two of them.
-    * ORC's filters take days as `java.sql.Date`, which lacks some. */
+    * A column of milliseconds is compared with values truncated to milliseconds, which is wrong for values between
+    * two of them. ORC's filters convert days to `java.sql.Date`, which cannot represent some. */
   def exact(plan: LogicalPlan): LogicalPlan = plan.transform {
     case f @ Filter(condition, child) =>
       val (millis, orc) = (reads(child)((_, index) => index.hasMillis), reads(child)((r, _) => isOrc(r)))
@@ -43,7 +43,7 @@ object PushDown {
 
   private def isOrc(files: HadoopFsRelation): Boolean = files.fileFormat.isInstanceOf[OrcFileFormat]
 
-  /** Whether a reader takes some value of a type for another one; which, if it is known. */
+  /** Whether a reader converts a value of a type to another one; any value of the type, if the value is unknown. */
   private def isMoved(millis: Boolean, orc: Boolean)(dataType: DataType, value: Option[Any]): Boolean =
     (dataType, value) match {
       case (TimestampType | TimestampNTZType, Some(micros: Long)) => millis && micros % MicrosPerMilli != 0
@@ -61,8 +61,8 @@ object PushDown {
       case answer: ScalarSubquery if isMoved(answer.dataType, None) => NoPushdown(answer)
     }
 
-  /** What `body` does while Spark hands dates and times to file readers as they are. Its default goes through the
-    * classes of `java.sql`, whose calendar lacks ten days of October 1582, and in some time zones others. */
+  /** Runs `body` with dates and times passed to file readers unchanged. Spark's default converts them to `java.sql`
+    * classes, whose calendar lacks ten days of October 1582 and, in some time zones, others. */
   def withWholeCalendar[T](conf: SQLConf)(body: => T): T = {
     val exact = conf.clone()
     exact.setConf(SQLConf.DATETIME_JAVA8API_ENABLED, true)

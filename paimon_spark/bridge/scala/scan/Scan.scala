@@ -18,7 +18,7 @@ import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** Collects what Spark pushes down; the engine plans when the scan is built. */
+/** Collects Spark's pushdowns; the engine plans when the scan is built. */
 class PaimonScanBuilder(table: PaimonTable, options: CaseInsensitiveStringMap) extends ScanBuilder
     with SupportsPushDownV2Filters with SupportsPushDownRequiredColumns with SupportsPushDownLimit
     with SupportsPushDownAggregates {
@@ -28,7 +28,7 @@ class PaimonScanBuilder(table: PaimonTable, options: CaseInsensitiveStringMap) e
   private var limit: Option[Int] = None
   private var count: Option[Long] = None
 
-  /** Filters over partition columns alone are exact; Spark evaluates all others again. */
+  /** Filters over partition columns only are exact; Spark evaluates all others again. */
   override def pushPredicates(predicates: Array[Predicate]): Array[Predicate] = {
     pushed = predicates.filter(Predicates.encode(_).isDefined)
     val left = predicates.filterNot(p => Predicates.encode(p).isDefined && table.onlyPartitions(p))
@@ -38,7 +38,7 @@ class PaimonScanBuilder(table: PaimonTable, options: CaseInsensitiveStringMap) e
 
   override def pushedPredicates(): Array[Predicate] = pushed
 
-  /** Whole columns only: the rows come with all fields of a struct, and Spark counts fields by their position. */
+  /** Prunes whole columns only: rows have all fields of a struct, and Spark addresses fields by position. */
   override def pruneColumns(requiredSchema: StructType): Unit = {
     val whole = CharVarcharUtils.replaceCharVarcharWithStringInSchema(
       StructType(table.schema ++ table.metadataColumns.map(c => StructField(c.name(), c.dataType(), c.isNullable))))
@@ -74,22 +74,22 @@ class PaimonScanBuilder(table: PaimonTable, options: CaseInsensitiveStringMap) e
   }
 }
 
-/** The answer of a count that the manifests know. */
+/** A scan that returns a count from metadata. */
 class CountScan(override val readSchema: StructType, count: Long) extends LocalScan {
   import org.apache.spark.sql.catalyst.InternalRow
   override def rows(): Array[InternalRow] = Array(InternalRow.fromSeq(readSchema.fields.toSeq.map(_ => count)))
   override def description(): String = s"PaimonCount(from manifests: $count)"
 }
 
-/** One planned read of one snapshot. The engine's frame replaces it when Spark plans the query. */
+/** One planned read of one snapshot. The engine's DataFrame replaces it when Spark plans the query. */
 class PaimonScan(val table: PaimonTable, override val readSchema: StructType, request: Map[String, Any],
     pushed: Array[Predicate]) extends Scan with SupportsReportStatistics with SupportsRuntimeV2Filtering {
   lazy val plan: JsonNode = Engine.json("plan_scan", request, table.catalog)
 
   private val planned = mutable.Map[Boolean, LogicalPlan]()
 
-  /** The engine's plan of this read, made once: adaptive execution plans a query several times. `prunesLater` tells
-    * whether Spark finds out while the query runs which partitions it needs. */
+  /** The engine's plan of this read, cached because adaptive execution plans a query several times. `prunesLater`:
+    * the required partitions become known only while the query runs. */
   def logicalPlan(prunesLater: Boolean): LogicalPlan = synchronized {
     planned.getOrElseUpdate(prunesLater, {
       val args = request ++ Map("scan" -> plan.get("scan"), "snapshot" -> plan.get("snapshot"),

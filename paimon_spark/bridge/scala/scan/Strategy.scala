@@ -17,8 +17,8 @@ import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, SparkStrategy,
 import org.apache.spark.sql.execution.datasources.{FileSourceStrategy, LogicalRelation}
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation, LeafV2CommandExec}
 
-/** Replaces our scans by the engine's plan, has superseded rows found before they are needed, packs rows for writers, and runs
-  * INSERTs through the engine. */
+/** Replaces Paimon scans by the engine's plan, schedules the search for superseded rows, packs rows for writers, and
+  * runs INSERTs through the engine. */
 case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case PhysicalOperation(project, filters, ScanOf(relation, scan)) =>
@@ -56,7 +56,7 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
   }
 }
 
-/** The engine's plan under the names that the query uses, with its filters and projection pushed into it. */
+/** The engine's plan with the attributes of the query, and with the query's filters and projection pushed into it. */
 object ReadPlan extends RuleExecutor[LogicalPlan] {
   override protected def batches: Seq[Batch] = Seq(Batch("push into the read", FixedPoint(20),
     PushProjectionThroughUnion, PushDownPredicates, ColumnPruning, CollapseProject, CombineFilters,
@@ -72,13 +72,13 @@ object ReadPlan extends RuleExecutor[LogicalPlan] {
   }
 }
 
-/** Marks where a read of ours stands, so that EXPLAIN can say what was pruned. */
+/** Marks a Paimon read, so that EXPLAIN can show what was pruned. */
 case class PaimonRead(info: String, child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
   override protected def withNewChildInternal(newChild: LogicalPlan): LogicalPlan = copy(child = newChild)
 }
 
-/** Passes its child's rows through; its text in EXPLAIN tells snapshot, partitions and files. */
+/** Passes its child's rows through; in EXPLAIN it shows snapshot, partitions and files. */
 case class PaimonScanExec(info: String, child: SparkPlan) extends UnaryExecNode with CodegenSupport {
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
@@ -96,7 +96,8 @@ case class PaimonScanExec(info: String, child: SparkPlan) extends UnaryExecNode 
   override protected def withNewChildInternal(newChild: SparkPlan): SparkPlan = copy(child = newChild)
 }
 
-/** An INSERT: the engine runs the query and commits its rows. EXPLAIN shows what it does to which table, and the query. */
+/** An INSERT: the engine runs the query and commits its rows. EXPLAIN shows the target, the kind of write and the
+  * query. */
 case class PaimonInsertExec(owner: SparkSession, write: PaimonWrite, relation: DataSourceV2Relation,
     query: LogicalPlan) extends LeafV2CommandExec {
   override def output: Seq[Attribute] = Nil

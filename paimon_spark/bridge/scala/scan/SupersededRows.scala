@@ -22,7 +22,7 @@ import org.apache.spark.sql.execution.{BaseSubqueryExec, ExecSubqueryExpression,
 import org.apache.spark.sql.types.{BooleanType, DataType}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Positions of the superseded rows of files, each a serialized roaring bitmap under the path of its file. */
+/** Positions of superseded rows, as a serialized roaring bitmap per file path. */
 final class SupersededRows(splits: Seq[String]) extends Serializable {
   import SupersededRows.Bitmaps
 
@@ -36,14 +36,14 @@ final class SupersededRows(splits: Seq[String]) extends Serializable {
 
   private def unknown: Seq[String] = synchronized(splits.filterNot(found.contains))
 
-  /** `frame` finds what is missing, when a query runs that needs it: rows of a split's key, the path of a file and its
-    * bitmap; one without path and bitmap for each split. */
+  /** `frame` finds the missing positions when a query needs them: rows of split key, file path and bitmap, and for
+    * each split one row without path and bitmap. */
   def findBy(frame: Dataset[Row]): SupersededRows = {
     job = Some(frame.sparkSession.withActive(SubqueryExec("superseded rows", frame.queryExecution.executedPlan)))
     this
   }
 
-  /** The test as Spark executes it: after a subquery, while not all superseded rows are known. */
+  /** The filter as executed by Spark: a subquery expression, unless all superseded rows are known. */
   def planned(test: NotSuperseded): Expression =
     job.filter(_ => unknown.nonEmpty).fold[Expression](test)(NotSupersededSubquery(test.file, test.position, this, _))
 
@@ -60,7 +60,7 @@ final class SupersededRows(splits: Seq[String]) extends Serializable {
     }
   }
 
-  /** Broadcast what the tasks need; done once, on the driver. */
+  /** Broadcasts the positions that tasks need; once, on the driver. */
   def ship(): Unit = synchronized {
     if (shipped == null) {
       val all: Bitmaps = splits.flatMap(s => found.getOrElse(s, throw new IllegalStateException(
@@ -69,7 +69,7 @@ final class SupersededRows(splits: Seq[String]) extends Serializable {
     }
   }
 
-  /** No task is sent without it, whether its code is generated on the driver, on an executor, or not at all. */
+  /** Serialization implies the broadcast, whether code is generated on the driver, on an executor, or not at all. */
   private def writeObject(out: ObjectOutputStream): Unit = {
     ship()
     out.defaultWriteObject()
@@ -106,13 +106,13 @@ object SupersededRows {
   }
 }
 
-/** Tells live rows from dead ones as a task reads file after file. */
+/** Filters superseded rows while a task reads file after file. */
 final class SupersededRowsCursor(bitmaps: Map[String, Array[Byte]]) {
   private var seen: UTF8String = _
   private var file: UTF8String = _
   private var dead: Array[Long] = Array.empty
 
-  /** Readers give one object for all rows of a file where they can; texts are compared only when it is another. */
+  /** Most readers use one object for all rows of a file, so texts are compared only if the object changes. */
   def isLive(in: UTF8String, position: Long): Boolean = {
     if (in ne seen) {
       if (in != file) turnTo(in)
@@ -137,7 +137,7 @@ object SupersededRowsCursor {
   }
 }
 
-/** Whether the row at a position of a file is alive. */
+/** Whether the row at a position of a file is not superseded. */
 trait NotSupersededTest extends Expression with BinaryLike[Expression] {
   def file: Expression
   def position: Expression
@@ -165,20 +165,20 @@ trait NotSupersededTest extends Expression with BinaryLike[Expression] {
   }
 }
 
-/** The test in logical plans, and where all superseded rows are known when the query is planned. */
+/** The filter in logical plans, and in physical ones if all superseded rows are known at planning time. */
 case class NotSuperseded(file: Expression, position: Expression, dead: SupersededRows) extends NotSupersededTest {
   override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): NotSuperseded =
     copy(file = newLeft, position = newRight)
 }
 
-/** What went wrong in a job that another thread ran, without Spark's notes of who waited for it. */
+/** The failure of a job awaited by another thread, without Spark's wrapping exceptions. */
 private object Awaited {
   def unapply(e: SparkException): Option[Throwable] = Option(e.getCause).collect {
     case waited: ExecutionException if waited.getCause != null => waited.getCause
   }
 }
 
-/** The test where a job has to find superseded rows first: a subquery of the plan, which Spark runs before its stage. */
+/** The filter if a job has to find superseded rows first: a subquery of the plan, which Spark runs before its stage. */
 case class NotSupersededSubquery(file: Expression, position: Expression, dead: SupersededRows, plan: BaseSubqueryExec,
     exprId: ExprId = NamedExpression.newExprId) extends ExecSubqueryExpression with NotSupersededTest {
   override def withNewPlan(query: BaseSubqueryExec): NotSupersededSubquery = copy(plan = query)
@@ -188,7 +188,7 @@ case class NotSupersededSubquery(file: Expression, position: Expression, dead: S
   override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): NotSupersededSubquery =
     copy(file = newLeft, position = newRight)
   override lazy val canonicalized: Expression = NotSuperseded(file.canonicalized, position.canonicalized, dead)
-  /** Tasks get the answer without the question. */
+  /** Tasks receive the result without the subquery. */
   private def writeReplace(): AnyRef = NotSuperseded(file, position, dead)
   override def toString: String = s"$prettyName($position, superseded rows#${exprId.id})"
 }

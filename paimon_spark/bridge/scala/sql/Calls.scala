@@ -16,7 +16,7 @@ import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.internal.VariableSubstitution
 import org.apache.spark.sql.types.{DataType, StructType}
 
-/** A claimed CALL. Parsing only checked it; it runs once, when Spark runs the command. */
+/** A Paimon CALL. The parser only validates it; it is executed once, when Spark runs the command. */
 case class PaimonCallCommand(text: String, catalog: CatalogRef, request: Map[String, Any], columns: StructType)
     extends LeafRunnableCommand {
   override val output: Seq[Attribute] = DataTypesBridge.attributes(columns)
@@ -29,7 +29,8 @@ case class PaimonCallCommand(text: String, catalog: CatalogRef, request: Map[Str
   }
 }
 
-/** A statement of ours that is wrong. A parser may only throw Spark's parse errors, so the error waits until Spark runs it. */
+/** An invalid Paimon statement. A parser may throw only Spark's parse errors, so the error is raised when Spark runs
+  * it. */
 case class FailedStatement(error: PaimonException) extends LeafRunnableCommand {
   override def run(session: SparkSession): Seq[Row] = throw error
 }
@@ -37,11 +38,11 @@ case class FailedStatement(error: PaimonException) extends LeafRunnableCommand {
 object Calls {
   private val Opening = "(?is)\\s*+(?>(?:--[^\\n]*(?:\\n|$)|/\\*.*?\\*/)\\s*+)*+(?:explain\\s+)?call\\b.*".r.pattern
 
-  /** The command for a text that is a CALL of ours, else None. Ordinary statements never leave the JVM. */
+  /** Returns the command for a Paimon CALL, else None. Other statements are decided without a request to the engine. */
   def claim(session: SparkSession, given: String): Option[LeafRunnableCommand] =
     if (!Opening.matcher(given).matches()) None
     else {
-      // Spark's parser would replace ${name} by the session's value before it parses.
+      // Spark's parser would substitute ${name} before it parses.
       val text = new VariableSubstitution().substitute(given)
       val manager = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.catalogManager
       val current = manager.currentCatalog.name()
@@ -55,12 +56,12 @@ object Calls {
       } catch { case error: PaimonException => Some(FailedStatement(error)) }
     }
 
-  /** Forget what Spark cached of the tables that a procedure changed. */
+  /** Invalidates Spark's caches of the tables that a procedure changed. */
   def refresh(session: SparkSession, answer: JsonNode): Unit =
     Json.strings(answer.get("changed")).foreach(name => Try(session.catalog.refreshTable(name)))
 }
 
-/** Spark's own CALL route (scripts, parameter markers, SHOW and DESCRIBE PROCEDURE) over the same registry. */
+/** Spark's own CALL (scripts, parameter markers, SHOW and DESCRIBE PROCEDURE) over the same registry. */
 object Procedures {
   def load(ref: CatalogRef, ident: Identifier): UnboundProcedure = {
     val args = Map("namespace" -> ident.namespace().toSeq, "name" -> ident.name())
@@ -73,7 +74,7 @@ object Procedures {
       .map(Identifier.of(Array("sys"), _)).toArray
 }
 
-/** A procedure found by its name; a bound one must be another class, or Spark binds it again and again. */
+/** An unbound procedure; a bound one must be of another class, or Spark binds it repeatedly. */
 class EngineProcedure(ref: CatalogRef, described: JsonNode) extends UnboundProcedure {
   override def name(): String = described.get("name").asText()
   override def description(): String = described.get("description").asText()

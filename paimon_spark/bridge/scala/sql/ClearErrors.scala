@@ -8,15 +8,15 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
-/** What Spark's analysis says of a statement, without the plan that Spark prints below it. */
+/** An error of Spark's analyzer, without the plan that Spark appends to it. */
 class WithoutPlan(found: AnalysisException) extends AnalysisException(message = found.message, line = found.line,
   startPosition = found.startPosition, errorClass = found.errorClass, messageParameters = found.messageParameters,
   context = found.context)
 
-/** Lets Spark check statements on tables of ours a step earlier: what it says comes without the plan then.
+/** Makes Spark check statements on Paimon tables one step earlier, so that errors are reported without the plan.
   *
-  * Only statements that are going to be refused are looked at, and only for what can no longer change. A subquery or a
-  * view is analysed by itself first, and what it lacks may still come from outside.
+  * Only statements that will be rejected are affected, and only for errors that no later step can resolve. A subquery
+  * or a view is analyzed separately first, and unresolved references in it may refer to the outer query.
   */
 case class ClearErrors(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
@@ -40,10 +40,10 @@ case class ClearErrors(session: SparkSession) extends Rule[LogicalPlan] {
 }
 
 object ClearErrors {
-  /** What no later step of the analysis mends. */
+  /** Errors that no later analysis step can resolve. */
   private val Final = Seq("UNRESOLVED_", "DATATYPE_MISMATCH", "FIELD_", "AMBIGUOUS_", "NOT_SUPPORTED_")
 
-  /** Whether a plan reads, changes or creates a table of ours. */
+  /** Whether a plan reads, changes or creates a Paimon table. */
   def concernsOurs(plan: LogicalPlan): Boolean = plan.collectWithSubqueries {
     case i: InsertIntoStatement => ours(i.table)
     case w: V2WriteCommand => ours(w.table)

@@ -12,8 +12,8 @@ import org.apache.spark.sql.connector.catalog.{CatalogPlugin, Identifier}
 import org.apache.spark.sql.execution.command.SetNamespaceCommand
 
 /**
- * A name that Spark has not found, with the engine's words for it: they tell what else it may be meant to be.
- * The template of Spark 4.3 has a search path, too.
+ * An unresolved name with the engine's message, which includes suggestions. The message template of Spark 4.3 has a
+ * search path, too.
  */
 class TableNotFound(explained: String, name: Seq[String], origin: Origin) extends AnalysisException(
   message = s"[TABLE_OR_VIEW_NOT_FOUND] $explained", line = origin.line, startPosition = origin.startPosition,
@@ -21,7 +21,7 @@ class TableNotFound(explained: String, name: Seq[String], origin: Origin) extend
   messageParameters = Map("relationName" -> name.map(quoteIfNeeded).mkString("."),
     "searchPath" -> name.init.map(quoteIfNeeded).mkString(".")), context = origin.getQueryContext)
 
-/** Tells of tables in Paimon catalogs that are still unresolved at the end of the analysis what the engine says of them. */
+/** Reports the engine's message for tables in Paimon catalogs that are unresolved at the end of the analysis. */
 case class ExplainUnresolvedTables(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan.foreach {
@@ -65,7 +65,7 @@ case class ExplainUnresolvedTables(session: SparkSession) extends Rule[LogicalPl
   private def names(ident: Identifier): Seq[String] = ident.namespace().toSeq :+ ident.name()
 }
 
-/** Tells what the engine says of databases that statements name and that do not exist in Paimon catalogs. */
+/** Reports the engine's message for unknown databases in Paimon catalogs. */
 case class ExplainUnresolvedDatabases(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan match {

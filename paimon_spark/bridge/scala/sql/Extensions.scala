@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.parser.ParserInterface
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.internal.SQLConf
 
-/** What the session extension installs: parser, planner strategy, and the engine in the background. */
+/** Installs the session extension: parser, planner strategy, and engine start in the background. */
 class Extensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     SparkContext.getActive.foreach { sc =>
@@ -37,12 +37,12 @@ class Extensions extends (SparkSessionExtensions => Unit) {
 
 object Extensions {
   val ArrowBatch = "spark.sql.execution.arrow.maxRecordsPerBatch"
-  /** Which settings SET shows without their values, beside those that Spark hides anyway. */
+  /** Settings whose values SET hides, in addition to those that Spark hides. */
   val Hidden = "spark.sql.redaction.options.regex"
   private val CatalogKey = "spark\\.sql\\.catalog\\.([^.]+)".r
   private val Ours = Set("paimon.spark.Catalog", "paimon.spark.GenericCatalog")
 
-  /** A parser that claims our own statements and hands every other text to Spark's own. */
+  /** A parser that handles Paimon statements and passes all other texts to Spark's. */
   def parser(session: SparkSession, delegate: ParserInterface): ParserInterface = {
     val handler = new InvocationHandler {
       override def invoke(proxy: Object, method: Method, args: Array[Object]): Object = {
@@ -80,7 +80,7 @@ object Extensions {
     }
   }
 
-  /** Whether a name of a table belongs to one of our catalogs; inside a view, its own catalog is the current one. */
+  /** Whether a table name refers to a Paimon catalog; inside a view, the current catalog is the view's. */
   def ours(session: SparkSession, name: Seq[String]): Boolean = {
     val manager = CreateLike.manager(session)
     val current = AnalysisContext.get.catalogAndNamespace.headOption.getOrElse(manager.currentCatalog.name())
@@ -88,7 +88,7 @@ object Extensions {
     catalogs(session).keys.exists(_.equalsIgnoreCase(catalog))
   }
 
-  /** Refuse a catalog without the extension: its reads could not be planned. */
+  /** Rejects a catalog without the extension, because its reads could not be planned. */
   def check(): Unit = {
     val conf = SQLConf.get
     val wanted = conf.getConfString("spark.paimon.requiredSparkConfsCheck.enabled", "true").toBoolean

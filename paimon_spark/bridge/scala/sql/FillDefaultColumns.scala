@@ -9,8 +9,8 @@ import org.apache.spark.sql.catalyst.util.ResolveDefaultColumns
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
 /**
- * INSERT INTO t (a, b) on Spark 4.0, which wants every column of a table outside its session catalog to be named.
- * Columns left out get their default, as later releases give it to them by themselves.
+ * INSERT INTO t (a, b) on Spark 4.0, which requires all columns of a table outside its session catalog to be named.
+ * Omitted columns get their default value, as in later releases.
  */
 object FillDefaultColumns extends Rule[LogicalPlan] {
   private val needed = SPARK_VERSION.startsWith("4.0.")

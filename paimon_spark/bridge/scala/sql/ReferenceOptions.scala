@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** OPTIONS hints: rewritten before Spark parses the text, and checked for names that cannot have options. */
+/** OPTIONS hints: rewritten before Spark parses the text, and rejected on names that cannot have options. */
 object Hints {
   private val Maybe = "(?is).*/\\*\\+\\s*OPTIONS\\b.*".r.pattern
 
@@ -20,7 +20,7 @@ object Hints {
   def rewritten(text: String): String =
     Engine.json("rewrite_hints", Map("text" -> text), CatalogRef.none).get("text").asText()
 
-  /** Refuse options of a name that stands for a query: Spark would drop them without a word. */
+  /** Rejects options on a name that refers to a query: Spark would ignore them silently. */
   def check(session: SparkSession, plan: LogicalPlan): Unit = check(session, plan, Set.empty)
 
   private def check(session: SparkSession, plan: LogicalPlan, queries: Set[String]): Unit = plan match {
@@ -50,7 +50,7 @@ object Hints {
     "UNSUPPORTED_FEATURE")
 }
 
-/** Options of one reference to a table travel to the catalog as its version, so that the table is loaded with them. */
+/** Passes the options of one table reference to the catalog as its version, so that the table is loaded with them. */
 object ReferenceOptions {
   private val Prefix = "OPTIONS {"
   private def versionKey: String = SQLConf.get.getConfString("spark.sql.timeTravelVersionKey", "versionAsOf")
@@ -59,7 +59,7 @@ object ReferenceOptions {
 
   def writes(u: UnresolvedRelation): Boolean = u.options.containsKey(UnresolvedRelation.REQUIRED_WRITE_PRIVILEGES)
 
-  /** The options that a statement gives, without what Spark itself keeps among them. */
+  /** The options of the statement, without Spark's internal ones. */
   def given(u: UnresolvedRelation): Map[String, String] = {
     val own = Set(versionKey, timestampKey, UnresolvedRelation.REQUIRED_WRITE_PRIVILEGES).map(_.toLowerCase)
     u.options.asCaseSensitiveMap().asScala.toMap.filterNot { case (k, _) => own.contains(k.toLowerCase) }
@@ -69,7 +69,7 @@ object ReferenceOptions {
 
   def isEncoded(u: UnresolvedRelation): Boolean = isEncoded(u.options.get(versionKey))
 
-  /** The reference, to be loaded at a version (or what its options say) with the options that it has. */
+  /** The reference, to be loaded with its options, at a version or at the one in its options. */
   def encoded(u: UnresolvedRelation, version: Option[String]): UnresolvedRelation = {
     val at = version.orElse(Option(u.options.get(versionKey)))
     val text = Prefix.dropRight(1) + Json.text(Map("version" -> at, "options" -> given(u)))
@@ -79,7 +79,7 @@ object ReferenceOptions {
 
   def isTimed(u: UnresolvedRelation): Boolean = u.options.containsKey(timestampKey)
 
-  /** What the catalog is asked for: a version, and the options of the statement. */
+  /** The version for the catalog: a version, and the options of the statement. */
   def decoded(version: String): (Map[String, Any], Option[Map[String, String]]) =
     if (!isEncoded(version)) (Map("version" -> version), None)
     else {
@@ -89,8 +89,8 @@ object ReferenceOptions {
 }
 
 /**
- * Before tables are loaded: hand the options of each table that is read to its catalog. Spark remembers the tables of
- * one statement by name and version alone, and would give all references to a table the options of the first one.
+ * Before tables are loaded: passes the options of each table reference to its catalog. Spark caches the tables of a
+ * statement by name and version only, and would use the options of the first reference to a table for all of them.
  */
 case class OptionsOfReads(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
@@ -121,7 +121,7 @@ case class OptionsOfReads(session: SparkSession) extends Rule[LogicalPlan] {
       Extensions.ours(session, u.multipartIdentifier)
 }
 
-/** A table that a DataFrame writer creates is created with the options that the writer got. */
+/** Creates a table of a DataFrame writer with the writer's options. */
 case class OptionsOfNewTables(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case c: CreateTableAsSelect if c.writeOptions.nonEmpty =>

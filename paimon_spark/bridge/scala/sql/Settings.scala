@@ -6,7 +6,7 @@ import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.internal.VariableSubstitution
 import org.apache.spark.sql.types.{StringType, StructType}
 
-/** SET of one of our options: sets it, or shows what it is. Both spellings of a key are one option. */
+/** SET of a Paimon option: sets it, or shows its value. Both forms of a key denote the same option. */
 case class PaimonSetCommand(key: String, value: Option[String], spellings: Seq[String]) extends LeafRunnableCommand {
   override val output: Seq[Attribute] = DataTypesBridge.attributes(
     new StructType().add("key", StringType, nullable = false).add("value", StringType, nullable = false))
@@ -20,7 +20,7 @@ case class PaimonSetCommand(key: String, value: Option[String], spellings: Seq[S
   }
 }
 
-/** RESET of one of our options. */
+/** RESET of a Paimon option. */
 case class PaimonResetCommand(spellings: Seq[String]) extends LeafRunnableCommand {
   override def run(session: SparkSession): Seq[Row] = {
     spellings.foreach(session.conf.unset)
@@ -32,7 +32,7 @@ object Settings {
   private val Opening =
     "(?is)\\s*(?:(?:--[^\\n]*(?:\\n|$)|/\\*.*?\\*/)\\s*)*(?:re)?set\\s+['\"`]?(?:spark\\.)?paimon\\..*".r.pattern
 
-  /** The command for a text that sets, shows or resets an option of ours, else None. */
+  /** Returns the command for a text that sets, shows or resets a Paimon option, else None. */
   def claim(session: SparkSession, given: String): Option[LeafRunnableCommand] =
     if (!Opening.matcher(given).matches()) None
     else try {

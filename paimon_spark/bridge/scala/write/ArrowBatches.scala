@@ -18,8 +18,8 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.hash.Murmur3_x86_32
 
-/** The rows of `columns` as Arrow batches, each an Arrow stream in the binary column `rows`. With `task`, whose values
-  * are those of `TaskOf`, no batch has rows of two tasks, and the column comes along. */
+/** The rows of `columns` as Arrow batches, each an Arrow stream in the binary column `rows`. With `task`, an
+  * attribute with the values of `TaskOf`, each batch has rows of one task only, and the task is output too. */
 case class ArrowBatches(columns: Seq[Attribute], task: Option[Attribute], tasks: Int, output: Seq[Attribute],
     child: LogicalPlan) extends UnaryNode {
   override lazy val references: AttributeSet = AttributeSet(columns ++ task)
@@ -61,15 +61,15 @@ case class ArrowBatchesExec(columns: Seq[Attribute], task: Option[Attribute], ta
   override protected def withNewChildInternal(newChild: SparkPlan): SparkPlan = copy(child = newChild)
 }
 
-/** How large a batch may become: rows, and bytes as Spark's own rows have them. One row may be larger alone. */
+/** Maximum size of a batch: rows, and bytes in Spark's row format. A single row may be larger. */
 case class BatchLimits(rows: Int, bytes: Long)
 
 object BatchLimits {
   private val Batch = 8L << 20
-  /** What the batches that a task fills at the same time may have together. */
+  /** Maximum total size of the batches that a task fills concurrently. */
   private val Together = 64L << 20
   private val Worthwhile = 64L << 10
-  /** What a column may cost in a batch beside its values, and what its values should have at least for that. */
+  /** Overhead of a column in a batch, and minimum size of its values to justify it. */
   private val Column = 2L << 10
 
   def of(conf: SQLConf, batches: Int): BatchLimits = {
@@ -77,11 +77,11 @@ object BatchLimits {
     BatchLimits(rows, math.min(math.min(Batch, Together / batches), conf.arrowMaxBytesPerBatch.toLong))
   }
 
-  /** Whether so many batches of so many columns, filled at the same time, are still large enough to be worth it. */
+  /** Whether this many concurrently filled batches of this many columns are large enough to be efficient. */
   def allow(batches: Int, columns: Int): Boolean = Together / batches >= math.max(Worthwhile, Column * columns)
 }
 
-/** Packs rows into a batch for every task; `tasks` is 0 where there is one kind of rows only. */
+/** Packs rows into one batch per task; `tasks` is 0 if rows are not divided by task. */
 final class BatchBuilder(rows: Iterator[UnsafeRow], schema: StructType, tasks: Int, limits: BatchLimits,
     open: () => ArrowWriter) extends Iterator[InternalRow] {
   private val ordinal = schema.length
@@ -129,7 +129,7 @@ final class BatchBuilder(rows: Iterator[UnsafeRow], schema: StructType, tasks: I
   }
 }
 
-/** A batch that is being filled with rows of one task. */
+/** An open batch with rows of one task. */
 final class OpenBatch(val task: Int, writer: ArrowWriter, limits: BatchLimits) {
   private var rows = 0
   private var bytes = 0L
@@ -144,7 +144,7 @@ final class OpenBatch(val task: Int, writer: ArrowWriter, limits: BatchLimits) {
     bytes += size
   }
 
-  /** The batch as an Arrow stream; the next row begins another one. */
+  /** Returns the batch as an Arrow stream and starts a new one. */
   def packed(): Array[Byte] = {
     writer.finish()
     val out = new ByteArrayOutputStream(math.min(bytes, limits.bytes).toInt + 4096)
@@ -171,7 +171,7 @@ object OpenBatch {
     made
   }
 
-  /** Let go of the memory, for what is next may be small. */
+  /** Releases the memory, because the next batch may be small. */
   def empty(writer: ArrowWriter): Unit = writer.root.getFieldVectors.forEach { vector =>
     vector.clear()
     vector.setInitialCapacity(FirstRows)
@@ -179,14 +179,14 @@ object OpenBatch {
   }
 }
 
-/** Hands rows to the Python function of `child` one at a time: each is a batch already. */
+/** Passes rows to the Python function of `child` one by one: each row is a batch already. */
 case class SingleRowBatches(child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
   override protected def withNewChildInternal(newChild: LogicalPlan): LogicalPlan = copy(child = newChild)
 }
 
-/** Runs `SingleRowBatches`. Spark's runner of Python functions learns from the settings of its task how many rows it may put
-  * into a batch, when it is made. */
+/** Runs `SingleRowBatches`. When Spark's runner of Python functions is created, it reads the maximum number of rows
+  * per batch from the settings of its task. */
 case class SingleRowBatchesExec(child: SparkPlan) extends UnaryExecNode {
   override def output: Seq[Attribute] = child.output
   override protected def doExecute(): RDD[InternalRow] =
@@ -194,8 +194,8 @@ case class SingleRowBatchesExec(child: SparkPlan) extends UnaryExecNode {
   override protected def withNewChildInternal(newChild: SparkPlan): SparkPlan = copy(child = newChild)
 }
 
-/** The rows of `source`, which is begun with the settings of the query and `changes`. Without any, what is changed for
-  * the rest of the task does not reach the Python functions of the query that gives the rows. */
+/** The rows of `source`, which is started with the settings of the query and `changes`. Without changes, it shields
+  * the Python functions of the source query from settings that are changed for the rest of the task. */
 private class ConfiguredRDD(source: RDD[InternalRow], changes: Map[String, String] = Map.empty)
     extends RDD[InternalRow](source) {
   override protected def getPartitions: Array[Partition] = source.partitions

@@ -11,7 +11,7 @@ import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.hash.Murmur3_x86_32
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Builds the binary row of a key and hashes it; fields must be put in order. Not thread-safe. */
+/** Builds the binary row of a key and hashes it; fields must be added in order. Not thread-safe. */
 final class KeyHasher(arity: Int) {
   private val nullBytes = ((arity + 71) / 64) * 8
   private val fixed = nullBytes + 8 * arity
@@ -78,7 +78,7 @@ final class KeyHasher(arity: Int) {
   def hash(): Int = Murmur3_x86_32.hashUnsafeWords(buffer, Platform.BYTE_ARRAY_OFFSET, end, 42)
 }
 
-/** How one key column is put: the hasher's method, and the bytes that a null reserves. */
+/** How one key column is added: the hasher's method, and the bytes reserved for a null. */
 case class KeyColumn(method: String, reserved: Int)
 
 object KeyColumn {
@@ -101,7 +101,7 @@ object KeyColumn {
   }
 }
 
-/** Hash of a key as the table format defines it; with `buckets` > 0 the number of the bucket instead. */
+/** Hash of a key as defined by the table format or, with `buckets` > 0, its bucket number. */
 case class PaimonKeyHash(children: Seq[Expression], precisions: Seq[Int], buckets: Int) extends Expression {
   override def dataType: DataType = IntegerType
   override def nullable: Boolean = false
@@ -160,8 +160,8 @@ case class PaimonKeyHash(children: Seq[Expression], precisions: Seq[Int], bucket
     copy(children = newChildren)
 }
 
-/** A value that Spark's hash partitioning sends to task `(spread + bucket) mod tasks`: buckets never collide by chance.
-  * With `classes` > 0 the right side is a key hash and counts modulo `classes`. */
+/** A value that Spark's hash partitioning sends to task `(spread + bucket) mod tasks`, without collisions of
+  * buckets. With `classes` > 0, the right side is a key hash, taken modulo `classes`. */
 case class TaskOf(left: Expression, right: Expression, classes: Int, tasks: Int) extends BinaryExpression {
   override def dataType: DataType = IntegerType
   override def nullable: Boolean = false
@@ -189,7 +189,7 @@ case class TaskOf(left: Expression, right: Expression, classes: Int, tasks: Int)
 }
 
 object TaskOf {
-  /** For every task the smallest number whose Spark hash leads to it. */
+  /** For each task, the smallest number whose Spark hash selects it. */
   def inverse(tasks: Int): Array[Int] = {
     val found = Array.fill(tasks)(-1)
     var missing = tasks

@@ -1,1 +1,1 @@
-"""Merge engines, one file each: the versions of a key in, what a reader sees of them out."""
+"""Merge engines, one per file: all versions of a key in, its merged row out."""

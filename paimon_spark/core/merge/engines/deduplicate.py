@@ -1,4 +1,4 @@
-"""Merge functions: what becomes of the rows of one key. All work on whole windows.
+"""Merge functions: how the rows of one key are merged. They process many keys at once.
 
 (docs/spec/semantics.md, section 4)
 """
@@ -19,7 +19,7 @@ from paimon_spark.spec.kinds import VALUE_KIND, RowKind
 
 @dataclass(frozen=True, slots=True)
 class KeyGroups:
-    """All rows of some keys. `order` lists row positions by key and sequence; `starts` where in it each key begins."""
+    """All rows of some keys. `order` lists row positions by key and sequence; `starts`, where each key begins in it."""
 
     rows: pa.Table
     order: I64
@@ -27,7 +27,7 @@ class KeyGroups:
 
 
 MergeFunction = Callable[[KeyGroups], pa.Table]
-"""Return the merged rows, in key order. A key with a single row keeps it as it is."""
+"""Return the merged rows in key order. A key with a single row keeps it unchanged."""
 
 
 def retracts(rows: pa.Table) -> npt.NDArray[np.bool_]:
@@ -43,12 +43,12 @@ def drop_retracts(rows: pa.Table) -> pa.Table:
 
 
 def deduplicate(window: KeyGroups) -> pa.Table:
-    """Keep the last row of every key, whatever its kind."""
+    """Keep the last row of each key, whatever its kind."""
     return take(window.rows, window.order[_ends(window)])
 
 
 def deduplicate_ignoring_deletes(window: KeyGroups) -> pa.Table:
-    """Keep the last row of every key that is no retract; a lone retract stays as it is."""
+    """Keep the last row of each key that is not a retract, if any; a key with a single row keeps it."""
     mask = retracts(window.rows)
     if not mask.any():
         return deduplicate(window)
@@ -64,7 +64,7 @@ def _ends(window: KeyGroups) -> I64:
 
 
 def take(rows: pa.Table, positions: I64) -> pa.Table:
-    """Return the rows at `positions`; a dense ascending selection costs nothing."""
+    """Return the rows at `positions`; a dense ascending selection is a slice without a copy."""
     n = len(positions)
     if n == 0:
         return rows.slice(0, 0)
@@ -75,11 +75,11 @@ def take(rows: pa.Table, positions: I64) -> pa.Table:
 
 
 def _gather(column: pa.ChunkedArray, where: pa.Array) -> pa.ChunkedArray | pa.Array:
-    """Return the values at `where`; only this column is copied together, and only until then."""
+    """Return the values at `where`; only this column is copied into one chunk, and only temporarily."""
     if column.num_chunks == 1:
         return column.chunk(0).take(where)
     try:
         whole = pa.concat_arrays(column.chunks)
-    except pa.ArrowInvalid:  # more bytes than the offsets of one array can tell
+    except pa.ArrowInvalid:  # more bytes than the offsets of one array can address
         return column.take(where)
     return whole.take(where)
