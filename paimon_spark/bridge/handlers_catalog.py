@@ -13,10 +13,10 @@ from paimon_spark.bridge.tables import (
     TableToken,
     catalog_of,
     checked_options,
+    described,
     load_named,
     path_table,
     time_travelled,
-    with_description,
 )
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.errors import ErrorKind, NotFoundError, UnsupportedError, UsageError, suggestion
@@ -115,7 +115,7 @@ def load_table(request: Request) -> Json:
     if identifier.system_table is not None:
         return describe_system(table, identifier, snapshot)
     token = TableToken(identifier.database, identifier.object_name, table.schema.id, snapshot=snapshot, writes=writes)
-    return with_description(request.envelope, table, token)
+    return described(request.envelope, table, token)
 
 
 def _wanted(args: Mapping[str, Any]) -> Identifier:
@@ -148,7 +148,7 @@ def load_path(request: Request) -> Json:
     table, snapshot = time_travelled(found.with_options(given), {}, request.envelope.zone)
     identifier = table.identifier
     token = TableToken(identifier.database, identifier.object_name, table.schema.id, args["path"], snapshot)
-    return with_description(request.envelope, table, token)
+    return described(request.envelope, table, token)
 
 
 def create_table(request: Request) -> Json:

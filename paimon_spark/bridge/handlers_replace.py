@@ -6,7 +6,7 @@ from typing import Any
 
 from paimon_spark.bridge.handlers_catalog import new_schema_from_spark, refuse_other_location
 from paimon_spark.bridge.protocol import Request
-from paimon_spark.bridge.tables import TableToken, catalog_of, checked_options, with_description
+from paimon_spark.bridge.tables import TableToken, catalog_of, checked_options, described
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import plan_write, run_post_commit
 from paimon_spark.engine.replace import finish_replacement
@@ -26,9 +26,7 @@ def plan_replace(request: Request) -> Json:
     """Describe the table as it will be; nothing changes."""
     table = _replaced(request)
     identifier = table.identifier
-    return with_description(
-        request.envelope, table, TableToken(identifier.database, identifier.object_name, table.schema.id)
-    )
+    return described(request.envelope, table, TableToken(identifier.database, identifier.object_name, table.schema.id))
 
 
 def replace_table(request: Request) -> Json:

@@ -56,14 +56,14 @@ def _unpacked(spark: str) -> str:
     Raises:
         EngineError: the archive was made for other releases of Spark.
     """
-    read_columns = files("paimon_spark.bridge").joinpath("jars", prebuilt_name(spark))
-    if not read_columns.is_file():
+    resource = files("paimon_spark.bridge").joinpath("jars", prebuilt_name(spark))
+    if not resource.is_file():
         raise EngineError(
             f"The archive that paimon_spark is imported from carries no bridge for pyspark {spark}.",
             hint="Write it with `paimon-spark env --archive` where this pyspark is installed.",
             kind=ErrorKind.ENVIRONMENT,
         )
-    data = read_columns.read_bytes()
+    data = resource.read_bytes()
     target = cache_dir() / f"paimon-spark-bridge-{spark}-{hashlib.sha256(data).hexdigest()[:16]}.jar"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)

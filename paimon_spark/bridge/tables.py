@@ -191,7 +191,7 @@ def time_travelled(table: Table, travel: Mapping[str, Any], zone: tzinfo) -> tup
     return table.with_schema(schema), snapshot.id if snapshot else None
 
 
-def with_description(envelope: Envelope, table: Table, token: TableToken) -> dict[str, Any]:
+def described(envelope: Envelope, table: Table, token: TableToken) -> dict[str, Any]:
     """Return what the JVM shows of a data table."""
     schema = table.schema
     return {

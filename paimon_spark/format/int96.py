@@ -61,9 +61,9 @@ def from_int96(array: pa.Array, target: pa.DataType) -> pa.Array:
     """
     data = array.drop_null()
     packed = np.frombuffer(data.buffers()[1] or b"", _LAYOUT, len(data), data.offset * _LAYOUT.itemsize)
-    read_columns = packed["nanos"] // BILLION
-    seconds = (packed["day"].astype(np.int64) - _JULIAN_EPOCH) * _DAY + read_columns
-    nanos = packed["nanos"] - read_columns * BILLION
+    carried = packed["nanos"] // BILLION
+    seconds = (packed["day"].astype(np.int64) - _JULIAN_EPOCH) * _DAY + carried
+    nanos = packed["nanos"] - carried * BILLION
     check_range(seconds, nanos, target)
     return timestamps(array, seconds, nanos, target)
 

@@ -267,10 +267,10 @@ def field_from_json(value: Any) -> DataField:
     """
     try:
         field_id, name = value["id"], value["name"]
-        with_description, default = value.get("description"), value.get("defaultValue")
+        description, default = value.get("description"), value.get("defaultValue")
         sound = type(field_id) is int and 0 <= field_id <= MAX_LENGTH and isinstance(name, str) and name
-        if sound and all(v is None or isinstance(v, str) for v in (with_description, default)):
-            return DataField(field_id, name, type_from_json(value["type"]), with_description, default)
+        if sound and all(v is None or isinstance(v, str) for v in (description, default)):
+            return DataField(field_id, name, type_from_json(value["type"]), description, default)
     except (KeyError, TypeError, AttributeError) as e:
         raise CorruptTableError(f"{value!r} is not a field of a Paimon schema.") from e
     raise CorruptTableError(f"{value!r} is not a field of a Paimon schema.")

@@ -42,8 +42,8 @@ def directory(spark: SparkSession) -> Path:
 
 
 def provider(spark: SparkSession, table: str) -> str:
-    with_description = {r[0]: r[1] for r in rows(spark, f"DESCRIBE TABLE EXTENDED {table}")}
-    return with_description["Provider"].lower()
+    described = {r[0]: r[1] for r in rows(spark, f"DESCRIBE TABLE EXTENDED {table}")}
+    return described["Provider"].lower()
 
 
 def test_both_kinds_live_side_by_side(generic: SparkSession) -> None:

@@ -76,9 +76,9 @@ def test_they_have_to_be_named(spark: SparkSession) -> None:
     assert both.columns == ["id", "c", "__paimon_bucket", "__paimon_row_index", "__paimon_partition"]
     assert both.schema["__paimon_partition"].dataType.simpleString() == "struct<c:string>"
     assert [tuple(r)[2:4] for r in both.collect()] == [(0, 0), (0, 1)]
-    with_description = rows(spark, "DESCRIBE TABLE EXTENDED t")
-    start = with_description.index(("# Metadata Columns", "", ""))
-    assert [(r[0], r[1]) for r in with_description[start + 1 : start + 5]] == [
+    described = rows(spark, "DESCRIBE TABLE EXTENDED t")
+    start = described.index(("# Metadata Columns", "", ""))
+    assert [(r[0], r[1]) for r in described[start + 1 : start + 5]] == [
         ("__paimon_file_path", "string"),
         ("__paimon_row_index", "bigint"),
         ("__paimon_partition", "struct<c:string>"),

@@ -126,10 +126,10 @@ class CopyOnWriteRewriter(AbortableWriter):
 class _OpenFile:
     """A file being rewritten."""
 
-    def __init__(self, path: str, chunks: Iterator[pa.Table], copy_on_write_rewriter: CopyOnWriteRewriter) -> None:
+    def __init__(self, path: str, chunks: Iterator[pa.Table], rewriter: CopyOnWriteRewriter) -> None:
         self.path = path
         self._chunks = chunks
-        self._patcher = copy_on_write_rewriter
+        self._rewriter = rewriter
         self._rows: pa.Table | None = None
         self._start = 0
         self._gone: list[I64] = []
@@ -153,14 +153,14 @@ class _OpenFile:
             self._changed.append(here[~removed])
             kept = np.flatnonzero(~removed) + at
             if len(kept):
-                self._values.append(self._patcher.replacements(part, kept))
+                self._values.append(self._rewriter.replacements(part, kept))
             at = upto
 
     def finish(self) -> None:
         """Write the rest of the file."""
         self._flush()
         for rows in self._chunks:
-            self._patcher.write(rows)
+            self._rewriter.write(rows)
 
     def _next(self) -> None:
         end = self._end
@@ -188,7 +188,7 @@ class _OpenFile:
             order = order[keep]
         if len(order):
             whole = not values and not len(gone)
-            self._patcher.write(rows if whole else rows.take(pa.array(order)))
+            self._rewriter.write(rows if whole else rows.take(pa.array(order)))
 
 
 def _joined(parts: list[I64]) -> I64:

@@ -103,8 +103,8 @@ def _append_groups(table: Table, found: ScannedBucket) -> Iterator[Sequence[Data
 
 def _keyed_groups(table: Table, files: Sequence[DataFileMeta]) -> Iterator[tuple[list[DataFileMeta], bool]]:
     target, cost = table.options.source_split_target_size, table.options.source_split_open_file_cost
-    cancel_on_failure = all(f.level != 0 and not f.delete_row_count for f in files)
-    if cancel_on_failure and (reads_above_level_0(table) or len({f.level for f in files}) == 1):
+    all_merged = all(f.level != 0 and not f.delete_row_count for f in files)
+    if all_merged and (reads_above_level_0(table) or len({f.level for f in files}) == 1):
         ordered = _in_key_order(files, table.key_types)
         yield from ((group, True) for group in bin_packed(ordered, _SIZE, target, cost))
         return

@@ -239,5 +239,5 @@ def wall_clock(seconds: I64, nanos: I64, zone: str) -> tuple[I64, I64]:
         instants = instants - ((instants < 0) & (nanos > 999_999))
         wall = pc.local_timestamp(pa.array(instants, pa.int64()).cast(pa.timestamp("s", zone)))
         wall = wall.cast(pa.int64()).to_numpy()
-    read_columns = nanos // BILLION
-    return wall + read_columns, nanos - read_columns * BILLION
+    carried = nanos // BILLION
+    return wall + carried, nanos - carried * BILLION
