@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,15 @@ from paimon_spark.cli.main import main
 from paimon_spark.errors import EngineError
 from paimon_spark.testing.selftest import PARTS, RunStats, TimeBudget, report_lines, selftest
 from tests.stores import moto_server
+
+
+@pytest.fixture(autouse=True)
+def restored_log_level() -> Iterator[None]:
+    """Let the messages that the command silences in its process come again after a test."""
+    logger = logging.getLogger("paimon_spark")
+    level = logger.level
+    yield
+    logger.setLevel(level)
 
 
 def test_complaints_and_errors_are_told_with_the_seed(tmp_path: Path) -> None:
