@@ -155,7 +155,7 @@ def test_other_layouts_are_left_to_the_general_reader() -> None:
     )
 
 
-def test_a_block_with_more_than_its_records_is_left_to_the_general_reader() -> None:
+def test_a_block_of_more_than_its_records_takes_the_generic_way() -> None:
     block = block_of(m.write_manifest(ENTRIES))
     assert decode_entries([(2, block)]) == ENTRIES
     assert decode_entries([(1, block)]) is None

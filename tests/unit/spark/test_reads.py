@@ -38,7 +38,7 @@ def identity(table: Table, split: Split) -> str:
     return str(spec["identity"])
 
 
-def test_scans_of_files_with_one_name_in_two_partitions_are_not_one() -> None:
+def test_scans_of_one_file_name_in_two_partitions_differ() -> None:
     table = new_table({"k": "INT", "p": "INT"}, partition=["p"])
     rows = pa.table({"k": pa.array([1, 2], pa.int32()), "p": pa.array([1, 2], pa.int32())})
     write_arrow(table, rows)
@@ -48,7 +48,7 @@ def test_scans_of_files_with_one_name_in_two_partitions_are_not_one() -> None:
     assert identity(table, one) != identity(table, namesake)
 
 
-def test_a_read_that_nobody_needs_goes_without_a_search_for_garbage() -> None:
+def test_a_read_that_nobody_needs_goes_without_the_collector() -> None:
     table = new_table({"k": "INT"})
     write_arrow(table, pa.table({"k": pa.array([1, 2], pa.int32())}))
     request = ReadRequest(table, ("k",), TRUE, plan_select(table).splits)
