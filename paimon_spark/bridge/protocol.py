@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+import msgspec
 
 from paimon_spark.errors import EngineError, PaimonError
 from paimon_spark.spark.session_timezone import session_zone
@@ -45,18 +45,18 @@ _NANOS_PER_MICRO, _NANOS_PER_MILLI = 1_000, 1_000_000
 _OPERATORS: dict[str, Operator] = {"=": "=", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "<>": "!="}
 
 
-class CatalogInfo(BaseModel):
+@dataclass(frozen=True, slots=True)
+class CatalogInfo:
     """The catalog that a request is about: its name in Spark and its options."""
 
-    model_config = ConfigDict(frozen=True)
     name: str
     options: dict[str, str]
 
 
-class Envelope(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope:
     """One request without its JVM objects."""
 
-    model_config = ConfigDict(frozen=True)
     version: int
     request: str = ""
     session: str
@@ -68,6 +68,17 @@ class Envelope(BaseModel):
     def zone(self) -> tzinfo:
         """Return the session's time zone."""
         return session_zone(self.conf)
+
+
+@dataclass(frozen=True, slots=True)
+class _Versioned:
+    """What tells whether the rest is as this engine knows it."""
+
+    version: int
+
+
+_ENVELOPE = msgspec.json.Decoder(Envelope)
+_VERSION = msgspec.json.Decoder(_Versioned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +115,19 @@ def parse_request(text: str) -> tuple[str, Envelope]:
     """Split a request into its method and its envelope.
 
     Raises:
-        EngineError: the JVM speaks another version of the protocol.
+        EngineError: the JVM speaks another version of the protocol, or the text is no request.
     """
     method, _, body = text.partition("\n")
-    envelope = Envelope.model_validate_json(body)
-    if envelope.version != VERSION:
-        raise EngineError(
-            f"The bridge jar speaks protocol {envelope.version}, this engine {VERSION}.",
-            hint="Use the jar that `paimon-spark env` names.",
-        )
-    return method, envelope
+    try:
+        spoken = _VERSION.decode(body).version
+        if spoken == VERSION:
+            return method, _ENVELOPE.decode(body)
+    except (ValueError, RecursionError) as e:
+        raise EngineError(f"The request '{method[:100]}' is malformed: {e}.") from e
+    raise EngineError(
+        f"The bridge jar speaks protocol {spoken}, this engine {VERSION}.",
+        hint="Use the jar that `paimon-spark env` names.",
+    )
 
 
 def ok(value: Any) -> str:

@@ -9,6 +9,8 @@ from datetime import tzinfo
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from paimon_spark.bridge.protocol import CatalogInfo, Envelope
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.catalog.resolve import open_catalog
@@ -16,7 +18,7 @@ from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.metadata.row_tracking import tracks_rows
 from paimon_spark.core.metadata.time_travel import resolve_snapshot
 from paimon_spark.core.table import TRAVEL_OPTIONS, Table
-from paimon_spark.errors import UnsupportedError
+from paimon_spark.errors import EngineError, UnsupportedError
 from paimon_spark.spark.conf import session_options
 from paimon_spark.spark.types import struct_to_spark
 from paimon_spark.spec.identifier import Identifier
@@ -25,7 +27,6 @@ from paimon_spark.spec.option_checks import STORE_PREFIXES
 from paimon_spark.spec.support import Scope, check_given
 
 _HIDDEN_OPTIONS = frozenset({"owner"})
-_MAY = ("path", "snapshot", "writes")
 _OF_SPARK = frozenset(
     {"path", "paths", "catalog", "database", "table", "__partition_columns", "versionasof", "timestampasof"}
 )
@@ -55,8 +56,15 @@ class TableToken:
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> TableToken:
-        """Parse what `plain` made."""
-        return cls(raw["database"], raw["name"], raw["schema_id"], **{k: raw[k] for k in _MAY if k in raw})
+        """Return the token that was made `plain`; what stands beside it is the token of a system table.
+
+        Raises:
+            EngineError: it is no token.
+        """
+        try:
+            return msgspec.convert(raw, cls)
+        except msgspec.ValidationError as e:
+            raise EngineError(f"A request has no token of a table: {e}.") from e
 
     @property
     def plain(self) -> dict[str, Any]:

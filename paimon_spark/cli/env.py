@@ -18,7 +18,7 @@ from paimon_spark.bridge.session import DEFAULT_CATALOG, HIDDEN, settings
 from paimon_spark.errors import EngineError
 from paimon_spark.version import __version__
 
-PACKAGES = ("pyspark", "pyarrow", "numpy", "sqlglot", "pydantic", "fastavro")
+PACKAGES = ("pyspark", "pyarrow", "numpy", "sqlglot", "msgspec", "fastavro")
 
 
 @dataclass(frozen=True, slots=True)

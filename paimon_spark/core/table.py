@@ -5,13 +5,13 @@ A Table can be pickled, and rebuilt in another process from a short JSON text wi
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta, timezone, tzinfo
 
 from paimon_spark.core.manifest_cache import ManifestCache
+from paimon_spark.core.messages import MessageCodec
 from paimon_spark.core.schemas import SchemaStore
 from paimon_spark.core.snapshots import SnapshotStore
 from paimon_spark.errors import EngineError, ErrorKind, OptionError
@@ -206,33 +206,56 @@ class Table:
 
     def to_config(self) -> str:
         """Return a JSON text from which another process can rebuild the table without I/O."""
-        return json.dumps(
-            {
-                "identifier": [self.identifier.database, self.identifier.object_name],
-                "path": self.path,
-                "schema": self.schema.to_json(),
-                "options": dict(self.options.values),
-                "branch": self.branch,
-                "write_token": self.write_token,
-                "zone": self.zone,
-                "file_io": dict(self.file_io.to_config()),
-            }
+        return _CONFIG.encode(
+            _TableConfig(
+                database=self.identifier.database,
+                object_name=self.identifier.object_name,
+                path=self.path,
+                schema=self.schema.to_json(),
+                options=self.options.values,
+                branch=self.branch,
+                write_token=self.write_token,
+                zone=self.zone,
+                file_io=self.file_io.to_config(),
+            )
         )
 
     @classmethod
     def from_config(cls, text: str) -> Table:
-        """Rebuild a table from the output of `to_config`."""
-        raw = json.loads(text)
+        """Rebuild what `to_config` described.
+
+        Raises:
+            EngineError: the text is something else.
+        """
+        config = _CONFIG.decode(text)
         return cls(
-            identifier=Identifier.of(raw["identifier"]),
-            path=raw["path"],
-            schema=parse_schema(raw["schema"], "a task's table"),
-            file_io=file_io_from_config(raw["file_io"]),
-            options=CoreOptions(raw["options"]),
-            branch=raw["branch"],
-            write_token=raw["write_token"],
-            zone=raw["zone"],
+            identifier=Identifier.of((config.database, config.object_name)),
+            path=config.path,
+            schema=parse_schema(config.schema, "a task's table"),
+            file_io=file_io_from_config(config.file_io),
+            options=CoreOptions(config.options),
+            branch=config.branch,
+            write_token=config.write_token,
+            zone=config.zone,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TableConfig:
+    """A table as it travels to a task; `schema` is the text of the schema's file."""
+
+    database: str
+    object_name: str
+    path: str
+    schema: str
+    options: Mapping[str, str]
+    branch: str
+    write_token: str
+    zone: str
+    file_io: Mapping[str, str]
+
+
+_CONFIG = MessageCodec[_TableConfig](_TableConfig, "table")
 
 
 def table_of_task(text: str) -> Table:

@@ -14,6 +14,7 @@ from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage, messages_to_json
 from paimon_spark.core.compact.rewrite import CompactTask, compact_bucket
 from paimon_spark.core.maintenance.orphans import Candidate, Directory, Listing, list_old
+from paimon_spark.core.messages import MessageCodec
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.table import Table, table_of_task
 from paimon_spark.errors import ArgumentError, PaimonError
@@ -39,9 +40,21 @@ def compact_work(task: CompactTask) -> int:
     return task_cost(task.bytes_in, len(task.files))
 
 
+@dataclass(frozen=True, slots=True)
+class _Compaction:
+    """Buckets of one table to compact; `table` is its configuration as a text."""
+
+    table: str
+    tasks: tuple[CompactTask, ...]
+
+
+_COMPACTION = MessageCodec[_Compaction](_Compaction, "task of compaction")
+_SHARES = MessageCodec[list[tuple[int, int, str]]](list[tuple[int, int, str]], "list of payloads")
+
+
 def compact_payload(table: Table, tasks: Sequence[CompactTask]) -> str:
-    """Return the payload of a task that compacts buckets; its result is a JSON list of a message per bucket."""
-    return _json({"table": table.to_config(), "tasks": [t.to_plain() for t in tasks]})
+    """Return the payload of a task that compacts buckets; its result is a JSON list of a commit message for each."""
+    return _COMPACTION.encode(_Compaction(table.to_config(), tuple(tasks)))
 
 
 def task_payload(units: Iterable[tuple[int, Table, CompactTask]]) -> str:
@@ -49,8 +62,8 @@ def task_payload(units: Iterable[tuple[int, Table, CompactTask]]) -> str:
 
     Failures of one owner are part of the result.
     """
-    owners = ((n, list(found)) for n, found in groupby(units, itemgetter(0)))
-    return _json([[n, len(found), compact_payload(found[0][1], [t for *_, t in found])] for n, found in owners])
+    owners = ((number, list(found)) for number, found in groupby(units, itemgetter(0)))
+    return _SHARES.encode([(n, len(of), compact_payload(of[0][1], [task for *_, task in of])) for n, of in owners])
 
 
 def _json(value: Any) -> str:
@@ -68,29 +81,32 @@ class TaskOutcome:
 
     @classmethod
     def all_of(cls, result: str) -> list[TaskOutcome]:
-        """Parse the result of a guarded task."""
-        return [cls(**raw) for raw in json.loads(result)]
+        """Read the result of a guarded task."""
+        return _OUTCOMES.decode(result)
+
+
+_OUTCOMES = MessageCodec[list[TaskOutcome]](list[TaskOutcome], "list of outcomes")
 
 
 def _compact_guarded(payload: str) -> str:
-    answers = []
-    for number, units, inner in json.loads(payload):
+    outcomes = []
+    for number, units, inner in _SHARES.decode(payload):
         try:
-            came = {"answer": _compact(inner)}
-        except Exception as error:  # noqa: BLE001 - returned in the result: buckets of other tables continue
-            came = {"error": str(error) if isinstance(error, PaimonError) else f"{type(error).__name__}: {error}"}
-        answers.append({"number": number, "units": units, **came})
-    return _json(answers)
+            outcomes.append(TaskOutcome(number, units, _compact(inner)))
+        except Exception as error:  # noqa: BLE001 - told in the answer: the buckets of other tables go on
+            told = str(error) if isinstance(error, PaimonError) else f"{type(error).__name__}: {error}"
+            outcomes.append(TaskOutcome(number, units, error=told))
+    return _OUTCOMES.encode(outcomes)
 
 
 def _compact(payload: str) -> str:
-    raw = json.loads(payload)
-    table = table_of_task(raw["table"])
+    work = _COMPACTION.decode(payload)
+    table = table_of_task(work.table)
     done: list[CommitMessage] = []
     try:
-        for plain in raw["tasks"]:
-            task = CompactTask.from_plain(plain)
-            done.append(compact_bucket(table, task))
+        for task in work.tasks:
+            message = compact_bucket(table, task)
+            done.append(message)
     except BaseException:
         FileStoreCommit(table).abort(done)
         raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from paimon_spark.spec.bounds import Int, Long
 from paimon_spark.spec.kinds import FileKind, FileSource
 
 EMPTY_ROW = bytes(12)
@@ -34,7 +35,7 @@ class SimpleStats:
 
     min_values: bytes
     max_values: bytes
-    null_counts: tuple[int | None, ...]
+    null_counts: tuple[Long | None, ...]
 
 
 EMPTY_STATS = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
@@ -45,24 +46,24 @@ class DataFileMeta:
     """One data file. `creation_time` is the writer's local wall clock in epoch milliseconds."""
 
     file_name: str
-    file_size: int
-    row_count: int
+    file_size: Long
+    row_count: Long
     min_key: bytes = EMPTY_ROW
     max_key: bytes = EMPTY_ROW
     key_stats: SimpleStats = EMPTY_STATS
     value_stats: SimpleStats = EMPTY_STATS
-    min_sequence_number: int
-    max_sequence_number: int
-    schema_id: int
-    level: int
+    min_sequence_number: Long
+    max_sequence_number: Long
+    schema_id: Long
+    level: Int
     extra_files: tuple[str, ...] = ()
-    creation_time: int | None = None
-    delete_row_count: int | None = None
+    creation_time: Long | None = None
+    delete_row_count: Long | None = None
     embedded_index: bytes | None = None
     file_source: FileSource | None = None
     value_stats_cols: tuple[str, ...] | None = None
     external_path: str | None = None
-    first_row_id: int | None = None
+    first_row_id: Long | None = None
     write_cols: tuple[str, ...] | None = None
 
     def upgrade(self, level: int) -> DataFileMeta:
@@ -161,9 +162,9 @@ class DeletionRange:
     """Where the deletion vector of one data file stands inside an index file."""
 
     data_file: str
-    offset: int
-    length: int
-    cardinality: int | None = None
+    offset: Long
+    length: Long
+    cardinality: Long | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,8 +173,8 @@ class IndexFileMeta:
 
     index_type: str
     file_name: str
-    file_size: int
-    row_count: int
+    file_size: Long
+    row_count: Long
     deletion_ranges: tuple[DeletionRange, ...] | None = None
     external_path: str | None = None
     global_index: bytes | None = None

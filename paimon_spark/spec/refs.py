@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Annotated
+
+from msgspec import Meta
 
 from paimon_spark.errors import ArgumentError, CorruptTableError, OptionError
+from paimon_spark.spec.bounds import Int, Long
 from paimon_spark.spec.identifier import check_new_name
 from paimon_spark.spec.paths import MAIN_BRANCH
 from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
-from paimon_spark.spec.stored_json import json_object, whole
+from paimon_spark.spec.stored_json import json_object, read_as
 from paimon_spark.spec.units import parse_duration_ms
 
 _DATE_PARTS = 3
 _NANOS = 6
 _MAX_PARTS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class _TagKeys:
+    """What a tag file has besides the keys of a snapshot, as Paimon and other writers spell it."""
+
+    tag_create_time: str | Annotated[tuple[Int, ...], Meta(min_length=_DATE_PARTS, max_length=_MAX_PARTS)] | None = None
+    tag_time_retained: str | float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _ConsumerKeys:
+    """The one key of a consumer file."""
+
+    next_snapshot: Long
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,29 +69,26 @@ def parse_tag(text: str | bytes, where: str) -> Tag:
     """
     snapshot, raw = parse_snapshot(text, where)
     try:
-        return Tag(snapshot, _create_time(raw), _retained(raw))
+        keys = read_as(_TagKeys, raw)
+        return Tag(snapshot, _create_time(keys.tag_create_time), _retained(keys.tag_time_retained))
     except (ValueError, TypeError, OverflowError, OptionError) as e:
         raise CorruptTableError(
             f"The tag file {where} is malformed: {e}.", hint="Delete the tag and create it again."
         ) from e
 
 
-def _create_time(raw: Mapping[str, Any]) -> datetime | None:
-    value = raw.get("tagCreateTime")
+def _create_time(value: str | tuple[int, ...] | None) -> datetime | None:
     if value is None:
         return None
     if isinstance(value, str):
         return datetime.fromisoformat(value).replace(tzinfo=None)
-    parts = [int(part) for part in value]
-    if not _DATE_PARTS <= len(parts) <= _MAX_PARTS:
-        raise ValueError(f"tagCreateTime is {value!r}")
+    parts = list(value)
     if len(parts) == _MAX_PARTS:
         parts[_NANOS] //= 1000
     return datetime(*parts)  # type: ignore[arg-type]  # the list never reaches the time zone
 
 
-def _retained(raw: Mapping[str, Any]) -> timedelta | None:
-    value = raw.get("tagTimeRetained")
+def _retained(value: str | float | None) -> timedelta | None:
     if value is None:
         return None
     return timedelta(milliseconds=parse_duration_ms(value)) if isinstance(value, str) else timedelta(seconds=value)
@@ -100,7 +114,7 @@ def parse_consumer(text: str | bytes, where: str) -> int:
         CorruptTableError: the file does not say.
     """
     try:
-        return whole(json_object(text), "nextSnapshot")
+        return read_as(_ConsumerKeys, json_object(text)).next_snapshot
     except ValueError as e:
         raise CorruptTableError(
             f"The consumer file {where} is malformed: {e}.", hint="Reset or delete the consumer."

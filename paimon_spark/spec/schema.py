@@ -8,17 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError, UnsupportedError, did_you_mean
-from paimon_spark.spec.stored_json import (
-    FIELD_ID,
-    ID,
-    MILLIS,
-    json_object,
-    names,
-    text_or_none,
-    texts,
-    whole,
-    wrong_type,
-)
+from paimon_spark.spec.bounds import HighestFieldId, Id, Millis, Name
+from paimon_spark.spec.stored_json import json_object, read_as, texts
 from paimon_spark.spec.types import DataField, RowType, field_from_json, field_to_json
 
 CURRENT_VERSION = 3
@@ -96,6 +87,27 @@ class TableSchema:
         return json.dumps(out, indent=2, ensure_ascii=False)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Versioned:
+    """What tells whether this release knows the other keys."""
+
+    version: Id = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SchemaKeys:
+    """The keys of a schema file; `spec.types` reads the fields."""
+
+    id: Id
+    fields: list[Any]
+    highest_field_id: HighestFieldId
+    partition_keys: tuple[Name, ...]
+    primary_keys: tuple[Name, ...]
+    options: dict[str, str]
+    comment: str | None = None
+    time_millis: Millis | None = None
+
+
 def parse_schema(text: str | bytes, where: str) -> TableSchema:
     """Parse a schema file and apply the defaults of old versions.
 
@@ -104,21 +116,22 @@ def parse_schema(text: str | bytes, where: str) -> TableSchema:
     """
     try:
         raw = json_object(text)
-        version = whole(raw, "version", ID) if raw.get("version") is not None else 1
+        version = read_as(_Versioned, raw).version
         if version > CURRENT_VERSION:
             raise UnsupportedError(
                 f"The schema file {where} has version {version}; this release reads versions up to {CURRENT_VERSION}.",
                 hint="Read the table with the release of Apache Paimon that wrote it.",
             )
+        keys = read_as(_SchemaKeys, {**raw, "options": texts(raw, "options")})
         schema = TableSchema(
-            id=whole(raw, "id", ID),
-            fields=_fields(raw),
-            highest_field_id=whole(raw, "highestFieldId", FIELD_ID),
-            partition_keys=names(raw, "partitionKeys"),
-            primary_keys=names(raw, "primaryKeys"),
-            options=_with_old_defaults(texts(raw, "options"), version),
-            comment=text_or_none(raw, "comment"),
-            time_millis=None if raw.get("timeMillis") is None else whole(raw, "timeMillis", MILLIS),
+            id=keys.id,
+            fields=_fields(keys.fields),
+            highest_field_id=keys.highest_field_id,
+            partition_keys=keys.partition_keys,
+            primary_keys=keys.primary_keys,
+            options=_with_old_defaults(keys.options, version),
+            comment=keys.comment,
+            time_millis=keys.time_millis,
             version=version,
         )
     except CorruptTableError as e:
@@ -131,10 +144,8 @@ def parse_schema(text: str | bytes, where: str) -> TableSchema:
     return schema
 
 
-def _fields(raw: Mapping[str, Any]) -> tuple[DataField, ...]:
-    if not isinstance(raw.get("fields"), list):
-        raise wrong_type("fields", raw.get("fields"))
-    fields = tuple(field_from_json(f) for f in raw["fields"])
+def _fields(raw: list[Any]) -> tuple[DataField, ...]:
+    fields = tuple(field_from_json(f) for f in raw)
     for what, values in (("names", [f.name for f in fields]), ("ids", [f.id for f in fields])):
         if len(set(values)) != len(values):
             raise ValueError(f"several columns have the same of these {what}: {', '.join(map(str, values))}")

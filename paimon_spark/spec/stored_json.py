@@ -1,17 +1,24 @@
-"""The JSON files of a table: one object each, taken strictly, so that damage is told where it is and not much later."""
+"""The JSON files of a table: one object each, read strictly by the types of a dataclass.
+
+Damage is told where it is and not much later.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import fields
+from functools import cache
+from typing import Any, TypeVar
 
-LONG = (-(2**63), 2**63 - 1)
-ID = (0, 2**63 - 1)
-FIELD_ID = (-1, 2**31 - 1)
-MILLIS = (-62_135_510_400_000, 253_402_214_400_000)
-"""Epoch milliseconds whose wall clock has a year of four digits in any zone."""
+import msgspec
+
+T = TypeVar("T")
+_MISSING = re.compile(r"missing required field `(\w+)`")
+_PLACE = re.compile(r"at `\$\.(\w+)")
+_EXTRA = "extra"
 
 
 def json_object(text: str | bytes) -> dict[str, Any]:
@@ -40,35 +47,53 @@ def _finite(text: str) -> float:
     return value if math.isfinite(value) else _no_number(text[:40])
 
 
-def whole(raw: Mapping[str, Any], key: str, bounds: tuple[int, int] = LONG) -> int:
-    """Return the whole number of a key.
+@cache
+def keys_of(kind: type[Any]) -> Mapping[str, str]:
+    """Return the keys of a kind of file in the order of its fields, each with the name of its field."""
+    return {re.sub("_(.)", lambda m: m[1].upper(), f.name): f.name for f in fields(kind) if f.name != _EXTRA}
+
+
+def read_as(kind: type[T], raw: Mapping[str, Any]) -> T:
+    """Return the value of a dataclass that an object holds. A key that is null counts as missing.
+
+    Args:
+        kind: the dataclass, whose types say what a key may hold. A field `extra` takes the keys that have no field.
+        raw: the object.
+
+    Raises:
+        ValueError: a key is missing or holds something else.
+    """
+    keys = keys_of(kind)  # type: ignore[arg-type]  # classes are hashable
+    values = {name: raw[key] for key, name in keys.items() if raw.get(key) is not None}
+    if _EXTRA in kind.__annotations__:
+        values[_EXTRA] = {k: v for k, v in raw.items() if k not in keys and v is not None}
+    try:
+        return msgspec.convert(values, kind)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except msgspec.ValidationError as e:
+        raise _fault(str(e), raw, keys) from e
+
+
+def _fault(text: str, raw: Mapping[str, Any], keys: Mapping[str, str]) -> ValueError:
+    """Return the error for what msgspec says of a field, in terms of the key."""
+    for pattern in (_MISSING, _PLACE):
+        found = pattern.search(text)
+        if found is not None:
+            key = next(k for k, name in keys.items() if name == found[1])
+            return missing(key) if pattern is _MISSING else wrong_type(key, raw[key])
+    return ValueError(text)
+
+
+def texts(raw: Mapping[str, Any], key: str) -> dict[str, str]:
+    """Return the object of texts of a key; numbers and flags count as their text.
 
     Raises:
         ValueError: the key is missing or holds something else.
     """
     value = raw.get(key)
     if value is None:
-        raise ValueError(f"the key '{key}' is missing")
-    if type(value) is not int or not bounds[0] <= value <= bounds[1]:
-        raise wrong_type(key, value)
-    return value
-
-
-def names(raw: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    """Return the list of names of a key; errors as in `whole`."""
-    value = raw.get(key)
-    if value is None:
-        raise ValueError(f"the key '{key}' is missing")
-    if not isinstance(value, list) or not all(isinstance(v, str) and v for v in value):
-        raise wrong_type(key, value)
-    return tuple(value)
-
-
-def texts(raw: Mapping[str, Any], key: str) -> dict[str, str]:
-    """Return the object of texts of a key; numbers and flags count as their text; errors as in `whole`."""
-    value = raw.get(key)
-    if value is None:
-        raise ValueError(f"the key '{key}' is missing")
+        raise missing(key)
     if not isinstance(value, dict):
         raise wrong_type(key, value)
     for k, v in value.items():
@@ -77,16 +102,9 @@ def texts(raw: Mapping[str, Any], key: str) -> dict[str, str]:
     return {k: _text(v) for k, v in value.items()}
 
 
-def text_or_none(raw: Mapping[str, Any], key: str) -> str | None:
-    """Return the text of a key, or None where it is missing or null.
-
-    Raises:
-        ValueError: the key holds something else.
-    """
-    value = raw.get(key)
-    if value is not None and not isinstance(value, str):
-        raise wrong_type(key, value)
-    return value
+def missing(key: str) -> ValueError:
+    """Return the error for a key that is not there."""
+    return ValueError(f"the key '{key}' is missing")
 
 
 def wrong_type(key: str, value: Any) -> ValueError:

@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from paimon_spark.core.columns import TRACKING_FIELDS
-from paimon_spark.core.commit_message import CommitMessage, file_from_plain, file_to_plain
+from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.compact.append import in_order
 from paimon_spark.core.levels import SortedRun, sections
 from paimon_spark.core.merge.engines.deduplicate import drop_retracts
@@ -21,6 +19,7 @@ from paimon_spark.core.read.bucket_files import BucketFiles, rows_in_vectors
 from paimon_spark.core.read.split_reader import merged_rows
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import RollingWriter
+from paimon_spark.spec.bounds import Int
 from paimon_spark.spec.kinds import FileSource
 from paimon_spark.spec.manifest import DataFileMeta
 
@@ -32,10 +31,10 @@ class CompactTask:
     """Files of one bucket to compact; `drop_deletes` if no older data lies below the output level."""
 
     partition: bytes
-    bucket: int
-    total_buckets: int
+    bucket: Int
+    total_buckets: Int
     files: tuple[DataFileMeta, ...]
-    output_level: int = 0
+    output_level: Int = 0
     drop_deletes: bool = False
     force_rewrite: bool = False
     reason: str = ""
@@ -46,29 +45,6 @@ class CompactTask:
     def bytes_in(self) -> int:
         """Return the total size of the files to compact."""
         return sum(f.file_size for f in self.files)
-
-    def to_plain(self) -> dict[str, Any]:
-        """Return the task as plain JSON values."""
-        return {
-            "partition": b64encode(self.partition).decode("ascii"),
-            "bucket": self.bucket,
-            "total_buckets": self.total_buckets,
-            "files": [file_to_plain(f) for f in self.files],
-            "output_level": self.output_level,
-            "drop_deletes": self.drop_deletes,
-            "force_rewrite": self.force_rewrite,
-            "reason": self.reason,
-            "vectors": [[name, *astuple(ref)] for name, ref in self.vectors],
-        }
-
-    @classmethod
-    def from_plain(cls, raw: dict[str, Any]) -> CompactTask:
-        """Rebuild a task from the output of `to_plain`."""
-        values = dict(raw)
-        values["partition"] = b64decode(raw["partition"])
-        values["files"] = tuple(file_from_plain(f) for f in raw["files"])
-        values["vectors"] = tuple((name, VectorRef(*ref)) for name, *ref in raw["vectors"])
-        return cls(**values)
 
 
 def compact_bucket(table: Table, task: CompactTask) -> CommitMessage:

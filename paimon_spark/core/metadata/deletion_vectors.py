@@ -14,6 +14,7 @@ from paimon_spark.core.metadata_io import read_needed
 from paimon_spark.core.table import Table
 from paimon_spark.format.deletion_vectors import VectorFile, fingerprint, stored_vector, vector_in
 from paimon_spark.fs.base import FileIO
+from paimon_spark.spec.bounds import Long
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.manifest import (
     DELETION_VECTORS_INDEX,
@@ -32,9 +33,9 @@ class VectorRef:
     """The location of a data file's deletion vector: index file, offset and length."""
 
     path: str
-    offset: int
-    length: int
-    cardinality: int | None = None
+    offset: Long
+    length: Long
+    cardinality: Long | None = None
 
 
 def vector_refs(table: Table, entries: Iterable[IndexManifestEntry]) -> dict[DataFileKey, VectorRef]:

@@ -8,10 +8,10 @@ from datetime import UTC, datetime, tzinfo
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.table import TRAVEL_OPTIONS, Table
 from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UnsupportedError, did_you_mean
+from paimon_spark.spec.bounds import LEAST_MILLIS, MOST_MILLIS
 from paimon_spark.spec.kinds import CommitKind
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.spec.stored_json import MILLIS
 
 _WATERMARK = re.compile(r"watermark-(-?\d+)")
 _NEWEST_MODES = ("default", "latest-full", "full", "latest")
@@ -219,6 +219,6 @@ def _no_tag(table: Table, name: str, fault: str) -> NotFoundError:
 
 
 def _time_text(millis: int) -> str:
-    if not MILLIS[0] <= millis <= MILLIS[1]:
+    if not LEAST_MILLIS <= millis <= MOST_MILLIS:
         return f"{millis} ms after 1970"
     return datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"

@@ -5,21 +5,19 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any
 
 from paimon_spark.core.bin_packing import bin_packed
-from paimon_spark.core.commit_message import decode_errors, file_from_plain, file_to_plain
 from paimon_spark.core.levels import sections
+from paimon_spark.core.messages import MessageCodec
 from paimon_spark.core.metadata.deletion_vectors import VectorRef, vector_refs
 from paimon_spark.core.scan.packed_files import PackedFileList
 from paimon_spark.core.scan.pruning import reads_above_level_0
 from paimon_spark.core.scan.result import Scan, ScannedBucket
 from paimon_spark.core.table import Table
+from paimon_spark.spec.bounds import Int, Long
 from paimon_spark.spec.manifest import DataFileKey, DataFileMeta
 from paimon_spark.spec.types import DataType
 
@@ -31,14 +29,14 @@ class Split:
     """Files of one bucket to read together; files of a `raw` split need no merge and are in reading order."""
 
     partition: bytes
-    bucket: int
-    total_buckets: int
+    bucket: Int
+    total_buckets: Int
     files: Sequence[DataFileMeta]
     """A tuple, or for a very large scan a sequence that decodes records on access."""
     raw: bool
-    snapshot_id: int
-    row_count: int | None = None
-    """Exact number of rows of the split, or None if the metadata does not determine it."""
+    snapshot_id: Long
+    row_count: Long | None = None
+    """Exact number of rows that reading gives, or None if only reading can tell."""
     vectors: tuple[VectorRef | None, ...] = ()
     """One entry per file, or empty if no file has a deletion vector."""
 
@@ -142,9 +140,12 @@ def _rows_in(files: Sequence[DataFileMeta]) -> int:
     return files.row_count if isinstance(files, PackedFileList) else sum(f.row_count for f in files)
 
 
+_CODEC = MessageCodec[list[Split]](list[Split], "list of splits")
+
+
 def splits_to_json(splits: Iterable[Split]) -> str:
-    """Serialize splits as JSON."""
-    return json.dumps([_to_plain(s) for s in splits], separators=(",", ":"))
+    """Return splits as one JSON text."""
+    return _CODEC.encode([_with_tuple(s) for s in splits])
 
 
 def splits_from_json(text: str) -> list[Split]:
@@ -153,31 +154,9 @@ def splits_from_json(text: str) -> list[Split]:
     Raises:
         EngineError: the text is malformed.
     """
-    with decode_errors("splits", text):
-        return [_from_plain(raw) for raw in json.loads(text)]
+    return [_with_tuple(s) for s in _CODEC.decode(text)]
 
 
-def _from_plain(raw: dict[str, Any]) -> Split:
-    return Split(
-        partition=base64.b64decode(raw["partition"]),
-        bucket=raw["bucket"],
-        total_buckets=raw["total_buckets"],
-        files=tuple(file_from_plain(f) for f in raw["files"]),
-        raw=raw["raw"],
-        snapshot_id=raw["snapshot_id"],
-        row_count=raw["row_count"],
-        vectors=tuple(None if v is None else VectorRef(*v) for v in raw["vectors"]),
-    )
-
-
-def _to_plain(split: Split) -> dict[str, object]:
-    return {
-        "partition": base64.b64encode(split.partition).decode("ascii"),
-        "bucket": split.bucket,
-        "total_buckets": split.total_buckets,
-        "files": [file_to_plain(f) for f in split.files],
-        "raw": split.raw,
-        "snapshot_id": split.snapshot_id,
-        "row_count": split.row_count,
-        "vectors": [None if v is None else (v.path, v.offset, v.length, v.cardinality) for v in split.vectors],
-    }
+def _with_tuple(split: Split) -> Split:
+    """Return the split with its files in a tuple."""
+    return split if isinstance(split.files, tuple) else replace(split, files=tuple(split.files))

@@ -6,9 +6,7 @@ memory budget is used up; `bucket_writers` describes what happens then.
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
-from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -21,6 +19,7 @@ import pyarrow as pa
 from paimon_spark.core.arrow import one_chunk, row_at, values_of
 from paimon_spark.core.columns import TRACKING_FIELDS
 from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.messages import MessageCodec
 from paimon_spark.core.metadata_io import delete_best_effort, read_needed, translate_io_errors
 from paimon_spark.core.spill.space import SpillRules, SpillSpace
 from paimon_spark.core.table import Table
@@ -31,6 +30,7 @@ from paimon_spark.core.write.row_conversion import Rows, WriteRules, group_codes
 from paimon_spark.errors import ErrorKind, UnsupportedError, UsageError
 from paimon_spark.format import hash_index
 from paimon_spark.format.arrays import I32
+from paimon_spark.spec.bounds import Int, Long
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.manifest import HASH_INDEX, BucketKey, IndexFileMeta
 from paimon_spark.spec.rows import encode_row
@@ -45,47 +45,34 @@ class WriterRestoreState:
     """What the writers of one statement must know of the table's present state; travels as JSON.
 
     Attributes:
-        assigners: into how many classes the key hashes of a dynamic-bucket table are split.
+        assigners: Into how many classes the key hashes of a dynamic-bucket table are split.
         max_sequences: the highest sequence number in use, by partition and bucket.
         hash_files: names (or external paths) of the hash index files, by partition and bucket.
         rescaled_partitions: partitions that are organised with another number of buckets than the table now says.
         buffer: the bytes that one writer may hold; what the table says if not given.
     """
 
-    assigners: int = 1
-    max_sequences: Mapping[bytes, Mapping[int, int]] = field(default_factory=dict)
-    hash_files: Mapping[bytes, Mapping[int, str]] = field(default_factory=dict)
-    rescaled_partitions: Mapping[bytes, int] = field(default_factory=dict)
-    buffer: int | None = None
+    assigners: Int = 1
+    max_sequences: Mapping[bytes, Mapping[Int, Long]] = field(default_factory=dict)
+    hash_files: Mapping[bytes, Mapping[Int, str]] = field(default_factory=dict)
+    rescaled_partitions: Mapping[bytes, Int] = field(default_factory=dict)
+    buffer: Long | None = None
 
     def to_json(self) -> str:
         """Return the plan as a compact JSON text."""
-        return json.dumps(
-            {
-                "assigners": self.assigners,
-                "max_sequences": [[_text(p), list(m.items())] for p, m in self.max_sequences.items()],
-                "hash_files": [[_text(p), list(m.items())] for p, m in self.hash_files.items()],
-                "rescaled_partitions": [[_text(p), n] for p, n in self.rescaled_partitions.items()],
-                "buffer": self.buffer,
-            },
-            separators=(",", ":"),
-        )
+        return _STATE.encode(self)
 
     @classmethod
     def from_json(cls, text: str) -> WriterRestoreState:
-        """Parse what `to_json` made."""
-        raw = json.loads(text)
-        return cls(
-            assigners=raw["assigners"],
-            max_sequences={b64decode(p): dict(m) for p, m in raw["max_sequences"]},
-            hash_files={b64decode(p): dict(m) for p, m in raw["hash_files"]},
-            rescaled_partitions={b64decode(p): n for p, n in raw["rescaled_partitions"]},
-            buffer=raw["buffer"],
-        )
+        """Parse what `to_json` made.
+
+        Raises:
+            EngineError: it is something else.
+        """
+        return _STATE.decode(text)
 
 
-def _text(partition: bytes) -> str:
-    return b64encode(partition).decode("ascii")
+_STATE = MessageCodec[WriterRestoreState](WriterRestoreState, "state of writers")
 
 
 class AbortableWriter(ABC):

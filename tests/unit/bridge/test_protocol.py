@@ -16,6 +16,7 @@ from paimon_spark.bridge.protocol import (
     predicate_from_jvm,
     scan_predicate,
 )
+from paimon_spark.bridge.tables import TableToken
 from paimon_spark.errors import EngineError, ErrorKind, NotFoundError
 from paimon_spark.spark.values import value_from_jvm, value_to_jvm
 from paimon_spark.spec.predicate import TRUE, And, Comparison, InList, IsNull, Not, Operator, StartsWith, evaluate
@@ -43,6 +44,34 @@ def test_a_request_has_a_method_and_checked_arguments() -> None:
 def test_another_protocol_is_refused() -> None:
     with pytest.raises(EngineError, match=f"protocol {VERSION + 1}"):
         parse_request(request(VERSION + 1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"version": "2"}, "Expected `int`, got `str`"),
+        ({"conf": {"k": 1}}, "Expected `str`, got `int`"),
+        ({"catalog": {"name": "c"}}, "missing required field `options`"),
+        ({"args": None}, "Expected `object`, got `null`"),
+    ],
+)
+def test_a_malformed_request_is_refused(changes: dict[str, object], said: str) -> None:
+    method, _, body = request(VERSION).partition("\n")
+    with pytest.raises(EngineError, match=f"The request 'load_table' is malformed: .*{said}"):
+        parse_request(f"{method}\n{json.dumps(json.loads(body) | changes)}")
+
+
+@pytest.mark.parametrize("text", ["", "load_table", "load_table\n", "load_table\n[]", "load_table\n{"])
+def test_what_is_no_request_is_refused(text: str) -> None:
+    with pytest.raises(EngineError, match="is malformed"):
+        parse_request(text)
+
+
+def test_a_token_is_checked() -> None:
+    token = TableToken("d", "t", 3, snapshot=7, writes=True)
+    assert TableToken.of(token.plain | {"kind": "data"}) == token
+    with pytest.raises(EngineError, match="`schema_id`"):
+        TableToken.of({"database": "d", "name": "t"})
 
 
 def test_errors_carry_their_code() -> None:

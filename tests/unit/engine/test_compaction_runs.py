@@ -12,6 +12,7 @@ import pytest
 
 from paimon_spark.core.commit.committer import Committed
 from paimon_spark.core.compact.rewrite import CompactTask
+from paimon_spark.core.messages import MessageCodec
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compact import GroupLimits, Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.compact_database import TablePlan, compact_combined
@@ -46,8 +47,9 @@ def data_files(table: Table) -> set[str]:
 
 def test_tasks_travel_as_json_and_run_anywhere() -> None:
     plan = plan_compaction(filled())
+    codec = MessageCodec[CompactTask](CompactTask, "task")
     for task in plan.tasks:
-        assert CompactTask.from_plain(task.to_plain()) == task
+        assert codec.decode(codec.encode(task)) == task
     with pytest.raises(ArgumentError, match="no task called 'dance'"):
         run_task("dance", "{}")
 

@@ -60,7 +60,7 @@ private class ErrorReportingRDD(source: RDD[InternalRow]) extends RDD[InternalRo
 object TaskFailure {
   private val Raised = """(?m)^paimon_spark\.errors\.(\w+): \[([A-Z_]+)\] """.r
   private val Absent =
-    "ModuleNotFoundError: No module named '(paimon_spark|pyarrow|numpy|fastavro|backports|pyroaring|pydantic|botocore)".r
+    "ModuleNotFoundError: No module named '(paimon_spark|pyarrow|numpy|fastavro|backports|pyroaring|msgspec|botocore)".r
   private val Ours = Seq("org.apache.spark.api.python.", "org.apache.spark.sql.execution.python.")
   private val Passed = Seq("java.", "javax.", "jdk.", "sun.", "scala.", "io.netty.", "org.apache.arrow.",
     "org.apache.spark.security.")
