@@ -57,7 +57,11 @@ class NativeFiles:
     splits: Sequence[Split]
 
     def __iter__(self) -> Iterator[PlacedFile]:
-        return ((split, file) for split in self.splits for file in split.files if FileLayout.of(file) == self.layout)
+        wanted, schema_id = self.layout
+        for split in self.splits:
+            for file in split.files:
+                if file.schema_id == schema_id and format_of(file) == wanted:
+                    yield split, file
 
 
 class NativeColumns:
@@ -82,12 +86,15 @@ class NativeColumns:
         """Return the layouts of the files of `split`, or None unless Spark can read all of them as they are wanted."""
         found: dict[FileLayout, None] = {}
         for file in split.files:
-            layout = FileLayout.of(file)
-            if file.write_cols is not None or (layout not in found and self.of(layout) is None):
+            if file.write_cols is not None:
                 return None
+            if (format_of(file), file.schema_id) not in found:  # cheaper than a FileLayout of each file
+                layout = FileLayout.of(file)
+                if self.of(layout) is None:
+                    return None
+                found[layout] = None
             if self._moves_days(file):
                 return None
-            found[layout] = None
         return tuple(found)
 
     def _moves_days(self, file: DataFileMeta) -> bool:
