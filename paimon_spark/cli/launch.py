@@ -84,19 +84,19 @@ def run_sql(
     choice: CatalogChoice | None,
     arguments: Sequence[str],
     *,
-    course: ScriptProgress | None = None,
+    progress: ScriptProgress | None = None,
     readable: bool = False,
     echo: bool = False,
 ) -> int:
     """Run the stock `spark-sql` with `arguments`; return its exit status.
 
-    With the `course` of a script, results are printed as tab-separated lines or, with `readable`, as aligned tables,
+    With the `progress` of a script, results are printed as tab-separated lines or, with `readable`, as aligned tables,
     and with `echo` below their statements. Without it, the streams are inherited.
     """
     environ = spark_environ() | {"SPARK_CONNECT_MODE": "0"}
     extra = {**PRINT_HEADER, **({PROGRESS: "true"} if sys.stderr.isatty() else {})}
     with spark_command(("--class", SQL_CLI), choice, extra, (NO_RESOURCE, *arguments)) as command:
-        if course is None:
+        if progress is None:
             return wait_for(subprocess.Popen(_reordered(command), env=environ))
         process = subprocess.Popen(
             _reordered(command),
@@ -107,8 +107,8 @@ def run_sql(
         )
         with passing_signals(process):
             if not readable:
-                return pass_on(process, course, sys.stdout.buffer, sys.stderr)
-            renderer = standard(course, echo=echo)
+                return pass_on(process, progress, sys.stdout.buffer, sys.stderr)
+            renderer = standard(progress, echo=echo)
             renderer.announce()
             return pump(process, renderer)
 

@@ -161,7 +161,7 @@ def _add_sql(parser: argparse.ArgumentParser) -> None:
 
 def _sql(options: argparse.Namespace, rest: list[str]) -> int:
     arguments = [*rest, *(part for value in options.define for part in ("-d", value))]
-    course = None
+    progress = None
     with ExitStack() as stack:
         name = "" if options.file == "-" else options.file or ""
         text = options.execute
@@ -177,13 +177,13 @@ def _sql(options: argparse.Namespace, rest: list[str]) -> int:
             statements = split_script(text)
             arguments += ["-f", options.file] if options.file else ["-e", text]
             whole = "-i" not in rest
-            course = ScriptProgress(statements, name, text=text, alone=whole, read_by_line=bool(options.file))
-            course = course if statements else None
+            progress = ScriptProgress(statements, name, text=text, alone=whole, read_by_line=bool(options.file))
+            progress = progress if statements else None
         wanted = options.format or ("table" if sys.stdout.isatty() else "tsv")
         readable, arguments = wanted == "table" or options.echo, [*launch.without_stacks(), *arguments]
         if text is None:
             return launch.run_shell(_choice(options), arguments, readable=readable)
-        return launch.run_sql(_choice(options), arguments, course=course, readable=readable, echo=options.echo)
+        return launch.run_sql(_choice(options), arguments, progress=progress, readable=readable, echo=options.echo)
 
 
 def _is_script(stream: TextIO | None) -> bool:

@@ -113,7 +113,7 @@ class Renderer:
 
     def __init__(
         self,
-        course: ScriptProgress,
+        progress: ScriptProgress,
         *,
         echo: bool = False,
         out: TextIO,
@@ -123,7 +123,7 @@ class Renderer:
     ) -> None:
         self._typed = typed
         self._readable = readable
-        self._course = course
+        self._progress = progress
         self._echo = echo
         self._out = out
         self._err = err
@@ -132,7 +132,7 @@ class Renderer:
 
     def announce(self) -> None:
         """Print the comment and the text of the next statement."""
-        if self._echo and (statement := self._course.running) is not None:
+        if self._echo and (statement := self._progress.running) is not None:
             print(file=self._out)
             for line in statement.comment.splitlines():
                 print(self._styled(f"-- {line}", "2"), file=self._out)
@@ -157,10 +157,10 @@ class Renderer:
     def close(self, status: int) -> None:
         """Print the remaining lines, which are the error that ended the run, without its stack trace."""
         for line in gist(self._pending) if self._typed else self._pending:
-            text = self._course.on_message(line)
+            text = self._progress.on_message(line)
             if self._plans.passes(line) and not _FRAME.match(line):
                 print(text, file=self._err, flush=True)
-        if (told := self._course.told(status)) is not None:
+        if (told := self._progress.told(status)) is not None:
             print(told, file=self._err, flush=True)
 
     def _finish(self, seconds: float, fetched: int) -> None:
@@ -171,7 +171,7 @@ class Renderer:
         if self._typed or answer or self._echo:
             print(self._styled(f"({seconds:.1f} s{count})", "2"), file=self._out, flush=True)
         self._pending = []
-        self._course.on_end()
+        self._progress.on_end()
         self.announce()
 
     def _styled(self, text: str, code: str) -> str:
@@ -221,9 +221,9 @@ class Answers:
 class Notes:
     """Copies messages to `err`, without stack traces and greetings; statement times are passed to `answers` only."""
 
-    def __init__(self, answers: Answers, course: ScriptProgress, err: TextIO) -> None:
+    def __init__(self, answers: Answers, progress: ScriptProgress, err: TextIO) -> None:
         self._answers = answers
-        self._course = course
+        self._progress = progress
         self._err = err
         self._plans = PlanFilter()
 
@@ -232,13 +232,13 @@ class Notes:
         text = after_progress(line, self).decode("utf-8", "replace")
         if end := _END.match(text):
             self._answers.on_end(int(end[2] or 0))
-            self._course.on_end()
+            self._progress.on_end()
         elif self._plans.passes(text) and not (text.startswith(_NOISE) or _CANCELLED in text or _FRAME.match(text)):
-            print(self._course.on_message(text), file=self._err, flush=True)
+            print(self._progress.on_message(text), file=self._err, flush=True)
 
     def close(self, status: int) -> None:
         """Print which statement ended a failed run."""
-        if (told := self._course.told(status)) is not None:
+        if (told := self._progress.told(status)) is not None:
             print(told, file=self._err, flush=True)
 
     def on_progress(self, text: str) -> None:
@@ -276,14 +276,14 @@ class _Pipe:
         return [*lines, self._rest] if self._rest and not chunks[-1] else lines
 
 
-def pass_on(process: subprocess.Popen[bytes], course: ScriptProgress, out: BinaryIO, err: TextIO) -> int:
-    """Copy both streams of `process`, which runs the script of `course`, to `out` and `err`; return its exit status.
+def pass_on(process: subprocess.Popen[bytes], progress: ScriptProgress, out: BinaryIO, err: TextIO) -> int:
+    """Copy both streams of `process`, which runs the script of `progress`, to `out` and `err`; return its exit status.
 
     A statement writes its rows before its end is reported. Each round therefore reads messages first and rows second,
     and processes rows first.
     """
     answers = Answers(out)
-    notes = Notes(answers, course, err)
+    notes = Notes(answers, progress, err)
     rows, messages = _Pipe(process.stdout), _Pipe(process.stderr)
     with selectors.DefaultSelector() as selector:
         for pipe in (process.stdout, process.stderr):
@@ -329,6 +329,6 @@ def pump(process: subprocess.Popen[bytes], renderer: Renderer) -> int:
     return status
 
 
-def standard(course: ScriptProgress, *, echo: bool) -> Renderer:
+def standard(progress: ScriptProgress, *, echo: bool) -> Renderer:
     """Return a renderer that writes to this process's stdout and stderr."""
-    return Renderer(course, echo=echo, out=sys.stdout, err=sys.stderr)
+    return Renderer(progress, echo=echo, out=sys.stdout, err=sys.stderr)

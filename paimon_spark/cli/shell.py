@@ -116,8 +116,8 @@ class Shell:
 
     def _listen(self) -> bool:
         """Print output of the program until its prompt; return False if it ends instead."""
-        course = ScriptProgress((), alone=False)
-        renderer = Renderer(course, out=self._out, err=self._err, typed=True, readable=self._readable)
+        progress = ScriptProgress((), alone=False)
+        renderer = Renderer(progress, out=self._out, err=self._err, typed=True, readable=self._readable)
         held = b""
         while chunk := os.read(self._stdout.fileno(), 65536):
             *lines, held = (held + chunk).split(b"\n")

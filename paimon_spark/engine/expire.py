@@ -153,7 +153,7 @@ def _plan_range(table: Table, snapshots: list[Snapshot], end: int, *, look: bool
     going = [ProtectingRef(RefKind.SNAPSHOT, table.branch, str(s.id), s) for s in doomed]
     future = [ProtectingRef(RefKind.CHANGELOG, table.branch, str(s.id), s) for s in doomed] if decoupled else []
     files = SafeDeleter(table).plan(
-        garbage.proposals,
+        garbage.candidates,
         doomed=[h.key for h in going],
         future=future,
         references=[_snapshot_action(table, s) for s in doomed],

@@ -10,7 +10,7 @@ from typing import Literal
 import pyarrow as pa
 
 from paimon_spark.core.commit.committer import CommitResult, Committed, FileStoreCommit
-from paimon_spark.core.commit.conflicts import hash_file_name
+from paimon_spark.core.commit.conflict_detection import hash_file_name
 from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.manifest_store import ManifestStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from paimon_spark.core.commit.change_set import Change
-from paimon_spark.core.commit.conflicts import (
+from paimon_spark.core.commit.conflict_detection import (
     Conflict,
     bucket_count_conflict,
     describe,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from paimon_spark.core.commit.change_set import Change
-from paimon_spark.core.commit.conflicts import VectorChanged, vector_conflict
+from paimon_spark.core.commit.conflict_detection import VectorChanged, vector_conflict
 from paimon_spark.core.metadata.deletion_vectors import StoredVectors, VectorRef, VectorWriter, vector_refs
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.table import Table

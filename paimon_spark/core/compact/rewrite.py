@@ -15,7 +15,8 @@ from paimon_spark.core.levels import SortedRun, sections
 from paimon_spark.core.merge.engines.deduplicate import drop_retracts
 from paimon_spark.core.metadata.deletion_vectors import StoredVectors, VectorRef
 from paimon_spark.core.metadata.row_tracking import tracks_rows
-from paimon_spark.core.read.bucket_files import BucketFiles, rows_in_vectors
+from paimon_spark.core.read.bucket_files import BucketFiles
+from paimon_spark.core.read.deleted_rows import rows_in_vectors
 from paimon_spark.core.read.split_reader import merged_rows
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import RollingWriter

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from paimon_spark.core.maintenance.reachability import Reachability, ReadManifests
 from paimon_spark.core.metadata.manifest_store import ManifestStore
-from paimon_spark.core.metadata.refs import HolderKey, ProtectingRef, RefKind, protecting_refs
+from paimon_spark.core.metadata.refs import ProtectingRef, RefKey, RefKind, protecting_refs
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError, EngineError, ErrorKind, PaimonError, StoreError
 
@@ -67,7 +67,7 @@ class DeletionPlan:
     metadata: tuple[Action, ...] = ()
     references: tuple[Action, ...] = ()
     kept: tuple[Action, ...] = ()
-    doomed: frozenset[HolderKey] = frozenset()
+    doomed: frozenset[RefKey] = frozenset()
     future: tuple[ProtectingRef, ...] = ()
     known: ReadManifests | None = field(default=None, compare=False, repr=False)
 
@@ -97,9 +97,9 @@ class SafeDeleter:
 
     def plan(
         self,
-        proposals: DeletionCandidates,
+        candidates: DeletionCandidates,
         *,
-        doomed: Iterable[HolderKey] = (),
+        doomed: Iterable[RefKey] = (),
         future: Iterable[ProtectingRef] = (),
         references: Sequence[Action] = (),
         look: bool = True,
@@ -107,7 +107,7 @@ class SafeDeleter:
         """Return a plan that keeps or deletes each candidate.
 
         Args:
-            proposals: deletion candidates.
+            candidates: deletion candidates.
             doomed: protecting references that the operation removes.
             future: protecting references that the operation creates.
             references: the files of the doomed references.
@@ -117,8 +117,8 @@ class SafeDeleter:
             CorruptTableError: a protecting reference cannot be read; nothing may be deleted.
         """
         doomed, future = frozenset(doomed), tuple(future)
-        data = self._actions(proposals.data, look=look)
-        metadata = self._actions(proposals.metadata, look=look)
+        data = self._actions(candidates.data, look=look)
+        metadata = self._actions(candidates.metadata, look=look)
         known = ReadManifests(a.name for a in data)
         data, metadata = self._judge(data, metadata, doomed, future, known)
         return DeletionPlan(
@@ -142,12 +142,12 @@ class SafeDeleter:
         if not actions:
             return []
         names = {a.name for a in actions}
-        held = self._settled(
-            self._all_holders, lambda reach: reach.metadata_holders().keys() | reach.data_holders(names).keys()
+        held = self._confirmed(
+            self._all_refs, lambda reach: reach.metadata_refs().keys() | reach.data_refs(names).keys()
         )
         return [a for a in actions if a.name not in held]
 
-    def _settled(
+    def _confirmed(
         self,
         look: Callable[[], list[ProtectingRef]],
         ask: Callable[[Reachability], _T],
@@ -172,7 +172,7 @@ class SafeDeleter:
             hint="Wait until other jobs that expire snapshots or delete tags are done, then try again.",
         )
 
-    def _all_holders(self) -> list[ProtectingRef]:
+    def _all_refs(self) -> list[ProtectingRef]:
         """Return all protecting references; a listing without the newest snapshot of the table is an error."""
         store = self._table.snapshots
         latest = store.latest_id()
@@ -262,7 +262,7 @@ class SafeDeleter:
         self,
         data: list[Action],
         metadata: list[Action],
-        doomed: frozenset[HolderKey],
+        doomed: frozenset[RefKey],
         future: tuple[ProtectingRef, ...],
         known: ReadManifests | None,
     ) -> tuple[list[Action], list[Action]]:
@@ -273,10 +273,10 @@ class SafeDeleter:
             return [*(h for h in protecting_refs(self._table) if h.key not in doomed), *future]
 
         def ask(reach: Reachability) -> tuple[list[Action], list[Action]]:
-            kept = self._judged(metadata, reach.metadata_holders() if metadata else {})
-            return self._judged(data, reach.data_holders({a.name for a in data})), kept
+            kept = self._judged(metadata, reach.metadata_refs() if metadata else {})
+            return self._judged(data, reach.data_refs({a.name for a in data})), kept
 
-        return self._settled(look, ask, known)
+        return self._confirmed(look, ask, known)
 
     def _judged(self, actions: list[Action], held: dict[str, ProtectingRef]) -> list[Action]:
         """Mark protected files as kept, and omit those that a snapshot of the table's own branch references."""

@@ -25,7 +25,7 @@ class ExpiryCandidates:
     """Collects deletion candidates from snapshots."""
 
     def __init__(self, table: Table) -> None:
-        self.proposals = DeletionCandidates()
+        self.candidates = DeletionCandidates()
         self._paths = table.paths
         self._store = ManifestStore(table)
 
@@ -78,12 +78,12 @@ class ExpiryCandidates:
 
     def _add_files(self, entries: Iterable[ManifestEntry], reason: str) -> None:
         for e in entries:
-            self.proposals.data.setdefault(self._path(e), (e.file.file_size, reason))
+            self.candidates.data.setdefault(self._path(e), (e.file.file_size, reason))
             for extra in self._paths.extra_files(e.partition, e.bucket, e.file):
-                self.proposals.data.setdefault(extra, (None, reason))
+                self.candidates.data.setdefault(extra, (None, reason))
 
     def _propose(self, path: str, size: int | None, reason: str) -> None:
-        self.proposals.metadata.setdefault(path, (size, reason))
+        self.candidates.metadata.setdefault(path, (size, reason))
 
     def _path(self, entry: ManifestEntry) -> str:
         return self._paths.data_file(entry.partition, entry.bucket, entry.file)

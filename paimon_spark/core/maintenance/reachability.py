@@ -53,7 +53,7 @@ class Reachability:
         self._holders = tuple(protecting_refs)
         self._known = known
 
-    def metadata_holders(self) -> dict[str, ProtectingRef]:
+    def metadata_refs(self) -> dict[str, ProtectingRef]:
         """Return the protecting reference of each manifest list, manifest, index file and statistics file."""
         held: dict[str, ProtectingRef] = {}
         for holder in self._holders:
@@ -61,7 +61,7 @@ class Reachability:
                 held.setdefault(name, holder)
         return held
 
-    def data_holders(self, wanted: Collection[str]) -> dict[str, ProtectingRef]:
+    def data_refs(self, wanted: Collection[str]) -> dict[str, ProtectingRef]:
         """Return the reference that protects each data or changelog file in `wanted`, without unprotected files."""
         held: dict[str, ProtectingRef] = {}
         if not wanted:

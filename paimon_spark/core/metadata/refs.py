@@ -35,7 +35,7 @@ _THREADS = 8
 _K = TypeVar("_K")
 _T = TypeVar("_T")
 
-HolderKey = tuple[str, str, str]
+RefKey = tuple[str, str, str]
 """(kind, branch, name)."""
 
 
@@ -57,7 +57,7 @@ class ProtectingRef:
     snapshot: Snapshot
 
     @property
-    def key(self) -> HolderKey:
+    def key(self) -> RefKey:
         """Return the identity of the reference."""
         return (str(self.kind), self.branch, self.name)
 
@@ -245,7 +245,7 @@ def protecting_refs(table: Table, *, threads: int = _THREADS) -> list[Protecting
     """
     for _ in range(_LISTINGS):
         listed = _listed(table)
-        found = [h for h in _parallel(lambda key: _holder(table, key), listed, threads) if h is not None]
+        found = [h for h in _parallel(lambda key: _ref(table, key), listed, threads) if h is not None]
         if len(found) == len(listed):
             return sorted(found, key=lambda h: _order(h, table.branch))
     raise CorruptTableError(
@@ -263,9 +263,9 @@ def ref_path(table: Table, holder: ProtectingRef) -> str:
     return file_of(int(holder.name))
 
 
-def _listed(table: Table) -> list[HolderKey]:
+def _listed(table: Table) -> list[RefKey]:
     """Return the keys of all references that exist now."""
-    found: list[HolderKey] = []
+    found: list[RefKey] = []
     for branch in (MAIN_BRANCH, *map(branch_name, branches(table))):
         place = replace(table, branch=branch)
         refs, store = RefStore.of(place), SnapshotStore(place.file_io, place.paths)
@@ -275,7 +275,7 @@ def _listed(table: Table) -> list[HolderKey]:
     return found
 
 
-def _holder(table: Table, key: HolderKey) -> ProtectingRef | None:
+def _ref(table: Table, key: RefKey) -> ProtectingRef | None:
     """Return a reference, or None if it has vanished since it was listed."""
     kind, branch, name = key
     place = replace(table, branch=branch)

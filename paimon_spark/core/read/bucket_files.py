@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyroaring import BitMap
 
 from paimon_spark.core.columns import BUCKET, FILE_PATH, ROW_INDEX, TRACKING_FIELDS, VECTOR
 from paimon_spark.core.levels import SortedRun
 from paimon_spark.core.merge.config import SYSTEM_FIELDS
-from paimon_spark.core.metadata.deletion_vectors import StoredVectors, VectorRef
 from paimon_spark.core.metadata.row_tracking import fill_row_ids, stored_tracking
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.read.arrow_predicates import to_expression
+from paimon_spark.core.read.deleted_rows import DeletedPositions, DeletedRows, without_deleted
 from paimon_spark.core.read.projection import ColumnPlan, plan_columns
-from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError, ErrorKind
-from paimon_spark.format.deletion_vectors import positions
 from paimon_spark.format.registry import open_reader
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate, project
@@ -29,18 +25,6 @@ from paimon_spark.spec.types import DataField
 
 _CHUNK_BYTES = 16 << 20
 _NOWHERE = np.zeros(0, dtype=np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class DeletedPositions:
-    """Deleted row positions of a file, and the fingerprint of its deletion vector."""
-
-    positions: BitMap
-    fingerprint: int
-
-
-DeletedRows = Callable[[DataFileMeta], DeletedPositions | None]
-"""Returns the deleted rows of a file, or None if it has none."""
 
 
 class BucketFiles:
@@ -128,7 +112,7 @@ class BucketFiles:
                     if tracked:
                         rows = fill_row_ids(rows, file, start, path)
                     rows = self._with_metadata(rows, path, start, deleted, metadata_columns)
-                    yield rows if deleted is None else _without(rows, deleted, start)
+                    yield rows if deleted is None else without_deleted(rows, deleted, start)
                     start += batch.num_rows
 
     def _with_metadata(
@@ -168,30 +152,3 @@ def _pushable(condition: Predicate, plan: ColumnPlan) -> pc.Expression | None:
     }
     part = project(condition, list(same))
     return None if part == TRUE else to_expression(part, same)
-
-
-def _without(rows: pa.Table, deleted: DeletedPositions, start: int) -> pa.Table:
-    here = positions(deleted.positions, start, start + rows.num_rows)
-    if not len(here):
-        return rows
-    keep = np.ones(rows.num_rows, dtype=np.bool_)
-    keep[here - start] = False
-    return rows.filter(pa.array(keep))
-
-
-def deleted_rows(table: Table, split: Split) -> DeletedRows:
-    """Return a lookup of the deleted rows of a split's files."""
-    refs = {f.file_name: v for f, v in zip(split.files, split.vectors, strict=False) if v is not None}
-    return rows_in_vectors(table, refs)
-
-
-def rows_in_vectors(table: Table, refs: Mapping[str, VectorRef]) -> DeletedRows:
-    """Return a lookup of the deleted rows of files whose deletion vectors are at `refs`."""
-    vectors = StoredVectors(table.file_io)
-
-    def find(file: DataFileMeta) -> DeletedPositions | None:
-        ref = refs.get(file.file_name)
-        bitmap = vectors.bitmap(file.file_name, ref)
-        return None if bitmap is None else DeletedPositions(bitmap, vectors.fingerprint(file.file_name, ref))
-
-    return find

@@ -19,7 +19,8 @@ from paimon_spark.core.merge.config import merge_order, needed_fields
 from paimon_spark.core.merge.engines.deduplicate import drop_retracts
 from paimon_spark.core.merge.multi_pass import RunSource, merge_sources, runs_at_once
 from paimon_spark.core.read.arrow_predicates import to_expression
-from paimon_spark.core.read.bucket_files import BucketFiles, deleted_rows
+from paimon_spark.core.read.bucket_files import BucketFiles
+from paimon_spark.core.read.deleted_rows import deleted_rows
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrow_types import to_arrow_schema

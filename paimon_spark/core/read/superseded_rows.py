@@ -23,7 +23,8 @@ from paimon_spark.core.merge.config import KIND_FIELD, merge_order, needed_field
 from paimon_spark.core.merge.engines.deduplicate import KeyGroups, deduplicate, drop_retracts, retracts
 from paimon_spark.core.merge.multi_pass import MERGE_BYTES
 from paimon_spark.core.merge.sort_merge import MergeOrder, merge_key_groups, overlapping_slices, superseded
-from paimon_spark.core.read.bucket_files import BucketFiles, DeletedRows, deleted_rows
+from paimon_spark.core.read.bucket_files import BucketFiles
+from paimon_spark.core.read.deleted_rows import DeletedRows, deleted_rows
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrays import I64

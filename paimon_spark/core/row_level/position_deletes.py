@@ -49,7 +49,7 @@ class PositionDeleteWriter(AbortableWriter):
         self._rules = replace(WriteRules.of(table), kind_column=None)
         self._writer = TableWriter(table, plan, fill_defaults=False)
         self._files = LiveFileLookup(table)
-        self._marks: dict[str, _NewVectors] = {}
+        self._vectors_by_file: dict[str, _NewVectors] = {}
         self._written: list[str] = []
 
     @translate_io_errors()
@@ -59,7 +59,7 @@ class PositionDeleteWriter(AbortableWriter):
         Raises:
             ConflictError: a file with rows to change is no longer part of the table.
         """
-        self._mark(batch)
+        self._add_positions(batch)
         kinds = values_of(one_chunk(batch.column(ROW_KIND)).cast(pa.int8()))
         kept = np.flatnonzero(kinds != RowKind.DELETE)
         if len(kept):
@@ -70,7 +70,7 @@ class PositionDeleteWriter(AbortableWriter):
     def finish(self) -> list[CommitMessage]:
         """Write buffered changes; return the messages with deletion vectors and added files."""
         buckets: dict[BucketKey, list[_NewVectors]] = defaultdict(list)
-        for marks in self._marks.values():
+        for marks in self._vectors_by_file.values():
             buckets[marks.entry.bucket_key].append(marks)
         vectors = StoredVectors(self._table.file_io)
         return [*(self._vectors(*key, buckets[key], vectors) for key in sorted(buckets)), *self._writer.finish()]
@@ -80,7 +80,7 @@ class PositionDeleteWriter(AbortableWriter):
         self._writer.abort()
         delete_best_effort(self._table.file_io, self._written)
 
-    def _mark(self, batch: pa.RecordBatch) -> None:
+    def _add_positions(self, batch: pa.RecordBatch) -> None:
         """Add the positions of a batch to the bitmaps of their files."""
         paths = one_chunk(batch.column(FILE_PATH)).dictionary_encode()
         codes = values_of(paths.indices.cast(pa.int32()).fill_null(-1))
@@ -96,9 +96,9 @@ class PositionDeleteWriter(AbortableWriter):
             _add(marks, positions[rows])
 
     def _of(self, path: str, seen: int) -> _NewVectors:
-        marks = self._marks.get(path)
+        marks = self._vectors_by_file.get(path)
         if marks is None:
-            marks = self._marks[path] = _NewVectors(self._files.entry(path), seen)
+            marks = self._vectors_by_file[path] = _NewVectors(self._files.entry(path), seen)
         return marks
 
     def _vectors(

@@ -14,7 +14,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from paimon_spark.core.spill.buffer import BUFFERED_BYTES, ByteStore
+from paimon_spark.core.spill.buffer import BUFFERED_BYTES, SpillBuffer
 from paimon_spark.format.manifest.column_decoder import smallest
 from paimon_spark.format.manifest.lazy_manifest import unpack_file, unpack_files
 from paimon_spark.format.manifest.packed_file_sort import first_sequence_numbers, name_words
@@ -57,8 +57,8 @@ class PackedFileStore:
     def __init__(self, *, statistics: bool, limits: PackingLimits = DEFAULT_LIMITS) -> None:
         self._limits = limits
         self.statistics = statistics
-        self._found = ByteStore(limits.buffered_bytes)
-        self._chosen = ByteStore(limits.buffered_bytes)
+        self._found = SpillBuffer(limits.buffered_bytes)
+        self._chosen = SpillBuffer(limits.buffered_bytes)
         self._lengths, self._sizes, self._rows = (_Column(limits.parts) for _ in range(3))
         self._ends_then: Numbers | None = None
 
@@ -190,7 +190,7 @@ class _Column:
 class PackedFileList(Sequence[DataFileMeta]):
     """A contiguous list of packed files, in order; each access decodes the records anew."""
 
-    store: ByteStore
+    store: SpillBuffer
     begin: int
     length: int
     number: int

@@ -12,7 +12,7 @@ from paimon_spark.errors import EngineError, ErrorKind
 BUFFERED_BYTES = 1 << 20
 
 
-class ByteStore:
+class SpillBuffer:
     """An append-only byte buffer, backed by an unlinked temporary file.
 
     Reads are thread-safe once appending has ended; until then, only the appending thread may read.

@@ -1,7 +1,7 @@
 """Table writer: batches of rows into data files of their buckets (docs/spec/semantics.md, sections 1, 9 and 10).
 
 One writer serves one task. Rows of any partitions and buckets are split by vectorized operations and buffered until the
-memory budget is used up; `bucket_writers` describes what happens then.
+memory budget is used up; `merge_tree_writer` describes what happens then.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from paimon_spark.core.messages import MessageCodec
 from paimon_spark.core.metadata_io import delete_best_effort, read_needed, translate_io_errors
 from paimon_spark.core.spill.space import SpillRules, SpillSpace
 from paimon_spark.core.table import Table
+from paimon_spark.core.write.append_writer import AppendWriter
 from paimon_spark.core.write.bucket_hash import bucket_numbers, hash_rows
-from paimon_spark.core.write.bucket_writers import AppendWriter, MergeTreeWriter
 from paimon_spark.core.write.dynamic_buckets import BucketLimits, HashIndex
+from paimon_spark.core.write.merge_tree_writer import MergeTreeWriter
 from paimon_spark.core.write.row_conversion import Rows, WriteRules, group_codes, partition_codes, prepare_batch
 from paimon_spark.errors import ErrorKind, UnsupportedError, UsageError
 from paimon_spark.format import hash_index

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.core.spill.buffer import ByteStore
+from paimon_spark.core.spill.buffer import SpillBuffer
 from paimon_spark.errors import EngineError, ErrorKind
 
 
@@ -26,7 +26,7 @@ def _target(fd: Path) -> str:
 
 @given(st.lists(st.binary(max_size=40)), st.integers(0, 100), st.data())
 def test_bytes_come_back_from_wherever_they_are(pieces: list[bytes], held: int, data: st.DataObject) -> None:
-    store = ByteStore(held)
+    store = SpillBuffer(held)
     begins = [store.append(piece) for piece in pieces]
     whole = b"".join(pieces)
     assert len(store) == len(whole)
@@ -41,7 +41,7 @@ def test_a_file_is_made_only_when_needed_and_goes_with_the_store(
 ) -> None:
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     before = on_disk()
-    store = ByteStore(100)
+    store = SpillBuffer(100)
     store.append(bytes(100))
     assert on_disk() == before
     store.append(b"x")
@@ -55,13 +55,13 @@ def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     full = partial(open, "/dev/full", "wb", buffering=0)
     monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: full())
     with pytest.raises(EngineError, match=os.strerror(errno.ENOSPC)) as caught:
-        ByteStore(10).append(bytes(11))
+        SpillBuffer(10).append(bytes(11))
     assert caught.value.kind is ErrorKind.ENVIRONMENT
     assert "TMPDIR" in (caught.value.hint or "")
 
 
 def test_bytes_after_a_half_failed_write_are_where_they_belong(monkeypatch: pytest.MonkeyPatch) -> None:
-    store, write = ByteStore(10), os.pwrite
+    store, write = SpillBuffer(10), os.pwrite
     store.append(b"a" * 11)
 
     def half(file: int, data: memoryview, at: int) -> int:
@@ -80,11 +80,11 @@ def test_bytes_after_a_half_failed_write_are_where_they_belong(monkeypatch: pyte
 def test_a_directory_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
     with pytest.raises(EngineError, match="local disk"):
-        ByteStore(10).append(bytes(11))
+        SpillBuffer(10).append(bytes(11))
 
 
 def test_bytes_that_are_lost_are_told() -> None:
-    store = ByteStore(10)
+    store = SpillBuffer(10)
     store.append(bytes(11))
     assert store._file is not None
     os.truncate(store._file, 5)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from paimon_spark.core.commit.change_set import Change
-from paimon_spark.core.commit.conflicts import (
+from paimon_spark.core.commit.conflict_detection import (
     BucketCountChanged,
     FileGone,
     FileLive,

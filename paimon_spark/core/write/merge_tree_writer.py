@@ -1,9 +1,8 @@
-"""Bucket writers: buffering, sorting and writing the rows of one bucket (docs/spec/semantics.md, W9-W13).
+"""Buffers, sorts and writes the rows of one bucket of a primary key table (docs/spec/semantics.md, W9-W13).
 
-Rows of a primary-key table are buffered, sorted and merged into level-0 files. When memory runs low, they are spilled
-to the local disk as sorted runs, which are merged at the end into files with disjoint key ranges. If spilling is
-disabled or the spill space is exhausted, they are written to files directly. Rows of an append table are streamed into
-a file.
+Rows are merged into level-0 files. When memory runs low, they are spilled to the local disk as sorted runs, which are
+merged at the end into files with disjoint key ranges. If spilling is disabled or the spill space is exhausted, they are
+written to files directly.
 """
 
 from __future__ import annotations
@@ -18,20 +17,11 @@ from paimon_spark.core.merge.multi_pass import RunSource, reduce_runs, spilled_s
 from paimon_spark.core.merge.sort_merge import merge_rows, merge_runs
 from paimon_spark.core.spill.space import Run, SpillSpace
 from paimon_spark.core.table import Table
+from paimon_spark.core.write.append_writer import own_copy
 from paimon_spark.core.write.rolling import RollingWriter
 from paimon_spark.core.write.row_conversion import Rows
 from paimon_spark.spec.kinds import SEQUENCE_NUMBER, VALUE_KIND, FileSource
 from paimon_spark.spec.manifest import DataFileMeta
-
-_APPEND_CHUNK = 8 << 20
-
-
-def _own_copy(tables: list[pa.Table]) -> list[pa.Table]:
-    """Return a copy of the rows: a slice keeps its whole batch in memory."""
-    if not tables:
-        return tables
-    rows = pa.concat_tables(tables)
-    return [rows.take(pa.array(np.arange(rows.num_rows, dtype=np.int64)))]
 
 
 class MergeTreeWriter:
@@ -83,7 +73,7 @@ class MergeTreeWriter:
 
     def detach(self) -> None:
         """Copy the buffered rows so that the batches they are slices of can be freed."""
-        self._waiting = _own_copy(self._waiting)
+        self._waiting = own_copy(self._waiting)
 
     def finish(self) -> list[DataFileMeta]:
         """Write the buffered rows; return all files."""
@@ -154,59 +144,3 @@ class MergeTreeWriter:
                 writer.flush()
             writer.write(part)
         self._done[-1] = (writer, writer.close())
-
-
-class AppendWriter:
-    """Streams rows of one bucket of an append table into files."""
-
-    def __init__(
-        self, table: Table, partition: bytes, bucket: int, first_sequence: int, *, tracked: bool = False
-    ) -> None:
-        self._writer = RollingWriter(
-            table,
-            partition,
-            bucket,
-            level=0,
-            source=FileSource.APPEND,
-            first_sequence=first_sequence,
-            tracked=tracked,
-        )
-        self._waiting: list[pa.Table] = []
-        self._waiting_bytes = 0
-
-    @property
-    def buffered_bytes(self) -> int:
-        """Return the bytes buffered here and in the open file."""
-        return self._waiting_bytes + self._writer.buffered_bytes
-
-    def add(self, rows: Rows, size: int) -> None:
-        """Buffer rows."""
-        self._waiting.append(rows.columns)
-        self._waiting_bytes += size
-        if self._waiting_bytes >= _APPEND_CHUNK:
-            self._write_waiting()
-
-    def _write_waiting(self) -> None:
-        """Write the buffered rows to the file."""
-        if self._waiting:
-            waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-            self._writer.write(pa.concat_tables(waiting).combine_chunks())
-
-    def flush(self) -> None:
-        """Write out all rows buffered here and in the file."""
-        self._write_waiting()
-        self._writer.flush()
-
-    def detach(self) -> None:
-        """Copy the buffered rows so that the batches they are slices of can be freed."""
-        self._waiting = _own_copy(self._waiting)
-
-    def finish(self) -> list[DataFileMeta]:
-        """Write the buffered rows; return all files."""
-        self._write_waiting()
-        return self._writer.close()
-
-    def abort(self) -> None:
-        """Delete the written files."""
-        self._waiting = []
-        self._writer.abort()

@@ -1,0 +1,56 @@
+"""The deleted rows of data files, by their deletion vectors, and how batches are filtered by them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from paimon_spark.core.metadata.deletion_vectors import StoredVectors, VectorRef
+from paimon_spark.core.scan.splits import Split
+from paimon_spark.core.table import Table
+from paimon_spark.format.deletion_vectors import positions
+from paimon_spark.spec.manifest import DataFileMeta
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedPositions:
+    """Deleted row positions of a file, and the fingerprint of its deletion vector."""
+
+    positions: BitMap
+    fingerprint: int
+
+
+DeletedRows = Callable[[DataFileMeta], DeletedPositions | None]
+"""Returns the deleted rows of a file, or None if it has none."""
+
+
+def without_deleted(rows: pa.Table, deleted: DeletedPositions, start: int) -> pa.Table:
+    """Return a batch without its deleted rows; `start` is the position of its first row in the file."""
+    here = positions(deleted.positions, start, start + rows.num_rows)
+    if not len(here):
+        return rows
+    keep = np.ones(rows.num_rows, dtype=np.bool_)
+    keep[here - start] = False
+    return rows.filter(pa.array(keep))
+
+
+def deleted_rows(table: Table, split: Split) -> DeletedRows:
+    """Return a lookup of the deleted rows of a split's files."""
+    refs = {f.file_name: v for f, v in zip(split.files, split.vectors, strict=False) if v is not None}
+    return rows_in_vectors(table, refs)
+
+
+def rows_in_vectors(table: Table, refs: Mapping[str, VectorRef]) -> DeletedRows:
+    """Return a lookup of the deleted rows of files whose deletion vectors are at `refs`."""
+    vectors = StoredVectors(table.file_io)
+
+    def find(file: DataFileMeta) -> DeletedPositions | None:
+        ref = refs.get(file.file_name)
+        bitmap = vectors.bitmap(file.file_name, ref)
+        return None if bitmap is None else DeletedPositions(bitmap, vectors.fingerprint(file.file_name, ref))
+
+    return find
