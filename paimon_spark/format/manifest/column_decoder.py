@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.format.arrays import I64
-from paimon_spark.format.manifest.file_decoder import TAIL_BYTES, TAILS, decode_tail
+from paimon_spark.format.manifest.file_decoder import decode_tail
 from paimon_spark.format.manifest.layout import FILE_LAYOUT, HEAD_LAYOUT, Field, Kind, tail_layout
 from paimon_spark.format.manifest.primitives import UnknownLayoutError, decode_null_counts, decode_texts
+from paimon_spark.format.manifest.usual_bytes import TAIL_BYTES, TAILS
 from paimon_spark.spec.identifier import is_one_name
 
 _PAD = bytes(256)

@@ -1,151 +1,158 @@
-"""Decoders of data files in manifest entries, generated from `FILE_LAYOUT`.
+# Generated from FILE_LAYOUT by `python -m paimon_spark.format.manifest.generate_file_decoder`. Do not edit.
+"""Decoders of data files in manifest entries. Each returns the value at an offset, and where it ends.
 
-A plan of a table of many files decodes as many entries. A loop over the layout for each of them costs a fifth more than
-the straight-line code that is generated here once, when this module is imported.
+They raise what the functions of `primitives` raise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
-from paimon_spark.format.manifest import primitives
-from paimon_spark.format.manifest.layout import FILE_LAYOUT, Field, Kind, tail_layout
-from paimon_spark.format.manifest.primitives import Counts
+from paimon_spark.format.manifest.primitives import (
+    Counts,
+    UnknownLayoutError,
+    decode_bytes,
+    decode_long,
+    decode_optional_bytes,
+    decode_optional_long,
+    decode_optional_source,
+    decode_optional_text,
+    decode_optional_texts,
+    decode_stats,
+    decode_text,
+    decode_texts,
+)
+from paimon_spark.format.manifest.usual_bytes import NO_KEYS, TAIL_BYTES, TAILS
 from paimon_spark.spec.identifier import is_one_name
-from paimon_spark.spec.kinds import FileSource
 from paimon_spark.spec.manifest import EMPTY_ROW, EMPTY_STATS, DataFileMeta
 
-_DECODERS = {
-    Kind.INT: "decode_long",
-    Kind.LONG: "decode_long",
-    Kind.BYTES: "decode_bytes",
-    Kind.STRING: "decode_text",
-    Kind.STRINGS: "decode_texts",
-    Kind.STATS: "decode_stats",
-    Kind.OPTIONAL_SOURCE: "decode_optional_source",
-    Kind.OPTIONAL_LONG: "decode_optional_long",
-    Kind.OPTIONAL_MILLIS: "decode_optional_long",
-    Kind.OPTIONAL_BYTES: "decode_optional_bytes",
-    Kind.OPTIONAL_STRING: "decode_optional_text",
-    Kind.OPTIONAL_STRINGS: "decode_optional_texts",
-}
-_SMALL = 64
-"""Numbers below it take one byte."""
-_EMPTY = {
-    Kind.BYTES: ("EMPTY_ROW", bytes([len(EMPTY_ROW) << 1]) + EMPTY_ROW),
-    Kind.STATS: ("EMPTY_STATS", (bytes([len(EMPTY_ROW) << 1]) + EMPTY_ROW) * 2 + b"\2\0"),
-}
-"""Keys and statistics of tables without a key: the name of the value, and its bytes."""
-_KEYS = ("_MIN_KEY", "_MAX_KEY", "_KEY_STATS")
-_TAIL = tail_layout()
+
+def _decode_keys(data: bytes, at: int, counts: Counts) -> tuple[tuple[Any, ...], int]:
+    """Return the first and last key, and the statistics of keys."""
+    if data.startswith(NO_KEYS, at):
+        return (EMPTY_ROW, EMPTY_ROW, EMPTY_STATS), at + len(NO_KEYS)
+    min_key, at = decode_bytes(data, at)
+    max_key, at = decode_bytes(data, at)
+    key_stats, at = decode_stats(data, at, counts)
+    return (min_key, max_key, key_stats), at
 
 
-def _tail_bytes(values: dict[str, int]) -> bytes:
-    """Return the bytes of a tail with small numbers in some fields, and null in all others."""
-    return b"".join(bytes([2, values[f.name] << 1]) if f.name in values else b"\0" for f in _TAIL)
+def decode_tail(data: bytes, at: int) -> tuple[tuple[Any, ...], int]:
+    """Return the values of the fields behind the creation time."""
+    usual = TAILS.get(data[at : at + TAIL_BYTES])
+    if usual is not None:
+        return usual, at + TAIL_BYTES
+    delete_row_count, at = decode_optional_long(data, at)
+    embedded_index, at = decode_optional_bytes(data, at)
+    file_source, at = decode_optional_source(data, at)
+    value_stats_cols, at = decode_optional_texts(data, at)
+    external_path, at = decode_optional_text(data, at)
+    first_row_id, at = decode_optional_long(data, at)
+    write_cols, at = decode_optional_texts(data, at)
+    if (delete_row_count or 0) < 0 or (first_row_id or 0) < 0:
+        raise UnknownLayoutError
+    return (
+        delete_row_count,
+        embedded_index,
+        file_source,
+        value_stats_cols,
+        external_path,
+        first_row_id,
+        write_cols,
+    ), at
 
 
-def _usual_tails() -> dict[bytes, tuple[Any, ...]]:
-    found = {}
-    for deleted in range(_SMALL):
-        for source in FileSource:
-            raw = _tail_bytes({"_DELETE_ROW_COUNT": deleted, "_FILE_SOURCE": int(source)})
-            values = {"_DELETE_ROW_COUNT": deleted, "_FILE_SOURCE": source}
-            found[raw] = tuple(values.get(f.name) for f in _TAIL)
-    return found
+def decode_file(data: bytes, at: int, counts: Counts) -> tuple[DataFileMeta, int]:
+    """Return a file; `counts` keeps null counts by their bytes."""
+    file_name, at = decode_text(data, at)
+    file_size, at = decode_long(data, at)
+    row_count, at = decode_long(data, at)
+    (min_key, max_key, key_stats), at = _decode_keys(data, at, counts)
+    value_stats, at = decode_stats(data, at, counts)
+    min_sequence_number, at = decode_long(data, at)
+    max_sequence_number, at = decode_long(data, at)
+    schema_id, at = decode_long(data, at)
+    level, at = decode_long(data, at)
+    extra_files, at = decode_texts(data, at)
+    creation_time, at = decode_optional_long(data, at)
+    tail, at = decode_tail(data, at)
+    delete_row_count, embedded_index, file_source, value_stats_cols, external_path, first_row_id, write_cols = tail
+    if (
+        not is_one_name(file_name)
+        or file_size < 0
+        or row_count < 0
+        or schema_id < 0
+        or not 0 <= level <= 2147483647
+        or not all(map(is_one_name, extra_files))
+        or not -62135596800000 <= (creation_time or 0) <= 253402300799999
+    ):
+        raise UnknownLayoutError
+    return DataFileMeta(
+        file_name=file_name,
+        file_size=file_size,
+        row_count=row_count,
+        min_key=min_key,
+        max_key=max_key,
+        key_stats=key_stats,
+        value_stats=value_stats,
+        min_sequence_number=min_sequence_number,
+        max_sequence_number=max_sequence_number,
+        schema_id=schema_id,
+        level=level,
+        extra_files=extra_files,
+        creation_time=creation_time,
+        delete_row_count=delete_row_count,
+        embedded_index=embedded_index,
+        file_source=file_source,
+        value_stats_cols=value_stats_cols,
+        external_path=external_path,
+        first_row_id=first_row_id,
+        write_cols=write_cols,
+    ), at
 
 
-TAILS = _usual_tails()
-"""Values of the tail by its bytes, for files that have a number of deletes and a source there, and nothing else."""
-TAIL_BYTES = len(next(iter(TAILS)))
-_NO_KEYS = b"".join(_EMPTY[f.kind][1] for f in FILE_LAYOUT if f.name in _KEYS)
-
-
-def _decoding(field: Field) -> str:
-    counts = ", counts" if field.kind is Kind.STATS else ""
-    return f"{field.attribute}, at = {_DECODERS[field.kind]}(data, at{counts})"
-
-
-def _doubt(field: Field) -> str:
-    """Return the condition under which a value is not sound; none for fields without bounds."""
-    name, value = field.attribute, f"({field.attribute} or 0)" if "OPTIONAL" in field.kind.name else field.attribute
-    if field.names_files:
-        return f"not all(map(is_one_name, {name}))" if field.kind is Kind.STRINGS else f"not is_one_name({name})"
-    if field.least is None:
-        return ""
-    return f"{value} < {field.least}" if field.most is None else f"not {field.least} <= {value} <= {field.most}"
-
-
-def _checks(fields: Sequence[Field]) -> list[str]:
-    return [f"if {' or '.join(filter(None, map(_doubt, fields)))}: raise UnknownLayoutError"]
-
-
-def _keys_or_none(fields: Sequence[Field]) -> list[str]:
-    empty = [f"{f.attribute} = {_EMPTY[f.kind][0]}" for f in fields]
-    return [
-        f"if data.startswith(_NO_KEYS, at): {'; '.join(empty)}; at += {len(_NO_KEYS)}",
-        "else:",
-        *(f"    {_decoding(f)}" for f in fields),
-    ]
-
-
-def _body(*, statistics: bool) -> list[str]:
-    """Return the statements that decode a file; files without statistics stand without them in the bytes too."""
-    lines: list[str] = []
-    keys = [f for f in FILE_LAYOUT if f.name in _KEYS]
-    for field in FILE_LAYOUT:
-        if field in _TAIL:
-            continue
-        if statistics and field in keys:
-            lines += _keys_or_none(keys) if field == keys[0] else []
-        elif statistics or field.kind is not Kind.STATS:
-            lines.append(_decoding(field))
-    names = ", ".join(f.attribute for f in _TAIL)
-    values = ", ".join(f"{f.attribute}={f.attribute}" for f in FILE_LAYOUT if statistics or f.kind is not Kind.STATS)
-    return [
-        *lines,
-        f"tail = TAILS.get(data[at:at + {TAIL_BYTES}])",
-        f"if tail is not None: at += {TAIL_BYTES}",
-        "else: tail, at = decode_tail(data, at)",
-        f"{names} = tail",
-        *_checks([f for f in FILE_LAYOUT if f not in _TAIL]),
-        f"return DataFileMeta({values}), at",
-    ]
-
-
-def _tail_body() -> list[str]:
-    names = ", ".join(f.attribute for f in _TAIL)
-    return [*map(_decoding, _TAIL), *_checks(_TAIL), f"return ({names}), at"]
-
-
-_NAMES: dict[str, Any] = {
-    "EMPTY_ROW": EMPTY_ROW,
-    "EMPTY_STATS": EMPTY_STATS,
-    "TAILS": TAILS,
-    "_NO_KEYS": _NO_KEYS,
-    "DataFileMeta": DataFileMeta,
-    "is_one_name": is_one_name,
-}
-"""What the generated code names beside the primitives."""
-
-
-def _function(name: str, parameters: str, body: Sequence[str]) -> Callable[..., Any]:
-    source = "\n    ".join([f"def {name}({parameters}):", *body])
-    scope = vars(primitives) | _NAMES
-    exec(compile(source, f"<{name} of FILE_LAYOUT>", "exec"), scope)  # noqa: S102 - the source is made above
-    made: Callable[..., Any] = scope[name]
-    _NAMES[name] = made
-    return made
-
-
-decode_tail: Callable[[bytes, int], tuple[tuple[Any, ...], int]] = _function("decode_tail", "data, at", _tail_body())
-"""Return the values of the fields behind the creation time, and where they end."""
-decode_file: Callable[[bytes, int, Counts], tuple[DataFileMeta, int]] = _function(
-    "decode_file", "data, at, counts", _body(statistics=True)
-)
-"""Return the file at an offset, and where it ends; `counts` keeps null counts by their bytes."""
-decode_file_without_stats: Callable[[bytes, int], tuple[DataFileMeta, int]] = _function(
-    "decode_file_without_stats", "data, at", _body(statistics=False)
-)
-"""The same for files that were packed without their statistics."""
+def decode_file_without_stats(data: bytes, at: int) -> tuple[DataFileMeta, int]:
+    """Return a file that was packed without its statistics."""
+    file_name, at = decode_text(data, at)
+    file_size, at = decode_long(data, at)
+    row_count, at = decode_long(data, at)
+    min_key, at = decode_bytes(data, at)
+    max_key, at = decode_bytes(data, at)
+    min_sequence_number, at = decode_long(data, at)
+    max_sequence_number, at = decode_long(data, at)
+    schema_id, at = decode_long(data, at)
+    level, at = decode_long(data, at)
+    extra_files, at = decode_texts(data, at)
+    creation_time, at = decode_optional_long(data, at)
+    tail, at = decode_tail(data, at)
+    delete_row_count, embedded_index, file_source, value_stats_cols, external_path, first_row_id, write_cols = tail
+    if (
+        not is_one_name(file_name)
+        or file_size < 0
+        or row_count < 0
+        or schema_id < 0
+        or not 0 <= level <= 2147483647
+        or not all(map(is_one_name, extra_files))
+        or not -62135596800000 <= (creation_time or 0) <= 253402300799999
+    ):
+        raise UnknownLayoutError
+    return DataFileMeta(
+        file_name=file_name,
+        file_size=file_size,
+        row_count=row_count,
+        min_key=min_key,
+        max_key=max_key,
+        min_sequence_number=min_sequence_number,
+        max_sequence_number=max_sequence_number,
+        schema_id=schema_id,
+        level=level,
+        extra_files=extra_files,
+        creation_time=creation_time,
+        delete_row_count=delete_row_count,
+        embedded_index=embedded_index,
+        file_source=file_source,
+        value_stats_cols=value_stats_cols,
+        external_path=external_path,
+        first_row_id=first_row_id,
+        write_cols=write_cols,
+    ), at

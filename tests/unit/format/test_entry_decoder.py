@@ -14,6 +14,7 @@ from paimon_spark.errors import CorruptTableError, PaimonError
 from paimon_spark.format.avro.container import AvroContainer
 from paimon_spark.format.manifest import codec as m
 from paimon_spark.format.manifest.entry_decoder import decode_entries, has_known_layout
+from paimon_spark.format.manifest.generate_file_decoder import TARGET, source
 from paimon_spark.format.manifest.layout import ENTRY_FIELDS, FILE_FIELDS, record, top_record
 from paimon_spark.spec.kinds import FileKind, FileSource
 from paimon_spark.spec.manifest import EMPTY_ROW, EMPTY_STATS, DataFileMeta, ManifestEntry, SimpleStats
@@ -162,3 +163,8 @@ def test_a_block_of_more_than_its_records_takes_the_generic_way() -> None:
     assert decode_entries([(3, block)]) is None
     with pytest.raises(CorruptTableError, match="cannot be read"):
         m.read_manifest(as_file(3, block))
+
+
+def test_the_decoder_of_files_follows_the_layout() -> None:
+    text = TARGET.read_text(encoding="utf-8")
+    assert text == source(), "run: python -m paimon_spark.format.manifest.generate_file_decoder"
