@@ -291,7 +291,7 @@ REFUSED = [
     ),
     ("unknown column", "UPDATE {t} SET nope = 1", "UNRESOLVED_COLUMN", "UNRESOLVED_COLUMN"),
     ("number too large", "UPDATE {t} SET n = 1e30D", "CAST_OVERFLOW", "CAST_OVERFLOW"),
-    ("NULL where there is none", "INSERT INTO {t} (v) VALUES ('x')", "NULL", "NULL"),
+    ("NULL where there is none", "INSERT INTO {t} VALUES (NULL, 'a', 'x', 1)", "NULL", "NULL"),
     (
         "new column NOT NULL",
         "ALTER TABLE {t} ADD COLUMNS (x INT NOT NULL)",
@@ -309,16 +309,25 @@ REFUSED = [
         "NOT_SUPPORTED_CHANGE_COLUMN",
     ),
     ("NOT NULL afterwards", "ALTER TABLE {t} ALTER COLUMN v SET NOT NULL", "non-nullable", "non-nullable"),
-    ("version that is not there", "SELECT * FROM {t} VERSION AS OF 77", "DELTA_VERSION_NOT_FOUND", "NOT_FOUND"),
-    ("moment before the table", "SELECT * FROM {t} TIMESTAMP AS OF '2001-01-01'", "TIMESTAMP", "TIMESTAMP"),
+    (
+        "version that is not there",
+        "SELECT * FROM {t} VERSION AS OF 77",
+        "DELTA_VERSION_NOT_FOUND",
+        "SNAPSHOT_NOT_FOUND",
+    ),
+    (
+        "moment before the table",
+        "SELECT * FROM {t} TIMESTAMP AS OF '2001-01-01'",
+        "DELTA_TIMESTAMP_EARLIER",
+        "SNAPSHOT_NOT_FOUND",
+    ),
 ]
 
 
 @pytest.fixture(scope="module")
 def shared(session: Any) -> Tables:
     """Tables that the tests of refused statements and of deviations use one after the other."""
-    return Tables(session, "id INT NOT NULL, p STRING, v STRING, n BIGINT, w INT",
-                  "(1, 'a', 'one', 10, NULL), (2, 'b', 'two', 20, NULL)").create()  # fmt: skip
+    return Tables(session, COLUMNS, "(1, 'a', 'one', 10), (2, 'b', 'two', 20)", BY_PARTITION).create()
 
 
 @pytest.mark.parametrize(("statement", "by_delta", "by_us"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED])
@@ -387,8 +396,8 @@ DEVIATIONS = [
     ),
     Deviation(
         name="MERGE WITH SCHEMA EVOLUTION",
-        statement="MERGE WITH SCHEMA EVOLUTION INTO {t} AS t USING (SELECT 1 AS id, 1L AS n, 5 AS more) AS s "
-        "ON t.id = s.id WHEN MATCHED THEN UPDATE SET *",
+        statement="MERGE WITH SCHEMA EVOLUTION INTO {t} AS t USING (SELECT 1 AS id, 'a' AS p, 'x' AS v, 1L AS n, 5 AS more) "
+        "AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *",
         delta=[(1, 1, 5), (2, 20, None)],
         ours="UNSUPPORTED_FEATURE",
         why="columns are added by ALTER TABLE alone",
@@ -474,14 +483,6 @@ DEVIATIONS = [
         ours="SCHEMA_INVALID",
         why="the directories of the partitions carry the name",
         shows="SELECT id, q FROM {t}",
-    ),
-    Deviation(
-        name="columns replaced by more",
-        statement="ALTER TABLE {t} REPLACE COLUMNS (id INT NOT NULL, p STRING NOT NULL, v STRING, n BIGINT, x INT)",
-        delta=[(1, 10, None), (2, 20, None)],
-        ours="SCHEMA_INVALID",
-        why="Spark asks to drop all columns and then to add the new ones",
-        shows="SELECT id, n, x FROM {t}",
     ),
     Deviation(
         name="version 0",

@@ -59,7 +59,7 @@ def test_workers_read_them(session: SparkSession, many: str) -> None:
     assert "FileScan" not in plan
     nulls = -(-ALL // 7)
     assert session.sql(query).collect() == [Row(ALL - nulls, ALL * (ALL - 1) // 2, "v1", ALL - 1, MANY_FILES - 1, 0)]
-    wanted = session.createDataFrame([(k,) for k in {77, *range(5, ALL, MANY_FILES)}], "k INT")
+    wanted = session.createDataFrame([(k,) for k in {77, *range(5, ALL, MANY_FILES)}], "k BIGINT")
     found = session.sql(f"SELECT k FROM {many} WHERE p = 5 OR k = 77")
     assert_df_equality(found, wanted, ignore_row_order=True)
 
