@@ -11,8 +11,8 @@ from paimon_spark.sqlparse.script import Statement
 _UNCOUNTED = re.compile(r"(?i)(source\s|!|set\s+hive\.cli\.errors\.ignore)")
 """Statements that make counting unreliable: other scripts, shell commands, and errors that do not end the run."""
 _NO_START = re.compile(r'(Exception in thread "main"|Error: |Unrecognized option|usage: )')
-_POSITION = re.compile(r"; line (?P<analysis>\d+) pos \d+(;$)?|\s*\(line (?P<parser>\d+), pos(ition)? \d+\)")
-"""Error positions in Spark's messages: of the analyzer; of the parser and of jobs."""
+_POSITION = re.compile(r"; line (?P<analysis>\d+) pos \d+(;$)?|\s*\(line (?P<parser>\d+), (pos(ition)?|column) \d+\)")
+"""Error positions in messages: of Spark's analyzer; of its parser and jobs, and of a CALL."""
 _PLAN = re.compile(r"; line \d+ pos \d+;$")
 """The end of an analyzer message, followed by the analyzed plan."""
 
