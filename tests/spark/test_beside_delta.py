@@ -151,6 +151,7 @@ MERGES = [
 ]
 
 
+@pytest.mark.slow
 def test_merge_into(session: Any) -> None:
     Tables(session).create().run_and_compare(*MERGES)
 
@@ -230,6 +231,7 @@ def test_time_travel(session: Any) -> None:
     tables.assert_equal("SELECT n.* FROM {t} n LEFT ANTI JOIN {t} VERSION AS OF 1 o ON n.id = o.id AND n.n <=> o.n")
 
 
+@pytest.mark.slow
 def test_columns_change(session: Any) -> None:
     Tables(session).create().run_and_compare(
         "ALTER TABLE {t} ADD COLUMNS (w INT COMMENT 'new', s STRUCT<a: INT>)",
