@@ -151,9 +151,9 @@ class ScanResult:
 
     def buckets(self) -> Iterator[Bucket]:
         """Yield the files by bucket, in entry order."""
-        found: dict[BucketKey, list[ManifestEntry]] = {}
+        found: dict[tuple[bytes, int], list[ManifestEntry]] = {}
         for entry in self.entries:
-            found.setdefault(entry.bucket_key, []).append(entry)
+            found.setdefault((entry.partition, entry.bucket), []).append(entry)
         for (partition, bucket), entries in found.items():
             yield Bucket(partition, bucket, entries[0].total_buckets, [e.file for e in entries])
 

@@ -142,7 +142,7 @@ def _entries(manifests: _Manifests, pruner: EntryPruner) -> ScanResult:
         found = select_live(store, manifests.near, pruner.wants, seen)
         entries = [e for c in found for e in store.entries(c.manifest, c.rows)]
     entries = filter_by_statistics(store.table, entries, pruner.predicate)
-    kept = {e.bucket_key for e in entries}
+    kept = set(map(BucketKey._make, {(e.partition, e.bucket) for e in entries}))
     counts = _counts(manifests, seen, len(entries), sum(e.file.row_count for e in entries), kept)
     return ScanResult(manifests.snapshot, tuple(entries), _index_entries(manifests, kept), counts)
 

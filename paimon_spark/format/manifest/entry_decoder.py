@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from paimon_spark.format.manifest.file_decoder import decode_file
-from paimon_spark.format.manifest.layout import ENTRY_FIELDS, HEAD_LAYOUT, top_record
-from paimon_spark.format.manifest.primitives import Counts, UnknownLayoutError, decode_bytes, decode_long
+from paimon_spark.format.manifest.file_decoder import decode_file, decode_head
+from paimon_spark.format.manifest.layout import ENTRY_FIELDS, top_record
+from paimon_spark.format.manifest.primitives import Counts, UnknownLayoutError
 from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import ManifestEntry
 
@@ -40,7 +40,7 @@ def decode_entries(blocks: Iterable[tuple[int, bytes]]) -> list[ManifestEntry] |
                 if head_bytes and data.startswith(head_bytes, at):
                     begin = at + len(head_bytes)
                 else:
-                    head, begin = _decode_head(data, at)
+                    head, begin = decode_head(data, at)
                     head_bytes = data[at:begin]
                 file, at = decode_file(data, begin, counts)
                 out.append(ManifestEntry(*head, file))
@@ -57,21 +57,9 @@ def decode_entry(data: bytes, at: int, counts: Counts) -> tuple[ManifestEntry, i
     Raises:
         UnknownLayoutError, LookupError, UnicodeDecodeError: it is for the general reader.
     """
-    head, at = _decode_head(data, at)
+    head, at = decode_head(data, at)
     file, at = decode_file(data, at, counts)
     return ManifestEntry(*head, file), at
-
-
-def _decode_head(data: bytes, at: int) -> tuple[_Head, int]:
-    """Return what an entry says before its file, but for the version; neighbours often say the same."""
-    values: list[Any] = []
-    for field in HEAD_LAYOUT:
-        value, at = decode_bytes(data, at) if field.least is None else decode_long(data, at)
-        if field.least is not None and field.most is not None and not field.least <= value <= field.most:  # type: ignore[operator]
-            raise UnknownLayoutError
-        values.append(value)
-    _, kind, partition, bucket, total = values
-    return (FileKind(kind), partition, bucket, total), at
 
 
 def _shape(schema: Any) -> Any:

@@ -22,9 +22,24 @@ from paimon_spark.format.manifest.primitives import (
     decode_text,
     decode_texts,
 )
-from paimon_spark.format.manifest.usual_bytes import NO_KEYS, TAIL_BYTES, TAILS
+from paimon_spark.format.manifest.usual_bytes import HEADS, NO_KEYS, TAIL_BYTES, TAILS
 from paimon_spark.spec.identifier import is_one_name
+from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import EMPTY_ROW, EMPTY_STATS, DataFileMeta
+
+
+def decode_head(data: bytes, at: int) -> tuple[tuple[FileKind, bytes, int, int], int]:
+    """Return what an entry says before its file, but for the version."""
+    kind = HEADS.get(data[at : at + 2])
+    if kind is None:
+        raise UnknownLayoutError
+    at += 2
+    partition, at = decode_bytes(data, at)
+    bucket, at = decode_long(data, at)
+    total_buckets, at = decode_long(data, at)
+    if not -2 <= bucket <= 2147483647 or not -2147483647 <= total_buckets <= 2147483647:
+        raise UnknownLayoutError
+    return (kind, partition, bucket, total_buckets), at
 
 
 def _decode_keys(data: bytes, at: int, counts: Counts) -> tuple[tuple[Any, ...], int]:

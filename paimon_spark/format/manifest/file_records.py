@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 from paimon_spark.format.manifest.layout import FILE_LAYOUT, Kind
 from paimon_spark.spec.manifest import DataFileMeta, SimpleStats
 
 _Record = dict[str, Any]
-_PLAIN = tuple((f.name, f.attribute) for f in FILE_LAYOUT)
+_NAMES = tuple(f.name for f in FILE_LAYOUT)
+_VALUES = attrgetter(*(f.attribute for f in FILE_LAYOUT))
 
 
 def file_record(file: DataFileMeta) -> _Record:
     """Return the values of a file by the names of their columns."""
-    raw = {name: getattr(file, attribute) for name, attribute in _PLAIN}
+    raw = dict(zip(_NAMES, _VALUES(file), strict=True))
     for name, written in _WRITTEN:
         if raw[name] is not None:
             raw[name] = written(raw[name])

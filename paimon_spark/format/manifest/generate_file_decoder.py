@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from paimon_spark.format.manifest.layout import FILE_LAYOUT, Field, Kind, tail_layout
+from paimon_spark.format.manifest.layout import FILE_LAYOUT, HEAD_LAYOUT, Field, Kind, tail_layout
 from paimon_spark.format.manifest.usual_bytes import KEYS
 
 TARGET = Path(__file__).with_name("file_decoder.py")
@@ -29,8 +29,9 @@ from paimon_spark.format.manifest.primitives import (
     UnknownLayoutError,
 {imports}
 )
-from paimon_spark.format.manifest.usual_bytes import NO_KEYS, TAIL_BYTES, TAILS
+from paimon_spark.format.manifest.usual_bytes import HEADS, NO_KEYS, TAIL_BYTES, TAILS
 from paimon_spark.spec.identifier import is_one_name
+from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import EMPTY_ROW, EMPTY_STATS, DataFileMeta
 """
 _DECODERS = {
@@ -96,6 +97,21 @@ def _keys() -> str:
     return _function(signature, "Return the first and last key, and the statistics of keys.", body)
 
 
+def _head() -> str:
+    fields = HEAD_LAYOUT[2:]
+    body = [
+        "kind = HEADS.get(data[at : at + 2])",
+        "if kind is None:",
+        "    raise UnknownLayoutError",
+        "at += 2",
+        *map(_decoding, fields),
+        *_checks(fields),
+        f"return (kind, {_names(fields)}), at",
+    ]
+    signature = "decode_head(data: bytes, at: int) -> tuple[tuple[FileKind, bytes, int, int], int]"
+    return _function(signature, "Return what an entry says before its file, but for the version.", body)
+
+
 def _tail() -> str:
     body = [
         "usual = TAILS.get(data[at : at + TAIL_BYTES])",
@@ -140,6 +156,7 @@ def source() -> str:
     decoders = sorted({_DECODERS[f.kind] for f in FILE_LAYOUT})
     parts = [
         _HEAD.format(imports="\n".join(f"    {d}," for d in decoders)),
+        _head(),
         _keys(),
         _tail(),
         _file(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from paimon_spark.format.manifest.layout import FILE_LAYOUT, Kind, tail_layout
-from paimon_spark.spec.kinds import FileSource
+from paimon_spark.format.manifest.layout import FILE_LAYOUT, MANIFEST_VERSION, Kind, tail_layout
+from paimon_spark.spec.kinds import FileKind, FileSource
 from paimon_spark.spec.manifest import EMPTY_ROW
 
 _SMALL = 64
 """Numbers below it take one byte."""
 _ROW = bytes([len(EMPTY_ROW) << 1]) + EMPTY_ROW
 _EMPTY = {Kind.BYTES: _ROW, Kind.STATS: _ROW * 2 + b"\2\0"}
+HEADS = {bytes([MANIFEST_VERSION << 1, kind << 1]): kind for kind in FileKind}
+"""The kind of an entry by its first bytes: version and kind."""
 KEYS = ("_MIN_KEY", "_MAX_KEY", "_KEY_STATS")
 """Fields that are empty in tables without a key."""
 _TAIL = tail_layout()
