@@ -46,10 +46,10 @@ def bundle_jar(release: str = NEWEST) -> Path:
         raise FileNotFoundError(message) from missing
 
 
-def command(program: str, jar: Path, warehouse: Path, *, zone: str = "UTC") -> list[str]:
-    """Return the command that runs one of the Java programs beside this file over a warehouse, compiled before."""
+def command(program: str, jar: Path, *arguments: str, zone: str = "UTC") -> list[str]:
+    """Return the command that runs one of the Java programs beside this file, compiled before."""
     classpath = f"{_compiled(program, jar)}:{_libraries(jar)}"
-    return ["java", "-Xmx1g", f"-Duser.timezone={zone}", "-cp", classpath, program, str(warehouse)]
+    return ["java", "-Xmx1g", f"-Duser.timezone={zone}", "-cp", classpath, program, *arguments]
 
 
 def _libraries(jar: Path) -> str:
@@ -73,7 +73,7 @@ def run_steps(
 ) -> list[dict[str, Any]]:
     """Run `steps` in order in the time zone `zone`, one answer per step; a step that fails raises RuntimeError."""
     done = subprocess.run(
-        command("PaimonPeer", bundle_jar(release), warehouse, zone=zone),
+        command("PaimonPeer", bundle_jar(release), str(warehouse), zone=zone),
         input="\n".join(json.dumps(s) for s in steps),
         capture_output=True,
         text=True,

@@ -27,7 +27,7 @@ class TrialPeer:
     """
 
     def __init__(self, jar: Path, warehouse: Path) -> None:
-        program = command("TrialPeer", jar, warehouse)
+        program = command("TrialPeer", jar, str(warehouse))
         self._log = (warehouse.parent / "peer.log").open("w", encoding="utf-8")
         self._process = subprocess.Popen(
             program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True

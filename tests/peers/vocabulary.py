@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from paimon_spark.spec.types import AtomicType, TypeRoot, type_to_json
-from tests.peers.java_peer import RELEASES, bundle_jar, spark_home
+from tests.peers.java_peer import RELEASES, bundle_jar, command
 
 HERE = Path(__file__).resolve().parent
 FILE = HERE / "vocabulary.json"
@@ -49,7 +49,7 @@ def recorded() -> dict[str, Any]:
 def ask(jar: Path) -> dict[str, Any]:
     """Return what the release in a jar accepts."""
     done = subprocess.run(
-        ["java", "-cp", f"{jar}:{spark_home() / 'jars'}/*", str(HERE / "Vocabulary.java")],
+        command("Vocabulary", jar),
         input="\n".join(written_types()),
         capture_output=True,
         text=True,

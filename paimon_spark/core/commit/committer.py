@@ -1,6 +1,6 @@
 """Commits: from messages to published snapshots.
 
-The writes of the messages become one snapshot, their compactions a second one. `publish` races for each of them,
+The writes of the messages become one snapshot, their compactions a second one. `commit_retry` races for each of them,
 `snapshot_builder` writes its manifests.
 """
 

@@ -1,4 +1,4 @@
-"""The check of a change against the table as it is: reads what the pure functions of `conflicts` compare."""
+"""The check of a change against the table as it is: reads what the pure functions of `conflict_detection` compare."""
 
 from __future__ import annotations
 

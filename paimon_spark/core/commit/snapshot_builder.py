@@ -78,10 +78,10 @@ class SnapshotBuilder:
             entries, next_row_id = assign_row_ids(change.entries, snapshot_id, next_row_id or 0, grouped=grouped)
             change = replace(change, entries=entries)
         schema_id = max(self.table.schema_store.ids(), default=self.table.schema.id)
-        kept = merge_manifests(store, store.data_manifests(base), schema_id) if base else []
+        kept = merge_manifests(store, store.data_manifests(base)) if base else []
         base_list, base_size = store.write_list(kept)
-        delta_list, delta_size = store.write_list(store.write(change.entries, schema_id))
-        changelog_list, changelog_size = _write_changelog(store, change, schema_id)
+        delta_list, delta_size = store.write_list(store.write(change.entries))
+        changelog_list, changelog_size = _write_changelog(store, change)
         delta_rows = _row_balance(change.entries)
         now = int(self.clock() * 1000)
         return Snapshot(
@@ -109,11 +109,11 @@ class SnapshotBuilder:
         )
 
 
-def _write_changelog(store: ManifestStore, change: Change, schema_id: int) -> tuple[str | None, int | None]:
+def _write_changelog(store: ManifestStore, change: Change) -> tuple[str | None, int | None]:
     """Write the changelog's manifests; return the name and size of their list, if there is any."""
     if not change.changelog:
         return None, None
-    return store.write_list(store.write(change.changelog, schema_id))
+    return store.write_list(store.write(change.changelog))
 
 
 def _write_index(store: ManifestStore, base: Snapshot | None, change: Change) -> str | None:

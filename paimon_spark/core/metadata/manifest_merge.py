@@ -9,15 +9,13 @@ from paimon_spark.core.metadata.netting import DeletedEntries, merge_entries
 from paimon_spark.spec.manifest import ManifestEntry, ManifestFileMeta
 
 
-def merge_manifests(store: ManifestStore, metas: Sequence[ManifestFileMeta], schema_id: int) -> list[ManifestFileMeta]:
+def merge_manifests(store: ManifestStore, metas: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
     """Return an equivalent list of fewer, larger manifests; new ones are written through `store`."""
-    full = _merge_full(store, metas, schema_id)
-    return full if full is not None else _merge_minor(store, metas, schema_id)
+    full = _merge_full(store, metas)
+    return full if full is not None else _merge_minor(store, metas)
 
 
-def _merge_full(
-    store: ManifestStore, metas: Sequence[ManifestFileMeta], schema_id: int
-) -> list[ManifestFileMeta] | None:
+def _merge_full(store: ManifestStore, metas: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta] | None:
     options = store.table.options
     changing = {m.file_name for m in metas if m.num_deleted_files or m.file_size < options.manifest_target_file_size}
     size = sum(m.file_size for m in metas if m.file_name in changing)
@@ -38,10 +36,10 @@ def _merge_full(
             kept.append(meta)
         else:
             rewritten += live
-    return kept + store.write(rewritten, schema_id)
+    return kept + store.write(rewritten)
 
 
-def _merge_minor(store: ManifestStore, metas: Sequence[ManifestFileMeta], schema_id: int) -> list[ManifestFileMeta]:
+def _merge_minor(store: ManifestStore, metas: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
     """Merge adjacent manifests below the target size once they reach it together, or once there are many.
 
     A manifest that reaches the target on its own is not merged: otherwise each commit would rewrite a large manifest
@@ -53,23 +51,23 @@ def _merge_minor(store: ManifestStore, metas: Sequence[ManifestFileMeta], schema
     size = 0
     for meta in metas:
         if meta.file_size >= target:
-            out += [*_merge_many(store, group, schema_id), meta]
+            out += [*_merge_many(store, group), meta]
             group, size = [], 0
             continue
         group.append(meta)
         size += meta.file_size
         if size >= target:
-            out += _merge_group(store, group, schema_id)
+            out += _merge_group(store, group)
             group, size = [], 0
-    return out + _merge_many(store, group, schema_id)
+    return out + _merge_many(store, group)
 
 
-def _merge_many(store: ManifestStore, group: Sequence[ManifestFileMeta], schema_id: int) -> list[ManifestFileMeta]:
+def _merge_many(store: ManifestStore, group: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
     many = len(group) >= store.table.options.manifest_merge_min_count
-    return _merge_group(store, group, schema_id) if many else list(group)
+    return _merge_group(store, group) if many else list(group)
 
 
-def _merge_group(store: ManifestStore, group: Sequence[ManifestFileMeta], schema_id: int) -> list[ManifestFileMeta]:
+def _merge_group(store: ManifestStore, group: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
     if len(group) == 1:
         return list(group)
-    return store.write(merge_entries(e for m in group for e in store.read(m)), schema_id)
+    return store.write(merge_entries(e for m in group for e in store.read(m)))

@@ -114,14 +114,13 @@ class ManifestStore:
         metas = self.read_list(snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size)
         return [e for m in metas for e in self.read(m)]
 
-    def write(self, entries: Sequence[ManifestEntry], schema_id: int) -> list[ManifestFileMeta]:
+    def write(self, entries: Sequence[ManifestEntry]) -> list[ManifestFileMeta]:
         """Write entries as manifests of about the target size; without entries, write nothing.
 
         All manifests but the last reach the target: each commit would merge, and so rewrite, a smaller one.
 
         Args:
             entries: entries to write, in order.
-            schema_id: schema id to record if the entries have none.
         """
         if not entries:
             return []
@@ -129,9 +128,9 @@ class ManifestStore:
         wanted = max(1, self.table.options.manifest_target_file_size) * _FULL
         step = -(-len(entries) * wanted // (len(data) * 100))
         if step >= len(entries):
-            return [self._write_one(tuple(entries), data, schema_id)]
+            return [self._write_one(tuple(entries), data)]
         chunks = [tuple(entries[i : i + step]) for i in range(0, len(entries), step)]
-        return [self._write_one(chunk, write_manifest(chunk), schema_id) for chunk in chunks]
+        return [self._write_one(chunk, write_manifest(chunk)) for chunk in chunks]
 
     def write_list(self, metas: Iterable[ManifestFileMeta]) -> tuple[str, int]:
         """Write a manifest list; return its name and size."""
@@ -157,7 +156,7 @@ class ManifestStore:
         delete_best_effort(self.table.file_io, self.written)
         self.written.clear()
 
-    def _write_one(self, entries: tuple[ManifestEntry, ...], data: bytes, schema_id: int) -> ManifestFileMeta:
+    def _write_one(self, entries: tuple[ManifestEntry, ...], data: bytes) -> ManifestFileMeta:
         name = self.table.paths.new_manifest_name()
         path = self._put(name, data)
         if len(entries) <= self.cache.limits.few_entries:
@@ -172,7 +171,7 @@ class ManifestStore:
             num_added_files=sum(e.kind is FileKind.ADD for e in entries),
             num_deleted_files=sum(e.kind is FileKind.DELETE for e in entries),
             partition_stats=partition_stats(Counter(e.partition for e in entries), self._partition_types),
-            schema_id=max([e.file.schema_id for e in entries], default=schema_id),
+            schema_id=max(e.file.schema_id for e in entries),
             min_bucket=min(buckets),
             max_bucket=max(buckets),
             min_level=min(levels),

@@ -46,7 +46,7 @@ def matching_partitions(table: Table, partitions: Iterable[bytes], predicate: Pr
     """
     if isinstance(predicate, AlwaysTrue):
         return set(partitions)
-    chars = char_columns(table.schema.partition_fields)
+    chars = _char_columns(table.schema.partition_fields)
     wanted = without_blanks(predicate, chars)
     names, types = table.schema.partition_keys, table.partition_types
 
@@ -57,12 +57,12 @@ def matching_partitions(table: Table, partitions: Iterable[bytes], predicate: Pr
     return {p for p in set(partitions) if evaluate(wanted, values(p)) is True}
 
 
-def char_columns(fields: Iterable[DataField]) -> list[str]:
+def _char_columns(fields: Iterable[DataField]) -> list[str]:
     """Return the names of the CHAR columns, whose trailing blanks comparisons ignore."""
     return [f.name for f in fields if isinstance(f.type, AtomicType) and f.type.root is TypeRoot.CHAR]
 
 
-def manifest_may_match(
+def _manifest_may_match(
     table: Table, meta: ManifestFileMeta, predicate: Predicate, buckets: Collection[int] | None
 ) -> bool:
     """Return whether a manifest may have entries of the given buckets and matching partitions, by its ranges."""
@@ -83,7 +83,7 @@ def manifest_may_match(
     return may_match(predicate, view, meta.num_added_files + meta.num_deleted_files)
 
 
-def fixed_hashes(table: Table, predicate: Predicate) -> set[int] | None:
+def _fixed_hashes(table: Table, predicate: Predicate) -> set[int] | None:
     """Return the bucket key hashes that a filter allows, or None if it does not bound them.
 
     A CHAR never bounds them: filters ignore its trailing blanks, but the hash includes them.
@@ -145,10 +145,10 @@ class EntryPruner:
         levels: Collection[int] | None,
     ) -> EntryPruner:
         """Return the pruner of a scan; the arguments are those of `scan`."""
-        chars = char_columns(table.schema.fields)
+        chars = _char_columns(table.schema.fields)
         predicate = without_blanks(predicate, chars)
         partitions = and_(without_blanks(partition_predicate, chars), project(predicate, table.schema.partition_keys))
-        return cls(table, predicate, partitions, buckets, levels, fixed_hashes(table, predicate))
+        return cls(table, predicate, partitions, buckets, levels, _fixed_hashes(table, predicate))
 
     @property
     def prunes_partitions(self) -> bool:
@@ -157,7 +157,7 @@ class EntryPruner:
 
     def may_match(self, meta: ManifestFileMeta) -> bool:
         """Return whether a manifest may have wanted entries."""
-        return manifest_may_match(self.table, meta, self.partition_predicate, self.buckets)
+        return _manifest_may_match(self.table, meta, self.partition_predicate, self.buckets)
 
     def wants(self, columns: EntryColumns) -> Mask:
         """Return which entries are wanted, as far as their columns tell it."""

@@ -84,7 +84,7 @@ _Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Unknown:
-    """One column that the file has and the tables of `manifest_schemas` lack."""
+    """One column that the file has and the tables of `layout` lack."""
 
     path: str
     avro_type: str

@@ -171,7 +171,7 @@ class _Reader:
             case Kind.OPTIONAL_MILLIS:
                 self._skip_optional(field)
             case _:
-                raise NotImplementedError(field.name)
+                raise UnknownLayoutError(field.name)
         return None
 
     def _longs(self) -> I64:

@@ -22,7 +22,7 @@ def add(f: DataFileMeta, p: str | None = None, bucket: int = 0) -> ManifestEntry
 
 def written(table: Table, *groups: list[ManifestEntry]) -> tuple[ManifestStore, list[ManifestFileMeta]]:
     store = ManifestStore(table)
-    return store, [m for g in groups for m in store.write(g, 0)]
+    return store, [m for g in groups for m in store.write(g)]
 
 
 def test_a_manifest_describes_its_entries() -> None:
@@ -81,11 +81,11 @@ class TestMerging:
 
     def test_few_small_manifests_stay(self) -> None:
         store, metas = written(samples.table(), *([add(samples.file())] for _ in range(29)))
-        assert merge_manifests(store, metas, 0) == metas
+        assert merge_manifests(store, metas) == metas
 
     def test_30_small_manifests_become_one(self) -> None:
         store, metas = written(samples.table(), *([add(samples.file())] for _ in range(30)))
-        merged = merge_manifests(store, metas, 0)
+        merged = merge_manifests(store, metas)
         assert len(merged) == 1
         assert self.rows(store, merged) == self.rows(store, metas)
 
@@ -94,7 +94,7 @@ class TestMerging:
         files = [samples.file() for _ in range(12)]
         groups = [[add(f)] for f in files[:6]] + [[add(files[0]).flipped()]] + [[add(f)] for f in files[6:]]
         store, metas = written(table, *groups)
-        merged = merge_manifests(store, metas, 0)
+        merged = merge_manifests(store, metas)
         assert 1 < len(merged) < len(metas)
         assert self.rows(store, merged) == {f.file_name for f in files[1:]}
 
@@ -104,21 +104,21 @@ class TestMerging:
         assert len(metas) > 2
         assert all(m.file_size >= 5 << 10 for m in metas[:-1])
         _, delta = written(table, [add(samples.file())])
-        assert merge_manifests(store, [*metas, *delta], 0)[: len(metas) - 1] == metas[:-1]
+        assert merge_manifests(store, [*metas, *delta])[: len(metas) - 1] == metas[:-1]
 
     def test_a_small_manifest_does_not_cause_large_ones_to_be_merged(self) -> None:
         table = samples.table({"manifest.target-file-size": "5 kb", "manifest.full-compaction-threshold-size": "1 gb"})
         store, large = written(table, [add(samples.file()) for _ in range(3000)])
         _, small = written(table, [add(samples.file())])
         metas = [*small, *large[:-1], *small, *large[:-1]]
-        assert merge_manifests(store, metas, 0) == metas
+        assert merge_manifests(store, metas) == metas
 
     def test_many_small_manifests_before_a_large_one_become_one(self) -> None:
         table = samples.table({"manifest.target-file-size": "5 kb", "manifest.merge-min-count": "3"})
         store, large = written(table, [add(samples.file()) for _ in range(3000)])
         _, small = written(table, *([add(samples.file())] for _ in range(3)))
         assert large[0].file_size >= 5 << 10
-        merged = merge_manifests(store, [*small, large[0]], 0)
+        merged = merge_manifests(store, [*small, large[0]])
         assert merged[1:] == large[:1]
         assert self.rows(store, merged[:1]) == self.rows(store, small)
 
@@ -129,10 +129,10 @@ class TestMerging:
         doomed = [add(samples.file(), "b") for _ in range(3)]
         store = ManifestStore(table)
         table_all = samples.table(partitions=["p"], file_io=table.file_io)
-        big = ManifestStore(table_all).write(settled, 0)
-        metas = [*big, *store.write(doomed, 0), *store.write([e.flipped() for e in doomed], 0)]
+        big = ManifestStore(table_all).write(settled)
+        metas = [*big, *store.write(doomed), *store.write([e.flipped() for e in doomed])]
         assert big[0].file_size > 1024
-        merged = merge_manifests(store, metas, 0)
+        merged = merge_manifests(store, metas)
         assert merged == big
         assert sum(m.num_deleted_files for m in merged) == 0
         assert self.rows(store, merged) == {e.file.file_name for e in settled}
@@ -141,7 +141,7 @@ class TestMerging:
         files = [samples.file() for _ in range(15)]
         groups = [[add(f)] for f in files] + [[add(f).flipped()] for f in files]
         store, metas = written(samples.table(), *groups)
-        assert merge_manifests(store, metas, 0) == []
+        assert merge_manifests(store, metas) == []
 
 
 def test_missing_and_truncated_manifests_are_named() -> None:
