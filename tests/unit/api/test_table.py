@@ -378,5 +378,7 @@ def test_hints_about_what_exists_are_about_python(catalog: CatalogHandle) -> Non
         catalog.create_database("default")
     with pytest.raises(AlreadyExistsError, match=r"\. Choose another name\."):
         catalog.rename_table("t", "u")
-    with pytest.raises(ArgumentError, match=r"retain_max is 0, but the latest snapshot is always kept\. Give 1 or more"):
+    with pytest.raises(
+        ArgumentError, match=r"retain_max is 0, but the latest snapshot is always kept\. Give 1 or more"
+    ):
         catalog.table("t").expire_snapshots(retain_max=0)
