@@ -1,4 +1,4 @@
-"""Procedures that delete what nobody needs: remove_orphan_files."""
+"""Procedures that delete unreferenced files: remove_orphan_files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Cleaning:
 
 @procedure(
     name="remove_orphan_files",
-    summary="Delete old files that no snapshot, tag or branch refers to.",
+    summary="Delete old files that no snapshot, tag or branch references.",
     params=(
         Param(
             "table",
@@ -40,21 +40,21 @@ class _Cleaning:
         Param(
             "older_than",
             ParamType.STRING,
-            "Only files last changed before this time (`2024-05-14 10:00:00`, session time zone). It must lie before "
-            "the start of every job that writes to the table now.",
+            "Delete only files modified before this time (`2024-05-14 10:00:00`, session time zone). It must be "
+            "earlier than the start of every job that is writing to the table.",
             default="one day ago",
         ),
         Param(
             "dry_run",
             ParamType.BOOLEAN,
-            "Delete nothing, and return the paths of what would go; the status is `dry run`.",
+            "Delete nothing and return the paths that would be deleted; the status is `dry run`.",
             default="false",
         ),
         Param(
             "parallelism",
             ParamType.INT,
-            "How many tasks list directories.",
-            default="one task for 16 directories, at most 200; with `LOCAL`, the number of processors",
+            "Number of tasks that list directories.",
+            default="one task per 16 directories, at most 200; with `LOCAL`, the number of processors",
         ),
         Param(
             "mode",
@@ -64,24 +64,24 @@ class _Cleaning:
         ),
     ),
     columns=(
-        Column("deletedFileCount", "bigint", "how many files were deleted, or would be"),
-        Column("deletedFileTotalLenInBytes", "bigint", "bytes of these files"),
-        Column("path", "string", "with `dry_run`, one row for each file that would go; else null"),
+        Column("deletedFileCount", "bigint", "number of files deleted, or to be deleted"),
+        Column("deletedFileTotalLenInBytes", "bigint", "size of these files in bytes"),
+        Column("path", "string", "with `dry_run`, one row per file that would be deleted; otherwise null"),
     ),
     example="CALL remove_orphan_files('default.T', '2023-10-31 12:00:00');",
 )
 class RemoveOrphanFiles:
-    """Delete files that crashed jobs, rollbacks and dropped branches left behind, and directories that are then empty.
+    """Delete files left by crashed jobs, rollbacks and dropped branches, and directories that are then empty.
 
-    Needed is what any snapshot, tag or long-lived changelog of the table or of one of its branches reaches; this is
-    looked up again right before the deletion. If anything of that cannot be read, nothing is deleted. Only manifests,
-    index files, statistics, buckets and strays beside snapshots are looked at: files in other directories, schemas,
-    consumers and what links point to are never touched. Files of jobs that still run are protected by their age alone:
-    `older_than` must lie before the start of the oldest of them.
+    Files that a snapshot, tag or long-lived changelog of the table or of any of its branches references are kept; the
+    references are checked again right before the deletion. If any of this metadata cannot be read, nothing is deleted.
+    Only manifests, index files, statistics, bucket directories and stray files beside snapshots are examined. Files in
+    other directories, schemas, consumers and the targets of links are never deleted. Files of running jobs are
+    protected only by their age: `older_than` must be earlier than the start of the oldest running job.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Cleaning]:
-        """List the directories and look up what is needed."""
+        """List the directories and collect the referenced files."""
         parallelism = args.integer("parallelism")
         runner = _runner(ctx, args.optional_text("mode"), parallelism)
         older_than = args.optional_text("older_than")
@@ -92,7 +92,7 @@ class RemoveOrphanFiles:
         return Plan(tuple(plan.actions), _Cleaning(plan, latest_id, args.flag("dry_run")))
 
     def execute(self, ctx: CallContext, plan: Plan[_Cleaning]) -> Report:
-        """Delete, or only tell."""
+        """Delete the files, or only list them in a dry run."""
         work = plan.payload
         if work.dry_run:
             return _dry_run(work)

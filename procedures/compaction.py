@@ -33,19 +33,19 @@ _MODES = ("divided", "combined")
 _IDLE_TIME = Param(
     "partition_idle_time",
     ParamType.STRING,
-    "Only partitions that got no new file for this long, as in `1 h`.",
+    "Only partitions without new files for this long, such as `1 h`.",
 )
 _STRATEGY = Param(
     "compact_strategy",
     ParamType.STRING,
-    "`full` merges everything into one sorted run a bucket, `minor` what the automatic compaction would pick.",
+    "`full` merges each bucket into one sorted run; `minor` merges what automatic compaction would pick.",
     default="full",
 )
 
 
 @procedure(
     name="compact",
-    summary="Merge the files of a table, so that reads have less to do.",
+    summary="Merge the files of a table to make reads faster.",
     params=(
         Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True),
         Param(
@@ -57,14 +57,14 @@ _STRATEGY = Param(
         Param(
             "order_strategy",
             ParamType.STRING,
-            "`none`, or how to sort the rows of a table without primary key and buckets: `order` (column after "
-            "column), `zorder` or `hilbert` (along a curve through all columns).",
+            "`none`, or the sort order for the rows of an append table without buckets: `order` (column by column), "
+            "`zorder` or `hilbert` (space-filling curves).",
             default="none",
         ),
         Param(
             "order_by",
             ParamType.STRING,
-            "Columns to sort by, joined with commas; only together with an `order_strategy`, and no partition columns.",
+            "Columns to sort by, separated by commas, without partition columns; requires an `order_strategy`.",
             aliases=("order_columns",),
         ),
         Param(
@@ -76,45 +76,45 @@ _STRATEGY = Param(
         Param(
             "where",
             ParamType.STRING,
-            "Only partitions for which this condition over partition columns holds; not together with `partitions`.",
+            "Only partitions that match this condition over partition columns; not together with `partitions`.",
         ),
         _IDLE_TIME,
         _STRATEGY,
     ),
-    columns=(Column("result", "boolean", "true: it went without error"),),
+    columns=(Column("result", "boolean", "true; a failed CALL raises an error"),),
     forms=(
         PositionalOverload(
             ("table", "order_strategy", "order_by"),
-            doc="with three values the second and third say how to sort",
+            doc="with three values, the second and third are the sort order and its columns",
         ),
     ),
     example="CALL sys.compact('default.T', 'p=0', 'zorder', 'a,b', 'sink.parallelism=4');",
 )
 class Compact:
-    """Merge the files of each bucket, as a job with one task a bucket, or for several small ones together.
+    """Merge the files of each bucket, in a job with one task per bucket; small buckets share a task.
 
-    A primary key table gets one sorted run a bucket (`full`), and superseded and deleted rows are gone from its newest
-    files; an append table gets fewer, larger files. Buckets are committed group by group, so what a cancelled CALL
-    had finished stays finished: whole partitions with 32 buckets, or with more where these have up to 256 MB and 4096
-    files in all. Earlier snapshots keep reading the old files until they expire. A table that is compact already gets
-    no new snapshot; the status is then `nothing to do`. A file that need not be merged moves to another level as it is;
-    where that is all that was done, the status is `upgraded`, and there are no bytes to count. If no partition matches
-    one that is asked for, the status says so behind a colon.
+    In a primary key table, `full` leaves one sorted run per bucket, without superseded and deleted rows. In an append
+    table, it leaves fewer, larger files. Buckets are committed in groups, and groups committed before a cancellation
+    are kept. A group consists of whole partitions with 32 buckets, or more if these have up to 256 MB and 4096 files
+    in total. Earlier snapshots keep reading the old files until they expire. A table that is already compact gets no
+    new snapshot, and the status is `nothing to do`. A file that needs no merging moves to another level unchanged; if
+    nothing else was done, the status is `upgraded` and the byte counts are 0. If no partition matches a requested one,
+    the status says so after a colon.
 
-    With an `order_strategy`, all files of the chosen partitions are rewritten by one job that sorts their rows, in one
-    OVERWRITE snapshot; queries that filter by the sorted columns then skip most files. `order` serves filters on the
-    first column best, `zorder` and `hilbert` filters on any of the columns. The option `sink.parallelism` says into how
-    many ranges the rows are cut, which are as many as there will be full files otherwise; of texts, the first
-    `zorder.var-length-contribution` bytes count for `zorder`.
+    With an `order_strategy`, one job sorts the rows of the selected partitions and rewrites all their files in one
+    OVERWRITE snapshot; queries that filter by the sorted columns then skip most files. `order` is best for filters on
+    the first column, `zorder` and `hilbert` for filters on any of the columns. The option `sink.parallelism` sets the
+    number of ranges that the rows are divided into; it defaults to the expected number of full-size files. For
+    `zorder`, only the first `zorder.var-length-contribution` bytes of a string count.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Compaction]:
-        """Check the arguments in the order that Paimon does, and pick what to merge."""
+        """Validate the arguments in Paimon's order, and pick the files to merge."""
         order, order_by = _check_order(args)
         idle = args.optional_text("partition_idle_time")
         if order != _NONE and idle is not None:
             raise ArgumentError(
-                "Sorting does not work with partition_idle_time.", hint="Leave one of the two arguments out."
+                "order_strategy and partition_idle_time cannot be given together.", hint="Leave one of them out."
             )
         strategy = _strategy(args.optional_text("compact_strategy"))
         if args.optional_text("partitions") is not None and args.optional_text("where") is not None:
@@ -158,7 +158,7 @@ class Compact:
 
 @dataclass(frozen=True, slots=True)
 class _Compaction:
-    """What to compact, and what is said of partitions that are not there."""
+    """What to compact, and notes about requested partitions that do not exist."""
 
     work: CompactionPlan | SortPlan
     notes: tuple[str, ...]
@@ -182,12 +182,12 @@ class _Database:
 
 @procedure(
     name="compact_database",
-    summary="Compact all tables of some databases.",
+    summary="Compact all matching tables of the matching databases.",
     params=(
         Param(
             "including_databases",
             ParamType.STRING,
-            "Regular expression that the whole name of a database must match, as in `db1|db2`.",
+            "Regular expression that must match the whole name of a database, such as `db1|db2`.",
             default="`.*`",
         ),
         Param(
@@ -199,13 +199,13 @@ class _Database:
         Param(
             "including_tables",
             ParamType.STRING,
-            "Regular expression for the tables: the whole of `db.table`, or of the bare name, must match.",
+            "Regular expression for tables; must match the whole of `db.table` or of the table name.",
             default="`.*`",
         ),
         Param(
             "excluding_tables",
             ParamType.STRING,
-            "Regular expression for tables to leave out, matched likewise; it wins.",
+            "Regular expression for tables to exclude, matched in the same way; takes precedence.",
         ),
         Param(
             "table_options",
@@ -217,16 +217,18 @@ class _Database:
         _STRATEGY,
     ),
     columns=(
-        Column("result", "string", "first row: how many tables succeeded and failed; then what came of each table"),
+        Column(
+            "result", "string", "first row: number of tables that succeeded and failed; then the outcome of each table"
+        ),
         Column("table", "string", "the table; null in the first row"),
         Column("status", "string", "`done`, `upgraded`, `nothing to do` or `failed`"),
         Column("snapshot_before", "bigint", "latest snapshot of the table before the CALL"),
         Column("snapshot_after", "bigint", "latest snapshot of the table after the CALL"),
-        Column("files_in", "bigint", "files taken: merged, or moved to another level"),
-        Column("files_out", "bigint", "files given back: written, or moved to another level as they are"),
-        Column("bytes_in", "bigint", "bytes of the files merged"),
-        Column("bytes_out", "bigint", "bytes of the files written"),
-        Column("rows", "bigint", "rows in the data files given back"),
+        Column("files_in", "bigint", "input files: merged, or moved to another level"),
+        Column("files_out", "bigint", "output files: written, or moved to another level unchanged"),
+        Column("bytes_in", "bigint", "size of the files merged, in bytes"),
+        Column("bytes_out", "bigint", "size of the files written, in bytes"),
+        Column("rows", "bigint", "rows in the output data files"),
     ),
     example="CALL sys.compact_database('db1|db2', 'combined', 'table_.*', 'ignore', 'sink.parallelism=4');",
     reports=False,
@@ -234,14 +236,14 @@ class _Database:
 class CompactDatabase:
     """Compact every table whose database and name match, each with its own commits.
 
-    What fails with one table, be it in planning, in a task or at the commit, is told in that table's row, and the
-    others go on. A table whose files only moved to another level, as they are, is `upgraded`. Tables that are not made
-    of Paimon's files are left out. A table that another job writes to after it was planned is planned again before its
-    turn.
+    A failure of one table, in planning, in a task or at the commit, is reported in that table's row, and the other
+    tables are still compacted. A table whose files only moved to another level is `upgraded`. Tables that do not
+    consist of Paimon's files are skipped. If another job writes to a table after it was planned, the table is planned
+    again before its turn.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Database]:
-        """Find the tables and pick what to merge in each of them."""
+        """Find the tables and pick the files to merge in each."""
         combined = _mode(args.optional_text("mode"))
         strategy = _strategy(args.optional_text("compact_strategy"))
         idle = args.optional_text("partition_idle_time")
@@ -256,7 +258,7 @@ class CompactDatabase:
         return Plan(tuple(actions), _Database(tuple(found), combined))
 
     def execute(self, ctx: CallContext, plan: Plan[_Database]) -> Report:
-        """Compact them."""
+        """Compact the tables."""
         work = plan.payload
         run = compact_combined if work.combined else compact_divided
         done = run(
@@ -298,7 +300,8 @@ def _pattern(args: Arguments, parameter: str) -> re.Pattern[str] | None:
         return None if text is None else re.compile(text)
     except re.error as e:
         raise ArgumentError(
-            f"{parameter} is '{text}', which is no regular expression: {e}.", hint="Escape special characters by \\."
+            f"{parameter} is '{text}', which is not a regular expression: {e}.",
+            hint="Escape special characters with \\.",
         ) from None
 
 
@@ -371,13 +374,13 @@ def _duration(text: str) -> int:
 
 
 def _sort_columns(table: Table, order_by: list[str], options: Mapping[str, str]) -> list[str]:
-    """Return the columns to sort by, as the table spells them."""
+    """Return the columns to sort by, in the table's spelling."""
     keys = table.schema.partition_keys
     columns = [_column(table, name) for name in order_by]
     if set(columns) & set(keys):
         raise ArgumentError(
-            f"order_by ({', '.join(order_by)}) holds partition columns ({', '.join(keys)}); inside a partition they "
-            "are all equal.",
+            f"order_by ({', '.join(order_by)}) contains partition columns ({', '.join(keys)}), which are constant "
+            "within a partition.",
             hint="Sort by other columns.",
         )
     if {**table.options.values, **options}.get("clustering.incremental", "false").lower() == "true":
@@ -394,7 +397,7 @@ def _column(table: Table, name: str) -> str:
 
 
 def _partitions(ctx: CallContext, table: Table, args: Arguments) -> list[tuple[str, Predicate]]:
-    """Return the filters that are joined by OR, with their texts; none if all partitions are meant."""
+    """Return the partition filters, which are joined by OR, with their texts; empty for all partitions."""
     partitions, where = args.optional_text("partitions"), args.optional_text("where")
     if partitions is not None:
         return each_partition(partitions, table.schema, zone=ctx.zone)

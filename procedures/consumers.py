@@ -25,7 +25,7 @@ class _Reset:
     summary="Set the snapshot that a consumer reads next, or delete the consumer.",
     params=(
         Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True),
-        Param("consumer_id", ParamType.STRING, "The consumer.", required=True, aliases=("consumerId",)),
+        Param("consumer_id", ParamType.STRING, "The id of the consumer.", required=True, aliases=("consumerId",)),
         Param(
             "next_snapshot_id",
             ParamType.BIGINT,
@@ -34,15 +34,15 @@ class _Reset:
             aliases=("nextSnapshotId",),
         ),
     ),
-    columns=(Column("result", "boolean", "true: it went without error"),),
+    columns=(Column("result", "boolean", "true; a failed CALL raises an error"),),
     example="CALL sys.reset_consumer('default.T', 'myid', 10);",
 )
 class ResetConsumer:
-    """Set where a streaming reader with this `consumer-id` goes on, or forget it.
+    """Set the snapshot that a streaming reader with this `consumer-id` reads next, or delete the consumer.
 
-    Snapshots that a consumer has yet to read do not expire, so a consumer that nobody uses any more should be deleted.
-    A consumer that does not exist is created; deleting one that does not exist is no error. `$consumers` lists them.
-    Consumers belong to a branch: name the table as `t$branch_b` for those of a branch.
+    Snapshots that a consumer has not yet read do not expire, so delete consumers that are no longer used. A consumer
+    that does not exist is created; deleting a consumer that does not exist is not an error. `$consumers` lists all
+    consumers. Each branch has its own: name the table `t$branch_b` for those of the branch `b`.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Reset]:
@@ -52,7 +52,7 @@ class ResetConsumer:
         return Plan((plan.action,), _Reset(table, table.snapshots.latest_id(), plan))
 
     def execute(self, ctx: CallContext, plan: Plan[_Reset]) -> Report:
-        """Write or delete its file."""
+        """Write or delete the consumer's file."""
         work = plan.payload
         changed, written = execute_reset(work.table, work.plan), work.plan.next_snapshot is not None
         return Report(

@@ -1,4 +1,4 @@
-"""Procedures that join tables and change rows by the result: merge_into."""
+"""Procedures that change rows by a join with a source: merge_into."""
 
 from __future__ import annotations
 
@@ -34,95 +34,98 @@ _FIRST = ("target_table", "target_alias", "source_sqls", "source_table", "merge_
         Param(
             "target_alias",
             ParamType.STRING,
-            "What the other arguments call the target; no table may have that name.",
+            "Alias of the target in the other arguments; must not be the name of a table.",
             default="the table's own name",
         ),
         Param(
             "source_sqls",
             ParamType.STRING,
             "Statements to run first, separated by `;`: `CREATE TEMPORARY VIEW … AS`, `USE` and "
-            "`CREATE CATALOG … WITH`. What they make is gone afterwards.",
+            "`CREATE CATALOG … WITH`. What they create exists only during the CALL.",
         ),
         Param(
             "source_table",
             ParamType.STRING,
-            "A table, or a view of the session or of `source_sqls`. The other arguments call it by its last part.",
+            "A table, or a view of the session or of `source_sqls`; its alias is the last part of its name.",
             required=True,
         ),
         Param(
-            "merge_condition", ParamType.STRING, "When a row of the source matches one of the target.", required=True
+            "merge_condition",
+            ParamType.STRING,
+            "Join condition between rows of the source and the target.",
+            required=True,
         ),
         Param(
             "matched_upsert_condition",
             ParamType.STRING,
-            "Which matched rows are upserted.",
-            default="all, if there is a matched_upsert_setting",
+            "Condition for upserting a matched row.",
+            default="all, if matched_upsert_setting is given",
         ),
         Param(
             "matched_upsert_setting",
             ParamType.STRING,
             "New values of matched rows: `column = expression, …`, or `*` for all columns of the source in order. "
-            "A new key adds a row and keeps the old one.",
+            "A changed key adds a row and keeps the old one.",
         ),
         Param(
             "not_matched_insert_condition",
             ParamType.STRING,
-            "Which rows of the source that match nothing are inserted; over columns of the source.",
-            default="all, if there are not_matched_insert_values",
+            "Condition over columns of the source for inserting an unmatched source row.",
+            default="all, if not_matched_insert_values is given",
         ),
         Param(
             "not_matched_insert_values",
             ParamType.STRING,
-            "Values of the new rows: one for each column of the target, or `*` for all columns of the source.",
+            "Values of the new rows: one per column of the target, or `*` for all columns of the source.",
         ),
         Param(
             "matched_delete_condition",
             ParamType.STRING,
-            "Which matched rows are deleted; `TRUE` for all of them.",
+            "Condition for deleting a matched row; `TRUE` for all of them.",
             default="none",
         ),
         Param(
             "not_matched_by_source_upsert_condition",
             ParamType.STRING,
-            "Which rows of the target that match nothing are upserted; over columns of the target.",
-            default="all, if there is a not_matched_by_source_upsert_setting",
+            "Condition over columns of the target for upserting an unmatched target row.",
+            default="all, if not_matched_by_source_upsert_setting is given",
         ),
         Param(
             "not_matched_by_source_upsert_setting",
             ParamType.STRING,
-            "Their new values: `column = expression, …`; no column of the primary key.",
+            "New values of unmatched target rows: `column = expression, …`, without primary key columns.",
         ),
         Param(
             "not_matched_by_source_delete_condition",
             ParamType.STRING,
-            "Which rows of the target that match nothing are deleted; `TRUE` for all of them.",
+            "Condition over columns of the target for deleting an unmatched target row; `TRUE` for all of them.",
             default="none",
         ),
     ),
-    columns=(Column("result", "string", "Success: it went without error"),),
+    columns=(Column("result", "string", "Success; a failed CALL raises an error"),),
     forms=(
         PositionalOverload(
-            (*_FIRST, "matched_delete_condition"), doc="with six values the last one says what to delete"
+            (*_FIRST, "matched_delete_condition"), doc="with six values, the last is the condition for deleting"
         ),
     ),
     example="CALL sys.merge_into('default.T', '', '', 'default.S', 'T.id=S.order_id', '', 'price=T.price+20', "
     "'', '*');",
 )
 class MergeInto:
-    """Join target and source, and write what the actions make of the rows, in one snapshot.
+    """Join target and source, and commit the resulting upserts, deletes and inserts in one snapshot.
 
-    This is the merge of Paimon's Flink procedures, not the statement `MERGE INTO`: every action is a query over the
-    table as it was before, a target row that several source rows match is upserted once for each of them, in any order,
-    and a changed key adds a row. Of several rows with one key the last one stays: upserts come first, then deletes,
-    then inserts. An action is on when its condition or its values are given; the two actions on matched rows need a
-    condition each when both are on, and so do the two on rows that match nothing.
+    The semantics are those of Paimon's Flink procedure, not of the statement `MERGE INTO`. Every action reads the
+    table's state before the CALL. A target row that matches several source rows is upserted once per match, in any
+    order. A changed key adds a row. Of several rows with the same key, the last one wins; upserts come first, then
+    deletes, then inserts. An action is enabled by its condition or its values. If both actions on matched rows are
+    enabled, each needs a condition; the same applies to the two actions on unmatched target rows.
 
-    Conditions and values are expressions without subqueries, aggregates and window functions; a view of `source_sqls`
-    may hold those. Columns that both tables have need the name of their table in front.
+    Conditions and values are expressions without subqueries, aggregates and window functions; views in `source_sqls`
+    may use those. Columns that occur in both tables must be qualified with the table's name.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[MergePlan]:
-        """Check the actions against the rules and every fragment against the tables."""
+        """Validate the actions, and every expression against the tables."""
         request = MergeRequest(
             source_table=args.text("source_table"),
             condition=args.text("merge_condition"),
@@ -154,7 +157,7 @@ class MergeInto:
 
 
 def _actions(args: Arguments) -> tuple[MergeAction, ...]:
-    """Return the actions that are on: those of which a condition or values are given."""
+    """Return the enabled actions: those with a condition or values."""
     found = []
     for clause in Clause:
         action = MergeAction(clause, None)

@@ -1,4 +1,4 @@
-"""Procedures that only look: help."""
+"""Read-only procedures: help."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from paimon_spark.calls.report import Report
 
 _DOCS = {
     "kind": "procedure, form, argument, result or example",
-    "name": "its name, or the statement itself for forms and examples",
+    "name": "name; the statement itself for forms and examples",
     "type": "type of an argument or result column",
     "required": "whether an argument must be given",
-    "description": "what it is for",
+    "description": "meaning",
 }
 
 
 @procedure(
     name="help",
     summary="List the procedures, or describe one of them.",
-    params=(Param("procedure", ParamType.STRING, "The procedure to describe.", default="all of them, one row each"),),
+    params=(
+        Param("procedure", ParamType.STRING, "The procedure to describe.", default="all procedures, one row each"),
+    ),
     columns=tuple(Column(name, kind, _DOCS[name]) for name, kind in HELP_COLUMNS),
     example="CALL sys.help('compact');",
     reports=False,
 )
 class Help:
-    """List every procedure with one sentence, or everything about one: forms, arguments, results and an example."""
+    """List all procedures with a summary, or describe one: forms, arguments, result columns and an example."""
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[str | None]:
         """Find the procedure."""
@@ -37,5 +39,5 @@ class Help:
         return Plan((), name)
 
     def execute(self, ctx: CallContext, plan: Plan[str | None]) -> Report:
-        """Answer."""
+        """Return the rows."""
         return Report(result_rows=ctx.help_rows(plan.payload))

@@ -30,7 +30,7 @@ class _Expiry:
 
 @procedure(
     name="expire_snapshots",
-    summary="Remove old snapshots, and the files that only they need.",
+    summary="Remove old snapshots, and the files that only they reference.",
     params=(
         _TABLE,
         Param(
@@ -59,7 +59,7 @@ class _Expiry:
         ),
         Param("options", ParamType.STRING, "Table options for this CALL: `key=value,key=value`."),
     ),
-    columns=(Column("deleted_snapshots_count", "int", "how many snapshots were removed", nullable=False),),
+    columns=(Column("deleted_snapshots_count", "int", "number of removed snapshots", nullable=False),),
     forms=(
         PositionalOverload(
             ("table", "retain_max"),
@@ -70,15 +70,16 @@ class _Expiry:
     example="CALL sys.expire_snapshots('default.T', 2);",
 )
 class ExpireSnapshots:
-    """Remove snapshots that are older than asked for, oldest first, and every file that nothing else needs.
+    """Remove snapshots beyond the given limits, oldest first, and the files that nothing else references.
 
-    A snapshot stays while a tag, a branch or a consumer needs it, and its files stay while any other snapshot, tag or
-    branch uses them; the plan (`EXPLAIN CALL`, `dry_run => true`) names what keeps them. The newest snapshot always
-    stays. `retain_max` must not be less than a `retain_min` of the same CALL; given alone, it lowers the table's own.
+    A snapshot that a tag, a branch or a consumer needs is kept, and so is a file that another snapshot, tag or branch
+    references; the plan (`EXPLAIN CALL`, `dry_run => true`) names what protects it. The latest snapshot is always kept.
+    `retain_max` must not be less than a `retain_min` of the same CALL. Given alone, it also lowers the minimum of the
+    table's options.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Expiry]:
-        """Choose the snapshots and collect the files that go with them."""
+        """Select the snapshots and collect the files to delete."""
         table = ctx.table(args.text("table"), args.table_options("options"))
         older_than = args.optional_text("older_than")
         if args.form == _NEWEST and args.integer("retain_max") is not None:
@@ -98,7 +99,7 @@ class ExpireSnapshots:
         return Plan(tuple(plan.actions), _Expiry(table, table.snapshots.latest_id(), plan))
 
     def execute(self, ctx: CallContext, plan: Plan[_Expiry]) -> Report:
-        """Remove them."""
+        """Delete the snapshots and their files."""
         work = plan.payload
         done = execute_expire(work.table, work.plan)
         return Report(
@@ -120,37 +121,37 @@ class _Rollback:
 
 @procedure(
     name="rollback_to",
-    summary="Make an earlier snapshot, or a tag, the newest state of a table.",
+    summary="Roll a table back to an earlier snapshot or a tag.",
     params=(
         _TABLE,
-        Param("tag", ParamType.STRING, "The tag to go back to; it wins over `snapshot_id`."),
-        Param("snapshot_id", ParamType.BIGINT, "The snapshot to go back to.", aliases=("snapshot",)),
+        Param("tag", ParamType.STRING, "The tag to roll back to; takes precedence over `snapshot_id`."),
+        Param("snapshot_id", ParamType.BIGINT, "The snapshot to roll back to.", aliases=("snapshot",)),
     ),
     columns=(
-        Column("previous_snapshot_id", "bigint", "newest snapshot before", nullable=False),
-        Column("current_snapshot_id", "bigint", "newest snapshot now", nullable=False),
+        Column("previous_snapshot_id", "bigint", "latest snapshot before the rollback", nullable=False),
+        Column("current_snapshot_id", "bigint", "latest snapshot after the rollback", nullable=False),
     ),
     forms=(
-        PositionalOverload(("table", "tag"), doc="a text is the name of a tag, even if it is made of digits"),
+        PositionalOverload(("table", "tag"), doc="a string is the name of a tag, even if it consists of digits"),
         PositionalOverload(("table", "snapshot_id"), doc="a number is the id of a snapshot"),
     ),
     example="CALL sys.rollback_to('default.T', 10);",
 )
 class RollbackTo:
-    """Go back to a snapshot or a tag. Everything newer is removed: snapshots, and tags of newer snapshots.
+    """Roll back to a snapshot or a tag. All newer snapshots, and the tags of newer snapshots, are removed.
 
-    A tag whose snapshot has expired brings that snapshot back. Data files of the removed snapshots stay on disk as
-    orphans, and the schema stays as it is. Exactly what would go is in the plan: `EXPLAIN CALL …`.
+    A rollback to a tag restores its snapshot if that has expired. Data files of the removed snapshots remain as
+    orphans, and the schema does not change. `EXPLAIN CALL …` lists exactly what would be removed.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Rollback]:
-        """Find the target and what is newer."""
+        """Find the target and everything newer."""
         table = ctx.table(args.text("table"))
         plan = plan_rollback(table, snapshot_id=args.integer("snapshot_id"), tag=args.optional_text("tag"))
         return Plan(tuple(plan.actions), _Rollback(table, plan))
 
     def execute(self, ctx: CallContext, plan: Plan[_Rollback]) -> Report:
-        """Go back."""
+        """Roll back."""
         work = plan.payload
         done = execute_rollback(work.table, work.plan)
         return Report(
@@ -174,7 +175,7 @@ class _Repairs:
     name="repair_snapshots",
     summary="Rewrite snapshots and tags that Paimon fails to read because of their operation.",
     params=(_TABLE,),
-    columns=(Column("repaired_count", "int", "how many snapshots and tags were rewritten", nullable=False),),
+    columns=(Column("repaired_count", "int", "number of rewritten snapshots and tags", nullable=False),),
     example="CALL sys.repair_snapshots('default.T');",
 )
 class RepairSnapshots:
@@ -182,7 +183,7 @@ class RepairSnapshots:
 
     Paimon 2.0 fails on every statement over a table with such a snapshot: `Cannot deserialize Snapshot$Operation`.
     Releases 0.1 of this project wrote `DROP_PARTITION`, which becomes `TRUNCATE`, and `COMPACT`, which is removed.
-    Rows, files, all other keys and all other names stay as they are. Stop other writers and maintenance of the
+    Rows, files, all other keys and all other names do not change. Stop other writers and maintenance of the
     table first.
     """
 
@@ -193,7 +194,7 @@ class RepairSnapshots:
         return Plan(tuple(r.action for r in repairs), _Repairs(table, repairs))
 
     def execute(self, ctx: CallContext, plan: Plan[_Repairs]) -> Report:
-        """Rewrite them."""
+        """Rewrite the files."""
         work = plan.payload
         done = execute_repair(work.table, work.repairs)
         latest = work.table.snapshots.latest_id()

@@ -22,7 +22,7 @@ from paimon_spark.errors import ArgumentError, OptionError
 from paimon_spark.spec.units import parse_duration_ms
 
 _TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
-_RESULT = Column("result", "boolean", "true: it went without error")
+_RESULT = Column("result", "boolean", "true; a failed CALL raises an error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,37 +34,37 @@ class _Creation:
 
 @procedure(
     name="create_tag",
-    summary="Keep a snapshot of a table under a name.",
+    summary="Create a tag, which protects a snapshot of a table from expiry.",
     params=(
         _TABLE,
         Param("tag", ParamType.STRING, "Name of the new tag.", required=True, aliases=("tag_name",)),
         Param(
             "snapshot_id",
             ParamType.BIGINT,
-            "The snapshot to keep.",
-            default="the newest",
+            "The snapshot to tag.",
+            default="the latest snapshot",
             aliases=("snapshot",),
         ),
         Param(
             "time_retained",
             ParamType.STRING,
-            "How long the tag lives, as in `7 d`.",
-            default="table option `tag.default-time-retained`, else forever",
+            "How long the tag is retained, such as `7 d`.",
+            default="table option `tag.default-time-retained`, otherwise forever",
         ),
     ),
     columns=(_RESULT,),
     forms=(
-        PositionalOverload(("table", "tag", "snapshot_id"), doc="a number in the third place is the snapshot"),
+        PositionalOverload(("table", "tag", "snapshot_id"), doc="a number in third position is the snapshot"),
         PositionalOverload(
-            ("table", "tag", "time_retained"), doc="a text in the third place is how long the tag lives"
+            ("table", "tag", "time_retained"), doc="a string in third position is how long the tag is retained"
         ),
     ),
     example="CALL sys.create_tag('default.T', 'my_tag', 10);",
 )
 class CreateTag:
-    """Give a snapshot a name. Its files stay, and can be read with `VERSION AS OF`, until the tag is deleted.
+    """Create a tag for a snapshot. Until the tag is deleted, the snapshot can be read with `VERSION AS OF`.
 
-    A snapshot that has expired can be named while another tag still has it. A tag that exists is an error.
+    An expired snapshot can be tagged while another tag protects it. If the tag already exists, the CALL fails.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Creation]:
@@ -105,13 +105,13 @@ class _Deletion:
 
 @procedure(
     name="delete_tag",
-    summary="Remove tags, and the files that only they kept.",
+    summary="Delete tags, and the files that only they protect.",
     params=(
         _TABLE,
         Param(
             "tag",
             ParamType.STRING,
-            "Name of the tag, or several joined with commas.",
+            "Name of the tag, or several names separated by commas.",
             required=True,
             aliases=("tag_name",),
         ),
@@ -120,21 +120,21 @@ class _Deletion:
     example="CALL sys.delete_tag('default.T', 'my_tag');",
 )
 class DeleteTag:
-    """Remove one tag or several. A tag that does not exist is no error; the plan warns about it.
+    """Delete one or more tags. A tag that does not exist is not an error; the plan warns about it.
 
-    If a tag that does not exist is called much like one that does, the status says so behind a colon.
+    If the name of a missing tag resembles that of an existing one, the status says so after a colon.
 
-    If the snapshot of a tag has expired and nothing else needs its files, they go too.
+    If the snapshot of a tag has expired, the files that nothing else references are deleted too.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Deletion]:
-        """Find the tags and the files that go with them."""
+        """Find the tags and the files to delete."""
         table = ctx.table(args.text("table"))
         plan = plan_delete_tags(table, args.text("tag"))
         return Plan(tuple(plan.actions), _Deletion(table, table.snapshots.latest_id(), plan))
 
     def execute(self, ctx: CallContext, plan: Plan[_Deletion]) -> Report:
-        """Remove them."""
+        """Delete the tags and their files."""
         work = plan.payload
         done, hints = execute_delete_tags(work.table, work.plan), work.plan.hints
         return Report(

@@ -22,7 +22,8 @@ _R = TypeVar("_R")
 Names = str | Iterable[str] | None
 """Columns: one, several, or none."""
 Moment = datetime | date | str | int
-"""A point in time: a datetime, a date, a text as ``2026-01-31 12:00:00``, epoch milliseconds. Default zone: UTC."""
+"""A point in time: a datetime, a date, a string such as ``2026-01-31 12:00:00``, epoch milliseconds. Default zone:
+UTC."""
 Options = Mapping[str, Any] | None
 """Options; numbers and booleans are converted to text."""
 Rule = Callable[[Any, str], Any]
@@ -52,14 +53,14 @@ def checked(method: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def text(value: Any, name: str) -> str:
-    """Return the value as a text."""
+    """Return a string."""
     if not isinstance(value, str):
-        raise _refused(value, name, "a text")
+        raise _refused(value, name, "a string")
     return _sound(value, name)
 
 
 def location(value: Any, name: str) -> str:
-    """Return a directory location as a text."""
+    """Return a directory location as a string."""
     path = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(path, str) or not path.strip():
         raise _refused(value, name, "the path or the URI of a directory")
@@ -92,9 +93,9 @@ def whole(value: Any, name: str) -> int:
             raise TypeError
         found = operator.index(value)
     except TypeError:
-        raise _refused(value, name, "a whole number") from None
+        raise _refused(value, name, "an integer") from None
     if not -_LARGEST <= found <= _LARGEST:
-        raise _refused(value, name, "a whole number of at most 64 bits")
+        raise _refused(value, name, "an integer of at most 64 bits")
     return found
 
 
@@ -102,7 +103,7 @@ def count(value: Any, name: str) -> int:
     """Return a positive integer."""
     found = whole(value, name)
     if found < 1:
-        raise _refused(value, name, "a whole number from 1")
+        raise _refused(value, name, "an integer of at least 1")
     return found
 
 
@@ -110,7 +111,7 @@ def limit(value: Any, name: str) -> int:
     """Return a non-negative integer."""
     found = whole(value, name)
     if found < 0:
-        raise _refused(value, name, "a whole number from 0")
+        raise _refused(value, name, "an integer of at least 0")
     return found
 
 
@@ -121,7 +122,7 @@ def version(value: Any, name: str) -> int | str:
     try:
         return whole(value, name)
     except ArgumentError:
-        raise _refused(value, name, "the number of a snapshot, or the name of a tag") from None
+        raise _refused(value, name, "a snapshot id or the name of a tag") from None
 
 
 def moment(value: Any, name: str) -> datetime:
@@ -134,7 +135,7 @@ def moment(value: Any, name: str) -> datetime:
             return zoned
     except (TypeError, ValueError, OverflowError, OSError):
         pass
-    raise _refused(value, name, "a datetime, a date, a text as '2026-01-31 12:00:00', or epoch milliseconds")
+    raise _refused(value, name, "a datetime, a date, a string such as '2026-01-31 12:00:00', or epoch milliseconds")
 
 
 def _moment(value: Any) -> datetime | None:
@@ -159,7 +160,7 @@ def options(value: Any, name: str) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise _refused(value, name, "a dict of options, as {'bucket': '2'}")
+        raise _refused(value, name, "a dict of options, such as {'bucket': '2'}")
     for key in value:
         if not isinstance(key, str):
             raise _refused(key, f"a key of {name}", "the name of an option")
@@ -172,18 +173,18 @@ def _option(value: Any, name: str) -> str:
     if isinstance(value, int | float) and math.isfinite(value):
         return str(value)
     if not isinstance(value, str):
-        raise _refused(value, name, "a text, a number, True or False")
+        raise _refused(value, name, "a string, a number, True or False")
     return _sound(value, name)
 
 
 def _sound(value: str, name: str) -> str:
-    """Return a text; unpaired surrogates and NUL characters are rejected, because files cannot store them safely."""
+    """Return a string; unpaired surrogates and NUL characters are rejected, because files cannot store them safely."""
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise _refused(value, name, "a text of whole characters") from None
+        raise _refused(value, name, "a string without unpaired surrogates") from None
     if "\0" in value:
-        raise _refused(value, name, "a text without zero bytes")
+        raise _refused(value, name, "a string without NUL characters")
     return value
 
 

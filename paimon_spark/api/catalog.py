@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -14,13 +15,14 @@ from paimon_spark.api.table import TableHandle
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.core.metadata_io import translate_io_errors
-from paimon_spark.errors import ArgumentError, ErrorKind, OptionError
+from paimon_spark.errors import AlreadyExistsError, ArgumentError, ErrorKind, OptionError
 from paimon_spark.format.arrow_types import fields_from_arrow
 from paimon_spark.spec.evolution import new_schema
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.support import Scope, check_given
 
 _OF_JOBS = "sink."
+_IF_IT_EXISTS = "Pass ignore_if_exists=True, or choose another name."
 
 
 @checked
@@ -67,7 +69,8 @@ class CatalogHandle:
         Raises:
             AlreadyExistsError: it exists and `ignore_if_exists` is false.
         """
-        self._catalog.create_database(name, ignore_if_exists=ignore_if_exists)
+        with _hint_if_exists(_IF_IT_EXISTS):
+            self._catalog.create_database(name, ignore_if_exists=ignore_if_exists)
 
     @checked
     @translate_io_errors()
@@ -152,7 +155,8 @@ class CatalogHandle:
             comment=comment,
         )
         identifier = self._identifier(name)
-        self._catalog.create_table(identifier, made, ignore_if_exists=ignore_if_exists)
+        with _hint_if_exists(_IF_IT_EXISTS):
+            self._catalog.create_table(identifier, made, ignore_if_exists=ignore_if_exists)
         return TableHandle(self._catalog, identifier, {})
 
     @checked
@@ -164,7 +168,8 @@ class CatalogHandle:
             NotFoundError: the table or the database does not exist.
             AlreadyExistsError: a table of the new name exists.
         """
-        self._catalog.rename_table(self._identifier(name), self._identifier(new_name))
+        with _hint_if_exists("Choose another name."):
+            self._catalog.rename_table(self._identifier(name), self._identifier(new_name))
 
     @checked
     @translate_io_errors()
@@ -181,9 +186,18 @@ class CatalogHandle:
         if found.system_table is not None:
             raise ArgumentError(
                 f"'{name}' is a system table.",
-                hint=f"Ask the table: .table('{found.data_table.full_name}').inspect('{found.system_table}').",
+                hint=f"Use .table('{found.data_table.full_name}').inspect('{found.system_table}').",
             )
         return found
+
+
+@contextmanager
+def _hint_if_exists(hint: str) -> Iterator[None]:
+    """Replace the hint of an AlreadyExistsError, which is about SQL."""
+    try:
+        yield
+    except AlreadyExistsError as e:
+        raise AlreadyExistsError(e.message, hint=hint, kind=e.kind) from None
 
 
 def _check_options(given: Mapping[str, str], stored: Mapping[str, str]) -> None:
@@ -191,8 +205,8 @@ def _check_options(given: Mapping[str, str], stored: Mapping[str, str]) -> None:
     for key, value in given.items():
         if key.startswith(_OF_JOBS) and stored.get(key) != value:
             raise OptionError(
-                f"The option '{key}' means nothing to a table handle.",
-                hint="It is about the tasks of a Spark job, but a handle works in this process: leave it out.",
+                f"The option '{key}' does not apply to a table handle.",
+                hint="It configures the tasks of a Spark job. Leave it out.",
             )
 
 
@@ -214,6 +228,6 @@ def _arrow_schema(schema: Any) -> pa.Schema:
 def _no_schema(schema: Any, why: str = "") -> ArgumentError:
     return ArgumentError(
         f"A {type(schema).__name__} is not an Arrow schema{why}.",
-        hint="Write pa.schema([('id', pa.int64()), ('name', pa.string())]).",
+        hint="Pass pa.schema([('id', pa.int64()), ('name', pa.string())]).",
         kind=ErrorKind.SCHEMA_INVALID,
     )

@@ -56,7 +56,7 @@ class ArrowInput:
             try:
                 data = pa.Table.from_batches(data)
             except pa.ArrowInvalid as e:
-                raise ArgumentError(f"The record batches do not go together: {e}.", hint=_EMPTY) from e
+                raise ArgumentError(f"The record batches have different schemas: {e}.", hint=_EMPTY) from e
         if isinstance(data, pa.RecordBatch):
             data = pa.Table.from_batches([data])
         if isinstance(data, pa.Table):
@@ -69,7 +69,7 @@ class ArrowInput:
             return cls.of(_opened(pa.record_batch, data))
         raise ArgumentError(
             f"A {type(data).__name__} is not Arrow data.",
-            hint="Make a table of it first: pa.table({'column': values}) or pa.Table.from_pylist(rows)."
+            hint="Convert it first: pa.table({'column': values}) or pa.Table.from_pylist(rows)."
             if isinstance(data, dict | list)
             else _EMPTY,
             kind=ErrorKind.TYPE_MISMATCH,
@@ -82,7 +82,7 @@ def _opened(read: Callable[[Any], _T], data: Any) -> _T:
         return read(data)
     except Exception as e:
         raise ArgumentError(
-            f"A {type(data).__name__} gives no Arrow data: {e}.", hint=_EMPTY, kind=ErrorKind.TYPE_MISMATCH
+            f"A {type(data).__name__} cannot be read as Arrow data: {e}.", hint=_EMPTY, kind=ErrorKind.TYPE_MISMATCH
         ) from e
 
 
@@ -101,7 +101,7 @@ def check_rows(source: ArrowInput, table: Table, needed: Collection[str] | None 
     for name in names:
         if name not in known:
             raise ArgumentError(
-                f"The rows have a column '{name}', which table {table.name} has not; its columns are "
+                f"The rows have a column '{name}' that table {table.name} does not have; its columns are "
                 f"{', '.join(known)}.",
                 hint=did_you_mean(name, known) or "Rename or drop the column.",
                 kind=ErrorKind.COLUMN_NOT_FOUND,
@@ -112,7 +112,7 @@ def check_rows(source: ArrowInput, table: Table, needed: Collection[str] | None 
     if missing:
         raise ArgumentError(
             f"The rows for table {table.name} lack {_some(missing)}.",
-            hint="Add what is missing; a column of nulls will do where the table allows nulls.",
+            hint="Add what is missing; a nullable column may be all null.",
             kind=ErrorKind.COLUMN_NOT_FOUND,
         )
     for name in names:
@@ -124,7 +124,7 @@ def _check_type(given: pa.Field, column: DataField, table: str) -> None:
     if not holds_same(given.type, wanted):
         raise ArgumentError(
             f"Column '{column.name}' of table {table} is {type_to_json(column.type)} (Arrow {wanted}), but the rows "
-            f"bring {given.type}.",
+            f"have {given.type}.",
             hint="Cast the column before writing.",
             kind=ErrorKind.TYPE_MISMATCH,
         )

@@ -171,7 +171,7 @@ class TableHandle:
             ConflictError: all attempts conflicted with other commits; nothing was deleted.
         """
         if (filter is None) == (keys is None):
-            raise ArgumentError("Say what to delete.", hint="Give either filter='…' or keys=….")
+            raise ArgumentError("delete needs a condition or keys.", hint="Pass either filter='…' or keys=….")
         if keys is not None:
             table = self._keyed("delete by key", "Use delete(filter=…).")
             self._check_deletes(table)
@@ -193,7 +193,7 @@ class TableHandle:
     ) -> pa.Table:
         """Read rows of one snapshot into memory, in unspecified order.
 
-        If the latest snapshot expires during the read, the then latest one is read instead.
+        If the latest snapshot expires during the read, the read is repeated with the new latest snapshot.
 
         Args:
             columns: column or columns to read; all by default.
@@ -448,8 +448,8 @@ class TableHandle:
         chosen = sorted(k for k in self._options if k.startswith("scan."))
         if chosen:
             raise UsageError(
-                f"This handle of table {self.name} reads by '{chosen[0]}', so it cannot change the table.",
-                hint="Take another handle without that option for it.",
+                f"This handle of table {self.name} has the option '{chosen[0]}', so it is read-only.",
+                hint="Use a handle without that option.",
             )
         return self.load()
 
@@ -462,12 +462,12 @@ class TableHandle:
     def _check_deletes(self, table: Table) -> None:
         if table.options.ignore_delete:
             raise UsageError(
-                f"Table {self.name} has 'ignore-delete' set: it drops deletes.", hint="Change the option first."
+                f"Table {self.name} has 'ignore-delete' set, so it drops deletes.", hint="Unset the option first."
             )
         if table.options.rowkind_field is not None:
             raise UnsupportedError(
-                f"Table {self.name} keeps the kind of a row in its column '{table.options.rowkind_field}'.",
-                hint="Append rows of the kind -D instead.",
+                f"Table {self.name} stores the kind of each row in its column '{table.options.rowkind_field}'.",
+                hint="Append rows of kind -D instead.",
             )
 
     def _repeated(self, once: Callable[[], _T], *, again: bool) -> _T:

@@ -1,1 +1,1 @@
-"""How a procedure is declared, bound, planned, run and reported."""
+"""Declaration, argument binding, planning, execution and reporting of procedures."""

@@ -13,7 +13,7 @@ from paimon_spark.sqlparse.options_text import parse_options
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """Bound values by parameter name; absent ones are missing. `form` is the name of the positional form used."""
+    """Bound values by parameter name, without arguments that were not given; `form` names the positional form used."""
 
     values: Mapping[str, Any]
     form: str = ""
@@ -39,11 +39,11 @@ class Arguments:
         return default if value is None else bool(value)
 
     def table_options(self, name: str) -> dict[str, str]:
-        """Return the table options that a STRING lists; none when it was not given.
+        """Return the table options listed in a STRING; empty when it was not given.
 
         Raises:
-            ArgumentError: it is no list of `key=value`.
-            OptionError: a key is unknown, its value is bad, or a CALL would not obey it.
+            ArgumentError: the value is not a list of `key=value` pairs.
+            OptionError: a key is unknown, its value is invalid, or it does not apply to a CALL.
         """
         options = parse_options(self.optional_text(name) or "", name)
         validate_options(options)

@@ -1,4 +1,4 @@
-"""Arguments of a CALL to the parameters of a procedure: one clear error for each way to get it wrong."""
+"""Binding of the arguments of a CALL to the parameters of its procedure."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ _WIDER = {
 _LIMIT = {ParamType.INT: 1 << 31, ParamType.BIGINT: 1 << 63}
 _MOST_DIGITS = 40
 _WORDS = {"true": True, "false": False}
+_PLAN_HINT = f"To see the plan, write EXPLAIN CALL …, or give all arguments by name, with {DRY_RUN} => true."
 
 
 def bind(procedure: Procedure, positional: Sequence[Literal], named: Sequence[tuple[str, Literal]]) -> Arguments:
@@ -29,7 +30,9 @@ def bind(procedure: Procedure, positional: Sequence[Literal], named: Sequence[tu
         ArgumentError: the arguments do not fit the procedure; the hint holds the signature.
     """
     if positional and named:
-        raise _error(procedure, "mixes positional and named arguments", "Use one kind for the whole CALL.")
+        wants_plan = any(name.lower() == DRY_RUN for name, _ in named) and not procedure.has_own_dry_run
+        hint = _PLAN_HINT if wants_plan else "Give all arguments by position, or all by name."
+        raise _error(procedure, "mixes positional and named arguments", hint)
     if named:
         form, given = "", _by_name(procedure, named)
     else:
@@ -43,7 +46,7 @@ def bind(procedure: Procedure, positional: Sequence[Literal], named: Sequence[tu
 
 
 def literal_of(value: Any) -> Literal:
-    """Return a plain value, as a native route hands it over, as the literal it would have been."""
+    """Return the literal for a plain Python value."""
     if value is None:
         return Literal("NULL", None, "NULL")
     if isinstance(value, bool):
@@ -78,8 +81,8 @@ def _by_position(procedure: Procedure, literals: Sequence[Literal]) -> tuple[str
     if not forms and len(literals) > len(procedure.params):
         raise _error(
             procedure,
-            f"has {len(literals)} positional arguments where at most {len(procedure.params)} are possible",
-            f"'{DRY_RUN}' can only be given by name." if not procedure.has_own_dry_run else "",
+            f"has {len(literals)} positional arguments, but takes at most {len(procedure.params)}",
+            _PLAN_HINT if literals[-1].type == "BOOLEAN" and not procedure.has_own_dry_run else "",
         )
     forms = forms or [PositionalOverload(tuple(p.name for p in procedure.params[: len(literals)]))]
     fitting = [f for f in forms if all(_fits(procedure.param(n), v) for n, v in zip(f.params, literals, strict=True))]
@@ -88,7 +91,7 @@ def _by_position(procedure: Procedure, literals: Sequence[Literal]) -> tuple[str
 
 
 def _fits(param: Param, literal: Literal) -> bool:
-    """Return whether `literal` is a value of the parameter's own kind, so that a form may be chosen by it."""
+    """Return whether `literal` has the parameter's type; selects among positional forms."""
     if literal.is_blank:
         return True
     if param.type is ParamType.STRING:
@@ -106,7 +109,7 @@ def _require(procedure: Procedure, present: Mapping[str, Literal], given: set[st
         return
     empty = [name for name in missing if name in given]
     plural = "s" if len(missing) > 1 else ""
-    note = f"An empty text or NULL counts as not given ({', '.join(empty)})." if empty else ""
+    note = f"An empty string or NULL counts as not given ({', '.join(empty)})." if empty else ""
     raise _error(procedure, f"misses the required argument{plural} {', '.join(missing)}", note)
 
 
@@ -117,14 +120,14 @@ def _cast(procedure: Procedure, param: Param, literal: Literal) -> Any:
     place = f" (line {literal.line}, column {literal.column})" if literal.offset else ""
     raise _error(
         procedure,
-        f"gives the argument '{param.name}', which is {param.type}, the {literal.type} value {literal.text}{place}",
+        f"takes {param.type} for the argument '{param.name}', not the {literal.type} value {literal.text}{place}",
         f"Write {_EXAMPLES[param.type]}.",
         ErrorKind.TYPE_MISMATCH,
     )
 
 
 _EXAMPLES = {
-    ParamType.STRING: "a text in quotes",
+    ParamType.STRING: "a quoted string",
     ParamType.INT: "a whole number such as 10",
     ParamType.BIGINT: "a whole number such as 10",
     ParamType.BOOLEAN: "true or false",
@@ -133,7 +136,7 @@ _EXAMPLES = {
 
 
 def _value(kind: ParamType, literal: Literal) -> Any:
-    """Return the value as the parameter's type, or None when there is no cast."""
+    """Cast a literal to a parameter's type; return None if it does not cast."""
     if kind is ParamType.STRING:
         if literal.type in ("MAP", "ARRAY", "BINARY"):
             return None

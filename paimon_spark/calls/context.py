@@ -1,4 +1,4 @@
-"""What a CALL runs in: catalog, current database, runner, clock and the options of the session."""
+"""Context of a CALL: catalog, current database, runner, clock and session options."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from paimon_spark.spec.identifier import Identifier, check_name, split_name
 
 
 class TableSource(Protocol):
-    """What a CALL needs of a catalog."""
+    """Catalog operations that a CALL uses."""
 
     def load_table(self, identifier: Identifier, dynamic_options: Mapping[str, str] | None = None) -> Table:
-        """Return the table, with `dynamic_options` laid over its own."""
+        """Return the table; `dynamic_options` override its own options."""
 
     def list_databases(self) -> list[str]:
         """Return the names of all databases, sorted."""
@@ -28,26 +28,27 @@ class TableSource(Protocol):
 
 
 def no_progress(done: int, total: int, what: str) -> None:
-    """Report progress to nobody."""
+    """Ignore progress."""
 
 
 def no_options(identifier: Identifier) -> Mapping[str, str]:
-    """Return the session options of a table where there is no session."""
+    """Return no session options."""
     return {}
 
 
 def no_help(name: str | None) -> list[tuple[Any, ...]]:
-    """Return no rows: no CALL runs yet."""
+    """Return no help rows."""
     del name
     return []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallContext:
-    """Everything a procedure may use. One is made for each CALL.
+    """Resources of one CALL.
 
-    `zone` is where timestamps in arguments are read; `table_options` gives the session's options for a table;
-    `help_rows` answers `CALL sys.help()`, for all procedures or one; `jobs` runs what needs Spark, where there is one.
+    `zone` is the time zone of timestamps in arguments; `table_options` returns the session options of a table;
+    `help_rows` returns the rows of `CALL sys.help()`, for all procedures or one; `jobs` runs Spark jobs, None without
+    Spark.
     """
 
     catalog: TableSource
@@ -65,7 +66,7 @@ class CallContext:
         """Return the table that an argument names: ``t``, ``db.t`` or ``catalog.db.t``, each with ``$branch_x``.
 
         Raises:
-            ArgumentError: it is no name, names another catalog, or a system table.
+            ArgumentError: it is not a table name, or names another catalog or a system table.
         """
         identifier = Identifier.of(self._without_catalog(split_name(text), parameter), self.current_database)
         if identifier.system_table is not None:
@@ -76,16 +77,16 @@ class CallContext:
         return identifier
 
     def table(self, text: str, options: Mapping[str, str] | None = None, parameter: str = "table") -> Table:
-        """Load the table that an argument names, with the session's options and `options` over them.
+        """Load the table that an argument names; `options` override the session's options.
 
         Raises:
-            ArgumentError: the argument is no name of a table of this catalog.
+            ArgumentError: the argument is not the name of a table of this catalog.
             NotFoundError: there is no such table.
         """
         return self.load(self.identifier(text, parameter), options)
 
     def load(self, identifier: Identifier, options: Mapping[str, str] | None = None) -> Table:
-        """Load a table, with the session's options and `options` over them.
+        """Load a table; `options` override the session's options.
 
         Raises:
             NotFoundError: there is no such table.
@@ -94,7 +95,7 @@ class CallContext:
         return self.catalog.load_table(identifier, dynamic).in_zone(self.zone)
 
     def whole_database(self, text: str, parameter: str = "table") -> str | None:
-        """Return the database whose tables an argument means, ``db.*`` or ``catalog.db.*``; None if it means one table.
+        """Return the database of an argument ``db.*`` or ``catalog.db.*``; None if the argument names one table.
 
         Raises:
             ArgumentError: it names another catalog.
@@ -118,14 +119,14 @@ class CallContext:
         return parts[1:]
 
     def spark_jobs(self, procedure: str) -> SparkJobs:
-        """Return what runs the jobs of a procedure that works only inside Spark.
+        """Return the runner of Spark jobs, for a procedure that requires Spark.
 
         Raises:
             EngineError: this CALL runs without Spark.
         """
         if self.jobs is None:
             raise EngineError(
-                f"{procedure} joins or sorts tables in Spark, but this CALL runs without it.",
+                f"{procedure} requires Spark, but this CALL runs without it.",
                 hint='Run it in spark-sql, or with `paimon-spark sql -e "CALL sys.…"`.',
                 kind=ErrorKind.ENVIRONMENT,
             )

@@ -1,7 +1,6 @@
-"""Describe procedures: for SHOW and DESCRIBE PROCEDURE, for ``CALL sys.help()``, and as pages of the documentation.
+"""Descriptions of procedures for SHOW and DESCRIBE PROCEDURE, ``CALL sys.help()`` and the documentation.
 
-``python -m paimon_spark.calls.help docs/procedures`` writes the pages anew; with ``--check`` it only says whether they
-are current.
+``python -m paimon_spark.calls.help docs/procedures`` regenerates the pages; ``--check`` only reports stale ones.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def describe(registry: Registry) -> list[dict[str, Any]]:
 
 
 def help_rows(registry: Registry, name: str | None = None) -> list[tuple[Any, ...]]:
-    """Return the rows of ``CALL sys.help()``: one a procedure, or everything about the procedure `name`.
+    """Return the rows of ``CALL sys.help()``: one per procedure, or the details of the procedure `name`.
 
     Raises:
         NotFoundError: there is no procedure `name`.
@@ -71,7 +70,7 @@ def help_rows(registry: Registry, name: str | None = None) -> list[tuple[Any, ..
 
 
 def form_text(procedure: Procedure, form: PositionalOverload) -> str:
-    """Return a positional form as it is written."""
+    """Return a positional form as SQL."""
     return f"CALL {NAMESPACE}.{procedure.name}({', '.join(form.params)})"
 
 
@@ -94,17 +93,17 @@ def page(p: Procedure) -> str:
         for a in p.named_params
     ]
     if p.forms:
-        lines += ["", "Further positional forms:", "", *(f"- `{form_text(p, f)}` — {f.doc}" for f in p.forms)]
+        lines += ["", "Other positional forms:", "", *(f"- `{form_text(p, f)}` — {f.doc}" for f in p.forms)]
     lines += ["", "## Result", "", "| column | type | meaning |", "| --- | --- | --- |"]
     lines += [f"| `{c.name}` | {c.type} | {_cell(c.doc)} |" for c in p.columns]
     if p.reports:
         lines += [f"| `{name}` | {kind} | {_cell(doc)} |" for name, kind, doc in REPORT_COLUMNS]
-    lines += ["", "## A script to run", "", f'```sql\n--8<-- "sql/procedures/{p.name}.sql"\n```', ""]
+    lines += ["", "## Example script", "", f'```sql\n--8<-- "sql/procedures/{p.name}.sql"\n```', ""]
     return "\n".join(lines)
 
 
 def index(registry: Registry) -> str:
-    """Return the page that lists all procedures and says what holds for every CALL."""
+    """Return the index page: all procedures, and the rules that apply to every CALL."""
     plan = ", ".join(f"`{name}`" for name, _ in PLAN_COLUMNS)
     report = ", ".join(f"`{name}`" for name, _, _ in REPORT_COLUMNS)
     lines = [
@@ -112,21 +111,21 @@ def index(registry: Registry) -> str:
         "",
         f"`CALL [catalog.]{NAMESPACE}.<procedure>(…)` runs a procedure in the named or the current catalog.",
         "",
-        "| procedure | what it does |",
+        "| procedure | description |",
         "| --- | --- |",
         *(f"| [`{p.name}`]({p.name}.md) | {_cell(p.summary)} |" for p in registry),
         "",
-        "## What holds for every CALL",
+        "## Rules for every CALL",
         "",
         "- Arguments are given by position or by name (`name => value`), not both. NULL and `''` mean *not given*.",
-        "- Values may be quoted: `'10'` is taken where a number is needed.",
+        "- Values may be quoted: `'10'` is accepted as a number.",
         "- A table is named `t` (current database), `db.t` or `catalog.db.t`, with `$branch_x` for a branch.",
-        "- `partitions` is text: `,` means AND and `;` means OR, as in `'dt=2024-05-14,hh=1;dt=2024-05-15'`.",
-        "- `options` is text too: `'key=value,key=value'`; these options hold for this CALL only, and must be such as "
-        "a CALL obeys: those marked *write* or *call* in the [list](../options.md).",
+        "- `partitions` is a string: `,` means AND and `;` means OR, as in `'dt=2024-05-14,hh=1;dt=2024-05-15'`.",
+        "- `options` is a string too, `'key=value,key=value'`: table options for this CALL only. Accepted are those "
+        "marked *write* or *call* in the [list](../options.md).",
         f"- `EXPLAIN CALL …`, or `dry_run => true`, returns the plan ({plan}) and changes nothing.",
         f"- The procedure's own result columns come first, then {report}.",
-        "- Where a CALL answers otherwise than Paimon's Spark module does, it does so on purpose: see the list in "
+        "- Intentional differences from Paimon's Spark module are listed in "
         "[Compatibility](../compatibility.md#where-we-deviate-on-purpose).",
         f"- `CALL {NAMESPACE}.help()` lists the procedures, `CALL {NAMESPACE}.help('compact')` describes one.",
         "",
@@ -147,7 +146,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Write or check the pages."""
     parser = argparse.ArgumentParser(prog="python -m paimon_spark.calls.help", description=main.__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a page is not current")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with status 1 if a page is stale")
     args = parser.parse_args(arguments)
     registry = installed_registry()
     if not registry.names:

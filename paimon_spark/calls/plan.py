@@ -1,4 +1,4 @@
-"""What a procedure decided to do, before it does it."""
+"""Plan of a procedure: the actions that it will execute."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLAN_COLUMNS: tuple[tuple[str, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[PayloadT]):
-    """The actions on files as a person reads them, and what `execute` needs to carry out exactly these."""
+    """Actions on files, for display, and the payload that `execute` needs to carry out exactly these actions."""
 
     actions: tuple[Action, ...]
     payload: PayloadT

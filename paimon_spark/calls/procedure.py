@@ -1,4 +1,4 @@
-"""What a procedure is: its parameters and result columns as tables, and the two steps plan and execute."""
+"""Declaration of a procedure: its parameters, its result columns, and a body with the steps plan and execute."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ParamType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One parameter. `aliases` are further names for named calls; `default` says in words what holds when absent."""
+    """One parameter. `aliases` are alternative names for named arguments; `default` describes the default in words."""
 
     name: str
     type: ParamType
@@ -52,9 +52,9 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class PositionalOverload:
-    """A positional form other than "the first n parameters": which parameters its values go to, and its name.
+    """A positional form other than "the first n parameters": the parameters that its values bind to, and its name.
 
-    Several forms of one length are told apart by the literals: the first form that takes them as they are wins.
+    Among forms of the same length, the first whose parameter types match the literals is used.
     """
 
     params: tuple[str, ...]
@@ -69,15 +69,15 @@ class ProcedureBody(Protocol[PayloadT]):
     """The two steps of a procedure. `plan` reads only; `execute` carries out that plan and nothing else."""
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[PayloadT]:
-        """Check the arguments and decide what is to be done."""
+        """Validate the arguments and return the plan."""
 
     def execute(self, ctx: CallContext, plan: Plan[PayloadT]) -> Report:
-        """Do it, and report what was done."""
+        """Execute the plan and return the report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Procedure:
-    """A declared procedure. `reports` is False for procedures that only answer a question."""
+    """A declared procedure. `reports` is False for read-only procedures, which have no report columns."""
 
     name: str
     summary: str
@@ -91,7 +91,7 @@ class Procedure:
 
     @property
     def has_own_dry_run(self) -> bool:
-        """Return whether `dry_run` is a parameter of Paimon's procedure, answered in Paimon's columns."""
+        """Return whether `dry_run` is a parameter of Paimon's procedure, whose result then has Paimon's columns."""
         return any(p.name == DRY_RUN for p in self.params)
 
     @property
@@ -101,22 +101,22 @@ class Procedure:
 
     @property
     def signature(self) -> str:
-        """Return the signature on one line; optional parameters stand in brackets."""
+        """Return the signature on one line; optional parameters are in brackets."""
         parts = [f"{p.name} {p.type}" if p.required else f"[{p.name} {p.type}]" for p in self.params]
         return f"{NAMESPACE}.{self.name}({', '.join(parts)})"
 
     @property
     def result_columns(self) -> list[tuple[str, str, bool]]:
-        """Return name, Spark type and nullability of what it returns when it is executed."""
+        """Return name, Spark type and nullability of the result columns of an execution."""
         own = [(c.name, c.type, c.nullable) for c in self.columns]
         return own + ([(name, kind, True) for name, kind, _ in REPORT_COLUMNS] if self.reports else [])
 
     def param(self, name: str) -> Param:
-        """Return the parameter called `name` exactly."""
+        """Return the parameter with exactly this name."""
         return next(p for p in self.named_params if p.name == name)
 
     def find(self, name: str) -> Param | None:
-        """Return the parameter that `name` means, in any case and under any of its names."""
+        """Return the parameter with this name or alias, ignoring case; None if there is none."""
         wanted = name.lower()
         for p in self.named_params:
             if wanted == p.name.lower() or wanted in (a.lower() for a in p.aliases):
@@ -170,5 +170,5 @@ def declared_in(module: object) -> list[Procedure]:
 
 
 def vars_of(value: object) -> dict[str, Any]:
-    """Return the own attributes of a class; nothing for other values."""
+    """Return the attributes defined by a class itself; empty for other values."""
     return dict(vars(value)) if isinstance(value, type) else {}

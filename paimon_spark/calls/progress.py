@@ -1,4 +1,4 @@
-"""The progress of a CALL as one line that a terminal draws over and over."""
+"""Progress bar of a CALL: one line that a terminal redraws in place."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _WIDTH = 30
 
 
 def progress_line(done: int, total: int, what: str) -> str:
-    """Return the bar for `done` of `total` tasks, or what wipes it away when all are done.
+    """Return the bar for `done` of `total` tasks, or the text that clears it when all are done.
 
-    Each text ends by returning the cursor to the start of its line, so whatever is printed next takes its place.
+    Every text ends with a carriage return, so the next output overwrites it.
     """
     if done >= total:
         return wiped_line()
@@ -21,12 +21,12 @@ def progress_line(done: int, total: int, what: str) -> str:
 
 
 def wiped_line() -> str:
-    """Return what leaves the bar's line empty."""
+    """Return the text that clears the bar's line."""
     return " " * LINE + "\r"
 
 
 def reporter(say: Callable[[str], None]) -> Callable[[int, int, str], None]:
-    """Return a progress function for a CALL that draws its bar with `say`."""
+    """Return a progress function for a CALL that writes its bar with `say`."""
 
     def report(done: int, total: int, what: str) -> None:
         say(progress_line(done, total, what))

@@ -1,4 +1,4 @@
-"""Which procedures there are: every module behind the entry point group ``paimon_spark.procedures``."""
+"""Registry of procedures, loaded from the entry point group ``paimon_spark.procedures``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Registry:
         """Collect `procedures`.
 
         Raises:
-            EngineError: two of them have one name.
+            EngineError: two procedures have the same name.
         """
         self._by_name: dict[str, Procedure] = {}
         for procedure in procedures:
@@ -59,7 +59,7 @@ class Registry:
         """Return the procedure called `name`.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: there is no such procedure.
         """
         found = self._by_name.get(name.lower())
         if found is None:
@@ -77,10 +77,10 @@ class Registry:
 
 @cache
 def installed_registry() -> Registry:
-    """Return the procedures of every installed package; loaded once in a process.
+    """Return the procedures of every installed package; loaded once per process.
 
     Raises:
-        EngineError: a package's module does not import, or two procedures have one name.
+        EngineError: a package's module does not import, or two procedures have the same name.
     """
     modules = []
     for point in sorted(entry_points(group=GROUP), key=lambda p: p.name):
@@ -89,6 +89,6 @@ def installed_registry() -> Registry:
         except ImportError as e:
             raise EngineError(
                 f"The procedures '{point.name}' ({point.value}) cannot be loaded: {e}.",
-                hint="Install what is missing, or uninstall the package that registers them.",
+                hint="Install the missing dependency, or uninstall the package that registers them.",
             ) from e
     return Registry.of_modules(modules)

@@ -1,4 +1,4 @@
-"""What a procedure did, in rows: Paimon's own columns first, then what really happened."""
+"""Report of an executed procedure: Paimon's result columns, then snapshots, files, bytes, rows and duration."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 
 DONE = "done"
 UPGRADED = "upgraded"
-"""Files were moved to another level, and none was rewritten."""
+"""Files were moved to another level; none was rewritten."""
 NOTHING_TO_DO = "nothing to do"
 DRY_RUN = "dry run"
 FAILED = "failed"
 
 REPORT_COLUMNS: tuple[tuple[str, str, str], ...] = (
-    ("status", "string", "`done`, or `nothing to do` when the table was already as asked for"),
+    ("status", "string", "`done`, or `nothing to do` if no change was needed"),
     ("snapshot_before", "bigint", "latest snapshot before the CALL"),
     ("snapshot_after", "bigint", "latest snapshot after the CALL"),
-    ("files_in", "bigint", "files taken: merged, moved to another level, or deleted"),
-    ("files_out", "bigint", "files given back: written, or moved to another level as they are"),
-    ("bytes_in", "bigint", "bytes of the files merged or deleted"),
-    ("bytes_out", "bigint", "bytes of the files written"),
-    ("rows", "bigint", "rows in the data files given back"),
-    ("duration_ms", "bigint", "how long the CALL took"),
+    ("files_in", "bigint", "input files: merged, moved to another level, or deleted"),
+    ("files_out", "bigint", "output files: written, or moved to another level unchanged"),
+    ("bytes_in", "bigint", "size of the files merged or deleted, in bytes"),
+    ("bytes_out", "bigint", "size of the files written, in bytes"),
+    ("rows", "bigint", "rows in the output data files"),
+    ("duration_ms", "bigint", "duration of the CALL in milliseconds"),
 )
 """(name, type, meaning) of the columns that follow Paimon's own."""
 
@@ -44,7 +44,7 @@ class Report:
 
 
 def report_rows(report: Report, duration_ms: int) -> list[tuple[Any, ...]]:
-    """Return the own rows, each followed by the report."""
+    """Return the result rows, each followed by the report columns."""
     tail = (
         report.status,
         report.snapshot_before,

@@ -31,7 +31,7 @@ class CallResult:
 
     @property
     def is_plan(self) -> bool:
-        """Return whether this is what would be done, of an EXPLAIN CALL or a dry run, and not what was."""
+        """Return whether the rows are a plan, from EXPLAIN CALL or a dry run."""
         return tuple(self.columns) == PLAN_COLUMNS
 
 
@@ -45,8 +45,8 @@ def run_call(call: str | CallStatement, ctx: CallContext, registry: Registry | N
 
     Args:
         call: the statement.
-        ctx: what it runs in.
-        registry: the procedures; those that are installed if not given.
+        ctx: its context.
+        registry: the procedures; the installed ones by default.
 
     Raises:
         PaimonError: the statement is wrong, or the procedure failed.
@@ -61,7 +61,7 @@ def run_call(call: str | CallStatement, ctx: CallContext, registry: Registry | N
 def answer_columns(
     call: str | CallStatement, catalog_name: str, registry: Registry | None = None
 ) -> list[tuple[str, str, bool]]:
-    """Return name, Spark type and nullability of what `run_call` will return, without planning or running anything.
+    """Return name, Spark type and nullability of the columns that `run_call` will return, without planning.
 
     Raises:
         PaimonError: the statement or its arguments are wrong.
@@ -94,13 +94,13 @@ def _procedure_of(statement: CallStatement, catalog_name: str, registry: Registr
     """Return the procedure that a statement names.
 
     Raises:
-        NotFoundError: there is none, or the namespace is not `sys`.
+        NotFoundError: there is no such procedure, or the namespace is not `sys`.
         ArgumentError: the statement names another catalog.
     """
     if statement.catalog is not None and statement.catalog.lower() != catalog_name.lower():
         raise ArgumentError(
             f"The CALL names the catalog '{statement.catalog}', but runs in '{catalog_name}'.",
-            hint=f"'{statement.catalog}' is no Paimon catalog of this session.",
+            hint=f"'{statement.catalog}' is not a Paimon catalog of this session.",
         )
     if statement.namespace is not None and statement.namespace.lower() != NAMESPACE:
         raise NotFoundError(
@@ -112,7 +112,7 @@ def _procedure_of(statement: CallStatement, catalog_name: str, registry: Registr
 
 
 def plan_columns() -> list[tuple[str, str, bool]]:
-    """Return name, Spark type and nullability of what EXPLAIN CALL and a dry run return."""
+    """Return name, Spark type and nullability of the columns of EXPLAIN CALL and a dry run."""
     return [(name, kind, name == "kept_by") for name, kind in PLAN_COLUMNS]
 
 

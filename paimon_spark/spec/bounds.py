@@ -1,4 +1,4 @@
-"""Numbers and names with the bounds that the format sets: types of the keys of a JSON text, checked when it is read."""
+"""Bounded numbers and names: types of JSON keys, validated when a file is read."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Int = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Id = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 HighestFieldId = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
-"""-1 where a table has no columns."""
+"""-1 in a table without columns."""
 Millis = Annotated[int, Meta(ge=LEAST_MILLIS, le=MOST_MILLIS)]
-"""Epoch milliseconds whose wall clock has a year of four digits in any zone."""
+"""Epoch milliseconds with a four-digit year in every time zone."""
 Name = Annotated[str, Meta(min_length=1)]
 FileName = Annotated[str, Meta(pattern=r"\A(?!\.{1,2}\Z)[^\x00-\x1f\x7f/\\\ud800-\udfff]+\Z")]
-"""A name that is never a path: one of which `identifier.is_one_name` is true."""
+"""A single path component: `identifier.is_one_name` is true for it."""

@@ -1,4 +1,4 @@
-"""Which change of a column's type the format allows (docs/spec/semantics.md, H6)."""
+"""Changes of a column's type that the format allows (docs/spec/semantics.md, H6)."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _EXPLICIT: dict[TypeRoot, frozenset[TypeRoot]] = {
     TypeRoot.TIME: _TEXTS | _STAMPS,
 }
 _UNCHANGEABLE = _OPAQUE | {TypeRoot.TIME}
-"""No reader takes these types at another precision, or in another form."""
+"""Readers do not cast these types to another precision or variant."""
 
 
 def can_change(old: DataType, new: DataType, *, explicit: bool) -> bool:
     """Return whether a column of type `old` may become `new`; `explicit` allows changes that can lose values.
 
-    These are the changes for which Paimon's readers have a cast. A constructed type can become a text, and else changes
-    by its members only. Nullability matters to one of them: dates and times become a nullable STRING and no other text.
+    These are the changes for which Paimon's readers have a cast. A constructed type can become a string type; otherwise
+    only its members change. Dates and times can become a nullable STRING, but no other string type.
     """
     if not_null(old) == not_null(new):
         return True

@@ -1,4 +1,4 @@
-"""Every option of Paimon that this release knows: type, default, meaning. The facts are in ``options.json``."""
+"""Catalogue of Paimon's options: type, default, meaning. The data is in ``options.json``."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from paimon_spark.spec.units import parse_duration_ms, parse_memory
 
 _CORE_GROUPS = ("core", "core-undocumented")
 _OPEN_PREFIXES = ("blob-descriptor",)
-"""Keys below these belong to a file system or a plug-in: any name may follow."""
+"""Prefixes of the keys of file systems and plug-ins; any name may follow."""
 _FIELDS = "fields."
 _NEAR = 0.88
 _SWAPPED = 0.8
-"""How near a key is whose letters are those of an option in another order."""
+"""Similarity of a key that is an anagram of an option."""
 _INFINITE = "infinite"
 _WHOLE = re.compile(r"[+-]?\d{1,19}")
 _DIRECTORY = "data-file.path-directory"
 _PLACES = frozenset({_DIRECTORY, "data-file.prefix", "changelog-file.prefix"})
 """Options that become part of a path."""
 _RESERVED = frozenset({"comment", "provider", "location", "owner", "external", "is_managed_location"})
-"""Table properties of Spark itself, near no option of Paimon."""
+"""Table properties of Spark, never treated as misspelled options."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option. `default` is None where there is none; `values` are the words an enumeration allows."""
+    """One option. `default` is None if it has no default; `values` are the allowed values of an enumeration."""
 
     name: str
     type: str
@@ -66,7 +66,7 @@ def _by_key() -> dict[str, Option]:
 
 @lru_cache(maxsize=1)
 def _patterns() -> tuple[tuple[re.Pattern[str], Option], ...]:
-    """Return the options whose name has a column or a type in it."""
+    """Return the options with a placeholder for a column or a type in their name."""
     found = []
     for option in known_options().values():
         if "<" in option.name or "#" in option.name:
@@ -77,7 +77,7 @@ def _patterns() -> tuple[tuple[re.Pattern[str], Option], ...]:
 
 @lru_cache(maxsize=1)
 def closed_prefixes() -> frozenset[str]:
-    """Return first words of dotted keys below which a name that is not known can only be a mistake."""
+    """Return the first segments of dotted keys under which an unknown key must be a mistake."""
     names = (o.name for o in known_options().values() if o.group in _CORE_GROUPS)
     first = {name.split(".")[0] for name in names if "." in name}
     return frozenset(first - set(_OPEN_PREFIXES) - _format_names())
@@ -88,7 +88,7 @@ def _format_names() -> set[str]:
 
 
 def find_option(key: str) -> Option | None:
-    """Return the option that `key` means, by name, alias or pattern."""
+    """Return the option of `key`, by name, alias or pattern; None if there is none."""
     option = _by_key().get(key)
     if option is not None:
         return option
@@ -96,7 +96,7 @@ def find_option(key: str) -> Option | None:
 
 
 def field_of(key: str) -> tuple[str, ...]:
-    """Return the columns that a ``fields.<columns>.<what>`` key names; none for other keys."""
+    """Return the columns that a ``fields.<columns>.<what>`` key names; empty for other keys."""
     option = find_option(key)
     if option is None or not option.name.startswith("fields.<"):
         return ()
@@ -108,7 +108,7 @@ def check_key(key: str) -> Option | None:
     """Return the option of `key`, or None for a property that is not Paimon's.
 
     Raises:
-        OptionError: the key is surely meant for Paimon, but there is no such option.
+        OptionError: the key is evidently meant for Paimon, but there is no such option.
     """
     option = find_option(key)
     if option is not None or key in _RESERVED:
@@ -121,7 +121,7 @@ def check_key(key: str) -> Option | None:
 
 
 def near_miss(key: str, known: Iterable[str]) -> str | None:
-    """Return the known key of which `key` looks like a misspelling."""
+    """Return the known key that `key` probably misspells; None if there is none."""
     choices = {name.lower().replace("_", "-"): name for name in known if "<" not in name}
     word = key.strip().lower().replace("_", "-")
     found = get_close_matches(word, choices, n=1, cutoff=_SWAPPED)
@@ -133,14 +133,14 @@ def _choices_below(key: str) -> str:
     prefix = key.split(".")[0] + "."
     names = [n for n in known_options() if n.startswith(prefix)]
     near = get_close_matches(key, names, n=3, cutoff=0.5) or names[:6]
-    return f"Options that begin with '{prefix}' are, among others, {', '.join(near)}."
+    return f"Options that begin with '{prefix}' include {', '.join(near)}."
 
 
 def check_value(key: str, value: str, option: Option) -> None:
-    """Refuse a value that the option's type does not allow.
+    """Reject a value that the option's type does not allow.
 
     Raises:
-        OptionError: names the option, the value and what it may be.
+        OptionError: the value is invalid; the message names the allowed values.
     """
     text = value.strip()
     if (
@@ -148,7 +148,7 @@ def check_value(key: str, value: str, option: Option) -> None:
         and option.name in _PLACES
         and not all(map(is_one_name, text.split("/") if option.name == _DIRECTORY else [text]))
     ):
-        raise bad_value(key, value, "a name that stays inside the table: without '..' and without a slash at its ends")
+        raise bad_value(key, value, "a path inside the table, without '..' and without a leading or trailing slash")
     if option.values:
         if text.lower() not in {v.lower() for v in option.values}:
             raise bad_value(key, value, f"one of {', '.join(option.values)}")

@@ -36,7 +36,7 @@ _ELEMENT, _VALUE = "element", "value"
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """A new column, last unless it says `first` or `after` which one."""
+    """Add a column, last unless `first` or `after` is set."""
 
     column: Path
     type: DataType
@@ -47,7 +47,7 @@ class AddColumn:
 
 @dataclass(frozen=True, slots=True)
 class RenameColumn:
-    """Another name for a column; `new_name` is the last part only."""
+    """Rename a column; `new_name` is the last part of its path."""
 
     column: Path
     new_name: str
@@ -55,14 +55,14 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True)
 class DropColumn:
-    """A column to go."""
+    """Drop a column."""
 
     column: Path
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateColumnType:
-    """Another type for a column; whether it may be null stays as it is."""
+    """Change the type of a column; its nullability does not change."""
 
     column: Path
     type: DataType
@@ -70,7 +70,7 @@ class UpdateColumnType:
 
 @dataclass(frozen=True, slots=True)
 class UpdateColumnNullability:
-    """Whether a column may be null."""
+    """Change the nullability of a column."""
 
     column: Path
     nullable: bool
@@ -78,7 +78,7 @@ class UpdateColumnNullability:
 
 @dataclass(frozen=True, slots=True)
 class UpdateColumnComment:
-    """Another comment for a column, or none."""
+    """Set or remove the comment of a column."""
 
     column: Path
     comment: str | None
@@ -86,7 +86,7 @@ class UpdateColumnComment:
 
 @dataclass(frozen=True, slots=True)
 class UpdateColumnPosition:
-    """Another place for a column among its siblings."""
+    """Move a column among its siblings."""
 
     column: Path
     after: str | None = None
@@ -95,7 +95,7 @@ class UpdateColumnPosition:
 
 @dataclass(frozen=True, slots=True)
 class UpdateColumnDefault:
-    """Another default for a column, as the text of a value, or none."""
+    """Set or remove the default of a column, given as text."""
 
     column: Path
     default: str | None
@@ -137,7 +137,7 @@ def _add(schema: TableSchema, change: AddColumn) -> TableSchema:
     check_type(name, change.type)
     if not change.type.nullable:
         raise invalid(
-            f"The new column '{_text(change.column)}' cannot be NOT NULL: the present rows have no value for it.",
+            f"The new column '{_text(change.column)}' cannot be NOT NULL: existing rows have no value for it.",
             "Leave NOT NULL out.",
         )
     own_id = schema.highest_field_id + 1
@@ -146,7 +146,7 @@ def _add(schema: TableSchema, change: AddColumn) -> TableSchema:
 
     def insert(fields: Fields, _: str) -> Fields:
         if any(f.name == name for f in fields):
-            raise invalid(f"The column '{_text(change.column)}' exists already.", "Choose another name.")
+            raise invalid(f"The column '{_text(change.column)}' already exists.", "Choose another name.")
         at = _place(schema, fields, change)
         return (*fields[:at], field, *fields[at:])
 
@@ -174,7 +174,7 @@ def _rename(schema: TableSchema, change: RenameColumn) -> TableSchema:
     def update(fields: Fields, name: str) -> Fields:
         at = _index(fields, name, change.column)
         if any(f.name == new for f in fields):
-            raise invalid(f"The column '{_text((*change.column[:-1], new))}' exists already.", "Choose another name.")
+            raise invalid(f"The column '{_text((*change.column[:-1], new))}' already exists.", "Choose another name.")
         return _with(fields, at, replace(fields[at], name=new))
 
     renamed = replace(schema, fields=_siblings(schema.fields, change.column, update))
@@ -201,7 +201,7 @@ _NAMING = (
 )
 """Options whose value is a list of columns."""
 _NAMING_VALUES = (".sequence-group", ".ts-field")
-"""Ends of ``fields.`` options whose value is a list of columns too."""
+"""Suffixes of ``fields.`` options whose value is a list of columns."""
 
 
 def _names_in_key(key: str) -> tuple[str, tuple[str, ...], str]:
@@ -219,7 +219,7 @@ def _names_columns(key: str) -> bool:
 
 
 def rename_in_options(options: Mapping[str, str], old: str, new: str) -> dict[str, str]:
-    """Return options in which every mention of the column `old` says `new`."""
+    """Return options with the column `old` renamed to `new` in keys and values."""
     out: dict[str, str] = {}
     for key, value in options.items():
         prefix, columns, suffix = _names_in_key(key)
@@ -266,7 +266,7 @@ def _drop(schema: TableSchema, change: DropColumn) -> TableSchema:
 def _move(fields: Fields, name: str, change: UpdateColumnPosition) -> Fields:
     at = _index(fields, name, change.column)
     if change.after == name:
-        raise invalid(f"The column '{_text(change.column)}' cannot stand after itself.")
+        raise invalid(f"The column '{_text(change.column)}' cannot be placed after itself.")
     rest = (*fields[:at], *fields[at + 1 :])
     to = len(rest)
     if change.first:
@@ -309,8 +309,8 @@ def _retyped(schema: TableSchema, change: UpdateColumnType | UpdateColumnNullabi
     if isinstance(change, UpdateColumnNullability):
         if old.nullable and not change.nullable and options.flag("alter-column-null-to-not-null.disabled"):
             raise invalid(
-                f"The column '{_text(change.column)}' cannot be made NOT NULL: it may hold nulls already.",
-                "If it holds none, set 'alter-column-null-to-not-null.disabled' = 'false' first.",
+                f"The column '{_text(change.column)}' cannot be made NOT NULL: it may contain nulls.",
+                "If it contains none, set 'alter-column-null-to-not-null.disabled' = 'false' first.",
             )
         return replace(old, nullable=change.nullable)
     check_type(_text(change.column), change.type)
@@ -347,7 +347,7 @@ def _type_text(t: DataType) -> str:
 def _siblings(
     fields: Fields, path: Path, change: Callable[[Fields, str], Fields], *, exists: bool = True, whole: Path = ()
 ) -> Fields:
-    """Return `fields` with `change` applied to the list that holds the column at `path`."""
+    """Return `fields` with `change` applied to the list that contains the column at `path`."""
     whole = whole or path
     if len(path) == 1:
         if exists:
@@ -369,7 +369,7 @@ def _inside(t: DataType, path: Path, change: Callable[[Fields, str], Fields], *,
     inner = t.value if isinstance(t, MapType) else t.element
     if len(path) == 1:
         if not exists:
-            raise invalid(f"The column '{_text(whole)}' is there already.")
+            raise invalid(f"The column '{_text(whole)}' already exists.")
         (field,) = change((DataField(-1, word, inner),), word)
         if field.name != word:
             raise invalid(f"The part '{word}' of the column '{_text(whole[:-1])}' cannot be renamed.")
@@ -391,9 +391,9 @@ def _index(fields: Fields, name: str, whole: Path) -> int:
 
 
 def _missing(name: str, whole: Path, choices: Sequence[str]) -> NotFoundError:
-    listed = f"; there are {', '.join(choices)}" if choices else ""
+    listed = f" among {', '.join(choices)}" if choices else ""
     return NotFoundError(
-        f"The column '{_text(whole)}' does not exist: '{name}' is not there{listed}.",
+        f"The column '{_text(whole)}' does not exist: there is no '{name}'{listed}.",
         hint=did_you_mean(name, choices),
         kind=ErrorKind.COLUMN_NOT_FOUND,
     )

@@ -1,4 +1,4 @@
-"""The codecs of new data files, by the names that `file.compression` may have."""
+"""Codecs of new data files, by their names in `file.compression`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ COMPRESSIONS: dict[str, tuple[str, ...]] = {
     "orc": ("zstd", "snappy", "gzip", "none"),
     "avro": ("zstd", "gzip", "bzip2", "none"),
 }
-"""By the format of the files: what they can be written with."""
+"""Codecs for writing, by file format."""
 IDLE = frozenset({("orc", "lz4")})
-"""What Arrow writes without compressing anything. Tables that have it may keep it, but no table gets it."""
+"""Codecs that Arrow accepts but does not apply. Existing tables may keep them; new tables cannot use them."""
 _SAME = {
     "zstandard": "zstd",
     "zlib": "gzip",
@@ -21,7 +21,7 @@ _SAME = {
 
 
 def compression_of(data_format: str, text: str) -> str | None:
-    """Return the codec of that name, or None where files of a format cannot be written with it."""
+    """Return the codec of that name, or None if files of the format cannot be written with it."""
     name = text.strip().lower()
     name = _SAME.get(name, name)
     return name if name in COMPRESSIONS[data_format] or (data_format, name) in IDLE else None

@@ -1,6 +1,6 @@
-"""How a schema comes about and changes: the rules of CREATE TABLE and ALTER TABLE as pure functions.
+"""Creation and evolution of schemas: the rules of CREATE TABLE and ALTER TABLE as pure functions.
 
-A change makes a new schema with the next id; nothing here reads or writes a file
+A change results in a new schema with the next id; no function reads or writes files
 (docs/spec/storage.md, section 2; docs/spec/semantics.md, sections 17 and 21).
 """
 
@@ -58,7 +58,7 @@ _DYNAMIC = -1
 
 @dataclass(frozen=True, slots=True)
 class SetOption:
-    """An option and its new value."""
+    """Set an option."""
 
     key: str
     value: str
@@ -66,14 +66,14 @@ class SetOption:
 
 @dataclass(frozen=True, slots=True)
 class RemoveOption:
-    """An option to go back to its default."""
+    """Reset an option to its default."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True)
 class SetComment:
-    """Another comment for the table, or none."""
+    """Set or remove the comment of the table."""
 
     comment: str | None
 
@@ -92,13 +92,13 @@ def new_schema(
 ) -> TableSchema:
     """Return the first schema of a new table.
 
-    The ids of `fields` are given anew. ``primary-key`` and ``partition`` among the options become the keys; the
-    columns of the primary key become NOT NULL.
+    Field ids are reassigned. The options ``primary-key`` and ``partition`` define the keys; primary key columns become
+    NOT NULL.
 
     Raises:
-        UsageError: columns or keys cannot be so.
-        OptionError: an option is unknown, has a bad value or does not fit.
-        UnsupportedError: the table would need something that this release does not do.
+        UsageError: a column or key is invalid.
+        OptionError: an option is unknown, has an invalid value or does not fit the table.
+        UnsupportedError: the table requires an unsupported feature.
     """
     stored = {k: str(v) for k, v in (options or {}).items()}
     validate_options(stored, for_create=True)
@@ -125,7 +125,7 @@ def new_schema(
 
 
 def _number(fields: Sequence[DataField]) -> tuple[tuple[DataField, ...], int]:
-    """Give ids from 0: a column before its members, members after their own members."""
+    """Assign field ids from 0: a column before its members, members after their own members."""
     out = []
     next_id = 0
     for f in fields:
@@ -139,9 +139,7 @@ def _keys(from_option: str | None, given: Sequence[str], what: str) -> tuple[str
     if from_option is None:
         return tuple(given)
     if given:
-        raise OptionError(
-            f"The {what} are given twice: in the statement and as an option.", hint="Leave one of the two out."
-        )
+        raise OptionError(f"Both the statement and an option define the {what}.", hint="Leave one of the two out.")
     names = tuple(part.strip() for part in from_option.split(",") if part.strip())
     if not names:
         raise OptionError(f"The option for the {what} names no column.", hint="Name columns, or leave it out.")
@@ -149,10 +147,10 @@ def _keys(from_option: str | None, given: Sequence[str], what: str) -> tuple[str
 
 
 def with_default_options(schema: TableSchema, defaults: Mapping[str, str]) -> TableSchema:
-    """Return a new table's schema with the catalog's ``table-default.`` options where it says nothing itself.
+    """Return a new table's schema with the catalog's ``table-default.`` options for the options that it does not set.
 
     Raises:
-        OptionError: a default is unknown, has a bad value or does not fit the table.
+        OptionError: a default is unknown, has an invalid value or does not fit the table.
     """
     present = CoreOptions(schema.options)
     missing = {k: v for k, v in defaults.items() if not present.is_set(k) and k not in (PRIMARY_KEY, PARTITION)}
@@ -169,13 +167,13 @@ def with_default_options(schema: TableSchema, defaults: Mapping[str, str]) -> Ta
 def apply_changes(
     schema: TableSchema, changes: Sequence[SchemaChange], now_millis: int, *, has_snapshots: bool
 ) -> TableSchema:
-    """Return the schema after `changes`, with the next id; `schema` itself where they change nothing.
+    """Return the schema after `changes`, with the next id; `schema` itself if they change nothing.
 
     Raises:
         UsageError: a change is not allowed; nothing is changed then.
         NotFoundError: a column does not exist.
-        OptionError: an option is unknown, has a bad value, does not fit, or can no longer change.
-        UnsupportedError: the table would need something that this release does not do.
+        OptionError: an option is unknown, has an invalid value, does not fit the table, or is fixed.
+        UnsupportedError: the table requires an unsupported feature.
     """
     out = schema
     for change in changes:
@@ -224,29 +222,29 @@ def _remove_option(old: TableSchema, now: TableSchema, change: RemoveOption, *, 
     if has_snapshots:
         _check_immutable(key)
         if key == "bucket":
-            raise _unchangeable(key, "the table holds data in its buckets")
+            raise _unchangeable(key, "the table contains data in its buckets")
         if key == _VECTORS or key in _ONE_WAY:
             _check_set(old, key, "false")
     return replace(now, options={k: v for k, v in now.options.items() if k != key})
 
 
 def _check_set(schema: TableSchema, key: str, value: str) -> None:
-    """Refuse to set what can no longer change once the table holds data."""
+    """Reject changes of options that are fixed once the table contains data."""
     _check_immutable(key)
     options = CoreOptions(schema.options)
     on = value.strip().lower() == "true"
     if key == "bucket" and _DYNAMIC in (options.bucket, int(value)) and options.bucket != int(value):
         raise OptionError(
-            f"The option 'bucket' cannot change from {options.bucket} to {value}: the table holds data.",
-            hint="Only a positive number can change, to another positive number. Create a new table instead.",
+            f"The option 'bucket' cannot change from {options.bucket} to {value}: the table contains data.",
+            hint="Only a positive number can change, and only to another one. Create a new table instead.",
         )
     if key == _VECTORS and on != options.deletion_vectors_enabled and not options.flag("deletion-vectors.modifiable"):
         raise OptionError(
-            f"The option '{key}' cannot change to '{value}': the table holds data.",
+            f"The option '{key}' cannot change to '{value}': the table contains data.",
             hint="If you know that it is safe, set 'deletion-vectors.modifiable' = 'true' first.",
         )
     if key in _ONE_WAY and options.flag(key) and not on:
-        raise _unchangeable(key, "rows were dropped already; it cannot be switched off again")
+        raise _unchangeable(key, "deletes may already have been dropped, so it cannot be switched off")
     if key == "clustering.columns" and options.flag("pk-clustering-override"):
         raise _unchangeable(key, "the table's files are clustered by these columns")
 
@@ -254,7 +252,7 @@ def _check_set(schema: TableSchema, key: str, value: str) -> None:
 def _check_immutable(key: str) -> None:
     option = find_option(key)
     if option is not None and option.immutable:
-        raise _unchangeable(key, "the table holds data")
+        raise _unchangeable(key, "the table contains data")
 
 
 def _unchangeable(key: str, why: str) -> UsageError:

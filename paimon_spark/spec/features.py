@@ -1,7 +1,7 @@
-"""What this release cannot do with a table, named by the option or column that asks for it.
+"""Unsupported features of tables, named by the option or column that requires them.
 
-Three questions: may the table be read, may it be written (or compacted), may it be created with these options. The
-last is the strictest: an option whose promise nobody would keep is refused when it is set, not when it is missed.
+A table is checked for three uses: reading it, writing (or compacting) it, and creating it with its options. The last
+check is the strictest: an option that this release would not honour is rejected when it is set.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ELSEWHERE = "Use Apache Paimon for this table"
 
 
 class Use(IntEnum):
-    """What somebody wants to do with a table; a later use includes the refusals of the earlier ones."""
+    """Use of a table; a later use includes the restrictions of the earlier ones."""
 
     READ = 0
     WRITE = 1
@@ -31,7 +31,7 @@ class Use(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """One feature that stands in the way: what it is, how to get around it, and the first use it forbids."""
+    """An unsupported feature: what it is, a workaround, and the first use that it prevents."""
 
     what: str
     hint: str
@@ -40,41 +40,41 @@ class Unsupported:
 
 
 def unsupported(schema: TableSchema, use: Use) -> list[Unsupported]:
-    """Return the features of a table that forbid `use`."""
+    """Return the features of a table that prevent `use`."""
     options = CoreOptions(schema.options)
     return [found for check in _CHECKS for found in check(schema, options) if found.use <= use]
 
 
 def check_readable(schema: TableSchema, columns: tuple[str, ...] | None = None) -> None:
-    """Refuse a table whose rows this release would not read as they are meant.
+    """Reject a table that this release cannot read correctly.
 
     Args:
         schema: the table.
-        columns: those to read; all if not given. A column of an unsupported type stands in the way only if it is read.
+        columns: the columns to read; all by default. Columns of unsupported types matter only if they are read.
 
     Raises:
-        UnsupportedError: names the option or column and the way out.
+        UnsupportedError: the message names the option or column and a workaround.
     """
     found = [u for u in unsupported(schema, Use.READ) if u.column is None or columns is None or u.column in columns]
     _refuse(found, "read")
 
 
 def check_writable(schema: TableSchema) -> None:
-    """Refuse a table to which this release would not write what its readers expect.
+    """Reject a table that this release cannot write correctly.
 
     Raises:
-        UnsupportedError: names the option or column and the way out.
+        UnsupportedError: the message names the option or column and a workaround.
     """
     _refuse(unsupported(schema, Use.WRITE), "written")
 
 
 def check_creatable(schema: TableSchema, before: TableSchema | None = None) -> None:
-    """Refuse a new table, or a changed one, that asks for more than this release does.
+    """Reject a new or changed table that requires an unsupported feature.
 
-    What the table asked for `before` is not held against the change.
+    Features that the table required `before` the change are accepted.
 
     Raises:
-        UnsupportedError: names the option or column and the way out.
+        UnsupportedError: the message names the option or column and a workaround.
     """
     old = {u.what for u in unsupported(before, Use.CREATE)} if before is not None else set()
     _refuse([u for u in unsupported(schema, Use.CREATE) if u.what not in old], "created" if before is None else "set")
@@ -100,7 +100,7 @@ def _option(key: str, options: CoreOptions) -> str:
 
 def _kind(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
     if options.word("type") != "table":
-        yield Unsupported(_option("type", options), f"{_ELSEWHERE}: it is not made of Paimon's files.", Use.READ)
+        yield Unsupported(_option("type", options), f"{_ELSEWHERE}: it does not consist of Paimon's files.", Use.READ)
     if options.word("manifest.format").lower() != "avro":
         yield Unsupported(_option("manifest.format", options), f"{_ELSEWHERE}.", Use.READ)
 
@@ -127,7 +127,7 @@ def _merging(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]
         yield Unsupported(
             "dynamic buckets and a primary key that does not contain the partition columns",
             f"Put the columns {', '.join(schema.partition_keys)} into the primary key, or give a number of buckets: "
-            "a key is unique within its partition then, not in the table.",
+            "keys are then unique per partition, not per table.",
             Use.WRITE,
         )
 
@@ -159,7 +159,7 @@ _FLAGS = (
 def _flags(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
     if options.flag("row-tracking.enabled") and (schema.primary_keys or options.deletion_vectors_enabled):
         what = "a primary key" if schema.primary_keys else "deletion vectors"
-        way = f"It can be read; to write it, use Apache Paimon, or leave out one of the two: it has {what} as well."
+        way = f"It can be read; to write it, use Apache Paimon, or remove one of the two: it also has {what}."
         yield Unsupported(_option("row-tracking.enabled", options), way, Use.WRITE)
     for key, use, why in _FLAGS:
         if options.flag(key):
@@ -172,28 +172,28 @@ _SETTINGS = (
     ("scan.primary-branch", Use.READ, "part of its rows is in another branch"),
     ("scan.fallback-snapshot-branch", Use.READ, "part of its rows is in another branch"),
     ("scan.fallback-delta-branch", Use.READ, "part of its rows is in another branch"),
-    ("commit.strict-mode.last-safe-snapshot", Use.WRITE, "what others committed since is not checked"),
+    ("commit.strict-mode.last-safe-snapshot", Use.WRITE, "later commits of others are not checked"),
     ("upsert-key", Use.WRITE, "an insert would have to replace rows"),
-    ("data-file.external-paths", Use.WRITE, "new files would have to be spread over other places"),
+    ("data-file.external-paths", Use.WRITE, "new files would have to be written to other locations"),
     ("commit.callbacks", Use.WRITE, "the classes it names are not called"),
     ("commit.custom-listeners", Use.WRITE, "the classes it names are not called"),
     ("pk-bitmap.index.columns", Use.WRITE, "its index would be out of date"),
     ("pk-btree.index.columns", Use.WRITE, "its index would be out of date"),
     ("pk-full-text.index.columns", Use.WRITE, "its index would be out of date"),
     ("pk-vector.index.columns", Use.WRITE, "its index would be out of date"),
-    ("blob-field", Use.WRITE, "its values are kept in files of their own"),
-    ("blob-descriptor-field", Use.WRITE, "its values are kept in files of their own"),
-    ("blob-view-field", Use.WRITE, "its values are kept in files of their own"),
-    ("vector-field", Use.WRITE, "its values are kept in files of their own"),
+    ("blob-field", Use.WRITE, "its values are stored in separate files"),
+    ("blob-descriptor-field", Use.WRITE, "its values are stored in separate files"),
+    ("blob-view-field", Use.WRITE, "its values are stored in separate files"),
+    ("vector-field", Use.WRITE, "its values are stored in separate files"),
     ("tag.callbacks", Use.CREATE, "the classes it names are not called"),
     ("record-level.expire-time", Use.CREATE, "compaction keeps every row"),
     ("partition.expiration-time", Use.CREATE, "partitions do not expire by themselves"),
     ("metastore.tag-to-partition", Use.CREATE, "no metastore is used"),
 )
 _WORDS = (
-    ("tag.automatic-creation", "none", Use.CREATE, "tags are made by CALL sys.create_tag"),
+    ("tag.automatic-creation", "none", Use.CREATE, "tags are created by CALL sys.create_tag"),
     ("metadata.iceberg.storage", "disabled", Use.WRITE, "no Iceberg metadata is written"),
-    ("manifest.compression", "zstd", Use.CREATE, "manifests are always written so, and read in any codec"),
+    ("manifest.compression", "zstd", Use.CREATE, "manifests are always written with zstd, and read with any codec"),
     ("write.sequence-number-init-mode", "scan", Use.WRITE, "sequence numbers are taken from the files"),
 )
 
@@ -208,7 +208,7 @@ def _settings(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported
             yield Unsupported(_option(key, options), hint, use)
     for key, value in options.values.items():
         if key.startswith("fields.") and key.endswith(".map.storage-layout") and value.strip().lower() != "default":
-            yield Unsupported(f"'{key}' = '{value}'", f"{_ELSEWHERE}: its map is laid out in columns.", Use.READ)
+            yield Unsupported(f"'{key}' = '{value}'", f"{_ELSEWHERE}: its maps are stored in columns.", Use.READ)
 
 
 def _formats(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:

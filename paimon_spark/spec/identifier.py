@@ -20,13 +20,13 @@ _HALF = re.compile(r"[\ud800-\udfff]")
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f/\\\ud800-\udfff]")
 _INVISIBLE = "Cf"
 _JOINERS = "\u200c\u200d"
-"""Invisible, but part of the spelling of Persian and of Indian languages."""
+"""Invisible characters that Persian and Indic spelling requires."""
 _QUOTED = re.compile(r"\s*(?:`((?:[^`]|``)*)`|([^.`]+))\s*(\.|$)")
 
 
 @dataclass(frozen=True, slots=True)
 class Identifier:
-    """One table, perhaps on a branch, perhaps one of its system tables."""
+    """A table, optionally on a branch, optionally one of its system tables."""
 
     database: str
     table: str
@@ -35,19 +35,19 @@ class Identifier:
 
     @classmethod
     def parse(cls, text: str, default_database: str | None = None) -> Identifier:
-        """Parse ``[database.]table[$branch_name][$system_table]``; parts may stand in backquotes.
+        """Parse ``[database.]table[$branch_name][$system_table]``; parts may be quoted with backquotes.
 
         Raises:
-            ArgumentError: the text is no table name, or has no database and there is no default.
+            ArgumentError: the text is not a table name, or has no database and there is no default.
         """
         return cls.of(split_name(text), default_database)
 
     @classmethod
     def of(cls, parts: Sequence[str], default_database: str | None = None) -> Identifier:
-        """Return the table that the parts of a name mean.
+        """Return the table with a multi-part name.
 
         Raises:
-            ArgumentError: too many or too few parts, or a bad name.
+            ArgumentError: too many or too few parts, or an invalid name.
         """
         if len(parts) == 1 and default_database is not None:
             parts = (default_database, parts[0])
@@ -69,7 +69,7 @@ class Identifier:
 
     @property
     def full_name(self) -> str:
-        """Return the name as it is written: ``db.t$branch_b$files``."""
+        """Return the full name: ``db.t$branch_b$files``."""
         return f"{self.database}.{self.object_name}"
 
     @property
@@ -79,12 +79,12 @@ class Identifier:
 
     @property
     def data_table(self) -> Identifier:
-        """Return the table, on its branch, whose system table this is."""
+        """Return the table on its branch, without the system table."""
         return replace(self, system_table=None)
 
 
 def split_name(text: str) -> list[str]:
-    """Split a multi-part name at its dots; a part in backquotes may hold dots.
+    """Split a multi-part name at its dots; a part in backquotes may contain dots.
 
     Raises:
         ArgumentError: the text is empty or its quotes are unbalanced.
@@ -121,15 +121,15 @@ def split_table(name: str) -> tuple[str, str | None, str | None]:
 
 
 def is_one_name(name: str) -> bool:
-    """Return whether `name` is one part of a path in every store: it can neither leave a directory nor enter one."""
+    """Return whether `name` is a single path component in every store, so that it cannot leave or enter a directory."""
     return bool(name) and name not in (".", "..") and _UNSAFE.search(name) is None
 
 
 def check_name(name: str, what: str) -> None:
-    """Refuse what cannot be a database, table, tag or branch: the name becomes the name of a file.
+    """Reject names that a database, table, tag or branch cannot have; they become names of files.
 
     Raises:
-        ArgumentError: says why, calling the thing `what`.
+        ArgumentError: the name is invalid; the message calls the object `what`.
     """
     wrong = _fault(name)
     if what == "database" and name.lower() == SYSTEM_DATABASE:
@@ -139,10 +139,10 @@ def check_name(name: str, what: str) -> None:
 
 
 def check_new_name(name: str, what: str) -> None:
-    """Refuse for something new also what looks like another name: what exists can be used whatever it is called.
+    """Reject also new names that look like another name; existing objects may have such names.
 
     Raises:
-        ArgumentError: says why, calling the thing `what`.
+        ArgumentError: the name is invalid; the message calls the object `what`.
     """
     check_name(name, what)
     wrong = _disguise(name, what)
@@ -151,7 +151,7 @@ def check_new_name(name: str, what: str) -> None:
 
 
 def shown(name: str) -> str:
-    """Return a name for a message: quoted, in ASCII, and cut where it is very long."""
+    """Return a name for a message: quoted, in ASCII, and truncated if it is very long."""
     text = ascii(name)
     return text if len(text) <= MAX_NAME_BYTES else f"{text[:60]}…'"
 
@@ -160,12 +160,12 @@ def _fault(name: str) -> str:
     if not name.strip():
         return "is empty"
     if _CONTROL.search(name):
-        return "has a control character in it"
+        return "contains a control character"
     if _HALF.search(name):
-        return "has half a character in it"
+        return "contains an unpaired surrogate"
     for character in "/\\" + SYSTEM_SEPARATOR:
         if character in name:
-            return f"has the character '{character}' in it"
+            return f"contains the character '{character}'"
     if name in (".", ".."):
         return "is a path"
     if name != name.strip():
@@ -176,12 +176,12 @@ def _fault(name: str) -> str:
 
 
 def _disguise(name: str, what: str) -> str:
-    """Return why a name cannot be told from another one by looking at it, or by some stores."""
+    """Return why readers or some stores may confuse a name with another; empty if they cannot."""
     if any(unicodedata.category(c) == _INVISIBLE and c not in _JOINERS for c in name):
-        return "has an invisible character in it, such as one that changes the direction of writing"
+        return "contains an invisible character, such as one that changes the direction of writing"
     if unicodedata.normalize("NFC", name) != name:
-        return "has an accent that stands apart from its letter, and some stores would write it differently"
+        return "contains combining marks, which some stores normalize"
     plain = unicodedata.normalize("NFKC", name)
     if _fault(plain) or (what == "database" and plain.lower() == SYSTEM_DATABASE):
-        return f"looks like {shown(plain)}, which is no name"
+        return f"looks like {shown(plain)}, which is not a valid name"
     return ""

@@ -1,4 +1,4 @@
-"""The closed vocabularies of the format: row kinds, bucket modes, commit kinds, engines."""
+"""Enumerations of the format: row kinds, bucket modes, commit kinds, merge engines."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Operation(StrEnum):
 
 
 class BucketMode(StrEnum):
-    """How a row finds its bucket (docs/spec/storage.md, section 10)."""
+    """How rows are assigned to buckets (docs/spec/storage.md, section 10)."""
 
     HASH_FIXED = "HASH_FIXED"
     HASH_DYNAMIC = "HASH_DYNAMIC"
@@ -67,7 +67,7 @@ class BucketMode(StrEnum):
 
 
 class MergeEngine(StrEnum):
-    """What happens to rows of one key."""
+    """How rows with the same key are merged."""
 
     DEDUPLICATE = "deduplicate"
     PARTIAL_UPDATE = "partial-update"
@@ -76,7 +76,7 @@ class MergeEngine(StrEnum):
 
 
 class ChangelogProducer(StrEnum):
-    """Where rows of change come from."""
+    """How the changelog is produced."""
 
     NONE = "none"
     INPUT = "input"

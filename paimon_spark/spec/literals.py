@@ -1,4 +1,4 @@
-"""Values as text and back: partition directories, partition strings, default values.
+"""Conversion of values to text and back: partition directories, partition strings, default values.
 
 The values are those of `spec.rows` (docs/spec/storage.md, section 1.2).
 """
@@ -27,12 +27,12 @@ _RANGES = {TypeRoot.TINYINT: 7, TypeRoot.SMALLINT: 15, TypeRoot.INT: 31, TypeRoo
 _TIME = re.compile(r"^(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?$")
 _STAMP = re.compile(r"^(\d{4,}-\d{1,2}-\d{1,2})(?:[T ](\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?))?$")
 _EXACT = Context(prec=200)
-"""Enough for every digit of a decimal number, and of one of single width."""
+"""Precise enough for every DECIMAL and for every exact value of a FLOAT."""
 _WORDS = {"true": True, "false": False}
 
 
 def value_text(value: Any, t: DataType, *, legacy: bool = True) -> str:
-    """Return the text of a value that is not null, as it stands in a partition directory (before escaping).
+    """Return the text of a non-null value in the name of a partition directory, before escaping.
 
     `legacy` is the option ``partition.legacy-name``: dates as epoch days, times as milliseconds,
     timestamps as ISO text.
@@ -67,7 +67,7 @@ def value_text(value: Any, t: DataType, *, legacy: bool = True) -> str:
 
 
 def date_text(day: int) -> str:
-    """Return an epoch day as ``yyyy-MM-dd``; years before 0 and after 9999 get a sign, as Java prints them."""
+    """Return an epoch day as ``yyyy-MM-dd``; years before 0 and after 9999 have a sign, as in Java."""
     cycle, rest = divmod(day + _EPOCH_DAY - 1, _CYCLE_DAYS)
     same = date.fromordinal(rest + 1)
     year = same.year + cycle * _CYCLE_YEARS
@@ -76,7 +76,7 @@ def date_text(day: int) -> str:
 
 
 def time_text(millis: int, digits: int) -> str:
-    """Return the millisecond of a day as ``HH:mm:ss``, with a fraction of one digit at least and `digits` at most."""
+    """Return the millisecond of a day as ``HH:mm:ss``, with a fraction of at least one and at most `digits` digits."""
     seconds, rest = divmod(millis, 1000)
     text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
     fraction = f"{rest:03}"[:digits].rstrip("0") or "0"
@@ -84,10 +84,10 @@ def time_text(millis: int, digits: int) -> str:
 
 
 def timestamp_text(value: Timestamp, *, digits: int | None = None, separator: str = "T") -> str:
-    """Return the wall clock of a timestamp.
+    """Return the wall-clock time of a timestamp.
 
-    Without `digits` as Java prints a local date-time: no seconds where they and the fraction are zero, else a fraction
-    of 0, 3, 6 or 9 digits.
+    Without `digits`, the format is that of Java's ``LocalDateTime``: no seconds if they and the fraction are zero,
+    otherwise a fraction of 0, 3, 6 or 9 digits.
     """
     day, millis = divmod(value.millis, _DAY_MILLIS)
     fraction = f"{millis % 1000 * 1_000_000 + value.nano_of_milli:09}"
@@ -106,7 +106,7 @@ def timestamp_text(value: Timestamp, *, digits: int | None = None, separator: st
 def java_float(value: float, *, single: bool) -> str:
     """Return a floating point number as Java prints it: ``1.0``, ``1.0E10``, ``NaN``.
 
-    `core.casts.to_text.float_text` gives the same texts of a whole column.
+    `core.casts.to_text.float_text` does the same for a whole column.
     """
     if math.isnan(value):
         return "NaN"
@@ -133,9 +133,9 @@ def to_single(value: float) -> float:
 
 
 def _shortest(value: float, *, single: bool) -> str:
-    """Return the decimal text that Java chooses: of the shortest that read back as `value`, the closest to it.
+    """Return the decimal text that Java prints: of the shortest that read back as `value`, the closest to it.
 
-    A text of one digit is no shorter for Java than one of two, which matters for the numbers next to zero.
+    Java prefers two digits over one if that is closer, which matters for subnormal numbers.
     """
     if not single:
         two = f"{value:.1e}"
@@ -152,7 +152,7 @@ def _shortest(value: float, *, single: bool) -> str:
 
 
 def _read_as_single(value: float) -> tuple[Decimal, Decimal, bool]:
-    """Return the bounds of the numbers that are rounded to a finite number of single width, and if they are so, too."""
+    """Return the interval of numbers that round to a finite single-precision `value`, and whether it is closed."""
     (bits,) = struct.unpack("<I", struct.pack("<f", value))
     below, above = (struct.unpack("<f", struct.pack("<I", max(b, 0)))[0] for b in (bits - 1, bits + 1))
     above = value + (value - below) if math.isinf(above) else above
@@ -160,12 +160,12 @@ def _read_as_single(value: float) -> tuple[Decimal, Decimal, bool]:
 
 
 def parse_value(text: str, t: DataType) -> Any:
-    """Return the value of `t` that `text` spells.
+    """Parse a text as a value of type `t`.
 
     Dates are accepted as ``yyyy-MM-dd`` and as epoch days, timestamps with a blank or a ``T``.
 
     Raises:
-        ArgumentError: the text is no value of the type.
+        ArgumentError: the text is not a value of the type.
     """
     if not isinstance(t, AtomicType) or t.root in (TypeRoot.VARIANT, TypeRoot.BLOB):
         raise ArgumentError("Only values of simple types can be written as text.", kind=ErrorKind.TYPE_MISMATCH)
@@ -175,7 +175,7 @@ def parse_value(text: str, t: DataType) -> Any:
         return _parse(text.strip(), t)
     except (ValueError, KeyError, InvalidOperation, OverflowError):
         raise ArgumentError(
-            f"'{text}' is no value of type {atomic_text(t)}.", hint=_example(t.root), kind=ErrorKind.TYPE_MISMATCH
+            f"'{text}' is not a value of type {atomic_text(t)}.", hint=_example(t.root), kind=ErrorKind.TYPE_MISMATCH
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Manifest records as values: what one file change, one data file, one manifest says.
+"""Manifest records as values: entries, data files, manifests and index files.
 
 Rows inside (partition, keys, statistics) stay in their serialized BinaryRow form, arity prefix included; `spec.rows`
 decodes them (docs/spec/storage.md, sections 5 and 6).
@@ -18,9 +18,9 @@ EMPTY_ROW = bytes(12)
 
 @dataclass(frozen=True, slots=True)
 class ForeignColumn:
-    """A column of a metadata record that this release does not know; written back as it was read.
+    """A column of a metadata record that this release does not know; written back unchanged.
 
-    `path` names the column, and the record it stands in where that is not the outermost: ``_FILE._NEW``.
+    `path` is the column's name, preceded by the record that contains it if that is nested: ``_FILE._NEW``.
     `avro_type` is the type's Avro JSON.
     """
 
@@ -72,14 +72,14 @@ class DataFileMeta:
 
 
 class BucketKey(NamedTuple):
-    """Which bucket of a table: its partition as a binary row, and its number."""
+    """A bucket of a table: its partition as a binary row, and its number."""
 
     partition: bytes
     bucket: int
 
 
 class DataFileKey(NamedTuple):
-    """Which data file of a table, by its bucket and its name."""
+    """A data file of a table: its bucket and its name."""
 
     partition: bytes
     bucket: int
@@ -92,7 +92,7 @@ class DataFileKey(NamedTuple):
 
 
 class FileIdentity(NamedTuple):
-    """What an ADD and the DELETE that cancels it have in common."""
+    """Identity of a file, equal in an ADD and the DELETE that cancels it."""
 
     partition: bytes
     bucket: int
@@ -121,7 +121,7 @@ class ManifestEntry:
 
     @property
     def identity(self) -> FileIdentity:
-        """Return what an ADD and its DELETE have in common."""
+        """Return the identity that an ADD and its DELETE share."""
         f = self.file
         return FileIdentity(
             self.partition,
@@ -140,7 +140,7 @@ class ManifestEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFileMeta:
-    """One manifest as its manifest list describes it."""
+    """One manifest, as described in a manifest list."""
 
     file_name: str
     file_size: int
@@ -159,7 +159,7 @@ class ManifestFileMeta:
 
 @dataclass(frozen=True, slots=True)
 class DeletionRange:
-    """Where the deletion vector of one data file stands inside an index file."""
+    """Location of the deletion vector of one data file inside an index file."""
 
     data_file: str
     offset: Long

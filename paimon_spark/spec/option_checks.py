@@ -1,6 +1,6 @@
-"""What is refused when options are given: misspelled names, values of no use, options that contradict each other.
+"""Validation of options: misspelled names, invalid values, options that contradict each other.
 
-Tables that were made elsewhere may have such options and are read nevertheless.
+Tables that were created elsewhere may have such options and can still be read.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from paimon_spark.spec.stats import StatsMode
 from paimon_spark.spec.units import parse_memory
 
 STORE_PREFIXES = ("s3.", "s3a.", "fs.s3a.", "hadoop.fs.s3a.")
-"""What options begin with that say how a store is reached. They are never stored with a table."""
+"""Prefixes of the options for access to a store. They are never stored with a table."""
 
 
 def validate_options(options: Mapping[str, Any], *, for_create: bool = False) -> None:
-    """Refuse misspelled names and values that no option allows.
+    """Reject misspelled names and invalid values.
 
-    A key that is not Paimon's is let through: it is stored with the table and means nothing here.
+    A key that is not Paimon's is accepted: it is stored with the table and has no effect here.
 
     Raises:
-        OptionError: names the option, the value and what to write instead.
+        OptionError: the message names the option, the value and the allowed values.
     """
     for key, value in options.items():
         _check_no_access(key)
@@ -39,7 +39,7 @@ def validate_options(options: Mapping[str, Any], *, for_create: bool = False) ->
 def _check_no_access(key: str) -> None:
     if key.strip().lower().startswith(STORE_PREFIXES):
         raise OptionError(
-            f"The option '{key}' belongs to the catalog: whoever reads a table reads its options.",
+            f"The option '{key}' belongs to the catalog: everyone who can read a table can read its options.",
             hint=f"Set it as spark.sql.catalog.<name>.{key.strip()}.",
         )
 
@@ -49,7 +49,7 @@ def _check_special(name: str, key: str, value: str) -> None:
     if name == "bucket" and (number(name) == 0 or number(name) not in _BUCKETS):
         raise OptionError(
             f"The option 'bucket' cannot be {value!r}.",
-            hint="It is a positive number, -1 (dynamic buckets, or none for an append table) or -2 (postpone).",
+            hint="It must be a positive number, -1 (dynamic buckets, or none for an append table) or -2 (postpone).",
         )
     if name.endswith("stats-mode"):
         _check_stats_mode(key, value)
@@ -61,7 +61,7 @@ def _check_special(name: str, key: str, value: str) -> None:
     elif name in _ZSTD_LEVELS and not 1 <= number(name) <= _HIGHEST_ZSTD:
         raise bad_value(key, value, f"from 1 to {_HIGHEST_ZSTD}")
     elif name == "target-file-size" and parse_memory(value) == 0:
-        raise bad_value(key, value, "at least a byte")
+        raise bad_value(key, value, "at least 1 byte")
     elif name == "spill-compression":
         _ = CoreOptions({name: value}).spill_compression
     elif key in _SETTINGS_OF_FORMATS:
@@ -74,7 +74,9 @@ def _check_stats_mode(key: str, value: str) -> None:
     try:
         StatsMode.parse(value)
     except OptionError as e:
-        raise OptionError(f"The option '{key}' cannot be {value!r}: it is no statistics mode.", hint=e.hint) from None
+        raise OptionError(
+            f"The option '{key}' cannot be {value!r}: it is not a statistics mode.", hint=e.hint
+        ) from None
 
 
 _BUCKETS = range(POSTPONE_BUCKET, (1 << 31) - 1)
@@ -86,7 +88,7 @@ _SETTINGS_OF_FORMATS = {
     "parquet.delta-encoding": "Boolean",
     "orc.stripe.size": "MemorySize",
 }
-"""Those that are used of the many that only begin with the name of a format; their types."""
+"""Honoured options among those with the prefix of a file format, with their types."""
 _AT_LEAST_ONE = (
     "snapshot.num-retained.min",
     "changelog.num-retained.min",
@@ -100,15 +102,15 @@ _AT_LEAST_ONE = (
 
 
 def check_together(options: CoreOptions) -> None:
-    """Refuse options that are right one by one and contradict each other.
+    """Reject options that are valid individually but contradict each other.
 
     Raises:
-        OptionError: names both.
+        OptionError: the message names both options.
     """
     pairs = (("snapshot.num-retained.min", "snapshot.num-retained.max"),)
     for low, high in pairs:
         if options.number(low) > options.number(high):
             raise OptionError(
                 f"The option '{low}' = {options.get(low)} is larger than '{high}' = {options.get(high)}.",
-                hint="Lower the one or raise the other.",
+                hint="Lower the first or raise the second.",
             )

@@ -1,7 +1,7 @@
-"""The options of a table with their types: what the program asks instead of reading texts.
+"""Typed access to the options of a table.
 
-The stored texts stay as they are; a property parses its own when it is asked for. Which options exist is in
-`spec.catalogue`, what this release does with them in `spec.features`.
+Options are kept as text; each property parses its option on access. `spec.catalogue` lists the options, and
+`spec.support` says which of them are honoured.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ POSTPONE_BUCKET = -2
 
 @dataclass(frozen=True, slots=True)
 class CoreOptions:
-    """Options of one table; `values` holds what was set, as text."""
+    """Options of one table; `values` contains the options that were set, as text."""
 
     values: Mapping[str, str]
 
     # ---- access by name
 
     def get(self, key: str) -> str | None:
-        """Return the text of an option: what was set (by its name or an alias), else its default."""
+        """Return the text of an option, set by its name or an alias; otherwise its default."""
         value = self.values.get(key)
         if value is not None:
             return value
@@ -47,16 +47,16 @@ class CoreOptions:
         return option.default
 
     def is_set(self, key: str) -> bool:
-        """Return whether the option was given, by its name or an alias."""
+        """Return whether the option is set, by its name or an alias."""
         option = find_option(key)
         return key in self.values or (option is not None and any(a in self.values for a in option.aliases))
 
     def flag(self, key: str) -> bool:
-        """Return a yes-or-no option."""
+        """Return a boolean."""
         return self._checked(key, "false").lower() == "true"
 
     def number(self, key: str) -> int:
-        """Return a whole number; ``infinite`` is the largest."""
+        """Return an integer; ``infinite`` is the largest one."""
         text = self._checked(key, "0")
         if text.lower() != "infinite":
             return int(text)
@@ -64,11 +64,11 @@ class CoreOptions:
         return _MAX_INT if option is None or option.type == "Integer" else MAX_LONG
 
     def number_or_none(self, key: str) -> int | None:
-        """Return a whole number, or None where it is not set and has no default."""
+        """Return an integer, or None if it is not set and has no default."""
         return None if self.get(key) is None else self.number(key)
 
     def fraction(self, key: str) -> float:
-        """Return a number with a fraction."""
+        """Return a floating point number."""
         return float(self._checked(key, "0"))
 
     def memory(self, key: str) -> int:
@@ -76,7 +76,7 @@ class CoreOptions:
         return parse_memory(self._checked(key, "0"))
 
     def memory_or_none(self, key: str) -> int | None:
-        """Return a size in bytes, or None where it is not set and has no default."""
+        """Return a size in bytes, or None if it is not set and has no default."""
         return None if self.get(key) is None else self.memory(key)
 
     def duration_ms(self, key: str) -> int:
@@ -84,15 +84,15 @@ class CoreOptions:
         return parse_duration_ms(self._checked(key, "0"))
 
     def duration_ms_or_none(self, key: str) -> int | None:
-        """Return a duration in milliseconds, or None where it is not set and has no default."""
+        """Return a duration in milliseconds, or None if it is not set and has no default."""
         return None if self.get(key) is None else self.duration_ms(key)
 
     def names(self, key: str) -> tuple[str, ...]:
-        """Return a comma separated list."""
+        """Return a comma-separated list."""
         return tuple(part.strip() for part in (self.get(key) or "").split(",") if part.strip())
 
     def word(self, key: str) -> str:
-        """Return a text; of an enumeration in the spelling of the catalogue."""
+        """Return a text; values of enumerations are in the spelling of the catalogue."""
         text = self._checked(key, "")
         option = find_option(key)
         return next((v for v in option.values if v.lower() == text.lower()), text) if option else text
@@ -130,39 +130,39 @@ class CoreOptions:
 
     @property
     def dynamic_bucket_target_row_num(self) -> int:
-        """Return how many keys a dynamic bucket takes."""
+        """Return the target number of keys of a dynamic bucket."""
         return self.number("dynamic-bucket.target-row-num")
 
     @property
     def dynamic_bucket_max_buckets(self) -> int:
-        """Return how many dynamic buckets a partition may have; -1 for no limit."""
+        """Return the maximum number of dynamic buckets of a partition; -1 for no limit."""
         return self.number("dynamic-bucket.max-buckets")
 
     @property
     def dynamic_bucket_initial_buckets(self) -> int | None:
-        """Return how many dynamic buckets a new partition begins with."""
+        """Return the initial number of dynamic buckets of a partition."""
         return self.number_or_none("dynamic-bucket.initial-buckets")
 
     @property
     def dynamic_bucket_assigner_parallelism(self) -> int | None:
-        """Return how many tasks assign dynamic buckets."""
+        """Return the number of tasks that assign dynamic buckets."""
         return self.number_or_none("dynamic-bucket.assigner-parallelism")
 
     # ---- merging
 
     @property
     def merge_engine(self) -> MergeEngine:
-        """Return what happens to rows of one key."""
+        """Return how rows with the same key are merged."""
         return MergeEngine(self.word("merge-engine"))
 
     @property
     def changelog_producer(self) -> ChangelogProducer:
-        """Return where rows of change come from."""
+        """Return how the changelog is produced."""
         return ChangelogProducer(self.word("changelog-producer"))
 
     @property
     def sequence_field(self) -> tuple[str, ...]:
-        """Return the columns that order the rows of one key."""
+        """Return the columns that order the rows with the same key."""
         return self.names("sequence.field")
 
     @property
@@ -172,7 +172,7 @@ class CoreOptions:
 
     @property
     def rowkind_field(self) -> str | None:
-        """Return the column that holds the kind of a row."""
+        """Return the column that contains the kind of a row."""
         return self.get("rowkind.field")
 
     @property
@@ -198,7 +198,7 @@ class CoreOptions:
 
     @property
     def file_formats(self) -> tuple[str, ...]:
-        """Return the formats that new data files may have, at whatever level."""
+        """Return the formats that new data files may have at any level."""
         others = (f.lower() for f in self.pairs("file.format.per.level").values())
         return tuple(dict.fromkeys((self.file_format, *others)))
 
@@ -224,12 +224,12 @@ class CoreOptions:
 
     @property
     def file_suffix_include_compression(self) -> bool:
-        """Return whether names of data files carry the codec."""
+        """Return whether names of data files contain the codec."""
         return self.flag("file.suffix.include.compression")
 
     @property
     def data_file_prefix(self) -> str:
-        """Return what names of data files begin with."""
+        """Return the prefix of the names of data files."""
         return self.word("data-file.prefix")
 
     @property
@@ -239,12 +239,12 @@ class CoreOptions:
 
     @property
     def index_file_in_data_file_dir(self) -> bool:
-        """Return whether index files stand in the bucket directory."""
+        """Return whether index files are in the bucket directory."""
         return self.flag("index-file-in-data-file-dir")
 
     @property
     def partition_legacy_name(self) -> bool:
-        """Return whether partition directories spell dates as epoch days."""
+        """Return whether names of partition directories contain dates as epoch days."""
         return self.flag("partition.legacy-name")
 
     @property
@@ -261,34 +261,34 @@ class CoreOptions:
 
     @property
     def target_file_row_num(self) -> int | None:
-        """Return the rows at which a data file is closed; None for no limit."""
+        """Return the number of rows at which a data file is closed; None for no limit."""
         rows = self.number("target-file-row-num")
         return None if rows == MAX_LONG else rows
 
     @property
     def write_buffer_size(self) -> int:
-        """Return the bytes that a writer may hold before it makes files."""
+        """Return the size of a writer's buffer in bytes."""
         return self.memory("write-buffer-size")
 
     @property
     def writer_pool(self) -> int | None:
-        """Return the bytes that the writers of one executor share; None where each holds `write-buffer-size`."""
+        """Return the bytes that the writers of one executor share; None if each has its own buffer."""
         return (
             self.memory("sink.managed.writer-buffer-memory") if self.flag("sink.use-managed-memory-allocator") else None
         )
 
     @property
     def write_only(self) -> bool:
-        """Return whether writers leave compaction and expiry to others."""
+        """Return whether writers skip compaction and expiry."""
         return self.flag("write-only")
 
     @property
     def overwrite_upgrade(self) -> bool:
-        """Return whether an overwrite puts files that do not overlap straight into the top level."""
+        """Return whether an overwrite writes non-overlapping files directly to the top level."""
         return self.flag("overwrite-upgrade")
 
     def stats_modes(self, columns: Sequence[str], level: int = 0) -> tuple[StatsMode, ...]:
-        """Return which statistics to collect of each column, in order, for a file at a level."""
+        """Return the statistics mode of each column, in order, for a file at a level."""
         common = self.pairs("metadata.stats-mode.per.level").get(str(level), self.word("metadata.stats-mode"))
         default = StatsMode.parse(common)
         none = StatsMode.parse("none")
@@ -304,12 +304,12 @@ class CoreOptions:
 
     @property
     def trigger(self) -> int:
-        """Return the number of sorted runs that makes a bucket compact."""
+        """Return the number of sorted runs that triggers the compaction of a bucket."""
         return self.number("num-sorted-run.compaction-trigger")
 
     @property
     def stop_trigger(self) -> int:
-        """Return the number of sorted runs at which writing waits for compaction."""
+        """Return the number of sorted runs at which writers wait for compaction."""
         stop = self.number_or_none("num-sorted-run.stop-trigger")
         return max(self.trigger, self.trigger + 3 if stop is None else stop)
 
@@ -321,7 +321,7 @@ class CoreOptions:
 
     @property
     def compaction_size_ratio(self) -> int:
-        """Return the percentage by which runs may differ in size and still be merged."""
+        """Return the percentage by which the sizes of merged runs may differ."""
         return self.number("compaction.size-ratio")
 
     @property
@@ -346,47 +346,47 @@ class CoreOptions:
 
     @property
     def compaction_offpeak_start_hour(self) -> int:
-        """Return the hour at which the quiet time begins; -1 for none."""
+        """Return the hour at which off-peak time begins; -1 for none."""
         return self.number("compaction.offpeak.start.hour")
 
     @property
     def compaction_offpeak_end_hour(self) -> int:
-        """Return the hour at which the quiet time ends; -1 for none."""
+        """Return the hour at which off-peak time ends; -1 for none."""
         return self.number("compaction.offpeak.end.hour")
 
     @property
     def compaction_offpeak_ratio(self) -> int:
-        """Return what the quiet time adds to the size ratio."""
+        """Return what is added to the size ratio during off-peak hours."""
         return self.number("compaction.offpeak-ratio")
 
     @property
     def compaction_force_up_level_0(self) -> bool:
-        """Return whether compaction always takes level 0 along."""
+        """Return whether compaction always includes level 0."""
         return self.flag("compaction.force-up-level-0")
 
     @property
     def compaction_force_rewrite_all_files(self) -> bool:
-        """Return whether a full compaction rewrites files that are compact already."""
+        """Return whether a full compaction rewrites files that are already compact."""
         return self.flag("compaction.force-rewrite-all-files")
 
     @property
     def compaction_min_file_num(self) -> int:
-        """Return how many small files of an append table are worth a compaction."""
+        """Return the number of small files that triggers the compaction of an append table."""
         return self.number("compaction.min.file-num")
 
     @property
     def compaction_file_num_limit(self) -> int:
-        """Return how many files one round of append compaction looks at."""
+        """Return the maximum number of files that one round of append compaction considers."""
         return self.number("compaction.file-num-limit")
 
     @property
     def compaction_small_file_ratio(self) -> float:
-        """Return the part of the target size below which a file is small."""
+        """Return the fraction of the target size below which a file is small."""
         return self.fraction("compaction.small-file-ratio")
 
     @property
     def compaction_delete_ratio_threshold(self) -> float:
-        """Return the part of deleted rows above which a file of an append table is compacted."""
+        """Return the fraction of deleted rows above which a file of an append table is compacted."""
         return self.fraction("compaction.delete-ratio-threshold")
 
     # ---- reading
@@ -398,22 +398,22 @@ class CoreOptions:
 
     @property
     def source_split_target_size(self) -> int:
-        """Return the bytes of one split."""
+        """Return the target size of a split in bytes."""
         return self.memory("source.split.target-size")
 
     @property
     def source_split_open_file_cost(self) -> int:
-        """Return the bytes that opening a file counts for."""
+        """Return the cost of opening a file, in bytes."""
         return self.memory("source.split.open-file-cost")
 
     @property
     def deletion_vectors_enabled(self) -> bool:
-        """Return whether deleted rows are marked in index files."""
+        """Return whether the table has deletion vectors."""
         return self.flag("deletion-vectors.enabled")
 
     @property
     def deletion_vectors_merge_on_read(self) -> bool:
-        """Return whether readers of a table with deletion vectors merge level 0 in."""
+        """Return whether readers of a table with deletion vectors merge level 0."""
         return self.flag("deletion-vectors.merge-on-read")
 
     # ---- metadata and commits
@@ -425,82 +425,82 @@ class CoreOptions:
 
     @property
     def manifest_merge_min_count(self) -> int:
-        """Return how many small manifests are worth a merge."""
+        """Return the number of small manifests that triggers a merge."""
         return self.number("manifest.merge-min-count")
 
     @property
     def manifest_full_compaction_threshold_size(self) -> int:
-        """Return the size of changed manifests at which all are merged."""
+        """Return the size of changed manifests that triggers a merge of all manifests."""
         return self.memory("manifest.full-compaction-threshold-size")
 
     @property
     def commit_user_prefix(self) -> str | None:
-        """Return what names of commit users begin with."""
+        """Return the prefix of commit users."""
         return self.get("commit.user-prefix")
 
     @property
     def commit_max_retries(self) -> int:
-        """Return how often a commit that lost a race is tried again."""
+        """Return the maximum number of retries of a commit."""
         return self.number("commit.max-retries")
 
     @property
     def commit_min_retry_wait_ms(self) -> int:
-        """Return the first pause between two tries."""
+        """Return the shortest wait between two attempts to commit."""
         return self.duration_ms("commit.min-retry-wait")
 
     @property
     def commit_max_retry_wait_ms(self) -> int:
-        """Return the longest pause between two tries."""
+        """Return the longest wait between two attempts to commit."""
         return self.duration_ms("commit.max-retry-wait")
 
     @property
     def commit_timeout_ms(self) -> int | None:
-        """Return how long a commit may try; None for no limit."""
+        """Return the time limit of all attempts to commit; None for no limit."""
         return self.duration_ms_or_none("commit.timeout")
 
     @property
     def ignores_empty_commits(self) -> bool:
-        """Return whether a batch commit without changes makes no snapshot."""
+        """Return whether a batch commit without changes creates no snapshot."""
         ignores = self.get("snapshot.ignore-empty-commit") is None or self.flag("snapshot.ignore-empty-commit")
         return ignores and not self.flag("commit.force-create-snapshot")
 
-    # ---- keeping and expiring
+    # ---- retention
 
     @property
     def snapshot_num_retained_min(self) -> int:
-        """Return how many snapshots are kept at least."""
+        """Return the minimum number of snapshots to retain."""
         return self.number("snapshot.num-retained.min")
 
     @property
     def snapshot_num_retained_max(self) -> int:
-        """Return how many snapshots are kept at most."""
+        """Return the maximum number of snapshots to retain."""
         return self.number("snapshot.num-retained.max")
 
     @property
     def snapshot_time_retained_ms(self) -> int:
-        """Return how long snapshots are kept."""
+        """Return how long snapshots are retained."""
         return self.duration_ms("snapshot.time-retained")
 
     @property
     def snapshot_expire_limit(self) -> int:
-        """Return how many snapshots expire at once."""
+        """Return the maximum number of snapshots that expire at once."""
         return self.number("snapshot.expire.limit")
 
     @property
     def changelog_num_retained_min(self) -> int:
-        """Return how many changelogs are kept at least."""
+        """Return the minimum number of changelogs to retain."""
         value = self.number_or_none("changelog.num-retained.min")
         return self.snapshot_num_retained_min if value is None else value
 
     @property
     def changelog_num_retained_max(self) -> int:
-        """Return how many changelogs are kept at most."""
+        """Return the maximum number of changelogs to retain."""
         value = self.number_or_none("changelog.num-retained.max")
         return self.snapshot_num_retained_max if value is None else value
 
     @property
     def changelog_time_retained_ms(self) -> int:
-        """Return how long changelogs are kept."""
+        """Return how long changelogs are retained."""
         value = self.duration_ms_or_none("changelog.time-retained")
         return self.snapshot_time_retained_ms if value is None else value
 
@@ -515,15 +515,15 @@ class CoreOptions:
 
     @property
     def tag_default_time_retained_ms(self) -> int | None:
-        """Return how long new tags are kept; None for as long as nobody deletes them."""
+        """Return how long new tags are retained; None for no limit."""
         return self.duration_ms_or_none("tag.default-time-retained")
 
     @property
     def consumer_changelog_only(self) -> bool:
-        """Return whether consumers hold changelogs but not snapshots."""
+        """Return whether consumers protect changelogs but not snapshots."""
         return self.flag("consumer.changelog-only")
 
     @property
     def consumer_expiration_time_ms(self) -> int | None:
-        """Return how long a consumer that does not move is kept."""
+        """Return how long an idle consumer is retained."""
         return self.duration_ms_or_none("consumer.expiration-time")

@@ -1,4 +1,4 @@
-"""Where the files of a table stand, and what new ones are called (docs/spec/storage.md, section 1)."""
+"""Paths of a table's files, and names of new files (docs/spec/storage.md, section 1)."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _LOCAL = re.compile("^(?:file:)?/+")
 
 
 def escape(text: str) -> str:
-    """Return `text` with the characters that a partition directory cannot carry as ``%XX``."""
+    """Return `text` with the characters that a partition directory cannot contain as ``%XX``."""
     return text.translate(_ESCAPES)
 
 
 def unescape(text: str) -> str:
-    """Undo `escape`; a percent sign that starts no escape stays."""
+    """Undo `escape`; a percent sign that does not start an escape is kept."""
     return _ESCAPED.sub(lambda m: chr(int(m[1], 16)), text)
 
 
@@ -56,15 +56,15 @@ def partition_path(
 
 
 def file_in(directory: str, name: str) -> str:
-    """Return where the file of the table called `name` stands: directly in `directory`, whatever the table says.
+    """Return the path of the table's file `name`, which must be directly in `directory`.
 
     Raises:
-        CorruptTableError: `name` would lead to another directory.
+        CorruptTableError: `name` leads to another directory.
     """
     if not is_one_name(name):
         raise CorruptTableError(
-            f"The table names a file {shown(name)}, which would lead out of the directory {directory}.",
-            hint="No writer makes such a table by itself: do not trust it, and look at who can write to its directory.",
+            f"The table refers to a file {shown(name)}, which is outside of the directory {directory}.",
+            hint="No writer creates such a table: do not trust it, and check who can write to its directory.",
         )
     return f"{directory}/{name}"
 
@@ -85,12 +85,12 @@ Partition = bytes | str
 
 
 def new_write_token() -> str:
-    """Return what the names of all data and index files of one statement may have in common: half a UUID."""
+    """Return a write token, half a UUID, for the names of all data and index files of one statement."""
     return str(uuid.uuid4())[_MARK_START:]
 
 
 class TablePaths:
-    """Paths of one table, in the spelling of `root`; a branch has its own metadata and shares everything else."""
+    """Paths of one table, below `root` as it is spelled; a branch has its own metadata and shares everything else."""
 
     __slots__ = ("_options", "_partitions", "branch", "partition_fields", "root", "write_token")
 
@@ -113,7 +113,7 @@ class TablePaths:
 
     @property
     def metadata_root(self) -> str:
-        """Return where schema, snapshot, tag, consumer and changelog directories stand."""
+        """Return the parent of the schema, snapshot, tag, consumer and changelog directories."""
         return self.root if self.branch == MAIN_BRANCH else self.branch_dir(self.branch)
 
     @property
@@ -143,12 +143,12 @@ class TablePaths:
 
     @property
     def latest_hint(self) -> str:
-        """Return the file that names the newest snapshot."""
+        """Return the file that names the latest snapshot."""
         return f"{self.snapshot_dir}/LATEST"
 
     @property
     def earliest_hint(self) -> str:
-        """Return the file that names the oldest snapshot."""
+        """Return the file that names the earliest snapshot."""
         return f"{self.snapshot_dir}/EARLIEST"
 
     def schema(self, schema_id: int) -> str:
@@ -199,7 +199,7 @@ class TablePaths:
 
     @property
     def data_root(self) -> str:
-        """Return the directory below which partitions and buckets stand."""
+        """Return the directory that contains partitions and buckets."""
         directory = self._options.data_file_path_directory
         return f"{self.root}/{directory}" if directory else self.root
 
@@ -240,52 +240,52 @@ class TablePaths:
         return f"{self.partition_dir(partition)}/{bucket_name(bucket)}"
 
     def data_file(self, partition: Partition, bucket: int, file: DataFileMeta) -> str:
-        """Return where a data file stands.
+        """Return the path of a data file.
 
         Raises:
-            CorruptTableError: its name leads out of its bucket.
-            UnsupportedError: it stands outside of the table.
+            CorruptTableError: its name leads outside of its bucket.
+            UnsupportedError: it is outside of the table.
         """
         if file.external_path:
             return self._external(file.external_path)
         return file_in(self.bucket_dir(partition, bucket), file.file_name)
 
     def extra_files(self, partition: Partition, bucket: int, file: DataFileMeta) -> list[str]:
-        """Return where the files stand that belong to a data file."""
+        """Return the paths of the extra files of a data file."""
         directory = self.data_file(partition, bucket, file).rpartition("/")[0]
         return [file_in(directory, name) for name in file.extra_files]
 
     def file_paths(self, partition: Partition, bucket: int, file: DataFileMeta) -> list[str]:
-        """Return where a data file and the files that belong to it stand."""
+        """Return the paths of a data file and its extra files."""
         return [self.data_file(partition, bucket, file), *self.extra_files(partition, bucket, file)]
 
     def index_file(self, partition: Partition, bucket: int, file: IndexFileMeta) -> str:
-        """Return where an index file stands; errors as in `data_file`."""
+        """Return the path of an index file; errors as in `data_file`."""
         if file.external_path:
             return self._external(file.external_path)
         return self.new_index_file(partition, bucket, file.file_name)
 
     def new_index_file(self, partition: Partition, bucket: int, name: str) -> str:
-        """Return where to write an index file called `name`."""
+        """Return the path for a new index file `name`."""
         inside = self._options.index_file_in_data_file_dir
         return file_in(self.bucket_dir(partition, bucket) if inside else self.index_dir, name)
 
     def _external(self, path: str) -> str:
-        """Return the path that an entry gives in full, if it is inside of the table after all."""
+        """Return the absolute path of an entry, which must be inside the table."""
         root, wanted = _LOCAL.sub("/", self.root), _LOCAL.sub("/", path)
         inside = wanted.startswith(f"{root.rstrip('/')}/")
         if inside and all(map(is_one_name, wanted[len(root.rstrip("/")) + 1 :].split("/"))):
             return path
         raise UnsupportedError(
             f"The table {self.root} refers to a file outside of its own directory: {shown(path)}.",
-            hint="Files outside of a table are neither read nor deleted: anybody who can write to a table could name "
-            "any file there. Compact the table with Apache Paimon after removing 'data-file.external-paths'.",
+            hint="Files outside of a table are neither read nor deleted, because a manipulated table could name any "
+            "file. Remove 'data-file.external-paths', then compact the table with Apache Paimon.",
         )
 
-    # ---- names of new files: every one has a random part of its own
+    # ---- names of new files: each has its own random part
 
     def new_data_file(self, file_format: str, compression: str | None = None) -> str:
-        """Return a name for a data file; `compression` is put in where the table asks for it."""
+        """Return a name for a data file; `compression` is included if the table's options say so."""
         inside = f".{compression}" if compression and self._options.file_suffix_include_compression else ""
         return f"{self._options.data_file_prefix}{self._unique()}-0{inside}.{file_format}"
 

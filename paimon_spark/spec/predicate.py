@@ -1,4 +1,4 @@
-"""Filters as values: what they say of a row, of a file's statistics, and as JSON (docs/spec/semantics.md, section 8.2).
+"""Predicates: evaluation on rows and file statistics, and JSON encoding (docs/spec/semantics.md, section 8.2).
 
 Column names are those of the table, values those of `spec.rows`. Evaluation follows SQL: a comparison with null is
 unknown (None), and NaN equals itself and is greater than every other number.
@@ -25,7 +25,7 @@ MAX_COMBINATIONS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`column` `op` `value`; ``<=>`` is equality that holds between nulls."""
+    """`column` `op` `value`; ``<=>`` is null-safe equality."""
 
     op: Operator
     column: str
@@ -73,19 +73,19 @@ class Or:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The opposite of `part`; unknown stays unknown."""
+    """The negation of `part`; unknown stays unknown."""
 
     part: Predicate
 
 
 @dataclass(frozen=True, slots=True)
 class AlwaysTrue:
-    """Holds for every row."""
+    """True for every row."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlwaysFalse:
-    """Holds for no row."""
+    """False for every row."""
 
 
 Leaf = Comparison | InList | IsNull | StartsWith
@@ -95,7 +95,7 @@ FALSE = AlwaysFalse()
 
 
 def and_(*parts: Predicate) -> Predicate:
-    """Return the conjunction of `parts`, flattened and without what is always true."""
+    """Return the conjunction of `parts`, flattened and without AlwaysTrue."""
     flat = [p for part in parts for p in split_and(part)]
     if FALSE in flat:
         return FALSE
@@ -103,7 +103,7 @@ def and_(*parts: Predicate) -> Predicate:
 
 
 def or_(*parts: Predicate) -> Predicate:
-    """Return the disjunction of `parts`, flattened and without what is always false."""
+    """Return the disjunction of `parts`, flattened and without AlwaysFalse."""
     flat = [p for part in parts for p in (part.parts if isinstance(part, Or) else (part,)) if p != FALSE]
     if TRUE in flat:
         return TRUE
@@ -111,7 +111,7 @@ def or_(*parts: Predicate) -> Predicate:
 
 
 def split_and(pred: Predicate) -> list[Predicate]:
-    """Return the parts of which all must hold; none where `pred` is always true."""
+    """Return the conjuncts of `pred`; empty if it is always true."""
     if isinstance(pred, And):
         return [p for part in pred.parts for p in split_and(part)]
     return [] if isinstance(pred, AlwaysTrue) else [pred]
@@ -133,12 +133,12 @@ def _leaves(pred: Predicate) -> Iterator[Leaf]:
 
 
 def rename_columns(pred: Predicate, names: Mapping[str, str]) -> Predicate:
-    """Return `pred` with its columns renamed; a column that `names` lacks keeps its name."""
+    """Return `pred` with its columns renamed; columns that are not in `names` keep their names."""
     return _map_leaves(pred, lambda leaf: replace(leaf, column=names.get(leaf.column, leaf.column)))
 
 
 def without_blanks(pred: Predicate, columns: Collection[str]) -> Predicate:
-    """Return `pred` with the blanks cut off that values end with which it compares `columns` with."""
+    """Return `pred` without trailing blanks in the values that it compares with `columns`."""
 
     def cut(leaf: Leaf) -> Leaf:
         if leaf.column not in columns:
@@ -228,7 +228,7 @@ def order(a: Any, b: Any) -> int:
     """Return -1, 0 or 1 as `a` sorts before, with or after `b`; neither is null.
 
     Raises:
-        TypeError: the two do not compare.
+        TypeError: the values are not comparable.
     """
     if a == b:
         return 0
@@ -260,10 +260,10 @@ _NONE: frozenset[str] = frozenset()
 
 
 def may_match(pred: Predicate, stats: Mapping[str, ColumnStats], row_count: int) -> bool:
-    """Return False only where the statistics prove that no row of the file satisfies `pred`.
+    """Return False only if the statistics prove that no row of the file satisfies `pred`.
 
-    Some writers leave NaN out of the bounds of a floating point column: only a row whose value is known to be a number,
-    because another part of the filter demands it, is inside them for certain.
+    Some writers exclude NaN from the bounds of floating point columns. A test that NaN satisfies therefore uses the
+    bounds only if another part of the predicate excludes NaN.
     """
     return _may(push_not(pred), stats, row_count, _NONE)
 
@@ -296,7 +296,7 @@ def _may(pred: Predicate, stats: Mapping[str, ColumnStats], row_count: int, numb
 
 
 def _holds_for_nan(pred: Leaf) -> bool:
-    """Return whether NaN satisfies a test of a floating point column; False where the column is none."""
+    """Return whether NaN satisfies a test of a floating point column; False for columns of other types."""
     values = pred.values if isinstance(pred, InList) else (pred.value,) if isinstance(pred, Comparison) else ()
     if not any(isinstance(v, float) for v in values):
         return False
@@ -307,7 +307,7 @@ def _holds_for_nan(pred: Leaf) -> bool:
 
 
 def _wants_number(pred: Predicate) -> TypeGuard[Comparison]:
-    """Return whether a value that satisfies `pred` is surely not NaN."""
+    """Return whether NaN never satisfies `pred`."""
     return isinstance(pred, Comparison) and isinstance(pred.value, float) and not _holds_for_nan(pred)
 
 
@@ -343,7 +343,7 @@ _OPPOSITES: dict[str, Operator] = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", "
 
 
 def push_not(pred: Predicate) -> Predicate:
-    """Return an equal predicate in which Not stands only before StartsWith."""
+    """Return an equivalent predicate in which Not applies to StartsWith only."""
     if isinstance(pred, And | Or):
         return type(pred)(tuple(push_not(p) for p in pred.parts))
     return _negate(pred.part) if isinstance(pred, Not) else pred
@@ -371,7 +371,7 @@ def _negate(pred: Predicate) -> Predicate:
 
 
 def project(pred: Predicate, columns: Sequence[str] | frozenset[str]) -> Predicate:
-    """Return the strongest part of `pred` that reads only `columns`: what holds of every row that satisfies `pred`."""
+    """Return the strongest part of `pred` that reads only `columns`; it is true for every row that satisfies `pred`."""
     return _project(push_not(pred), frozenset(columns))
 
 
@@ -389,8 +389,8 @@ def _project(pred: Predicate, columns: frozenset[str]) -> Predicate:
 def fixed_values(pred: Predicate, columns: Sequence[str]) -> list[tuple[Any, ...]] | None:
     """Return every combination of values that `columns` can have in a matching row.
 
-    None where the predicate does not fix them all by ``=``, IN or IS NULL, or in more than 1000 ways, or by a number
-    that has several spellings in bytes (0.0 and -0.0, NaN).
+    None if the predicate does not fix all of them by ``=``, IN or IS NULL, if there are more than 1000 combinations,
+    or if a value is a number with several encodings (0.0 and -0.0, NaN).
     """
     if not columns:
         return None
@@ -441,10 +441,10 @@ def to_json(pred: Predicate) -> str:
 
 
 def from_json(text: str) -> Predicate:
-    """Parse what `to_json` made.
+    """Parse the result of `to_json`.
 
     Raises:
-        ArgumentError: the text is no predicate.
+        ArgumentError: the text is not a predicate.
     """
     try:
         return from_plain(json.loads(text))
@@ -487,7 +487,7 @@ def from_plain(raw: Any) -> Predicate:
     if op == "starts with":
         prefix = value_from_plain(rest[1])
         if not isinstance(prefix, str | bytes):
-            raise ValueError(f"{prefix!r} is no prefix")
+            raise ValueError(f"{prefix!r} is not a prefix")
         return StartsWith(column, prefix)
     if op not in get_args(Operator):
         raise ValueError(f"unknown operator {op!r}")
@@ -495,7 +495,7 @@ def from_plain(raw: Any) -> Predicate:
 
 
 def value_to_plain(value: Any) -> Any:
-    """Return a value of `spec.rows` as JSON; what JSON has no word for becomes a tagged object."""
+    """Return a value of `spec.rows` as JSON; values without a JSON form become tagged objects."""
     if isinstance(value, Timestamp):
         return {"timestamp": list(value)}
     if isinstance(value, Decimal):
@@ -510,7 +510,7 @@ def value_to_plain(value: Any) -> Any:
 def value_from_plain(raw: Any) -> Any:
     """Rebuild a value from its JSON."""
     if isinstance(raw, list):
-        raise ValueError("a list is no value")  # noqa: TRY004 - about the text, not about the type of an argument
+        raise ValueError("a list is not a value")  # noqa: TRY004 - about the text, not about the type of an argument
     if not isinstance(raw, dict):
         return raw
     ((tag, body),) = raw.items()

@@ -24,7 +24,7 @@ _MAX_PARTS = 7
 
 @dataclass(frozen=True, slots=True)
 class _TagKeys:
-    """What a tag file has besides the keys of a snapshot, as Paimon and other writers spell it."""
+    """Keys of a tag file besides those of a snapshot, in the spellings of Paimon and other writers."""
 
     tag_create_time: str | Annotated[tuple[Int, ...], Meta(min_length=_DATE_PARTS, max_length=_MAX_PARTS)] | None = None
     tag_time_retained: str | float | None = None
@@ -39,7 +39,7 @@ class _ConsumerKeys:
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """A named snapshot; with a retention it also knows when it was made, in local wall-clock time."""
+    """A named snapshot. A tag with a retention also has its creation time, in local wall-clock time."""
 
     snapshot: Snapshot
     create_time: datetime | None = None
@@ -65,7 +65,7 @@ def parse_tag(text: str | bytes, where: str) -> Tag:
     """Parse a tag file.
 
     Raises:
-        CorruptTableError: it is no snapshot, or its time or retention cannot be read.
+        CorruptTableError: it is not a snapshot, or its time or retention is invalid.
     """
     snapshot, raw = parse_snapshot(text, where)
     try:
@@ -95,7 +95,7 @@ def _retained(value: str | float | None) -> timedelta | None:
 
 
 def duration_text(span: timedelta) -> str:
-    """Return a duration as Java prints it: hours, minutes and seconds, such as ``PT1H30M`` or ``PT0.5S``."""
+    """Return a duration in Java's format: hours, minutes and seconds, such as ``PT1H30M`` or ``PT0.5S``."""
     total = span // timedelta(microseconds=1)
     sign = "-" if total < 0 else ""
     seconds, micros = divmod(abs(total), 1_000_000)
@@ -111,7 +111,7 @@ def parse_consumer(text: str | bytes, where: str) -> int:
     """Return the next snapshot that a consumer will read.
 
     Raises:
-        CorruptTableError: the file does not say.
+        CorruptTableError: the file is malformed.
     """
     try:
         return read_as(_ConsumerKeys, json_object(text)).next_snapshot
@@ -127,14 +127,14 @@ def consumer_json(next_snapshot: int) -> str:
 
 
 def check_branch_name(name: str) -> str:
-    """Return a name for a new branch without the blanks around it.
+    """Return the name of a new branch without surrounding blanks.
 
     Raises:
-        ArgumentError: no branch can be called that.
+        ArgumentError: a branch cannot have that name.
     """
     text = name.strip()
     check_new_name(text, "branch")
     if text == MAIN_BRANCH or text.isdigit():
-        why = "it is the name of the main branch" if text == MAIN_BRANCH else "digits alone mean a snapshot"
+        why = "it is the name of the main branch" if text == MAIN_BRANCH else "a number means a snapshot"
         raise ArgumentError(f"'{text}' cannot be the name of a branch: {why}.", hint="Choose another name.")
     return text

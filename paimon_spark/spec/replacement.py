@@ -1,4 +1,4 @@
-"""REPLACE TABLE: the next schema of a table that keeps nothing of the one before but its history."""
+"""REPLACE TABLE: the next schema of a table whose definition is replaced and whose history is kept."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from paimon_spark.spec.types import AtomicType, DataField, not_null, reassign_id
 def replacing_schema(old: TableSchema, new: TableSchema) -> TableSchema:
     """Return `new`, made by `evolution.new_schema`, as the version that follows `old`.
 
-    A column of the same name and type keeps its id, so that files of earlier snapshots still mean the same; all
-    others get ids that the table never had.
+    A column of the same name and type keeps its id, so that earlier snapshots stay readable; all others get ids
+    that the table never had.
 
     Raises:
-        UnsupportedError: the partition columns differ; the files of earlier snapshots could not be found any more.
+        UnsupportedError: the partition columns differ; the files of earlier snapshots could not be found.
     """
     before, after = _partitions(old), _partitions(new)
     if before != after:

@@ -55,7 +55,7 @@ _TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 
 
 class Timestamp(NamedTuple):
-    """A point of the wall clock (or an instant) as epoch milliseconds and nanoseconds inside the millisecond."""
+    """A wall-clock time (or an instant) as epoch milliseconds and nanoseconds within the millisecond."""
 
     millis: int
     nano_of_milli: int = 0
@@ -68,7 +68,7 @@ _Decoder = Callable[[Any, bytes, int], Any]
 
 
 class _Slot(NamedTuple):
-    """How one type stands in an 8-byte slot; without a coder the slot holds the value itself."""
+    """Encoding of one type in an 8-byte slot; without a coder, the slot contains the value itself."""
 
     code: str
     zero: Any
@@ -83,10 +83,10 @@ def encode_row(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
 
 
 def decode_row(data: bytes, types: Sequence[DataType]) -> tuple[Any, ...]:
-    """Return the values of a serialized row; a row shorter than `types` gives None for the rest.
+    """Return the values of a serialized row; fields that the row lacks are None.
 
     Raises:
-        CorruptTableError: the bytes are no row of these types.
+        CorruptTableError: the bytes are not a row of these types.
     """
     return _codec(tuple(types)).load(data)
 
@@ -118,10 +118,10 @@ def _arity(data: bytes) -> int:
 
 
 def decode_field(data: bytes, index: int, t: DataType) -> Any:
-    """Return the value of one field of a serialized row, or None where the row is shorter.
+    """Return the value of one field of a serialized row, or None if the row is shorter.
 
     Raises:
-        CorruptTableError: the bytes are no row with that type at `index`.
+        CorruptTableError: the bytes are not a row with that type at `index`.
     """
     try:
         arity = _arity(data)
@@ -165,7 +165,7 @@ def bucket_of(key_hash: int, buckets: int) -> int:
 
 
 def unscaled(value: Decimal, scale: int) -> int:
-    """Return `value` × 10^scale, rounded half up where it has more digits."""
+    """Return `value` × 10^scale, rounded half up if it has more digits."""
     return int(_MATH.to_integral_value(_MATH.scaleb(value, scale)))
 
 
@@ -192,10 +192,10 @@ class RowCodec:
         return _ARITY.pack(self.arity) + self.encode(values)
 
     def load(self, data: bytes) -> tuple[Any, ...]:
-        """Return the values of a serialized row; a shorter row gives None for the rest.
+        """Return the values of a serialized row; fields that the row lacks are None.
 
         Raises:
-            CorruptTableError: the bytes are no row of these types.
+            CorruptTableError: the bytes are not a row of these types.
         """
         try:
             arity = _arity(data)
@@ -297,7 +297,7 @@ def _encode_bytes(value: bytes, var: bytearray, start: int) -> bytes:
 def _decode_bytes(raw: bytes, data: bytes, start: int) -> bytes:
     if raw[7] & 0x80:
         if raw[7] & 0x7F > _INLINE:
-            raise ValueError("a part is longer than its place")
+            raise ValueError("a value is longer than its slot")
         return raw[: raw[7] & 0x7F]
     size, offset = _PAIR.unpack(raw)
     return _part(data, start + offset, size)
@@ -359,7 +359,7 @@ def _decimal_slot(t: AtomicType) -> _Slot:
 def _part(data: bytes, offset: int, size: int) -> bytes:
     body = data[offset : offset + size] if offset >= 0 and size >= 0 else b""
     if len(body) != size:
-        raise ValueError("a part points outside the row")
+        raise ValueError("a value points outside the row")
     return body
 
 
@@ -424,7 +424,7 @@ class _Array:
         nulls = int.from_bytes(body[4:head], "little")
         slots = struct.unpack_from(f"<{self.slot.code * count}", body, head)
         if _claimed(self.slot, slots) > len(body):
-            raise ValueError("the elements of an array stand in each other's place")
+            raise ValueError("the elements of an array overlap")
         decode = self.slot.decode
         return [None if nulls >> i & 1 else v if decode is None else decode(v, body, 0) for i, v in enumerate(slots)]
 
@@ -468,4 +468,4 @@ def _decode_variant(body: bytes) -> tuple[bytes, bytes]:
 
 def _check_inner(size: int, body: bytes) -> None:
     if not 0 <= size <= len(body) - 4:
-        raise ValueError(f"a part of {len(body)} bytes claims to hold one of {size}")
+        raise ValueError(f"a value of {len(body)} bytes claims to contain one of {size}")

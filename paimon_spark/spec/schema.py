@@ -58,7 +58,7 @@ class TableSchema:
         """Return the column called `name`.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: there is no such column.
         """
         for f in self.fields:
             if f.name == name:
@@ -89,7 +89,7 @@ class TableSchema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Versioned:
-    """What tells whether this release knows the other keys."""
+    """The version key, which is read before the other keys."""
 
     version: Id = 1
 
@@ -112,7 +112,7 @@ def parse_schema(text: str | bytes, where: str) -> TableSchema:
     """Parse a schema file and apply the defaults of old versions.
 
     Raises:
-        CorruptTableError: not JSON, a key is missing, or a value is no schema.
+        CorruptTableError: the file is not JSON, lacks a key, or has an invalid value.
     """
     try:
         raw = json_object(text)
@@ -148,7 +148,7 @@ def _fields(raw: list[Any]) -> tuple[DataField, ...]:
     fields = tuple(field_from_json(f) for f in raw)
     for what, values in (("names", [f.name for f in fields]), ("ids", [f.id for f in fields])):
         if len(set(values)) != len(values):
-            raise ValueError(f"several columns have the same of these {what}: {', '.join(map(str, values))}")
+            raise ValueError(f"the column {what} are not unique: {', '.join(map(str, values))}")
     return fields
 
 

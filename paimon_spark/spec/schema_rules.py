@@ -1,4 +1,4 @@
-"""What every table must keep to: names, keys, and options that speak of columns.
+"""Rules for every schema: names, keys, and options that name columns.
 
 (docs/spec/storage.md, section 2; docs/spec/semantics.md, H9)
 """
@@ -26,11 +26,11 @@ _MAX_FRACTION = 9
 
 
 def check_schema(schema: TableSchema) -> None:
-    """Refuse a schema that no table can have.
+    """Reject an invalid schema.
 
     Raises:
-        UsageError: a column, a key or their types.
-        OptionError: an option that does not fit the columns or another option.
+        UsageError: a column, a key or a type is invalid.
+        OptionError: an option does not fit the columns or another option.
     """
     options = CoreOptions(schema.options)
     for rule in _RULES:
@@ -38,12 +38,12 @@ def check_schema(schema: TableSchema) -> None:
 
 
 def invalid(message: str, hint: str = "") -> UsageError:
-    """Return the error for a schema that cannot be."""
+    """Return the error for an invalid schema."""
     return UsageError(message, hint=hint, kind=ErrorKind.SCHEMA_INVALID)
 
 
 def check_column_name(name: str) -> None:
-    """Refuse names that the format needs for itself.
+    """Reject column names that the format reserves.
 
     Raises:
         UsageError: the name is blank or reserved.
@@ -52,16 +52,16 @@ def check_column_name(name: str) -> None:
         raise invalid("A column has no name.", "Give every column a name.")
     if name in RESERVED_NAMES or name.startswith(KEY_PREFIX):
         raise invalid(
-            f"A column cannot be called '{name}': Paimon uses that name itself.",
+            f"A column cannot be called '{name}': Paimon reserves that name.",
             f"Reserved are {', '.join(RESERVED_NAMES)} and names that begin with {KEY_PREFIX}.",
         )
 
 
 def check_type(name: str, t: DataType) -> None:
-    """Refuse lengths and precisions that the format does not have, and members that share a name.
+    """Reject invalid lengths and precisions, and members with the same name.
 
     Raises:
-        UsageError: names the column.
+        UsageError: the type is invalid; the message names the column.
     """
     if isinstance(t, AtomicType):
         wrong = (
@@ -85,7 +85,7 @@ def _columns(schema: TableSchema, options: CoreOptions) -> None:
         raise invalid("A table needs at least one column.", "Give a list of columns.")
     twice = _duplicates(schema.field_names)
     if twice:
-        raise invalid(f"The column {_listed(twice)} is there more than once.", "Give each column a name of its own.")
+        raise invalid(f"The column {_listed(twice)} is defined more than once.", "Give each column its own name.")
     for f in schema.fields:
         check_column_name(f.name)
         check_type(f.name, f.type)
@@ -104,7 +104,7 @@ def _keys(schema: TableSchema, options: CoreOptions) -> None:
     if schema.primary_keys and not schema.trimmed_primary_keys:
         raise invalid(
             f"The primary key ({', '.join(schema.primary_keys)}) has only partition columns.",
-            "Every partition would hold one row: add a column to the primary key, or partition by fewer.",
+            "Every partition would have one row: add a column to the primary key, or partition by fewer.",
         )
 
 
@@ -168,7 +168,7 @@ def _merging(schema: TableSchema, options: CoreOptions) -> None:
     if kind is not None:
         for f in _existing(schema, (kind,), "the option 'rowkind.field'"):
             if not _has_root(f, _TEXTS):
-                raise OptionError(f"The option 'rowkind.field' names '{f.name}', which is no STRING column.")
+                raise OptionError(f"The option 'rowkind.field' names '{f.name}', which is not a STRING column.")
 
 
 def _check_sequence(schema: TableSchema, options: CoreOptions, *, first_row: bool) -> None:
@@ -199,7 +199,7 @@ def _named_columns(schema: TableSchema, options: CoreOptions) -> None:
         for f in _existing(schema, (time_field,), "the option 'record-level.time-field'"):
             if not _has_root(f, _EXPIRY_TYPES):
                 raise OptionError(
-                    f"The option 'record-level.time-field' names '{f.name}', which is no INT, BIGINT or TIMESTAMP."
+                    f"The option 'record-level.time-field' names '{f.name}', which is not an INT, BIGINT or TIMESTAMP."
                 )
 
 

@@ -20,9 +20,8 @@ class Snapshot:
     """One immutable state of a table. Its fields are the keys of the file in their order.
 
     Attributes:
-        operation: what the statement was, an `Operation`; another text where a later release of Paimon may have
-            written it.
-        extra: keys of other writers as they were read.
+        operation: the statement, an `Operation`; another text if a later release of Paimon may have written it.
+        extra: unknown keys of other writers, unchanged.
     """
 
     version: Long = 3
@@ -57,7 +56,7 @@ class Snapshot:
 
 
 RETIRED_OPERATIONS: Mapping[str, Operation | None] = {"DROP_PARTITION": Operation.TRUNCATE, "COMPACT": None}
-"""Names that releases 0.1 of this project wrote and no release of Paimon reads, with what replaces them."""
+"""Names that releases 0.1 of this project wrote and no release of Paimon reads, with their replacements."""
 _OF_TAGS = ("tagCreateTime", "tagTimeRetained")
 
 

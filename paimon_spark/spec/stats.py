@@ -1,4 +1,4 @@
-"""Statistics of the columns of a data file: what is collected, how it is cut, how another schema reads it.
+"""Column statistics of a data file: collection modes, truncation, and mapping to another schema.
 
 (docs/spec/storage.md, section 9; docs/spec/semantics.md, R15)
 """
@@ -24,9 +24,9 @@ _CACHED_PLANS = 64
 
 
 class ColumnStats(NamedTuple):
-    """What is known of a column of a file; None is unknown.
+    """Statistics of one column of a file; None is unknown.
 
-    Bounds may be wider than the values. Those of a floating point column may leave NaN out: some writers ignore it.
+    Bounds may be wider than the values. Those of a floating point column may exclude NaN, which some writers ignore.
     """
 
     min: Any = None
@@ -39,7 +39,7 @@ UNKNOWN = ColumnStats()
 
 @dataclass(frozen=True, slots=True)
 class StatsMode:
-    """What to collect of a column: nothing, null counts, or bounds too, cut to `length` where that is given."""
+    """Statistics to collect for a column: none, null counts, or also bounds, truncated to `length` if given."""
 
     collects: bool = True
     bounds: bool = True
@@ -50,7 +50,7 @@ class StatsMode:
         """Parse ``none``, ``counts``, ``truncate(16)`` or ``full``, in any case.
 
         Raises:
-            OptionError: it is none of these.
+            OptionError: the text is not a statistics mode.
         """
         word = text.strip().lower()
         m = _TRUNCATE.fullmatch(word)
@@ -58,13 +58,13 @@ class StatsMode:
             return cls(length=int(m[1]))
         if word not in _MODES:
             raise OptionError(
-                f"'{text}' is no statistics mode.", hint="Choose none, counts, truncate(<length>) or full."
+                f"'{text}' is not a statistics mode.", hint="Choose none, counts, truncate(<length>) or full."
             )
         return cls(collects=word != "none", bounds=word == "full")
 
 
 def truncate_stats(stats: ColumnStats, mode: StatsMode) -> ColumnStats:
-    """Return what `mode` lets be stored of exact statistics."""
+    """Return the part of exact statistics that `mode` stores."""
     if not mode.collects:
         return UNKNOWN
     if not mode.bounds:
@@ -82,7 +82,7 @@ def truncate_min(value: Any, length: int) -> Any:
 
 
 def truncate_max(value: str | bytes, length: int) -> str | bytes | None:
-    """Return an upper bound of at most `length` code points or bytes, or None where there is none."""
+    """Return an upper bound of at most `length` code points or bytes, or None if there is none."""
     if len(value) <= length:
         return value
     if isinstance(value, bytes):
@@ -98,9 +98,9 @@ def truncate_max(value: str | bytes, length: int) -> str | bytes | None:
 
 
 def stats_view(file: DataFileMeta, schema_of_file: TableSchema, table_schema: TableSchema) -> Mapping[str, ColumnStats]:
-    """Return the value statistics of `file` by the column names of `table_schema`, decoded when they are asked for.
+    """Return the value statistics of `file` by the column names of `table_schema`, decoded on access.
 
-    A column that the file's schema lacks is all null; one whose statistics cannot be used is not in the mapping.
+    A column that the file's schema lacks is all null. Columns with unusable statistics are not in the mapping.
     """
     return _StatsView(file.value_stats, file.row_count, _positions(file, schema_of_file, table_schema))
 
@@ -108,7 +108,7 @@ def stats_view(file: DataFileMeta, schema_of_file: TableSchema, table_schema: Ta
 def key_stats_view(
     file: DataFileMeta, schema_of_file: TableSchema, table_schema: TableSchema
 ) -> Mapping[str, ColumnStats]:
-    """Return the key statistics of `file` by the names that the key columns have in `table_schema`."""
+    """Return the key statistics of `file` by the key columns' names in `table_schema`."""
     fields = schema_of_file.key_fields
     names = {f.id: f.name for f in table_schema.key_fields}
     places = {names[f.id]: (i, f.type, True) for i, f in enumerate(fields) if f.id in names}
@@ -149,21 +149,21 @@ class _StatsView(Mapping[str, ColumnStats]):
 
 
 def may_precede(stats: ColumnStats, first: Any, rows: int) -> bool:
-    """Return whether one of `rows` values may be less than `first`, as far as their statistics tell."""
+    """Return whether one of `rows` values may be less than `first`, according to their statistics."""
     if stats.null_count is not None and stats.null_count >= rows:
         return False
     return stats.min is None or bool(stats.min < first)
 
 
 def comparable_stats(stats: ColumnStats, t: DataType) -> ColumnStats:
-    """Return statistics of a column whose bounds hold whether or not blanks at the end of a CHAR are stored."""
+    """Return statistics whose bounds are valid whether or not trailing blanks of a CHAR are stored."""
     if not isinstance(t, AtomicType) or t.root is not TypeRoot.CHAR:
         return stats
     return ColumnStats(_unpadded(stats.min), _padded(stats.max, t.length), stats.null_count)
 
 
 def _unpadded(low: str | None) -> str | None:
-    """Return a lower bound of a CHAR that holds whether or not its values are padded with blanks."""
+    """Return a lower bound of a CHAR that is valid whether or not its values are padded with blanks."""
     return None if low is None else low.rstrip(" ")
 
 
@@ -172,7 +172,7 @@ def _padded(high: str | None, length: int | None) -> str | None:
 
 
 class _Plan(NamedTuple):
-    """Where the columns of one schema stand in the statistics of files of another; for one list of kept columns."""
+    """Positions of one schema's columns in the statistics of files of another, for one list of kept columns."""
 
     file_schema: TableSchema
     table_schema: TableSchema

@@ -1,6 +1,6 @@
-"""The JSON files of a table: one object each, read strictly by the types of a dataclass.
+"""JSON files of a table: one object each, read strictly by the types of a dataclass.
 
-Damage is told where it is and not much later.
+Malformed files are reported when they are read.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _EXTRA = "extra"
 
 
 def json_object(text: str | bytes) -> dict[str, Any]:
-    """Return the object that a file holds.
+    """Return the object in a file.
 
     Raises:
-        ValueError: says what is there instead.
+        ValueError: the file is not a JSON object.
     """
     try:
         raw = json.loads(text, parse_constant=_no_number, parse_float=_finite)
@@ -34,12 +34,12 @@ def json_object(text: str | bytes) -> dict[str, Any]:
     except ValueError as e:
         raise ValueError(f"it is not JSON ({e})") from e
     if not isinstance(raw, dict):
-        raise ValueError("it is not a JSON object")  # noqa: TRY004 - one error for all that can be wrong
+        raise ValueError("it is not a JSON object")  # noqa: TRY004 - one error type for all faults
     return raw
 
 
 def _no_number(word: str) -> float:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")
 
 
 def _finite(text: str) -> float:
@@ -54,14 +54,14 @@ def keys_of(kind: type[Any]) -> Mapping[str, str]:
 
 
 def read_as(kind: type[T], raw: Mapping[str, Any]) -> T:
-    """Return the value of a dataclass that an object holds. A key that is null counts as missing.
+    """Convert a JSON object to a dataclass. A key that is null counts as missing.
 
     Args:
-        kind: the dataclass, whose types say what a key may hold. A field `extra` takes the keys that have no field.
+        kind: the dataclass; its types define the allowed values. A field `extra` takes the keys without a field.
         raw: the object.
 
     Raises:
-        ValueError: a key is missing or holds something else.
+        ValueError: a key is missing or has another type.
     """
     keys = keys_of(kind)  # type: ignore[arg-type]  # classes are hashable
     values = {name: raw[key] for key, name in keys.items() if raw.get(key) is not None}
@@ -76,7 +76,7 @@ def read_as(kind: type[T], raw: Mapping[str, Any]) -> T:
 
 
 def _fault(text: str, raw: Mapping[str, Any], keys: Mapping[str, str]) -> ValueError:
-    """Return the error for what msgspec says of a field, in terms of the key."""
+    """Translate an error of msgspec about a field into one about its key."""
     for pattern in (_MISSING, _PLACE):
         found = pattern.search(text)
         if found is not None:
@@ -86,10 +86,10 @@ def _fault(text: str, raw: Mapping[str, Any], keys: Mapping[str, str]) -> ValueE
 
 
 def texts(raw: Mapping[str, Any], key: str) -> dict[str, str]:
-    """Return the object of texts of a key; numbers and flags count as their text.
+    """Return the object of texts at a key; numbers and booleans are converted to text.
 
     Raises:
-        ValueError: the key is missing or holds something else.
+        ValueError: the key is missing or has another type.
     """
     value = raw.get(key)
     if value is None:
@@ -103,12 +103,12 @@ def texts(raw: Mapping[str, Any], key: str) -> dict[str, str]:
 
 
 def missing(key: str) -> ValueError:
-    """Return the error for a key that is not there."""
+    """Return the error for a missing key."""
     return ValueError(f"the key '{key}' is missing")
 
 
 def wrong_type(key: str, value: Any) -> ValueError:
-    """Return the error for a value that a key cannot have."""
+    """Return the error for a value of the wrong type."""
     text = repr(value)
     return ValueError(f"the key '{key}' holds {text if len(text) <= 60 else text[:60] + '…'}")
 

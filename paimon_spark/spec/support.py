@@ -1,7 +1,7 @@
-"""What this release does with every option of the catalogue: obeys it, refuses it, or keeps it for other engines.
+"""Support for each option of the catalogue: honoured, refused, or stored for other engines.
 
-The lists are data that the program itself asks: an option that is not listed here cannot be given to one statement or
-session, because nobody would obey it. That the lists tell the truth is checked against the source.
+An option that is not listed as honoured cannot be given to a statement or session, because it would have no effect.
+Tests check the lists against the source.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from paimon_spark.spec.catalogue import Option, check_key, find_option, known_op
 
 
 class Scope(StrEnum):
-    """Where an option that is obeyed may be given."""
+    """Where an honoured option may be given."""
 
     READ = "read"
     WRITE = "write"
@@ -67,7 +67,7 @@ PATTERN_KEYS = {
     "parquet.<param>": ("parquet.block.size", "parquet.delta-encoding", "parquet.page.size"),
     "orc.<param>": ("orc.stripe.size",),
 }
-"""Of a family of options of a file format: the members that are obeyed."""
+"""Honoured members of the option families of file formats."""
 
 ONLY_VALUES = {
     "bucket": "a positive number or -1",
@@ -81,7 +81,7 @@ ONLY_VALUES = {
     "scan.mode": "a mode that reads one snapshot",
     "type": "table",
 }
-"""Of options that are obeyed for some of their values: which; a table with another value is refused."""
+"""Options that are honoured for some values only, with these values; a table with another value is refused."""
 
 _TRAVELLING = (
     "incremental-between",
@@ -104,12 +104,12 @@ _REFUSED = """
     write.sequence-number-init-mode
 """
 REFUSED = frozenset((*_REFUSED.split(), *_TRAVELLING))
-"""Options that make a table another one than this release can serve, unless they keep their default."""
+"""Options that this release supports only with their default value."""
 
 
 @lru_cache(maxsize=1)
 def honoured() -> dict[str, Scope]:
-    """Return the options that are obeyed, by name, with the place where each may be given."""
+    """Return the honoured options by name, with the scope of each."""
     lists = {
         Scope.READ: _READ,
         Scope.WRITE: _WRITE,
@@ -122,7 +122,7 @@ def honoured() -> dict[str, Scope]:
 
 
 def scope_of(key: str) -> Scope | None:
-    """Return where a key that is obeyed may be given; None for all others."""
+    """Return the scope of an honoured key; None for all others."""
     option = find_option(key)
     if option is None or key not in PATTERN_KEYS.get(option.name, (key,)):
         return None
@@ -130,17 +130,17 @@ def scope_of(key: str) -> Scope | None:
 
 
 def check_dynamic(key: str, *, of: str, scopes: Iterable[Scope] = (Scope.READ, Scope.WRITE, Scope.CALL)) -> Option:
-    """Return the option that `key` means, if a statement or session may give it.
+    """Return the option of `key`, if a statement or session may give it.
 
-    An option that belongs to the stored table passes: whether it would differ, only the table can tell.
+    Options of the stored table are accepted here; the table rejects values that differ from its own.
 
     Args:
-        key: what was given.
-        of: who gave it, for messages, as in ``SELECT``.
-        scopes: what the statement does.
+        key: the key.
+        of: the kind of statement, for messages.
+        scopes: the scopes that the statement accepts.
 
     Raises:
-        OptionError: there is no such option, or it would not be obeyed.
+        OptionError: there is no such option, or it does not apply.
     """
     option = check_key(key)
     if option is None:
@@ -150,7 +150,7 @@ def check_dynamic(key: str, *, of: str, scopes: Iterable[Scope] = (Scope.READ, S
         return option
     if scope in (Scope.READ, Scope.WRITE, Scope.CALL):
         by = "procedures" if scope is Scope.CALL else f"statements that {scope} the table"
-        raise OptionError(f"The option '{key}' means nothing to {of}.", hint=f"It is obeyed by {by}.")
+        raise OptionError(f"The option '{key}' does not apply to {of}.", hint=f"It applies to {by}.")
     if scope is not None:
         raise OptionError(f"The option '{key}' is one of the {scope}, not of {of}.", hint="Set it where Spark starts.")
     raise OptionError(
@@ -161,7 +161,7 @@ def check_dynamic(key: str, *, of: str, scopes: Iterable[Scope] = (Scope.READ, S
 def check_given(
     given: Mapping[str, str], *, of: str, scopes: Iterable[Scope], stored: Mapping[str, str] | None = None
 ) -> None:
-    """Refuse options of a statement that it would not obey, but for those that the table has stored with that value.
+    """Reject options that do not apply to a statement, except those that the table has stored with the same value.
 
     Raises:
         OptionError: see `check_dynamic`.
@@ -176,8 +176,8 @@ def _why_not(key: str, option: Option) -> str:
     if option.name in REFUSED:
         return "this release does not implement it."
     if option.name in PATTERN_KEYS:
-        return f"of this family only {', '.join(PATTERN_KEYS[option.name])} are obeyed here."
-    return "it means nothing on Spark." if option.group == "flink-connector" else "nothing here would obey it."
+        return f"of its family, only {', '.join(PATTERN_KEYS[option.name])} are supported."
+    return "it has no effect on Spark." if option.group == "flink-connector" else "it has no effect here."
 
 
 def _instead(key: str, option: Option) -> str:
@@ -189,7 +189,7 @@ def _instead(key: str, option: Option) -> str:
 
 
 def statuses() -> dict[str, str]:
-    """Return of every option of the catalogue what is done with it: ``honoured``, ``refused`` or ``stored``."""
+    """Return the support for each option of the catalogue: ``honoured``, ``refused`` or ``stored``."""
     found = {}
     for name in known_options():
         found[name] = "honoured" if name in honoured() else "refused" if name in REFUSED else "stored"

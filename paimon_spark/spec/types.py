@@ -40,7 +40,7 @@ class TypeRoot(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AtomicType:
-    """A type without parts. `length` for CHAR…VARBINARY; `precision`/`scale` for the others that have them."""
+    """An atomic type. `length` for CHAR…VARBINARY; `precision`/`scale` for the others that have them."""
 
     root: TypeRoot
     nullable: bool = True
@@ -144,10 +144,10 @@ def not_null(t: DataType) -> DataType:
 
 
 def parse_atomic(text: str) -> AtomicType:
-    """Parse the text of an atomic type, in any case; whether its length or precision can be is not looked at.
+    """Parse the text of an atomic type, in any case; its length and precision are not validated.
 
     Raises:
-        CorruptTableError: `text` is no type of the format.
+        CorruptTableError: `text` is not a type of the format.
     """
     m = _ATOMIC.match(" ".join(text.upper().split()))
     if not m:
@@ -217,7 +217,7 @@ def type_from_json(value: Any) -> DataType:
     if isinstance(value, str):
         found = parse_atomic(value)
         if not _in_bounds(found):
-            raise CorruptTableError(f"'{value}' is not a Paimon data type: a number in it is out of bounds.")
+            raise CorruptTableError(f"'{value}' is not a Paimon data type: a number in it is out of range.")
         return found
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         raise CorruptTableError(f"{value!r} is not a Paimon data type.")
@@ -263,7 +263,7 @@ def field_from_json(value: Any) -> DataField:
     """Parse the JSON object of a field.
 
     Raises:
-        CorruptTableError: the value is no field, or its type is none of the format.
+        CorruptTableError: the value is not a field, or its type is not a type of the format.
     """
     try:
         field_id, name = value["id"], value["name"]
@@ -288,7 +288,7 @@ def children(t: DataType) -> Iterator[DataType]:
 
 
 def reassign_ids(t: DataType, next_id: int) -> tuple[DataType, int]:
-    """Give nested fields fresh ids, post-order; return the type and the next free id."""
+    """Assign new ids to nested fields, post-order; return the type and the next free id."""
     if isinstance(t, ArrayType | MultisetType):
         element, next_id = reassign_ids(t.element, next_id)
         return replace(t, element=element), next_id

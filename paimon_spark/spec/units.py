@@ -1,4 +1,4 @@
-"""Durations and memory sizes as options and arguments spell them (docs/spec/semantics.md, section 21)."""
+"""Durations and memory sizes in options and arguments (docs/spec/semantics.md, section 21)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fractions import Fraction
 from paimon_spark.errors import OptionError
 
 _N = r"\d{1,40}"
-"""More digits than any number within bounds has; Python itself refuses to read thousands of them."""
+"""More digits than any valid number has, and less than Python's own limit."""
 _QUANTITY = re.compile(rf"({_N})\s*([a-zµμ]*)")
 _ISO = re.compile(
     rf"(?P<sign>-?)p(?:(?P<d>{_N})d)?(?:t(?:(?P<h>{_N})h)?(?:(?P<m>{_N})m)?(?:(?P<s>{_N}(?:\.\d{{1,9}})?)s)?)?"
@@ -34,10 +34,10 @@ MAX_LONG = (1 << 63) - 1
 
 
 def parse_duration_ms(text: str) -> int:
-    """Return the milliseconds of ``1 h``, ``10min``, ``500`` (milliseconds) or ISO ``PT1H``; less than one is cut.
+    """Return the milliseconds of ``1 h``, ``10min``, ``500`` (milliseconds) or ISO ``PT1H``; fractions are truncated.
 
     Raises:
-        OptionError: the text is no duration.
+        OptionError: the text is not a duration.
     """
     word = text.strip().lower()
     m = _QUANTITY.fullmatch(word)
@@ -51,14 +51,14 @@ def parse_duration_ms(text: str) -> int:
         total = int(whole + Fraction(iso["s"] or 0) * _SECOND)
         if total <= MAX_LONG:
             return -total if iso["sign"] else total
-    raise OptionError(f"'{text}' is no duration.", hint="Write a number and a unit, such as 1 h, 30 min or 500 ms.")
+    raise OptionError(f"'{text}' is not a duration.", hint="Write a number and a unit, such as 1 h, 30 min or 500 ms.")
 
 
 def parse_memory(text: str) -> int:
     """Return the bytes of ``256 mb``, ``64kb``, ``1g`` or a plain number; ``infinite`` is the largest.
 
     Raises:
-        OptionError: the text is no memory size.
+        OptionError: the text is not a memory size.
     """
     word = text.strip().lower()
     m = _QUANTITY.fullmatch(word)
@@ -66,11 +66,13 @@ def parse_memory(text: str) -> int:
         return int(m[1]) * _BYTES[m[2]]
     if word == "infinite":
         return MAX_LONG
-    raise OptionError(f"'{text}' is no memory size.", hint="Write a number and a unit, such as 64 kb, 256 mb or 1 gb.")
+    raise OptionError(
+        f"'{text}' is not a memory size.", hint="Write a number and a unit, such as 64 kb, 256 mb or 1 gb."
+    )
 
 
 def format_memory(size: int) -> str:
-    """Return `size` bytes as an option spells it, in the largest unit that divides it."""
+    """Return `size` bytes as the text of an option, in the largest unit that divides it."""
     for unit in ("tb", "gb", "mb", "kb"):
         if size and size % _BYTES[unit] == 0:
             return f"{size // _BYTES[unit]} {unit}"

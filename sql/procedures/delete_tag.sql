@@ -1,4 +1,4 @@
--- delete_tag: remove tags, and the files that only they kept.
+-- delete_tag: delete tags, and the files that only they protect.
 -- Run it: paimon-spark sql -f sql/procedures/delete_tag.sql
 
 USE paimon;

@@ -1,4 +1,4 @@
--- expire_snapshots: remove old snapshots and the files that only they need.
+-- expire_snapshots: remove old snapshots and the files that only they reference.
 -- Run it: paimon-spark sql -f sql/procedures/expire_snapshots.sql
 
 USE paimon;

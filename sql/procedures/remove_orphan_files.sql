@@ -1,4 +1,4 @@
--- remove_orphan_files: delete old files that no snapshot, tag or branch refers to.
+-- remove_orphan_files: delete old files that no snapshot, tag or branch references.
 -- Run it: paimon-spark sql -f sql/procedures/remove_orphan_files.sql
 
 USE paimon;

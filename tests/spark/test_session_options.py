@@ -100,7 +100,7 @@ def test_a_write_forgets_cached_rows(tables: SparkSession) -> None:
         ("SET 'paimon.*.*.*.write-onyl' = 'true'", "Did you mean 'write-only'"),
         ("SET spark.paimon.write-only = maybe", "true or false"),
         ("SET spark.paimon.bucket = 3", "ALTER TABLE"),
-        ("SET spark.paimon.lookup.async = true", "means nothing on Spark"),
+        ("SET spark.paimon.lookup.async = true", "has no effect on Spark"),
         ("SET 'paimon.write-only true'", "no key"),
     ],
 )
@@ -130,10 +130,10 @@ def test_a_time_without_zone_is_one_of_the_session(tables: SparkSession) -> None
 def test_readers_and_writers_of_frames_obey_the_same_rules(tables: SparkSession) -> None:
     with pytest.raises(Exception, match=r"Did you mean 'scan\.snapshot-id'"):
         tables.read.option("scan.snapshotid", "1").table("T").collect()
-    with pytest.raises(Exception, match="means nothing to a query"):
+    with pytest.raises(Exception, match="does not apply to a query"):
         tables.read.option("write-only", "true").table("T").collect()
     frame = tables.sql("SELECT 9 AS k, 'z' AS v")
-    with pytest.raises(Exception, match="means nothing to a write"):
+    with pytest.raises(Exception, match="does not apply to a write"):
         frame.writeTo("T").option("scan.snapshot-id", "1").append()
     with pytest.raises(Exception, match="cannot be set for one statement"):
         frame.writeTo("T").option("bucket", "7").append()

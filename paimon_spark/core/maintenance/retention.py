@@ -32,6 +32,11 @@ class RetentionRule:
                 f"retain_min is {self.retain_min}, but the newest snapshot always stays.",
                 hint="Give 1 or more.",
             )
+        if self.retain_max < 1:
+            raise ArgumentError(
+                f"retain_max is {self.retain_max}, but the latest snapshot is always kept.",
+                hint="Give 1 or more.",
+            )
         if self.retain_max < self.retain_min:
             raise ArgumentError(
                 f"retain_max ({self.retain_max}) is less than retain_min ({self.retain_min}).",

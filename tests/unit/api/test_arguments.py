@@ -142,12 +142,12 @@ def test_an_error_names_the_argument_and_what_it_takes(catalog: CatalogHandle) -
     with pytest.raises(ArgumentError) as e:
         table.expire_snapshots(older_than="yesterday")
     assert str(e.value) == (
-        "[INVALID_ARGUMENT] The argument 'older_than' is 'yesterday' (str). It takes a datetime, a date, a text as "
+        "[INVALID_ARGUMENT] The argument 'older_than' is 'yesterday' (str). It takes a datetime, a date, a string such as "
         "'2026-01-31 12:00:00', or epoch milliseconds."
     )
-    with pytest.raises(ArgumentError, match=r"'threads' is 0 \(int\). It takes a whole number from 1"):
+    with pytest.raises(ArgumentError, match=r"'threads' is 0 \(int\). It takes an integer of at least 1"):
         table.compact(threads=0)
-    with pytest.raises(ArgumentError, match=r"'filter' is 5 \(int\). It takes a text"):
+    with pytest.raises(ArgumentError, match=r"'filter' is 5 \(int\). It takes a string"):
         table.delete(5)  # type: ignore[arg-type]
 
 

@@ -187,7 +187,7 @@ def test_wrong_uses_are_told(catalog: CatalogHandle) -> None:
         table.upsert(rows((1, "a", 1.0)))
     with pytest.raises(UsageError, match="no primary key"):
         table.delete(keys=rows((1, "a", 1.0)))
-    with pytest.raises(ArgumentError, match="what to delete"):
+    with pytest.raises(ArgumentError, match="a condition or keys"):
         table.delete()
     with pytest.raises(ArgumentError, match="exclude"):
         table.overwrite(rows(), partitions="p = 'a'", dynamic=True)
@@ -324,12 +324,12 @@ def test_a_stream_in_the_way_of_another_write_is_not_repeated(catalog: CatalogHa
         ("header", "1", "no table option 'header'"),
         ("bucket", "7", "ALTER TABLE"),
         ("write-buffer-size", "much", "write-buffer-size"),
-        ("zorder.var-length-contribution", "4", "means nothing to a table handle"),
+        ("zorder.var-length-contribution", "4", "does not apply to a table handle"),
         ("sink.parallelism", "4", "tasks of a Spark job"),
         ("sink.use-managed-memory-allocator", "true", "tasks of a Spark job"),
-        ("lookup.async", "true", "means nothing on Spark"),
+        ("lookup.async", "true", "has no effect on Spark"),
         ("incremental-between", "1,2", "this release does not implement it"),
-        ("cache-page-size", "8 kb", "nothing here would obey it"),
+        ("cache-page-size", "8 kb", "it has no effect here"),
         ("warehouse", "/elsewhere", "one of the catalog"),
     ],
 )
@@ -367,3 +367,18 @@ def test_a_handle_on_the_past_changes_nothing(catalog: CatalogHandle, key: list[
         with pytest.raises(UsageError, match=r"scan\.snapshot-id"):
             change()
     assert [s.id for s in now.snapshots()] == [1, 2]
+
+
+def test_hints_about_what_exists_are_about_python(catalog: CatalogHandle) -> None:
+    catalog.create_table("t", SCHEMA)
+    catalog.create_table("u", SCHEMA)
+    with pytest.raises(AlreadyExistsError, match="ignore_if_exists=True"):
+        catalog.create_table("t", SCHEMA)
+    with pytest.raises(AlreadyExistsError, match="ignore_if_exists=True"):
+        catalog.create_database("default")
+    with pytest.raises(AlreadyExistsError, match=r"\. Choose another name\."):
+        catalog.rename_table("t", "u")
+    with pytest.raises(
+        ArgumentError, match=r"retain_max is 0, but the latest snapshot is always kept\. Give 1 or more"
+    ):
+        catalog.table("t").expire_snapshots(retain_max=0)

@@ -97,13 +97,15 @@ def test_dry_run_is_not_a_value() -> None:
     ("arguments", "part"),
     [
         ("'a', tag => 'b'", "mixes positional and named"),
+        ("'a', 'b', dry_run => true", "To see the plan, write EXPLAIN CALL"),
+        ("1, 2, 3, 4, 5, NULL, true", "To see the plan, write EXPLAIN CALL"),
         ("table => 'a', Table => 'b', tag => 'c'", "names the argument 'table' twice."),
         ("table => 'a', tag => 'b', tagName => 'c'", "as 'tag' and as 'tagName'"),
         ("tabel => 'a'", "unknown argument 'tabel'. Did you mean 'table'?"),
         ("n => 1", "misses the required arguments table, tag."),
-        ("table => 'a', tag => ''", "misses the required argument tag. An empty text or NULL counts as not given"),
+        ("table => 'a', tag => ''", "misses the required argument tag. An empty string or NULL counts as not given"),
         ("'a'", "misses the required argument tag"),
-        ("1, 2, 3, 4, 5, NULL, 7", "has 7 positional arguments where at most 6 are possible"),
+        ("1, 2, 3, 4, 5, NULL, 7", "has 7 positional arguments, but takes at most 6"),
     ],
 )
 def test_one_clear_error_for_each_mistake(arguments: Any, part: Any) -> None:

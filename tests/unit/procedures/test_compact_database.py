@@ -237,7 +237,7 @@ def test_a_job_that_breaks_fails_only_what_it_had_not_done(warehouse: Warehouse)
         ("excluding_tables => '*'", ArgumentError, "excluding_tables"),
         ("mode => 'combine'", ArgumentError, "Did you mean 'combined'"),
         ("options => 'target-file-size=much'", OptionError, "much"),
-        ("options => 'scan.bucket=0'", OptionError, "means nothing to a CALL"),
+        ("options => 'scan.bucket=0'", OptionError, "does not apply to a CALL"),
         ("options => 'nope'", ArgumentError, "nope"),
         ("partition_idle_time => 'soon'", ArgumentError, "partition_idle_time"),
         ("compact_strategy => 'half'", ArgumentError, "half"),

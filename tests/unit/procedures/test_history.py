@@ -43,7 +43,7 @@ def test_create_tag_forms(lake: Lake) -> None:
         ("table => 't', tag => ' '", ArgumentError, "misses the required argument tag"),
         ("table => 't', tag => 'x', time_retained => 'soon'", ArgumentError, "'time_retained': 'soon'"),
         ("table => 't'", ArgumentError, "misses the required argument tag"),
-        ("'t', 'x', true", ArgumentError, "BIGINT, the BOOLEAN value true"),
+        ("'t', 'x', true", ArgumentError, "BIGINT for the argument 'snapshot_id', not the BOOLEAN value true"),
     ],
 )
 def test_create_tag_errors(lake: Lake, arguments: str, error: type[PaimonError], part: str) -> None:

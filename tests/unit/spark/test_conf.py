@@ -81,7 +81,7 @@ def test_keys_with_many_dots_are_told_from_names() -> None:
         ("paimon.c.db.t.write-only", "yes", "true or false"),
         ("spark.paimon.proggress", "true", "Did you mean 'progress'"),
         ("spark.paimon.something", "1", "There is no table option 'something'"),
-        ("spark.paimon.lookup.async", "true", "means nothing on Spark"),
+        ("spark.paimon.lookup.async", "true", "has no effect on Spark"),
         ("spark.paimon.c.db.t.bucket", "3", "ALTER TABLE"),
         ("spark.paimon.c..t.write-only", "true", "empty name"),
         ("spark.paimon.snapshot.num-retained.maxx", "1", "num-retained.max"),
@@ -103,5 +103,5 @@ def test_settings_that_are_accepted() -> None:
 def test_only_a_key_of_this_table_stands_in_the_way() -> None:
     conf = {"spark.paimon.c.db.other.lookup.async": "true"}
     assert session_options(conf, "c", TABLE) == {}
-    with pytest.raises(OptionError, match=r"'spark\.paimon\.c\.db\.t\.lookup\.async'.*means nothing on Spark"):
+    with pytest.raises(OptionError, match=r"'spark\.paimon\.c\.db\.t\.lookup\.async'.*has no effect on Spark"):
         session_options({"spark.paimon.c.db.t.lookup.async": "true"}, "c", TABLE)

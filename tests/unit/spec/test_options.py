@@ -138,7 +138,7 @@ def test_a_bad_stored_value_names_the_option() -> None:
         ("spill-compression", "foo", "one of zstd, lz4, none"),
         ("parquet.block.size", "x", "256 mb"),
         ("parquet.delta-encoding", "perhaps", "true or false"),
-        ("target-file-size", "0", "at least a byte"),
+        ("target-file-size", "0", "at least 1 byte"),
     ],
 )
 def test_refused(key: str, value: str, says: str) -> None:

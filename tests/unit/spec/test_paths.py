@@ -162,7 +162,7 @@ def test_values_that_do_not_parse() -> None:
         ("INT", "1_0"),
     ]
     for type_text, text in bad:
-        with pytest.raises(ArgumentError, match="is no value of type"):
+        with pytest.raises(ArgumentError, match="is not a value of type"):
             parse_value(text, parse_atomic(type_text))
 
 

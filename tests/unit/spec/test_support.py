@@ -151,12 +151,12 @@ def _read_by_scala() -> set[str]:
     [
         ("write-bufer-size", "Did you mean 'write-buffer-size'"),
         ("header", "There is no table option 'header'"),
-        ("lookup.async", "means nothing on Spark"),
+        ("lookup.async", "has no effect on Spark"),
         ("incremental-between", "VERSION AS OF"),
         ("branch", "t$branch_b"),
         ("parquet.bloom.filter.enabled", "parquet.block.size"),
         ("warehouse", "one of the catalog"),
-        ("write-only", "means nothing to SELECT"),
+        ("write-only", "does not apply to SELECT"),
     ],
 )
 def test_keys_that_a_statement_cannot_give(key: str, says: str) -> None:
