@@ -64,7 +64,7 @@ class TableToken:
         try:
             return msgspec.convert(raw, cls)
         except msgspec.ValidationError as e:
-            raise EngineError(f"A request has no token of a table: {e}.") from e
+            raise EngineError(f"A request has no valid table token: {e}.") from e
 
     @property
     def plain(self) -> dict[str, Any]:

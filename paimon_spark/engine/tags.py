@@ -259,7 +259,7 @@ def _split(names: str | Iterable[str]) -> list[str]:
     parts = names.split(",") if isinstance(names, str) else list(names)
     found = list(dict.fromkeys(p.strip() for p in parts if p.strip()))
     if not found:
-        raise ArgumentError("No tag is named.", hint="Give one name, or several separated by commas.")
+        raise ArgumentError("No tag name is given.", hint="Give one name, or several separated by commas.")
     return found
 
 

@@ -119,7 +119,7 @@ def check_setting(full: str, value: str | None = None) -> None:
     if key is None:
         return
     if "" in key.pattern:
-        raise OptionError(f"The session option '{full}' has an empty name in it.", hint="Write * for any name.")
+        raise OptionError(f"The session option '{full}' contains an empty name.", hint="Write * for any name.")
     _check(full, key.option)
     if scope_of(key.option) is Scope.TABLE:
         raise OptionError(

@@ -189,8 +189,8 @@ class FileStoreCommit:
         outside = written - matching_partitions(self.table, written, partitions)
         if outside:
             raise ArgumentError(
-                f"The new rows belong to the partition '{self.table.partition_text(min(outside))}', which is not among "
-                "those to be overwritten.",
+                f"The new rows belong to the partition '{self.table.partition_text(min(outside))}', which the "
+                "statement does not overwrite.",
                 hint="Write only rows of the partitions named in the statement.",
             )
 

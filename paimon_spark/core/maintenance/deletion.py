@@ -168,7 +168,7 @@ class SafeDeleter:
                     raise
                 there = now
         raise CorruptTableError(
-            f"The snapshots and tags of table {self._table.name} keep changing while their files are read.",
+            f"The snapshots and tags of table {self._table.name} keep changing while their files are being read.",
             hint="Wait until other jobs that expire snapshots or delete tags are done, then try again.",
         )
 
@@ -180,8 +180,8 @@ class SafeDeleter:
         own = {h.snapshot.id for h in found if h.kind is RefKind.SNAPSHOT and h.branch == self._table.branch}
         if latest is not None and latest not in own and store.exists(latest):
             raise CorruptTableError(
-                f"The listing of {self._table.paths.snapshot_dir} does not show snapshot {latest}, which is there.",
-                hint="Nothing is deleted by such a listing. Wait until the store shows its files, then try again.",
+                f"The listing of {self._table.paths.snapshot_dir} does not show snapshot {latest}, which exists.",
+                hint="Nothing was deleted. Wait until the store lists its files consistently, then try again.",
             )
         return found
 

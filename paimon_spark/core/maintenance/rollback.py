@@ -108,8 +108,8 @@ def _check_there(table: Table, target_id: int) -> None:
     if left is not None:
         store.end_rollback(left)
     raise CorruptTableError(
-        f"Snapshot {target_id} of table {table.name} has expired while the table was rolled back to it; the newest "
-        f"snapshot is {left} now.",
+        f"Snapshot {target_id} of table {table.name} expired while the table was being rolled back to it; the newest "
+        f"snapshot is now {left}.",
         hint="Pick a newer snapshot, or a tag.",
         kind=ErrorKind.FILE_MISSING,
     )

@@ -108,7 +108,7 @@ class PackedFileStore:
             ValueError: the store has statistics.
         """
         if self.statistics:
-            raise ValueError("files with statistics are not laid out for this")
+            raise ValueError("packed files with statistics have no sequence order")
         sequences = np.concatenate([first_sequence_numbers(data, begins) for data, begins, _ in self._pieces(numbers)])
         order = np.argsort(sequences, kind="stable")
         ordered, sequences = numbers[order], sequences[order]

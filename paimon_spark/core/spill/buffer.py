@@ -60,7 +60,7 @@ class SpillBuffer:
         except OSError as e:
             raise _refusal(e) from e
         if len(found) < there:
-            raise _refusal(OSError(f"only {len(found)} of {there} bytes came back"))
+            raise _refusal(OSError(f"only {len(found)} of {there} bytes could be read"))
         return found if there == size else found + bytes(self._last[: size - there])
 
     def _write_out(self) -> None:
@@ -78,7 +78,7 @@ class SpillBuffer:
 
 def _refusal(cause: OSError) -> EngineError:
     return EngineError(
-        f"A plan of very many files cannot be kept on the local disk: {cause.strerror or cause}.",
+        f"The plan of a scan cannot be spilled to the local disk: {cause.strerror or cause}.",
         hint="Make room in the directory for temporary files, or name another one: TMPDIR, SPARK_LOCAL_DIRS.",
         kind=ErrorKind.ENVIRONMENT,
     )

@@ -162,7 +162,7 @@ class SpillSpace:
             raise  # raised by the source of the rows
         except (OSError, pa.ArrowInvalid) as e:
             raise EngineError(
-                f"Rows cannot be kept on the local disk of the worker: {e}.",
+                f"Rows cannot be spilled to the local disk of the worker: {e}.",
                 hint="Give it space (spark.local.dir), or set 'write-buffer-spillable' = 'false'.",
                 kind=ErrorKind.ENVIRONMENT,
             ) from e

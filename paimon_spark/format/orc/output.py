@@ -176,7 +176,7 @@ class _Mended:
 
     def _tail(self) -> bytes:
         if self._first is None:
-            raise ValueError("a file without stripes has no tail of its own")
+            raise ValueError("a file without stripes has no tail to rewrite")
         metadata = self._first.framing.plain(message([(1, s) for s in self._stripe_statistics]))
         own = (_CONTENT, FOOTER_STRIPES, _ROWS, _STATISTICS)
         footer: list[Field] = [f for f in self._first.footer if f[0] not in own]
@@ -352,8 +352,8 @@ def check_last_second(name: str, column: pa.ChunkedArray) -> None:
             digits = len(str(unit)) - 1
             fraction = str(int(values[found][0]) + unit).zfill(digits)
             raise ArgumentError(
-                f"Column '{name}' has the time 1969-12-31 23:59:59.{fraction}, which ORC files cannot hold: of the "
-                "last second before 1970 they have whole milliseconds only.",
+                f"Column '{name}' has the time 1969-12-31 23:59:59.{fraction}, which ORC files cannot store: in the "
+                "last second before 1970 they support whole milliseconds only.",
                 hint="Set 'file.format' to 'parquet', or round such times to milliseconds.",
                 kind=ErrorKind.VALUE_NOT_STORABLE,
             )

@@ -370,7 +370,7 @@ def test_w2_row_kind_column() -> None:
     put(table, (1, "+I"), (2, "+I"))
     put(table, (1, "-D"))
     assert rows_of(table) == [(2, "+I")]
-    with pytest.raises(ArgumentError, match="holds no kind"):
+    with pytest.raises(ArgumentError, match="has no kind"):
         put(table, (3, "delete"))
 
 

@@ -20,7 +20,7 @@ TASK = "Task 0 in stage 1.0 failed 1 times, most recent failure: Lost task 0.0: 
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        (TASK + "paimon_spark.errors.UsageError: [TYPE_MISMATCH] A text is no number.", ErrorKind.TYPE_MISMATCH),
+        (TASK + "paimon_spark.errors.UsageError: [TYPE_MISMATCH] A text is not a number.", ErrorKind.TYPE_MISMATCH),
         (
             TASK + "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed).",
             ErrorKind.WORKER_FAILED,

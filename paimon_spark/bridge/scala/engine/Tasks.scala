@@ -100,12 +100,12 @@ object TaskFailure {
     case _ => false
   }
 
-  private def deadWorker = new TaskFailed("[WORKER_FAILED] A Python worker ended before its task was done. Look in the " +
-    "system's log for a kill, which is often for lack of memory; then run the statement again.", "WORKER_FAILED",
+  private def deadWorker = new TaskFailed("[WORKER_FAILED] A Python worker ended before its task was done. Check the " +
+    "system log for a kill, often for lack of memory; then run the statement again.", "WORKER_FAILED",
     "EngineError")
 
-  private def lostExecutor = new TaskFailed("[WORKER_FAILED] An executor ended before its tasks were done. Look in the " +
-    "log of the cluster for a kill, which is often for lack of memory; then run the statement again.", "WORKER_FAILED",
+  private def lostExecutor = new TaskFailed("[WORKER_FAILED] An executor ended before its tasks were done. Check the " +
+    "cluster log for a kill, often for lack of memory; then run the statement again.", "WORKER_FAILED",
     "EngineError")
 
   private def noProgram(e: Throwable) = new TaskFailed(s"[ENVIRONMENT] The Python of the workers does not start: " +

@@ -64,7 +64,7 @@ final class SupersededRows(splits: Seq[String]) extends Serializable {
   def ship(): Unit = synchronized {
     if (shipped == null) {
       val all: Bitmaps = splits.flatMap(s => found.getOrElse(s, throw new IllegalStateException(
-        s"Nothing is known of the superseded rows of split $s"))).toMap
+        s"The superseded rows of split $s are missing"))).toMap
       shipped = SparkContext.getOrCreate().broadcast(all)
     }
   }
