@@ -91,7 +91,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_thrift(add("thriftserver", "the stock Thrift server, in the foreground", _THRIFT_REST))
     _add_submit(add("submit", "the stock spark-submit; a .sql file is run as a script", _SUBMIT_REST))
     _add_call(add("call", "run a procedure in this process, without Spark: paimon-spark call \"compact('db.t')\""))
-    _add_selftest(add("selftest", "try on this machine that nothing is ever lost: faults, kills, crowds"))
+    _add_selftest(add("selftest", "check that no data is lost on this machine: faults, kills, concurrency"))
     _add_env(add("env", "what is installed, and the --conf lines to paste elsewhere"))
     return parser
 

@@ -54,7 +54,7 @@ def clear_failure(error: Exception) -> Exception:
     if absent is not None:
         return _without_module(absent[1])
     if _DEAD_WORKER.search(text):
-        return _dead_worker()
+        return _lost_worker()
     return _lost_executor() if _LOST_EXECUTOR in text else error
 
 
@@ -73,7 +73,7 @@ def _named(error: str, code: str, text: str) -> PaimonError:
     return kind(text, kind=known) if isinstance(kind, type) and issubclass(kind, PaimonError) else EngineError(text)
 
 
-def _dead_worker() -> EngineError:
+def _lost_worker() -> EngineError:
     return EngineError(
         "A Python worker ended before its task was done.",
         hint="Check the system log for a kill, often for lack of memory; then run the statement again.",

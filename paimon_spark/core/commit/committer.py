@@ -239,7 +239,7 @@ def _replacement(
         if targets is None and partitions is not None:
             places = {e.partition for e in live} | {i.partition for i in index}
             targets = matching_partitions(table, places, partitions)
-        doomed = [e for e in live if (targets is None or e.partition in targets) and (e.bucket >= 0 or postponed)]
-        return overwrite_part(items, doomed, [i for i in index if targets is None or i.partition in targets])
+        replaced = [e for e in live if (targets is None or e.partition in targets) and (e.bucket >= 0 or postponed)]
+        return overwrite_part(items, replaced, [i for i in index if targets is None or i.partition in targets])
 
     return plan

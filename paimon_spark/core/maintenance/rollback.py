@@ -83,17 +83,17 @@ def remove_newer(table: Table, target_id: int, *, insist: bool = True) -> Delete
     """
     store, deleter, deleted = table.snapshots, SafeDeleter(table), Deleted()
     for _ in range(_ROUNDS):
-        doomed = deletions(table, target_id)
-        if not doomed:
+        actions = deletions(table, target_id)
+        if not actions:
             break
-        for action in doomed:
+        for action in actions:
             if store.rollback_target() != target_id:
                 if not insist:
                     return deleted
                 _check_there(table, target_id)
                 store.begin_rollback(target_id)
             deleted += deleter.delete(deleter.measure([action]))
-        _note_changelogs(table, doomed)
+        _note_changelogs(table, actions)
     if insist or store.rollback_target() == target_id:
         store.end_rollback(target_id)
     return deleted

@@ -83,7 +83,7 @@ def test_the_bridge_knows_the_same_absent_modules() -> None:
 
 
 def test_the_bridge_reports_ended_workers_like_ended_executors() -> None:
-    for said in in_scala("Dead"):
-        assert str(clear_failure(RuntimeError(ABORTED + TASK + said))) == in_scala("deadWorker")[0]
+    for said in in_scala("LostWorker"):
+        assert str(clear_failure(RuntimeError(ABORTED + TASK + said))) == in_scala("lostWorker")[0]
     (lost,) = in_scala("LostExecutor")
     assert str(clear_failure(RuntimeError(ABORTED + lost))) == in_scala("lostExecutor")[0]

@@ -111,8 +111,8 @@ case class CheckAlteredNames(session: SparkSession) extends Rule[LogicalPlan] {
     val given = text != null && text != ExternalCatalogUtils.DEFAULT_PARTITION_NAME
     val value = Try(PartitioningUtils.castPartitionSpec(text, field.dataType, conf).eval()).getOrElse(null)
     if (given && value == null)
-      throw wrong(s"'$text' is not a value of the partition column '${field.name}' of table ${table.name}, which has the " +
-        s"type ${field.dataType.sql}. SHOW PARTITIONS ${table.name} lists the partitions.", "TYPE_MISMATCH")
+      throw wrong(s"'$text' is not a value of the partition column '${field.name}' of table ${table.name}, which has " +
+        s"the type ${field.dataType.sql}. SHOW PARTITIONS ${table.name} lists the partitions.", "TYPE_MISMATCH")
   }
 
   private def checkPlaces(table: PaimonTable, command: AddColumns): Unit = {

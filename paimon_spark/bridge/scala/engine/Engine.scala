@@ -95,7 +95,7 @@ private class EngineProcess(sc: SparkContext) extends Logging {
 
   def alive: Boolean = process.isAlive
 
-  /** Cancels the jobs of a dead engine: nothing can commit their results any more. They run in threads that serve
+  /** Cancels the jobs of an engine that has ended: their results cannot be committed. They run in threads that serve
     * its calls, including that of the statement, which would notice only at the end of its job. */
   private def abandon(): Unit =
     try if (!sc.isStopped) sc.cancelJobsWithTag(token) catch { case NonFatal(_) => }
