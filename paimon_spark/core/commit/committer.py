@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from paimon_spark.core.commit.change_set import Change, append_part, compact_part, overwrite_part, promote_to_top
 from paimon_spark.core.commit.commit_retry import Planner, SnapshotPublisher
-from paimon_spark.core.commit.conflict_refusal import check_hash_index
+from paimon_spark.core.commit.conflict_check import check_hash_index
 from paimon_spark.core.commit.snapshot_builder import CommitMetadata, SnapshotBuilder
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.manifest_store import ManifestStore

@@ -1,7 +1,7 @@
-"""What can stand between a commit and the table as it is now: named values, found by pure functions.
+"""Kinds of commit conflicts, and pure functions that detect them; `conflict_check` reads the metadata they compare.
 
-A conflict is final for its commit: the files it relied on are not what they were. The race for a snapshot id is no
-conflict; `core.commit` settles that by trying again.
+A conflict is final for its commit, because files that the commit relied on have changed. Losing the race for a snapshot
+id is not a conflict: `commit_retry` retries it.
 """
 
 from __future__ import annotations

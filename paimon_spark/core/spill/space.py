@@ -1,4 +1,4 @@
-"""Spilling of full write buffers as sorted runs to the worker's local disk (docs/spec/semantics.md, W9-W10).
+"""Sorted runs of rows, spilled by write buffers and merges to the local disk (docs/spec/semantics.md, W9-W10).
 
 Each run is one Arrow stream in a directory of its task, which is deleted with the task. Rows never pass through the
 driver. Runs are read back one small chunk at a time.

@@ -1,4 +1,4 @@
-"""Dynamic bucket assignment: EX-B1, ownership, limits."""
+"""Dynamic bucket assignment: known keys keep their buckets, each assigner owns some, buckets have a limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sections of overlapping key ranges (EX-K1)."""
+"""Sections of overlapping key ranges."""
 
 from __future__ import annotations
 

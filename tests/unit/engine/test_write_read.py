@@ -178,7 +178,7 @@ def test_ex_k2_small_neighbours_are_rewritten_together() -> None:
     assert (result.total.files_in, result.total.files_out, result.total.rows_in, result.total.rows_out) == (2, 1, 2, 2)
 
 
-def test_c14_writes_compact_by_themselves() -> None:
+def test_writes_compact_by_themselves() -> None:
     table = keyed()
     kinds = []
     for i in range(5):
@@ -531,7 +531,7 @@ def test_options_of_one_statement_are_refused_like_stored_ones() -> None:
         plan_compaction(table.with_options({"metadata.iceberg.storage": "table-location"}))
 
 
-def test_s8_one_bucket_only() -> None:
+def test_scan_bucket_reads_one_bucket() -> None:
     table = keyed(bucket="3")
     put(table, *((k, "v") for k in range(30)))
     parts = [rows_of(table.with_options({"scan.bucket": str(b)})) for b in range(3)]
@@ -539,7 +539,7 @@ def test_s8_one_bucket_only() -> None:
     assert sorted((r for part in parts for r in part), key=repr) == rows_of(table)
 
 
-def test_d2_an_empty_insert_makes_a_snapshot_only_if_asked_for() -> None:
+def test_an_empty_insert_makes_a_snapshot_only_if_asked_for() -> None:
     quiet = keyed()
     assert isinstance(put(quiet).commit, EmptyCommit)
     for option in ({"commit.force-create-snapshot": "true"}, {"snapshot.ignore-empty-commit": "false"}):

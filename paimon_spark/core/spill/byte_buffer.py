@@ -1,4 +1,7 @@
-"""An append-only byte buffer with random reads; all but the most recent bytes are on the local disk."""
+"""An append-only buffer of encoded bytes with random reads, which spills to the local disk.
+
+It holds the packed files of large scans. Rows of writers and merges are spilled as sorted runs by `spill.space`.
+"""
 
 from __future__ import annotations
 
