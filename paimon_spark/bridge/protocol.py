@@ -115,7 +115,7 @@ def parse_request(text: str) -> tuple[str, Envelope]:
     """Split a request into its method and its envelope.
 
     Raises:
-        EngineError: the JVM speaks another version of the protocol, or the text is no request.
+        EngineError: the JVM speaks another version of the protocol, or the text is not a request.
     """
     method, _, body = text.partition("\n")
     try:

@@ -59,7 +59,7 @@ class TableToken:
         """Return the token that was made `plain`; what stands beside it is the token of a system table.
 
         Raises:
-            EngineError: it is no token.
+            EngineError: it is not a token.
         """
         try:
             return msgspec.convert(raw, cls)

@@ -103,7 +103,7 @@ def read_manifest(data: bytes, where: str = "a manifest", size: int | None = Non
         size: the size that the manifest list records; fewer bytes mean a truncated file.
 
     Raises:
-        CorruptTableError: the bytes are no manifest.
+        CorruptTableError: the bytes are not a manifest.
         UnsupportedError: the manifest has a version that is not known.
     """
     return list(open_manifest(data, where, size).entries())
