@@ -85,7 +85,7 @@ def merge(place: Path) -> None:
         pass
 
 
-def find_dead(place: Path) -> None:
+def find_superseded(place: Path) -> None:
     """Find the rows of a whole bucket that the merge drops, by their keys alone."""
     table = connect(place).table(_TABLE).load()
     for split in plan_select(table).splits:
@@ -100,7 +100,7 @@ def compact(place: Path) -> None:
 
 _OF_A_BUCKET: dict[str, Callable[[Path], None]] = {
     "merge on read of a bucket": merge,
-    "the same on its keys alone": find_dead,
+    "the same on its keys alone": find_superseded,
     "full compaction of a bucket": compact,
 }
 

@@ -48,7 +48,7 @@ class _Server(PythonServer):
 
 
 class _Connection(ClientServerConnection):
-    """A connection that was accepted; it has a thread of its own, so that a silent stranger keeps nobody waiting."""
+    """A connection that was accepted; it has a thread of its own, so that a silent client does not block others."""
 
     def __init__(self, greeting: str, *parts: Any) -> None:
         super().__init__(*parts)
@@ -58,7 +58,7 @@ class _Connection(ClientServerConnection):
         if is_greeted(self.socket, self.stream, self._greeting):
             super().run()
         else:
-            _log.warning("a stranger was turned away")
+            _log.warning("rejected an unauthenticated connection")
             self.close(reset=True)
 
 

@@ -93,7 +93,7 @@ def run_claimed(request: Request) -> Json:
     statement = parse_call(request.args["text"])
     info = _catalog_for(statement, request)
     if info is None:
-        raise ArgumentError("The statement names no Paimon catalog.")
+        raise ArgumentError("The statement does not name a Paimon catalog.")
     with wiped_after_failure(request.envelope.conf):
         result = run_call(statement, _context(request, info))
     return _answer(result, info.name)

@@ -180,7 +180,7 @@ def refuse_other_location(catalog: Catalog, identifier: Identifier, properties: 
     own = local_path(catalog.table_path(identifier))
     if any(place and local_path(place).rstrip("/") != own for place in given):
         raise UnsupportedError(
-            f"Table '{identifier.full_name}' cannot have a location of its own in a filesystem catalog.",
+            f"Table '{identifier.full_name}' cannot have its own location in a filesystem catalog.",
             hint="Leave LOCATION out, or save the rows with df.write.format('paimon').save(path).",
         )
 

@@ -54,7 +54,7 @@ def _replaced(request: Request) -> Table:
         raise UnsupportedError(
             f"'{identifier.full_name}' cannot be replaced by a table of the provider "
             f"'{properties.get('provider', 'paimon')}'.",
-            hint="Only tables of Paimon's own can be replaced, and only by such.",
+            hint="Only a Paimon table can be replaced, and only by a Paimon table.",
         )
     catalog = catalog_of(request.envelope.catalog)
     refuse_other_location(catalog, identifier, properties)

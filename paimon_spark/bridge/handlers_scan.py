@@ -88,9 +88,9 @@ def _info(planned: PlannedScan) -> str:
     modes = planned.reading.read_modes
     raw = sum(s.raw for s in plan.splits) if refusal else len(modes.native)
     small = f"{len(modes.small)} of small files, " if modes.small else ""
-    live = f"{len(modes.live)} native without superseded rows, " if modes.live else ""
-    merged = len(plan.splits) - raw - len(modes.live) - len(modes.small)
-    how = f"{raw} {refusal or 'native'}, {live}{small}{merged} merge"
+    filtered = f"{len(modes.filtered)} native without superseded rows, " if modes.filtered else ""
+    merged = len(plan.splits) - raw - len(modes.filtered) - len(modes.small)
+    how = f"{raw} {refusal or 'native'}, {filtered}{small}{merged} merge"
     parts = [f"snapshot={plan.snapshot_id if plan.snapshot_id is not None else 'none'}"]
     if plan.table.schema.partition_keys:
         parts.append(f"partitions={counts.partitions}/{counts.partitions_seen}")

@@ -74,7 +74,7 @@ def save_path(request: Request) -> Json:
             return {}
         if mode == "ErrorIfExists":
             raise AlreadyExistsError(
-                f"There is a table at {path} already.", hint="Use mode('append') or mode('overwrite')."
+                f"A table already exists at {path}.", hint="Use mode('append') or mode('overwrite')."
             ) from None
         table = table.with_options(checked_options(table, options, Scope.WRITE))
     return _save(request, table, "static" if mode == "Overwrite" else "append")

@@ -59,7 +59,7 @@ def _unpacked(spark: str) -> str:
     resource = files("paimon_spark.bridge").joinpath("jars", prebuilt_name(spark))
     if not resource.is_file():
         raise EngineError(
-            f"The archive that paimon_spark is imported from carries no bridge for pyspark {spark}.",
+            f"The archive that paimon_spark is imported from has no bridge jar for pyspark {spark}.",
             hint="Write it with `paimon-spark env --archive` where this pyspark is installed.",
             kind=ErrorKind.ENVIRONMENT,
         )

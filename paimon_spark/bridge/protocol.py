@@ -115,7 +115,7 @@ def parse_request(text: str) -> tuple[str, Envelope]:
     """Split a request into its method and its envelope.
 
     Raises:
-        EngineError: the JVM speaks another version of the protocol, or the text is no request.
+        EngineError: the JVM speaks another version of the protocol, or the text is not a request.
     """
     method, _, body = text.partition("\n")
     try:
@@ -125,7 +125,7 @@ def parse_request(text: str) -> tuple[str, Envelope]:
     except (ValueError, RecursionError) as e:
         raise EngineError(f"The request '{method[:100]}' is malformed: {e}.") from e
     raise EngineError(
-        f"The bridge jar speaks protocol {spoken}, this engine {VERSION}.",
+        f"The bridge jar uses protocol {spoken}, but this engine uses {VERSION}.",
         hint="Use the jar that `paimon-spark env` names.",
     )
 

@@ -90,7 +90,7 @@ def maven_central() -> str:
         if found:
             return found[0].decode().rstrip("/")
     raise EngineError(
-        "The installed pyspark does not say where Maven Central is.",
+        "The installed pyspark has no URL of Maven Central.",
         hint="Name a repository: paimon-spark env --s3 --maven URL.",
         kind=ErrorKind.ENVIRONMENT,
     )
@@ -113,8 +113,8 @@ def fetch_s3_jars(
     release = releases.get(hadoop)
     if release is None:
         raise EngineError(
-            f"For Hadoop {hadoop} of the installed pyspark no S3 client is known.",
-            hint=f"Known are {', '.join(releases)}. Put hadoop-aws and the AWS SDK into spark.jars yourself.",
+            f"No S3 client is known for Hadoop {hadoop} of the installed pyspark.",
+            hint=f"It is known for {', '.join(releases)}. Put hadoop-aws and the AWS SDK into spark.jars yourself.",
             kind=ErrorKind.ENVIRONMENT,
         )
     maven = (maven or maven_central()).rstrip("/")
@@ -135,7 +135,7 @@ def fetch_s3_jars(
 
 def _fetch(url: str, directory: Path, sha1: str, say: Callable[[str], None]) -> Path:
     if not url.startswith(("https://", "http://", "file://")):
-        raise EngineError(f"'{url}' is no address of a repository.", kind=ErrorKind.ENVIRONMENT)
+        raise EngineError(f"'{url}' is not the URL of a repository.", kind=ErrorKind.ENVIRONMENT)
     target = directory / url.rpartition("/")[2]
     try:
         with urllib.request.urlopen(url, timeout=60) as source, target.open("wb") as out:  # noqa: S310 - checked above
@@ -144,13 +144,13 @@ def _fetch(url: str, directory: Path, sha1: str, say: Callable[[str], None]) -> 
         reason = getattr(e, "reason", None) or e
         raise EngineError(
             f"{url} cannot be fetched: {reason}.",
-            hint="Check the network, or name a repository that is in reach: paimon-spark env --s3 --maven URL.",
+            hint="Check the network, or name a reachable repository: paimon-spark env --s3 --maven URL.",
             kind=ErrorKind.ENVIRONMENT,
         ) from e
     if found != sha1:
         raise EngineError(
-            f"{url} is not what it should be: its SHA-1 is {found} and not {sha1}.",
-            hint="Nothing of it was kept. Try again, or take another repository.",
+            f"{url} has the SHA-1 {found} instead of {sha1}.",
+            hint="The download was discarded. Try again, or use another repository.",
             kind=ErrorKind.ENVIRONMENT,
         )
     return target

@@ -67,7 +67,7 @@ def configure(
     """
     if not callable(getattr(builder, "config", None)):
         raise ArgumentError(
-            f"The argument 'builder' is a {type(builder).__name__}, but takes a builder of sessions.",
+            f"The argument 'builder' is a {type(builder).__name__}, but must be a SparkSession builder.",
             hint="Pass SparkSession.builder.",
         )
     if not re.fullmatch(r"\w+", catalog):

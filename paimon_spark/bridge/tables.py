@@ -59,12 +59,12 @@ class TableToken:
         """Return the token that was made `plain`; what stands beside it is the token of a system table.
 
         Raises:
-            EngineError: it is no token.
+            EngineError: it is not a token.
         """
         try:
             return msgspec.convert(raw, cls)
         except msgspec.ValidationError as e:
-            raise EngineError(f"A request has no token of a table: {e}.") from e
+            raise EngineError(f"A request has no valid table token: {e}.") from e
 
     @property
     def plain(self) -> dict[str, Any]:

@@ -126,7 +126,7 @@ def index(registry: Registry) -> str:
         f"- `EXPLAIN CALL …`, or `dry_run => true`, returns the plan ({plan}) and changes nothing.",
         f"- The procedure's own result columns come first, then {report}.",
         "- Intentional differences from Paimon's Spark module are listed in "
-        "[Compatibility](../compatibility.md#where-we-deviate-on-purpose).",
+        "[Compatibility](../compatibility.md#intentional-deviations).",
         f"- `CALL {NAMESPACE}.help()` lists the procedures, `CALL {NAMESPACE}.help('compact')` describes one.",
         "",
     ]

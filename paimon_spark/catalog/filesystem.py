@@ -96,11 +96,11 @@ class FileSystemCatalog:
             if ignore_if_exists:
                 return
             raise AlreadyExistsError(
-                f"Database '{name}' exists already.", hint="Use IF NOT EXISTS.", kind=ErrorKind.DATABASE_EXISTS
+                f"Database '{name}' already exists.", hint="Use IF NOT EXISTS.", kind=ErrorKind.DATABASE_EXISTS
             )
         if properties and properties.get("location"):
             raise UnsupportedError(
-                f"Database '{name}' cannot have a location of its own.",
+                f"Database '{name}' cannot have its own location.",
                 hint=f"Leave LOCATION out; the database will be {self._database_path(name)}.",
             )
         dropped = sorted(set(properties or ()) - {"location", "owner"})
@@ -127,8 +127,8 @@ class FileSystemCatalog:
         left = [s.name for s in self.file_io.list(path)]
         if left:
             raise UsageError(
-                f"Database '{name}' cannot be removed: {path} also holds {some_of(left)}, which is no table.",
-                hint="Look at these files and remove them by hand.",
+                f"Database '{name}' cannot be removed: {path} also contains {some_of(left)}, which is not a table.",
+                hint="Check these files and remove them by hand.",
                 kind=ErrorKind.DATABASE_NOT_EMPTY,
             )
         self.file_io.delete_dir(path)
@@ -173,7 +173,7 @@ class FileSystemCatalog:
             if table.schema_store.try_create(schema):
                 return self._table(table.identifier, table.path, schema, None)
         raise ConflictError(
-            f"The schema of table {identifier.full_name} was changed by others {_ALTER_ATTEMPTS} times in a row.",
+            f"The schema of table {identifier.full_name} was changed concurrently {_ALTER_ATTEMPTS} times in a row.",
             hint="Nothing was changed by this statement. Run it again.",
         )
 
@@ -214,8 +214,8 @@ class FileSystemCatalog:
         schema = self._schemas(path, None).latest()
         if schema is None:
             raise NotFoundError(
-                f"The directory {path} holds no Paimon table: it has no schema.",
-                hint="Give the directory that has the sub-directory schema/ in it.",
+                f"The directory {path} is not a Paimon table: it has no schema.",
+                hint="Give the directory that contains the subdirectory schema/.",
             )
         return self._table(identifier, path, schema, dynamic_options)
 
@@ -242,8 +242,8 @@ class FileSystemCatalog:
         foreign = [s.name for s in self.file_io.list(path) if s.name != "schema"]
         if foreign:
             raise AlreadyExistsError(
-                f"The directory {path} is no table but holds {some_of(foreign)}; a table there would mix with it.",
-                hint="Choose another name, or remove the directory.",
+                f"The directory {path} contains {some_of(foreign)} but is not a table.",
+                hint="Choose another name, or remove the directory: a table must not share it with other files.",
             )
 
     def _table_defaults(self) -> dict[str, str]:
@@ -255,7 +255,7 @@ class FileSystemCatalog:
         kind = schema.options.get("type", "table").strip().lower()
         if kind not in ("table", "materialized-table"):
             raise UnsupportedError(
-                f"'{identifier.full_name}' has the type '{kind}' and is no table of Paimon's own format.",
+                f"'{identifier.full_name}' has the type '{kind}', which is not Paimon's own table format.",
                 hint="Read its files with Spark's own data source.",
             )
         return Table.of(identifier, path, schema, self.file_io, dynamic_options)
@@ -316,8 +316,8 @@ class FileSystemCatalog:
             )
         if self.file_io.exists(path):
             return NotFoundError(
-                f"'{identifier.base.full_name}' is no Paimon table: the directory {path} has no schema.",
-                hint="Choose another name, or look at what that directory holds.",
+                f"'{identifier.base.full_name}' is not a Paimon table: the directory {path} has no schema.",
+                hint="Choose another name, or check the contents of that directory.",
             )
         known = self.list_tables(identifier.database)
         hint = (
@@ -343,7 +343,7 @@ class FileSystemCatalog:
 
     def _exists(self, identifier: Identifier) -> AlreadyExistsError:
         return AlreadyExistsError(
-            f"Table '{identifier.full_name}' exists already.", hint="Use IF NOT EXISTS, or choose another name."
+            f"Table '{identifier.full_name}' already exists.", hint="Use IF NOT EXISTS, or choose another name."
         )
 
 

@@ -33,8 +33,8 @@ def open_catalog(options: Mapping[str, str]) -> Catalog:
         )
     if options.get("lock.enabled", "false").strip().lower() == "true":
         raise UnsupportedError(
-            "The catalog option 'lock.enabled' asks for a lock, and this release has none.",
-            hint="Leave it out: commits create their file exclusively. Writers that rely on a lock must not join in.",
+            "The catalog option 'lock.enabled' requests a lock, which this release does not support.",
+            hint="Leave it out: commits create their file exclusively. Do not mix with writers that rely on a lock.",
         )
     warehouse = options.get("warehouse", "").strip()
     if not warehouse:

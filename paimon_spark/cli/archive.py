@@ -28,7 +28,7 @@ def write_archive(target: Path) -> Path:
     """
     if target.suffix != ".zip":
         raise UsageError(
-            f"--archive takes the name of a .zip file and not '{target.name}'.", hint="Example: paimon-spark.zip"
+            f"--archive takes the name of a .zip file, not '{target.name}'.", hint="Example: paimon-spark.zip"
         )
     partial = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     try:

@@ -91,7 +91,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_thrift(add("thriftserver", "the stock Thrift server, in the foreground", _THRIFT_REST))
     _add_submit(add("submit", "the stock spark-submit; a .sql file is run as a script", _SUBMIT_REST))
     _add_call(add("call", "run a procedure in this process, without Spark: paimon-spark call \"compact('db.t')\""))
-    _add_selftest(add("selftest", "try on this machine that nothing is ever lost: faults, kills, crowds"))
+    _add_selftest(add("selftest", "check that no data is lost on this machine: faults, kills, concurrency"))
     _add_env(add("env", "what is installed, and the --conf lines to paste elsewhere"))
     return parser
 
@@ -141,7 +141,7 @@ def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise UsageError(
-            f"--option takes NAME=VALUE and not '{name}'.", hint="Example: --option s3.endpoint=http://h:9000"
+            f"--option takes NAME=VALUE, not '{name}'.", hint="Example: --option s3.endpoint=http://h:9000"
         )
     return name, value
 
@@ -150,7 +150,7 @@ def _add_sql(parser: argparse.ArgumentParser) -> None:
     _add_catalog(parser)
     source = parser.add_mutually_exclusive_group()
     source.add_argument(
-        "-f", "--file", help="script to run; `-` reads standard input, as does no script where that is no terminal"
+        "-f", "--file", help="script to run; `-` or no script reads standard input, unless that is a terminal"
     )
     source.add_argument("-e", "--execute", help="statements to run, separated by semicolons")
     parser.add_argument("-d", "--define", action="append", default=[], metavar="NAME=VALUE", help="value of ${NAME}")

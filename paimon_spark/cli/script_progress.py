@@ -60,7 +60,7 @@ class ScriptProgress:
         if self._done == 0 and _NO_START.match(text):
             self._known = False
         if text.startswith("[SPARK_JOB_CANCELLED]"):
-            return str(StatementCancelledError("The statement was cancelled.", hint="Run it again if need be."))
+            return str(StatementCancelledError("The statement was cancelled.", hint="Run it again if needed."))
         found = _POSITION.search(text)
         if found is None or not self._tells:
             return text

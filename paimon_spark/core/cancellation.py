@@ -50,5 +50,5 @@ def checkpoint() -> None:
     """
     if is_cancelled():
         raise StatementCancelledError(
-            "The statement was cancelled.", hint="The table is as it was before; run the statement again if need be."
+            "The statement was cancelled.", hint="The table is as it was before; run the statement again if needed."
         )

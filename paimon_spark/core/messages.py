@@ -37,6 +37,6 @@ class MessageCodec(Generic[T]):
             return self._decoder.decode(text)
         except (ValueError, RecursionError) as e:
             raise EngineError(
-                f"A text of {len(text)} characters is no {self._what}: {e}"[:300] + ".",
+                f"A text of {len(text)} characters is not a {self._what}: {e}"[:300] + ".",
                 hint="Make sure that the driver and all executors have the same release of paimon-spark.",
             ) from e

@@ -65,8 +65,8 @@ def create_once(file_io: FileIO, path: str, data: bytes) -> bool:
         return False
     except OSError as e:
         raise OutcomeUnknownError(
-            f"The store did not say whether {path} was created, and cannot be asked: {e.strerror or e}.",
-            hint="Look whether it exists before you try again.",
+            f"The store did not say whether {path} was created, and cannot be queried: {e.strerror or e}.",
+            hint="Check whether it exists before you try again.",
         ) from (failure or e)
 
 
@@ -76,7 +76,7 @@ def delete_best_effort(file_io: FileIO, paths: Iterable[str]) -> None:
         try:
             file_io.delete(path)
         except (OSError, PaimonError) as e:
-            _log.warning("%s is of no use any more, but cannot be deleted: %s", path, e)
+            _log.warning("%s is obsolete but cannot be deleted: %s", path, e)
 
 
 def read_if_there(file_io: FileIO, path: str) -> bytes | None:

@@ -68,8 +68,8 @@ class SnapshotStore:
             if found is not None:
                 return found
         raise CorruptTableError(
-            f"The newest snapshot below {self.paths.snapshot_dir} vanishes while it is read.",
-            hint="Look whether another program removes snapshots of this table, then try again.",
+            f"The newest snapshot below {self.paths.snapshot_dir} disappears while it is being read.",
+            hint="Check whether another program removes snapshots of this table, then try again.",
             kind=ErrorKind.FILE_MISSING,
         )
 
@@ -178,8 +178,8 @@ class SnapshotStore:
             self.file_io.delete(self.paths.snapshot(snapshot.id))
         except (OSError, PaimonError) as e:
             raise OutcomeUnknownError(
-                f"{self.paths.snapshot(snapshot.id)} was created, but its neighbours cannot be looked at: {e}",
-                hint="Look whether the table has it before you run the statement again.",
+                f"{self.paths.snapshot(snapshot.id)} was created, but the snapshot before it cannot be checked: {e}",
+                hint="Check whether the table has it before you run the statement again.",
             ) from e
         return True
 

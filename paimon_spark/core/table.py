@@ -267,8 +267,8 @@ def table_of_task(text: str) -> Table:
     table = Table.from_config(text)
     if isinstance(table.file_io, LocalFileIO) and not table.file_io.exists(table.paths.schema_dir):
         raise EngineError(
-            f"The worker on {platform.node()} does not see the directory of table {table.name}, {table.path}.",
-            hint="A warehouse for several machines is on S3, or on a file system that all of them mount at one path.",
+            f"The worker on {platform.node()} cannot access the directory of table {table.name}, {table.path}.",
+            hint="Keep a warehouse for several machines on S3 or on a file system that all mount at the same path.",
             kind=ErrorKind.ENVIRONMENT,
         )
     return table

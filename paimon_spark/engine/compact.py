@@ -332,14 +332,14 @@ def _check_live(table: Table, group: CompactGroup) -> None:
         for file in task.files:
             key, seen = DataFileKey(task.partition, task.bucket, file.file_name), marked.get(file.file_name)
             if key not in live:
-                happened = "is gone: another commit compacted or overwrote it"
+                happened = "was compacted or overwritten by another commit"
             elif seen is not None and vectors.get(key) != seen:
-                happened = "has lost more rows meanwhile: another commit marked them"
+                happened = "lost more rows to another commit"
             else:
                 continue
             raise ConflictError(
-                f"The file '{file.file_name}' of table {table.name}, which was to be compacted, {happened}, and the "
-                "snapshot that this one began with was expired.",
+                f"The file '{file.file_name}' of table {table.name}, which was selected for compaction, {happened}, "
+                "and the snapshot that the compaction was planned on has expired.",
                 hint="Compact again: it will start from the new state.",
             )
 

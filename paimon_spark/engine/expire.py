@@ -85,11 +85,11 @@ def plan_expire(table: Table, config: ExpireConfig, clock_millis: int) -> Expire
         return ExpirePlan(earliest, earliest)
     ids = store.ids()
     end = min((i for i in ids if i >= end), default=latest)
-    doomed = [s for s in (store.find(i) for i in ids if earliest <= i < end) if s is not None]
+    expiring = [s for s in (store.find(i) for i in ids if earliest <= i < end) if s is not None]
     last = store.find(end)
-    if last is None or not doomed:
+    if last is None or not expiring:
         return ExpirePlan(end, end)  # another expiry or a rollback came first
-    return _plan_range(table, [*doomed, last], end, look=config.exact)
+    return _plan_range(table, [*expiring, last], end, look=config.exact)
 
 
 @uninterrupted()
@@ -141,25 +141,25 @@ def _given_way(table: Table, plan: ExpirePlan, deleted: Deleted) -> ExpireResult
 
 
 def _plan_range(table: Table, snapshots: list[Snapshot], end: int, *, look: bool) -> ExpirePlan:
-    doomed = [s for s in snapshots if s.id < end]
+    expiring = [s for s in snapshots if s.id < end]
     decoupled = table.options.changelog_lifecycle_decoupled
-    garbage = ExpiryCandidates(table)
+    expiry = ExpiryCandidates(table)
     for snapshot in snapshots[1:]:
-        garbage.add_removed(snapshot)
-    for snapshot in doomed:
+        expiry.add_removed(snapshot)
+    for snapshot in expiring:
         reason = f"only snapshot {snapshot.id} needs it"
-        garbage.add_changelog(snapshot, reason)
-        garbage.add_metadata(snapshot, reason, with_changelog=True)
-    going = [ProtectingRef(RefKind.SNAPSHOT, table.branch, str(s.id), s) for s in doomed]
-    future = [ProtectingRef(RefKind.CHANGELOG, table.branch, str(s.id), s) for s in doomed] if decoupled else []
+        expiry.add_changelog(snapshot, reason)
+        expiry.add_metadata(snapshot, reason, with_changelog=True)
+    removed_refs = [ProtectingRef(RefKind.SNAPSHOT, table.branch, str(s.id), s) for s in expiring]
+    future = [ProtectingRef(RefKind.CHANGELOG, table.branch, str(s.id), s) for s in expiring] if decoupled else []
     files = SafeDeleter(table).plan(
-        garbage.candidates,
-        doomed=[h.key for h in going],
+        expiry.candidates,
+        removed_refs=[r.key for r in removed_refs],
         future=future,
-        references=[_snapshot_action(table, s) for s in doomed],
+        references=[_snapshot_action(table, s) for s in expiring],
         look=look,
     )
-    return ExpirePlan(doomed[0].id, end, len(doomed), files, _writes(table, future, end), tuple(doomed))
+    return ExpirePlan(expiring[0].id, end, len(expiring), files, _writes(table, future, end), tuple(expiring))
 
 
 def _snapshot_action(table: Table, snapshot: Snapshot) -> Action:

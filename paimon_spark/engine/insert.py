@@ -179,7 +179,9 @@ def run_post_commit(plan: WritePlan, result: WriteResult, runner: TaskRunner) ->
         try:
             compacted = execute_compaction(result.compaction, runner, commit_user=result.commit_user)
         except ConflictError as e:
-            _log.info("The compaction after a write to %s gave way to another commit: %s", plan.table.name, e)
+            _log.info(
+                "The compaction after a write to %s was dropped because of a conflicting commit: %s", plan.table.name, e
+            )
         except Exception as e:  # noqa: BLE001 - includes errors of the runner's engine
             _log.warning(_UNCOMPACTED, plan.table.name, e)
     if isinstance(result.commit, Committed) and not plan.table.options.write_only:

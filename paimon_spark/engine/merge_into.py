@@ -164,7 +164,7 @@ def check_request(request: MergeRequest) -> None:
     actions = {a.clause: a for a in request.actions}
     if not actions:
         raise ArgumentError(
-            "merge_into was given no action.",
+            "merge_into needs at least one action.",
             hint="Give matched_upsert_setting, not_matched_insert_values, matched_delete_condition, "
             "not_matched_by_source_upsert_setting or not_matched_by_source_delete_condition.",
         )
@@ -186,7 +186,7 @@ def check_request(request: MergeRequest) -> None:
     if by_source is not None and (by_source.values or "").strip() == STAR:
         raise ArgumentError(
             f"'{by_source.values_argument}' is '*', but there is no source row to take values from.",
-            hint="Write column = expression, joined by commas.",
+            hint="Write column = expression, separated by commas.",
         )
 
 

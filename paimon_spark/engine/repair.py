@@ -77,7 +77,7 @@ def execute_repair(table: Table, repairs: tuple[Repair, ...]) -> int:
             continue
         if now != repair.before:
             raise ConflictError(
-                f"{repair.path} changed while the repair was planned.",
+                f"{repair.path} changed while the repair was being planned.",
                 hint="Stop other writers of the table, then call it again.",
             )
         whole = _has_lists(table, repair)

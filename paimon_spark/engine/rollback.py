@@ -64,11 +64,11 @@ def plan_rollback(table: Table, *, snapshot_id: int | None = None, tag: str | No
             kind=ErrorKind.SNAPSHOT_NOT_FOUND,
         )
     target = find_target(table, snapshot_id=snapshot_id, tag=tag)
-    doomed = SafeDeleter(table).measure(deletions(table, target.snapshot.id))
+    actions = SafeDeleter(table).measure(deletions(table, target.snapshot.id))
     ended = table.snapshots.rollback_target() is None and table.snapshots.latest_hint() in (None, target.snapshot.id)
-    if not doomed and not target.expired and ended:
+    if not actions and not target.expired and ended:
         return RollbackPlan(previous, target)
-    return RollbackPlan(previous, target, _writes(table, target), tuple(doomed))
+    return RollbackPlan(previous, target, _writes(table, target), tuple(actions))
 
 
 @uninterrupted()

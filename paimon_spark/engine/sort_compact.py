@@ -115,7 +115,7 @@ def _sortable(field: DataField, order: Order) -> str:
     nested = not isinstance(field.type, AtomicType)
     if not _has_order(field.type) or (nested and order is not Order.ORDER):
         raise UnsupportedError(
-            f"The column '{field.name}' has a type by which order_strategy '{order}' cannot sort.",
+            f"The column '{field.name}' has a type that order_strategy '{order}' cannot sort by.",
             hint="Sort by columns of plain types.",
         )
     return field.name

@@ -181,14 +181,14 @@ def plan_delete_tags(table: Table, names: str | Iterable[str], *, exact: bool = 
     asked = _split(names)
     tags = RefStore.of(table).tags()
     present, missing = [n for n in asked if n in tags], [n for n in asked if n not in tags]
-    doomed: set[RefKey] = {(str(RefKind.TAG), table.branch, n) for n in present}
-    garbage = ExpiryCandidates(table)
+    removed_refs: set[RefKey] = {(str(RefKind.TAG), table.branch, n) for n in present}
+    expiry = ExpiryCandidates(table)
     for name, snapshot in _orphaned(table, tags, present):
         reason = f"only tag '{name}' needs it: snapshot {snapshot.id} has expired"
-        garbage.add_state(snapshot, reason)
-        garbage.add_metadata(snapshot, reason, with_changelog=False)
+        expiry.add_state(snapshot, reason)
+        expiry.add_metadata(snapshot, reason, with_changelog=False)
     references = [Action(DELETE, table.paths.tag(n), 0, f"tag '{n}' is deleted") for n in present]
-    files = SafeDeleter(table).plan(garbage.candidates, doomed=doomed, references=references, look=exact)
+    files = SafeDeleter(table).plan(expiry.candidates, removed_refs=removed_refs, references=references, look=exact)
     others = [n for n in tags if n not in present]
     said = {n: f"there is no tag '{n}'" for n in missing}
     hints = {n: f"{text}. {near}" for n, text in said.items() if (near := did_you_mean(n, others))}
@@ -259,7 +259,7 @@ def _split(names: str | Iterable[str]) -> list[str]:
     parts = names.split(",") if isinstance(names, str) else list(names)
     found = list(dict.fromkeys(p.strip() for p in parts if p.strip()))
     if not found:
-        raise ArgumentError("No tag is named.", hint="Give one name, or several separated by commas.")
+        raise ArgumentError("No tag name is given.", hint="Give one name, or several separated by commas.")
     return found
 
 

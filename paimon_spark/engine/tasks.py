@@ -31,7 +31,7 @@ def run_task(kind: str, payload: str) -> str:
     """
     task = TASKS.get(kind)
     if task is None:
-        raise ArgumentError(f"There is no task called '{kind}'.", hint=f"Kinds are {', '.join(sorted(TASKS))}.")
+        raise ArgumentError(f"'{kind}' is not a task.", hint=f"Kinds are {', '.join(sorted(TASKS))}.")
     return task(payload)
 
 

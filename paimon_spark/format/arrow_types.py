@@ -109,7 +109,7 @@ def fields_from_arrow(schema: pa.Schema) -> tuple[DataField, ...]:
     """Return the columns of an Arrow schema with ids assigned in order, nested fields first, as for a new table."""
     row, _ = reassign_ids(_row(schema, nullable=False), 0)
     if not isinstance(row, RowType):
-        raise TypeError("a row stays a row")
+        raise TypeError("reassign_ids changed the kind of the type")
     return row.fields
 
 

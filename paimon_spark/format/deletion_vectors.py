@@ -53,7 +53,7 @@ def vector_in(block: bytes, found: DeletionRange, where: str = "a deletion vecto
 
 def _unsound(found: DeletionRange, where: str, error: Exception) -> CorruptTableError:
     return CorruptTableError(
-        f"{where} holds no sound deletion vector for '{found.data_file}': {error}.",
+        f"{where} has no valid deletion vector for '{found.data_file}': {error}.",
         hint="Restore the file from a backup, or roll back to a snapshot that does not need it.",
     )
 
@@ -61,16 +61,16 @@ def _unsound(found: DeletionRange, where: str, error: Exception) -> CorruptTable
 def _checked(data: bytes, found: DeletionRange) -> bytes:
     """Return the serialized vector at `found`, with size and verified checksum."""
     if data[:1] != bytes([FILE_VERSION]):
-        raise ValueError("the file does not begin with a version that is known")
+        raise ValueError("the file begins with an unknown version")
     if not (found.offset > 0 and 0 <= found.length <= len(data)):
-        raise ValueError(f"it cannot stand at {found.offset} with {found.length} bytes")
+        raise ValueError(f"its range of {found.length} bytes at {found.offset} is outside the file")
     (size,) = _INT.unpack_from(data, found.offset)
     if size < 0 or size not in (found.length, found.length - 8):
         raise ValueError(f"its size is {size}")
     end = found.offset + 4 + size
     (crc,) = _UINT.unpack_from(data, end)
     if zlib.crc32(memoryview(data)[found.offset + 4 : end]) != crc:
-        raise ValueError("the checksum does not fit")
+        raise ValueError("the checksum does not match")
     return data[found.offset : end + _UINT.size]
 
 

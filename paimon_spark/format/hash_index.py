@@ -21,7 +21,7 @@ def decode(data: bytes, where: str = "a hash index file") -> npt.NDArray[np.int3
     """
     if len(data) % _WORD.itemsize:
         raise CorruptTableError(
-            f"{where} has {len(data)} bytes, which is no number of whole hashes.",
+            f"{where} has {len(data)} bytes, which is not a multiple of the size of a hash.",
             hint="Restore the file from a backup, or rewrite the table with INSERT OVERWRITE.",
         )
     return np.frombuffer(data, _WORD).astype(np.int32)

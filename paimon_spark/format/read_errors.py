@@ -53,7 +53,7 @@ def unreadable(
     if file_size is not None and actual_size is not None and file_size != actual_size:
         return damaged(path, error, file_size, actual_size)
     return UnsupportedError(
-        f"pyarrow {pa.__version__} does not read all of the data file '{path}': {_first_line(error)}.",
+        f"pyarrow {pa.__version__} cannot read all of the data file '{path}': {_first_line(error)}.",
         hint=UNREADABLE_HINT,
     )
 

@@ -29,7 +29,7 @@ def for_name(name: str) -> DataFormat:
     if found is None:
         raise UnsupportedError(
             f"The file format '{name}' is not supported.",
-            hint=f"Formats that are: {', '.join(sorted(FORMATS))}.",
+            hint=f"Supported formats: {', '.join(sorted(FORMATS))}.",
         )
     return found
 

@@ -36,7 +36,7 @@ def flag(value: str | None) -> bool:
     text = (value or "false").strip().lower()
     if text in ("true", "false"):
         return text == "true"
-    raise OptionError(f"'{value}' is no boolean.", hint="Use true or false.")
+    raise OptionError(f"'{value}' is not a boolean.", hint="Use true or false.")
 
 
 def memory(value: str | None, default: int) -> int:
@@ -51,5 +51,5 @@ def compression_level(options: Mapping[str, str]) -> int:
         return int(value)
     except ValueError as e:
         raise OptionError(
-            f"'{value}' is no compression level.", hint="Set file.compression.zstd-level to a number."
+            f"'{value}' is not a compression level.", hint="Set file.compression.zstd-level to a number."
         ) from e

@@ -267,7 +267,7 @@ def _publish_by_rename(temp: Path, target: Path) -> bool:
         return False
     if code in (errno.ENOSYS, errno.EINVAL):
         raise UnsupportedError(
-            f"The file system of '{target.parent}' offers no atomic way to create a file.",
+            f"The file system of '{target.parent}' cannot create a file atomically.",
             hint="Keep the warehouse on a file system with hard links.",
             kind=ErrorKind.UNSUPPORTED_STORE,
         )
@@ -281,7 +281,7 @@ def _publish_by_rename(temp: Path, target: Path) -> bool:
 
 def _unknown(target: Path) -> OutcomeUnknownError:
     return OutcomeUnknownError(
-        f"The store did not say whether '{target}' was created.", hint="Look whether it exists before you try again."
+        f"The store did not say whether '{target}' was created.", hint="Check whether it exists before you try again."
     )
 
 

@@ -40,7 +40,7 @@ def file_io_for(uri: str, options: Mapping[str, str] | None = None) -> FileIO:
 
 def _check_bucket(uri: str) -> None:
     if not split(uri)[0]:
-        raise OptionError(f"The location '{uri}' names no bucket.", hint="Write it as s3://bucket/path.")
+        raise OptionError(f"The location '{uri}' does not name a bucket.", hint="Write it as s3://bucket/path.")
 
 
 def file_io_from_config(config: Mapping[str, str]) -> FileIO:
@@ -68,7 +68,7 @@ def _build(scheme: str, name: str) -> FileIO:
     if scheme == "memory":
         return _memory(name)
     raise UnsupportedError(
-        f"There is no access to locations of the scheme '{scheme}:'.",
+        f"Locations with the scheme '{scheme}:' are not supported.",
         hint="Use a local path, or a location that begins with file: or s3:.",
         kind=ErrorKind.UNSUPPORTED_STORE,
     )

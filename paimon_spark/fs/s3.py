@@ -156,7 +156,7 @@ class S3FileIO:
         large = [o["Key"] for o in found if o["Size"] > _LARGEST_COPY]
         if large:
             raise UnsupportedError(
-                f"{source} cannot be renamed: {large[0]} has more than 5 GiB, which the store does not copy at once.",
+                f"{source} cannot be renamed: {large[0]} exceeds 5 GiB, the limit of one copy request.",
                 hint="Create the table under the new name with CREATE TABLE … AS SELECT.",
             )
         tails = [""] if is_file else [o["Key"][len(base) :] for o in found]
@@ -241,7 +241,7 @@ class S3FileIO:
     def _no_conditions(self, path: str) -> UnsupportedError:
         return UnsupportedError(
             f"The store {self.settings.place} ignores If-None-Match: two writers of {path} would lose data.",
-            hint="Use a store with conditional writes; there is no lock to take their place in this release.",
+            hint="Use a store with conditional writes; this release has no lock to replace them.",
             kind=ErrorKind.UNSUPPORTED_STORE,
         )
 
@@ -355,5 +355,5 @@ def _unknown(path: str, error: Exception | None) -> OutcomeUnknownError:
     what = type(error).__name__ if error is not None and not code_of(error) else code_of(error or Exception())
     return OutcomeUnknownError(
         f"The store did not say whether '{path}' was created ({what}).",
-        hint="Look whether it exists before you try again.",
+        hint="Check whether it exists before you try again.",
     )

@@ -130,7 +130,7 @@ def store_error(error: Exception, settings: S3Settings, path: str) -> OSError:
         )
     if is_full(error):
         return StoreError(
-            f"{place} has no room ({code or status}){where}.",
+            f"{place} is full ({code or status}){where}.",
             hint="Make room in the store or raise the quota, then run the statement again.",
             kind=ErrorKind.STORE_FULL,
         )
@@ -161,10 +161,10 @@ def _unanswered(error: Exception, settings: S3Settings, status: int, where: str)
     if name in ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "TokenRetrievalError"):
         return StoreError(
             f"No AWS credentials were found ({name}){where}.",
-            hint="Set s3.access-key and s3.secret-key, or the variables, profile or role that AWS knows.",
+            hint="Set s3.access-key and s3.secret-key, or use the environment variables, profile or role of AWS.",
         )
     if not status and name in ("ProfileNotFound", "ConfigParseError", "NoRegionError", "InvalidEndpointDiscovery"):
-        return StoreError(f"The AWS configuration of this machine does not work ({name}).", hint="Look at ~/.aws.")
+        return StoreError(f"The AWS configuration of this machine does not work ({name}).", hint="Check ~/.aws.")
     what = f"failed ({code_of(error) or status})" if status else f"does not answer ({name})"
     return StoreError(
         f"{settings.place} {what}{where}.",

@@ -251,7 +251,7 @@ def _credentials(given: Mapping[str, str]) -> tuple[str | None, str | None, str 
     anonymous = bool(classes) and not static and all(c in (*_ANONYMOUS, *_STATIC) for c in classes)
     if anonymous and not any(c in _ANONYMOUS for c in classes):
         raise OptionError(
-            "The credentials provider wants keys, and none are given.", hint="Set s3.access-key and s3.secret-key."
+            "The credentials provider needs keys, but none are set.", hint="Set s3.access-key and s3.secret-key."
         )
     return (access, secret, token, False) if static else (None, None, None, anonymous)
 
@@ -265,7 +265,8 @@ def _endpoint(given: Mapping[str, str], environ: Mapping[str, str]) -> str | Non
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
         raise OptionError(
-            "The option 's3.endpoint' is no address of a store.", hint="Write it as http://host:9000 or https://host."
+            "The option 's3.endpoint' is not the address of a store.",
+            hint="Write it as http://host:9000 or https://host.",
         )
     return None if parts.hostname == "s3.amazonaws.com" else text.rstrip("/")
 

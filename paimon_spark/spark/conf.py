@@ -16,7 +16,7 @@ from paimon_spark.spec.support import Scope, check_dynamic, scope_of
 PREFIX = "spark.paimon."
 FLINK_PREFIX = "paimon."
 PROGRAM_KEYS = ("python", "pythonPath", "log.dir", "progress", "requiredSparkConfsCheck.enabled")
-"""Settings of the bridge, which are no options of tables."""
+"""Settings of the bridge, as opposed to table options."""
 _NAMES = 3
 _ANY = "*"
 _SESSION = "the session"
@@ -38,7 +38,7 @@ class SessionKey:
 
 
 def session_key(full: str) -> SessionKey | None:
-    """Return what a key of the session means; None for keys that are no options of tables."""
+    """Return what a key of the session means; None for keys that are not table options."""
     prefix = next((p for p in (PREFIX, FLINK_PREFIX) if full.startswith(p)), None)
     if prefix is None or full.removeprefix(prefix) in PROGRAM_KEYS:
         return None
@@ -75,7 +75,7 @@ def session_options(
         travel: whether options that choose a snapshot count, which is so for reads only.
 
     Raises:
-        OptionError: a key is no option, or one that nobody would obey.
+        OptionError: a key is not an option, or would have no effect.
     """
     names = (catalog, identifier.database, identifier.table)
     options: dict[str, str] = {}
@@ -119,7 +119,7 @@ def check_setting(full: str, value: str | None = None) -> None:
     if key is None:
         return
     if "" in key.pattern:
-        raise OptionError(f"The session option '{full}' has an empty name in it.", hint="Write * for any name.")
+        raise OptionError(f"The session option '{full}' contains an empty name.", hint="Write * for any name.")
     _check(full, key.option)
     if scope_of(key.option) is Scope.TABLE:
         raise OptionError(

@@ -39,7 +39,7 @@ def clear_failure(error: Exception) -> Exception:
         return error
     if was_cancelled(error):
         return StatementCancelledError(
-            "The statement was cancelled with its job.", hint="Nothing of it was committed; run it again if need be."
+            "The statement was cancelled with its job.", hint="Nothing was committed. Run it again if needed."
         )
     java = _in_jvm(error)
     if java is not None:
@@ -54,7 +54,7 @@ def clear_failure(error: Exception) -> Exception:
     if absent is not None:
         return _without_module(absent[1])
     if _DEAD_WORKER.search(text):
-        return _dead_worker()
+        return _lost_worker()
     return _lost_executor() if _LOST_EXECUTOR in text else error
 
 
@@ -73,10 +73,10 @@ def _named(error: str, code: str, text: str) -> PaimonError:
     return kind(text, kind=known) if isinstance(kind, type) and issubclass(kind, PaimonError) else EngineError(text)
 
 
-def _dead_worker() -> EngineError:
+def _lost_worker() -> EngineError:
     return EngineError(
         "A Python worker ended before its task was done.",
-        hint="Look in the system's log for a kill, which is often for lack of memory; then run the statement again.",
+        hint="Check the system log for a kill, often for lack of memory; then run the statement again.",
         kind=ErrorKind.WORKER_FAILED,
     )
 
@@ -84,8 +84,7 @@ def _dead_worker() -> EngineError:
 def _lost_executor() -> EngineError:
     return EngineError(
         "An executor ended before its tasks were done.",
-        hint="Look in the log of the cluster for a kill, which is often for lack of memory; "
-        "then run the statement again.",
+        hint="Check the cluster log for a kill, often for lack of memory; then run the statement again.",
         kind=ErrorKind.WORKER_FAILED,
     )
 

@@ -93,7 +93,7 @@ def native_frame(
     spec: dict[str, Any],
     groups: Iterable[dict[str, Any]],
     access: Mapping[str, str],
-    dead: Any | None = None,
+    superseded: Any | None = None,
 ) -> DataFrame:
     """Return a native scan.
 
@@ -102,10 +102,10 @@ def native_frame(
         spec: columns, and how files are read.
         groups: the files, which may be more than fit into memory.
         access: what Hadoop must know to reach the files.
-        dead: what `superseded_rows_of` returned, if rows have to be left out.
+        superseded: what `superseded_rows_of` returned, if rows have to be left out.
     """
     with _lines(map(json.dumps, chain([spec], groups))) as text:
-        frame = jvm_frames().nativeFrame(session._jsparkSession, text, json.dumps(dict(access)), dead)
+        frame = jvm_frames().nativeFrame(session._jsparkSession, text, json.dumps(dict(access)), superseded)
         return frame_of(frame, session)
 
 
@@ -117,9 +117,9 @@ def superseded_rows_of(splits: Sequence[str], find: Callable[[Sequence[str]], Da
         find: given the keys of what is not known yet, return the frame that finds it.
     """
     with _lines(splits) as keys:
-        dead = jvm_frames().supersededRows(keys)
-    missing = json.loads(dead.missing())
-    return dead.findBy(find(missing)._jdf) if missing else dead
+        superseded = jvm_frames().supersededRows(keys)
+    missing = json.loads(superseded.missing())
+    return superseded.findBy(find(missing)._jdf) if missing else superseded
 
 
 def tasks_at_once(session: SparkSession) -> int:

@@ -145,7 +145,7 @@ def _sides(
     if request.target_alias is None and _lower(own[0]) == _lower(theirs[0]):
         raise ArgumentError(
             f"Target and source are both called '{own[0][-1]}'.",
-            hint="Give the target another name by target_alias.",
+            hint="Rename the target with target_alias.",
         )
     if request.target_alias is not None:
         taken = {_lower(n) for n in theirs}
@@ -159,7 +159,7 @@ def _sides(
     if twice:
         raise ArgumentError(
             f"The source {request.source_table} has several columns called {', '.join(sorted(twice))}.",
-            hint="Give them names of their own in a view of 'source_sqls'.",
+            hint="Give them distinct names in a view of 'source_sqls'.",
         )
     here = Side("target", own, tuple(table.schema.field_names), TARGET)
     return here, Side("source", theirs, columns, SOURCE)
@@ -228,7 +228,7 @@ def _check_condition(rows: DataFrame, text: str, written: str, parameter: str) -
     (kind,) = _analysed(rows, (text,), written, parameter)
     if kind.typeName() not in ("boolean", "void"):
         raise ArgumentError(
-            f"The argument '{parameter}' ({written}) is no condition: its type is {kind.simpleString()}.",
+            f"The argument '{parameter}' ({written}) is not a condition: its type is {kind.simpleString()}.",
             hint="Write a comparison.",
             kind=ErrorKind.TYPE_MISMATCH,
         )

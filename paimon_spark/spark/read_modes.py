@@ -78,13 +78,13 @@ class ReadModes:
     """
 
     native: tuple[Split, ...] = ()
-    live: tuple[Split, ...] = ()
+    filtered: tuple[Split, ...] = ()
     workers: tuple[Split, ...] = ()
     small: tuple[Split, ...] = ()
     native_files: tuple[NativeFiles, ...] = ()
     """The files of `native`, one entry for each layout."""
-    live_files: tuple[NativeFiles, ...] = ()
-    """Those of `live`."""
+    filtered_files: tuple[NativeFiles, ...] = ()
+    """The files of `filtered`."""
 
 
 class _Candidate(NamedTuple):
@@ -111,17 +111,17 @@ def choose_read_modes(request: ReadRequest) -> ReadModes:
         return ReadModes(workers=request.splits)
     candidates = [_Candidate(s, request.native_columns.layouts(s)) for s in request.splits]
     native, small = _by_file_size(request, [c for c in candidates if c.plain])
-    live = [c for c in candidates if c.superseded]
-    if not _worth_finding(request, live) or not all(_locatable(c.split) for c in live):
-        live = []
-    workers = [c for c in candidates if not c.plain and not (live and c.superseded)]
+    filtered = [c for c in candidates if c.superseded]
+    if not _worth_finding(request, filtered) or not all(_locatable(c.split) for c in filtered):
+        filtered = []
+    workers = [c for c in candidates if not c.plain and not (filtered and c.superseded)]
     return ReadModes(
         native=_splits(native),
-        live=_splits(live),
+        filtered=_splits(filtered),
         workers=_splits(workers),
         small=_splits(small),
         native_files=_by_layout(native),
-        live_files=_by_layout(live),
+        filtered_files=_by_layout(filtered),
     )
 
 

@@ -30,9 +30,9 @@ def read_frame(session: SparkSession, request: ReadRequest) -> DataFrame:
     """Return the rows of `request` as a frame without any shuffle. Columns that were needed besides may come too."""
     read_modes = request.read_modes
     frames = [_native(session, request, files) for files in read_modes.native_files]
-    if read_modes.live:
-        dead = _superseded_rows(session, request.table, read_modes.live)
-        frames += [_native(session, request, files, dead) for files in read_modes.live_files]
+    if read_modes.filtered:
+        superseded = _superseded_rows(session, request.table, read_modes.filtered)
+        frames += [_native(session, request, files, superseded) for files in read_modes.filtered_files]
     if read_modes.workers or read_modes.small:
         slots = tasks_at_once(session)
         tasks = chain(
@@ -50,9 +50,11 @@ def read_frame(session: SparkSession, request: ReadRequest) -> DataFrame:
     return rows.withColumn(PARTITION, f.struct(*[f.col(quoted(k)) for k in request.table.schema.partition_keys]))
 
 
-def _native(session: SparkSession, request: ReadRequest, files: NativeFiles, dead: Any | None = None) -> DataFrame:
-    spec, groups = native_spec(request, files, filtered=dead is not None)
-    return native_frame(session, spec, groups, native_access(request.table).conf, dead)
+def _native(
+    session: SparkSession, request: ReadRequest, files: NativeFiles, superseded: Any | None = None
+) -> DataFrame:
+    spec, groups = native_spec(request, files, filtered=superseded is not None)
+    return native_frame(session, spec, groups, native_access(request.table).conf, superseded)
 
 
 def _superseded_rows(session: SparkSession, table: Table, splits: Sequence[Split]) -> Any:

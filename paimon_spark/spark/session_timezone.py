@@ -60,7 +60,7 @@ def session_zone(conf: Mapping[str, str]) -> tzinfo:
         return ZoneInfo(text) if offset is None else _fixed(*offset.groups())
     except (KeyError, ValueError, OSError) as error:
         raise OptionError(
-            f"{SESSION_ZONE} is {given!r}, and nothing is known of that time zone.",
+            f"{SESSION_ZONE} is {given!r}, which is not a known time zone.",
             hint="Set it to a region such as Europe/Paris, or to an offset such as +02:00.",
         ) from error
 

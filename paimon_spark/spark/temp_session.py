@@ -47,8 +47,8 @@ class TemporarySession:
             return self.spark.table(_dotted(name))
         except AnalysisException as e:
             raise NotFoundError(
-                f"The argument '{parameter}' names '{'.'.join(name)}', which is no table or view: {first_line(e)}",
-                hint="A source of another database or catalog needs its whole name, as in db.t.",
+                f"The argument '{parameter}' names '{'.'.join(name)}', which is not a table or view: {first_line(e)}",
+                hint="A source in another database or catalog needs its full name, such as db.t.",
                 kind=ErrorKind.TABLE_NOT_FOUND,
             ) from e
 
@@ -98,7 +98,7 @@ class TemporarySession:
         if self.spark.conf.get(key, None) is not None:
             if statement.if_not_exists:
                 return
-            raise ArgumentError(f"There is a catalog '{statement.name}' already.")
+            raise ArgumentError(f"The catalog '{statement.name}' already exists.")
         self.spark.conf.set(key, "paimon.spark.Catalog")
         for name, value in statement.options.items():
             if name != "type":

@@ -117,7 +117,7 @@ def field_from_spark(field: Json) -> DataField:
     metadata = field.get("metadata") or {}
     if _COLLATIONS in metadata:
         raise UnsupportedError(
-            f"The column '{field['name']}' has a collation, which a Paimon table cannot keep.",
+            f"The column '{field['name']}' has a collation, which a Paimon table cannot store.",
             hint="Leave COLLATE out of its type; compare with COLLATE in the queries.",
         )
     return DataField(

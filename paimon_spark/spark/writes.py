@@ -158,7 +158,7 @@ def shuffle_spec(session: SparkSession, plan: WritePlan) -> ShuffleSpec:
         return replace(spec, tasks=tasks)
     if asked:
         raise OptionError(
-            f"The option 'sink.parallelism' means nothing to table {table.name}, whose 'bucket-function.type' is "
+            f"The option 'sink.parallelism' does not apply to table {table.name}, whose 'bucket-function.type' is "
             f"'{table.options.bucket_function_type}'.",
             hint="Leave it out: there is a writer for each task of the query.",
         )

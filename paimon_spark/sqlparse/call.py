@@ -21,6 +21,6 @@ def parse_call(text: str) -> CallStatement:
             f"Expected one CALL statement, found {len(trees)} statements.", hint="Send one statement at a time."
         )
     if not isinstance(trees[0], CallNode):
-        raise SqlSyntaxError("The statement is no CALL.", hint="The form is CALL [catalog.]sys.procedure(…).")
+        raise SqlSyntaxError("The statement is not a CALL.", hint="The form is CALL [catalog.]sys.procedure(…).")
     statement: CallStatement = trees[0].args["statement"]
     return statement

@@ -158,7 +158,7 @@ class _CallParser(SparkParser):
         source = self.sql[token.start : token.end + 1]
         found = number_value(source, negative=negative)
         if found is None:
-            raise self._error(f"'{source}' is no number, or too large for its type")
+            raise self._error(f"'{source}' is not a number, or is too large for its type")
         while self._curr and self._curr.start == token.start:
             self._advance()
         return self._spanning(first, *found)

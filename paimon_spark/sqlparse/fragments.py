@@ -95,17 +95,21 @@ def _single(text: str, parameter: str) -> Any:
     try:
         trees = parse_statements(text)
     except SqlSyntaxError as e:
-        raise ArgumentError(f"The argument '{parameter}' ({text}) is no expression. {e.message}", hint=e.hint) from e
+        raise ArgumentError(
+            f"The argument '{parameter}' ({text}) is not an expression. {e.message}", hint=e.hint
+        ) from e
     if len(trees) != 1:
         raise ArgumentError(f"The argument '{parameter}' ({text}) is not one expression.", hint="Write one expression.")
     for kinds, what in _REFUSED:
         if trees[0].find(*kinds) is not None:
             raise ArgumentError(
-                f"The argument '{parameter}' ({text}) holds {what}, which cannot stand there.",
+                f"The argument '{parameter}' ({text}) contains {what}, which is not allowed there.",
                 hint="Compute it in a view of 'source_sqls' and use that as the source.",
             )
     if isinstance(trees[0], exp.Alias):
-        raise ArgumentError(f"The argument '{parameter}' ({text}) gives a value a name.", hint="Leave the name out.")
+        raise ArgumentError(
+            f"The argument '{parameter}' ({text}) gives an expression an alias.", hint="Leave the alias out."
+        )
     return trees[0]
 
 
@@ -113,7 +117,7 @@ def _reference(column: Any, scope: Scope, parameter: str, text: str) -> tuple[in
     """Return the span of a column reference, including its table, and its replacement."""
     parts = [(p.name, p.meta.get("start"), p.meta.get("end")) for p in column.parts]
     if any(start is None for _, start, _ in parts):
-        raise ArgumentError(f"The argument '{parameter}' ({text}) cannot be read.", hint="Write it in a simpler way.")
+        raise ArgumentError(f"The argument '{parameter}' ({text}) cannot be parsed.", hint="Simplify it.")
     names = [name for name, _, _ in parts]
     for n in range(len(parts) - 1, 0, -1):
         side = _called(names[:n], scope.known)
@@ -133,7 +137,7 @@ def _of_side(side: Side, name: str, scope: Scope, parameter: str, text: str) -> 
         allowed = " and ".join(s.what for s in scope.visible)
         raise ArgumentError(
             f"The argument '{parameter}' ({text}) uses '{side.shown}.{name}', but only columns of the {allowed} "
-            "may stand in it.",
+            "are allowed there.",
             hint=f"The columns of the {allowed} are {', '.join(c for s in scope.visible for c in s.columns)}.",
         )
     column = side.column(name)
@@ -190,8 +194,8 @@ def _assignment(piece: str, parameter: str) -> tuple[str, str]:
         if code.text == "=":
             return piece[: code.start].strip(), piece[code.start + 1 :].strip()
     raise ArgumentError(
-        f"'{piece}' in the argument '{parameter}' is no assignment.",
-        hint="Write column = expression, joined by commas.",
+        f"'{piece}' in the argument '{parameter}' is not an assignment.",
+        hint="Write column = expression, separated by commas.",
     )
 
 
@@ -200,7 +204,7 @@ def _assigned(name: str, target: Side, parameter: str, text: str) -> str:
         *table, column = split_name(name)
     except ArgumentError:
         raise ArgumentError(
-            f"'{name}' in the argument '{parameter}' ({text}) is no column.", hint="Write column = expression."
+            f"'{name}' in the argument '{parameter}' ({text}) is not a column name.", hint="Write column = expression."
         ) from None
     found = target.column(column)
     if found is None or (table and _called(table, (target,)) is None):
@@ -240,7 +244,7 @@ def split_list(text: str, parameter: str) -> list[str]:
     parts = [text[a:b].strip() for a, b in zip([0, *(c + 1 for c in cuts)], [*cuts, len(text)], strict=True)]
     if not all(parts):
         raise ArgumentError(
-            f"The argument '{parameter}' ({text}) has nothing beside a comma.", hint="Join the pieces with one comma."
+            f"The argument '{parameter}' ({text}) has an empty list item.", hint="Separate the items with one comma."
         )
     return parts
 

@@ -108,12 +108,12 @@ def _take(words: list[str], piece: Piece, hint: str, *, quoted: bool) -> None:
 def _check_place(before: list[Piece], after: list[Piece]) -> None:
     """Raise unless a hint follows the name of a table that is read or inserted into."""
     if after and after[0].text.lower() in _TRAVEL and len(after) > 1 and after[1].text.lower() in (*_TRAVEL, "as"):
-        raise SqlSyntaxError("An OPTIONS hint stands behind VERSION AS OF or TIMESTAMP AS OF.", hint=_FORM)
+        raise SqlSyntaxError("An OPTIONS hint must follow VERSION AS OF or TIMESTAMP AS OF.", hint=_FORM)
     words = [p.text.lower() for p in _without_travel(before)]
     kinds = [p.kind for p in _without_travel(before)]
     at = len(words) - 1
     if at < 0 or not _is_name(words[at], kinds[at]):
-        raise SqlSyntaxError("An OPTIONS hint stands behind the name of a table.", hint=_FORM)
+        raise SqlSyntaxError("An OPTIONS hint must follow the name of a table.", hint=_FORM)
     while at >= 2 and words[at - 1] == "." and _is_name(words[at - 2], kinds[at - 2]):
         at -= 2
     opening, earlier = words[at - 1 : at], words[max(at - 2, 0) : at - 1]
@@ -127,7 +127,8 @@ def _check_place(before: list[Piece], after: list[Piece]) -> None:
         )
     if not opening or opening[0] not in _BEFORE_TABLES:
         raise SqlSyntaxError(
-            f"An OPTIONS hint stands right behind the name of a table, before its alias; '{before[-1].text}' is none.",
+            "An OPTIONS hint must directly follow the name of a table, before its alias; "
+            f"'{before[-1].text}' is not one.",
             hint=_FORM,
         )
 

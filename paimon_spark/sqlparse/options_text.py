@@ -66,8 +66,8 @@ def _pair(m: re.Match[str], parameter: str) -> Pair:
         key = key[1:-1].strip()
     if not m["eq"] or not key:
         raise ArgumentError(
-            f"'{m.group().strip().rstrip(',;')}' in the argument '{parameter}' is no 'key=value' pair.",
-            hint="Write pairs as key=value, joined with commas.",
+            f"'{m.group().strip().rstrip(',;')}' in the argument '{parameter}' is not a 'key=value' pair.",
+            hint="Write pairs as key=value, separated by commas.",
         )
     if m["quoted"] is None:
         return Pair(key, m["plain"].strip())

@@ -36,7 +36,9 @@ def each_partition(
         )
     groups = list(split_pairs(text, parameter))
     if not groups:
-        raise ArgumentError(f"The argument '{parameter}' names no partition.", hint="Write for example dt=2024-05-14.")
+        raise ArgumentError(
+            f"The argument '{parameter}' does not name a partition.", hint="Write for example dt=2024-05-14."
+        )
     return [(",".join(f"{p.key}={p.value}" for p in group), _one(group, schema, zone, parameter)) for group in groups]
 
 
@@ -60,7 +62,7 @@ def _column(key: str, schema: TableSchema, parameter: str) -> str:
     if len(same) == 1:
         return same[0]
     raise ArgumentError(
-        f"The argument '{parameter}' names '{key}', which is no partition column; "
+        f"The argument '{parameter}' names '{key}', which is not a partition column; "
         f"the partition columns are [{', '.join(schema.partition_keys)}].",
         hint=did_you_mean(key, schema.partition_keys),
     )

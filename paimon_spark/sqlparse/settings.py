@@ -40,7 +40,7 @@ def parse_setting(text: str) -> Setting | None:
     if not key.startswith(_PREFIXES):
         return None
     if any(c.isspace() for c in key) or key in _PREFIXES:
-        raise SqlSyntaxError(f"'{key}' is no key of a session option.", hint=_FORM)
+        raise SqlSyntaxError(f"'{key}' is not the key of a session option.", hint=_FORM)
     return Setting(key, None if equals is None else _word(rest[equals + 1 :]), reset)
 
 

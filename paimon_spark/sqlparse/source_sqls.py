@@ -71,7 +71,9 @@ def _statement(text: str, parameter: str) -> SourceStatement:
     catalog = _CATALOG.match(flat)
     if catalog is not None:
         return CreateCatalog(text, catalog["name"], _options(text, parameter), bool(catalog["safe"]))
-    raise ArgumentError(f"The argument '{parameter}' holds a statement that may not stand there: {text}", hint=_RULE)
+    raise ArgumentError(
+        f"The argument '{parameter}' contains a statement that is not allowed there: {text}", hint=_RULE
+    )
 
 
 def _code(text: str) -> list[str]:

@@ -72,7 +72,7 @@ def _tree(text: str, parameter: str) -> Any:
     try:
         trees = parse_statements(join_touching_strings(text))
     except SqlSyntaxError as e:
-        raise ArgumentError(f"The argument '{parameter}' ({text}) is no condition. {e.message}", hint=e.hint) from e
+        raise ArgumentError(f"The argument '{parameter}' ({text}) is not a condition. {e.message}", hint=e.hint) from e
     if len(trees) != 1:
         raise ArgumentError(f"The argument '{parameter}' ({text}) is not one condition.", hint="Write one condition.")
     return trees[0]
@@ -180,7 +180,7 @@ class _Reader:
             self.schema.field(name)
         raise ArgumentError(
             f"The argument '{self.parameter}' ({self.text}) uses '{name}', but only partition columns "
-            f"[{', '.join(keys)}] may stand in it.",
+            f"[{', '.join(keys)}] are allowed there.",
             hint=did_you_mean(name, keys),
         )
 
@@ -223,7 +223,7 @@ class _Reader:
         of_rows = self.columns == self.schema.field_names
         what, columns = ("rows", "columns") if of_rows else ("partitions", "partition columns")
         return ArgumentError(
-            f"The argument '{self.parameter}' ({self.text}) holds what cannot select {what}: {_word(tree)}.",
+            f"The argument '{self.parameter}' ({self.text}) cannot select {what} by {_word(tree)}.",
             hint=f"Compare {columns} with literals: =, <>, <, <=, >, >=, IN, BETWEEN, LIKE 'x%', IS NULL, "
             "AND, OR, NOT.",
         )
@@ -231,7 +231,7 @@ class _Reader:
 
 def _word(tree: Any) -> str:
     if isinstance(tree, exp.Literal):
-        return "a literal where a column belongs"
+        return "a literal where a column is expected"
     if isinstance(tree, exp.Column):
         return f"the column '{tree.name}' where a literal belongs"
     return f"the expression '{tree.key.upper()}'"

@@ -21,7 +21,7 @@ from paimon_spark.errors import ConflictError, NotFoundError, OutcomeUnknownErro
 from paimon_spark.testing.ledger import SCHEMA, Ledger, batch_number, batch_rows, snapshot_faults
 from paimon_spark.testing.scenarios import Kind
 
-NAME = "default.crowd"
+NAME = "default.trial"
 KINDS: Mapping[str, Kind] = {
     "fixed": Kind(("k",), (), {"bucket": "2"}),
     "dynamic": Kind(("k",), (), {"dynamic-bucket.target-row-num": "500"}),
@@ -38,7 +38,7 @@ _SERVER = multiprocessing.get_context("forkserver")
 Options = Mapping[str, str]
 
 
-def create_crowd_table(warehouse: str, kind: str, options: Options | None = None) -> TableHandle:
+def create_trial_table(warehouse: str, kind: str, options: Options | None = None) -> TableHandle:
     """Create the table of a trial in a warehouse; `options` are catalog options."""
     k = KINDS[kind]
     return connect(warehouse, options).create_table(
@@ -46,23 +46,23 @@ def create_crowd_table(warehouse: str, kind: str, options: Options | None = None
     )
 
 
-def start(role: str, warehouse: str, options: Options, number: int, place: Path, seconds: float) -> BaseProcess:
-    """Start a process in one of the `ROLES`; its ledger or report is a file in `place`."""
+def start(role: str, warehouse: str, options: Options, number: int, directory: Path, seconds: float) -> BaseProcess:
+    """Start a process in one of the `ROLES`; its ledger or report is a file in `directory`."""
     _SERVER.set_forkserver_preload([__name__, "paimon_spark.format.parquet", "paimon_spark.format.orc.orc_format"])
     process = _SERVER.Process(
-        target=_run, args=(role, warehouse, dict(options), number, str(place), seconds), name=f"{role}-{number}"
+        target=_run, args=(role, warehouse, dict(options), number, str(directory), seconds), name=f"{role}-{number}"
     )
     process.start()
     return process
 
 
-def _run(role: str, warehouse: str, options: Options, number: int, place: str, seconds: float) -> None:
+def _run(role: str, warehouse: str, options: Options, number: int, directory: str, seconds: float) -> None:
     catalog = connect(warehouse, options)
     try:
         catalog.table(NAME)  # connecting to the store does not count against the duration
-        ROLES[role](catalog, number, Path(place), time.monotonic() + seconds)
+        ROLES[role](catalog, number, Path(directory), time.monotonic() + seconds)
     except Exception as e:
-        _report(Path(place), f"{role} {number} fails: {type(e).__name__}: {e}")
+        _report(Path(directory), f"{role} {number} fails: {type(e).__name__}: {e}")
         raise
 
 
@@ -74,33 +74,33 @@ def _turns(until: float) -> Iterator[int]:
             return
 
 
-def _report(place: Path, line: str) -> None:
-    with (place / "complaints").open("a") as f:
+def _report(directory: Path, line: str) -> None:
+    with (directory / "complaints").open("a") as f:
         f.write(line.replace("\n", " ") + "\n")
 
 
-def reports(place: Path) -> list[str]:
+def reports(directory: Path) -> list[str]:
     """Return the complaints that the processes reported."""
-    path = place / "complaints"
+    path = directory / "complaints"
     return path.read_text().splitlines() if path.exists() else []
 
 
-def ledger_path(place: Path, number: int) -> Path:
+def ledger_path(directory: Path, number: int) -> Path:
     """Return the path of a writer's ledger."""
-    return place / f"ledger-{number}"
+    return directory / f"ledger-{number}"
 
 
-def batches_tried(place: Path, number: int) -> int:
+def batches_tried(directory: Path, number: int) -> int:
     """Return the number of batches that a writer has attempted; a killed writer resumes after them."""
-    path = ledger_path(place, number)
+    path = ledger_path(directory, number)
     return path.read_text().count("try write") if path.exists() else 0
 
 
-def _write(catalog: CatalogHandle, number: int, place: Path, until: float) -> None:
+def _write(catalog: CatalogHandle, number: int, directory: Path, until: float) -> None:
     """Write one batch after the other, and occasionally delete one of them."""
     table, random = catalog.table(NAME), Random(os.getpid())
     keyed = bool(table.primary_key)
-    before, ledger, mine = batches_tried(place, number), Ledger(ledger_path(place, number)), []
+    before, ledger, mine = batches_tried(directory, number), Ledger(ledger_path(directory, number)), []
     for turn in _turns(until):
         batch = batch_number(number, before + turn)
         if _noted(ledger, "write", batch, partial(_write_batch, table, batch, keyed)):
@@ -129,7 +129,7 @@ def _noted(ledger: Ledger, what: str, batch: int, attempt: Callable[[], object])
     return True
 
 
-def _compact(catalog: CatalogHandle, number: int, place: Path, until: float) -> None:
+def _compact(catalog: CatalogHandle, number: int, directory: Path, until: float) -> None:
     """Compact repeatedly, in full and in part."""
     table = catalog.table(NAME)
     for turn in _turns(until):
@@ -140,7 +140,7 @@ def _compact(catalog: CatalogHandle, number: int, place: Path, until: float) -> 
         time.sleep(0.02)
 
 
-def _expire(catalog: CatalogHandle, number: int, place: Path, until: float) -> None:
+def _expire(catalog: CatalogHandle, number: int, directory: Path, until: float) -> None:
     """Expire all but a few snapshots, repeatedly."""
     table = catalog.table(NAME)
     for _ in _turns(until):
@@ -148,7 +148,7 @@ def _expire(catalog: CatalogHandle, number: int, place: Path, until: float) -> N
         time.sleep(0.02 * (number == 0))
 
 
-def _keep(catalog: CatalogHandle, number: int, place: Path, until: float) -> None:
+def _keep(catalog: CatalogHandle, number: int, directory: Path, until: float) -> None:
     """Create and delete tags and remove orphan files, repeatedly."""
     table = catalog.table(NAME)
     for turn in _turns(until):
@@ -161,19 +161,19 @@ def _keep(catalog: CatalogHandle, number: int, place: Path, until: float) -> Non
         table.delete_tag(name)
 
 
-def _read(catalog: CatalogHandle, number: int, place: Path, until: float) -> None:
+def _read(catalog: CatalogHandle, number: int, directory: Path, until: float) -> None:
     """Read repeatedly; no snapshot may contain a partial batch."""
     table = catalog.table(NAME)
     for _ in _turns(until):
         for fault in snapshot_faults(table.to_arrow()):
-            _report(place, f"reader {number}: {fault}")
+            _report(directory, f"reader {number}: {fault}")
 
 
-def _everything(catalog: CatalogHandle, number: int, place: Path, until: float) -> None:
+def _everything(catalog: CatalogHandle, number: int, directory: Path, until: float) -> None:
     """Write, compact and expire in one process, which may be killed at any time."""
     table = catalog.table(NAME)
     keyed = bool(table.primary_key)
-    before, ledger = batches_tried(place, number), Ledger(ledger_path(place, number))
+    before, ledger = batches_tried(directory, number), Ledger(ledger_path(directory, number))
     for n in map(before.__add__, _turns(until)):
         batch = batch_number(number, n)
         _noted(ledger, "write", batch, partial(_write_batch, table, batch, keyed))

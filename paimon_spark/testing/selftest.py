@@ -12,7 +12,7 @@ from paimon_spark.errors import PaimonError
 from paimon_spark.fs.resolve import file_io_for
 from paimon_spark.testing.faults import Mode
 from paimon_spark.testing.history import History, random_step
-from paimon_spark.testing.processes import KINDS as CROWD_KINDS
+from paimon_spark.testing.processes import KINDS as TABLE_KINDS
 from paimon_spark.testing.scenarios import KINDS, SCENARIOS
 from paimon_spark.testing.trials import Prepared, numbers, prepare, trial
 from paimon_spark.testing.trials_of_processes import concurrency_trial, crash_loop
@@ -21,7 +21,7 @@ _STEPS = 25
 _FAULTS = 10
 _KILLS = 3
 _WRITERS = 4
-_CROWD_SECONDS = 3.0
+_TRIAL_SECONDS = 3.0
 
 
 @dataclass(slots=True)
@@ -47,13 +47,13 @@ class TimeBudget:
     """The context of one turn of a part: random generator, empty directories, and end time.
 
     Attributes:
-        place: local directory for ledgers.
+        directory: local directory for ledgers.
         warehouse: location of the tables.
         options: catalog options of the warehouse.
     """
 
     random: Random
-    place: Path
+    directory: Path
     warehouse: str
     options: Mapping[str, str]
     name: str
@@ -105,29 +105,29 @@ def faults(turn: TimeBudget, stats: RunStats) -> None:
 
 def kills(turn: TimeBudget, stats: RunStats) -> None:
     """Repeatedly kill a process that writes, compacts and expires."""
-    kind = turn.random.choice(sorted(CROWD_KINDS))
+    kind = turn.random.choice(sorted(TABLE_KINDS))
     seed = turn.random.randrange(1 << 30)
     outcome = crash_loop(
-        turn.warehouse, turn.place, kind=kind, kills=_KILLS, seed=seed, options=turn.options, until=turn.until
+        turn.warehouse, turn.directory, kind=kind, kills=_KILLS, seed=seed, options=turn.options, until=turn.until
     )
     stats.add("processes killed", outcome.kills)
     stats.add("acknowledged writes", outcome.acknowledged)
     stats.complaints += (f"{turn.name}, {kind}: {c}" for c in outcome.complaints)
 
 
-def crowds(turn: TimeBudget, stats: RunStats) -> None:
+def concurrency(turn: TimeBudget, stats: RunStats) -> None:
     """Run concurrent processes on one table."""
-    kind = turn.random.choice(sorted(CROWD_KINDS))
+    kind = turn.random.choice(sorted(TABLE_KINDS))
     outcome = concurrency_trial(
-        turn.warehouse, turn.place, kind=kind, writers=_WRITERS, seconds=_CROWD_SECONDS, options=turn.options
+        turn.warehouse, turn.directory, kind=kind, writers=_WRITERS, seconds=_TRIAL_SECONDS, options=turn.options
     )
-    stats.add("crowds", 1)
+    stats.add("trials", 1)
     stats.add("acknowledged writes", outcome.acknowledged)
     stats.add("snapshots", outcome.snapshots)
     stats.complaints += (f"{turn.name}, {kind}: {c}" for c in outcome.complaints)
 
 
-PARTS: Mapping[str, Part] = {"histories": histories, "faults": faults, "kills": kills, "crowds": crowds}
+PARTS: Mapping[str, Part] = {"histories": histories, "faults": faults, "kills": kills, "concurrency": concurrency}
 _READY: dict[str, Prepared] = {}
 
 
@@ -140,7 +140,7 @@ def _prepared(name: str) -> Prepared:
 def selftest(
     seed: int,
     seconds: float,
-    place: Path,
+    directory: Path,
     parts: Mapping[str, Part] = PARTS,
     clock: Callable[[], float] = time.monotonic,
     *,
@@ -152,13 +152,13 @@ def selftest(
     Args:
         seed: random seed; fixes everything except OS scheduling.
         seconds: duration.
-        place: a local directory; each turn has a directory of its own in it.
+        directory: a local directory; each turn has a directory of its own in it.
         parts: parts to run.
         clock: returns seconds.
-        location: location of the tables; below `place` by default.
+        location: location of the tables; below `directory` by default.
         options: catalog options of `location`.
     """
-    base = str(place) if location is None else location.rstrip("/")
+    base = str(directory) if location is None else location.rstrip("/")
     tallies = {name: RunStats() for name in parts}
     turns = dict.fromkeys(parts, 0)
     until = clock() + seconds
@@ -167,9 +167,9 @@ def selftest(
         turns[name] += 1
         turn_name = f"{name} {turns[name]} of seed {seed}"
         fresh = f"{name}-{turns[name]}"
-        directory = place / fresh
-        directory.mkdir(parents=True, exist_ok=True)
-        turn = TimeBudget(Random(turn_name), directory, f"{base}/{fresh}/warehouse", options or {}, turn_name, until)
+        own = directory / fresh
+        own.mkdir(parents=True, exist_ok=True)
+        turn = TimeBudget(Random(turn_name), own, f"{base}/{fresh}/warehouse", options or {}, turn_name, until)
         began, stats = clock(), tallies[name]
         try:
             parts[name](turn, stats)

@@ -17,7 +17,7 @@ from paimon_spark.engine.orphans import DAY_MILLIS, execute_orphans, plan_orphan
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.testing.invariants import leaked, violations
 from paimon_spark.testing.ledger import Account
-from paimon_spark.testing.processes import create_crowd_table, ledger_path, reports, start
+from paimon_spark.testing.processes import create_trial_table, ledger_path, reports, start
 
 _GRACE_SECONDS = 120
 _LIFE_SECONDS = 0.6
@@ -38,7 +38,7 @@ class Outcome:
 
 def concurrency_trial(
     warehouse: str,
-    place: Path,
+    directory: Path,
     *,
     kind: str,
     writers: int = 8,
@@ -50,31 +50,31 @@ def concurrency_trial(
 
     Args:
         warehouse: location of the table.
-        place: a local directory for the ledgers.
+        directory: a local directory for the ledgers.
         kind: the kind of table, one of `processes.KINDS`.
         writers: number of writer processes.
         seconds: duration.
         others: number of processes in each other role.
         options: catalog options of the warehouse.
     """
-    table = create_crowd_table(warehouse, kind, options)
+    table = create_trial_table(warehouse, kind, options)
     roles = [("writer", n) for n in range(1, writers + 1)]
     roles += [(role, n) for role, count in others.items() for n in range(count)]
-    running = [start(role, warehouse, options or {}, n, place, seconds) for role, n in roles]
+    running = [start(role, warehouse, options or {}, n, directory, seconds) for role, n in roles]
     complaints = []
     for process in running:
         process.join(seconds + _GRACE_SECONDS)
         if process.exitcode != 0:
             complaints.append(f"{process.name} ended with {process.exitcode}")
             process.kill()
-    account = Account.of(ledger_path(place, n) for n in range(1, writers + 1))
-    complaints += reports(place) + faults_at_rest(table, account)
+    account = Account.of(ledger_path(directory, n) for n in range(1, writers + 1))
+    complaints += reports(directory) + faults_at_rest(table, account)
     return Outcome(tuple(complaints), account.acknowledged, table.load().snapshots.latest_id() or 0)
 
 
 def crash_loop(
     warehouse: str,
-    place: Path,
+    directory: Path,
     *,
     kind: str,
     kills: int,
@@ -86,18 +86,18 @@ def crash_loop(
 
     Args:
         warehouse: location of the table.
-        place: a local directory for the ledger.
+        directory: a local directory for the ledger.
         kind: the kind of table, one of `processes.KINDS`.
         kills: number of kills.
         seed: random seed of the moments.
         options: catalog options of the warehouse.
         until: no kills, except the first, after this time of the monotonic clock.
     """
-    table, random, done = create_crowd_table(warehouse, kind, options), Random(seed), 0
-    ledger = ledger_path(place, 1)
+    table, random, done = create_trial_table(warehouse, kind, options), Random(seed), 0
+    ledger = ledger_path(directory, 1)
     while done < kills and (not done or until is None or time.monotonic() < until):
         size = ledger.stat().st_size if ledger.exists() else 0
-        process = start("everything", warehouse, options or {}, 1, place, _GRACE_SECONDS)
+        process = start("everything", warehouse, options or {}, 1, directory, _GRACE_SECONDS)
         _await_begin(process, ledger, size)
         time.sleep(random.random() * _LIFE_SECONDS)
         if process.pid is not None:
@@ -108,7 +108,7 @@ def crash_loop(
         if faults:
             return Outcome((f"after kill {done}: {faults[0]}", *faults[1:]), 0, 0, done)
     account = Account.of([ledger])
-    complaints = reports(place) + faults_of_cleaning(table) + faults_at_rest(table, account)
+    complaints = reports(directory) + faults_of_cleaning(table) + faults_at_rest(table, account)
     return Outcome(tuple(complaints), account.acknowledged, table.load().snapshots.latest_id() or 0, done)
 
 

@@ -20,7 +20,7 @@ from threading import Thread
 from paimon_spark.api.table import TableHandle
 from paimon_spark.testing.invariants import leaked
 from paimon_spark.testing.ledger import Account
-from paimon_spark.testing.processes import KINDS, create_crowd_table, ledger_path
+from paimon_spark.testing.processes import KINDS, create_trial_table, ledger_path
 from paimon_spark.testing.trials_of_processes import faults_at_rest, faults_of_cleaning
 from tests.conftest import SESSION
 from tests.end_to_end.loop import ANSWER, OPTIONS
@@ -182,7 +182,7 @@ class Trial:
         self._tables: dict[str, TableHandle] = {}
         for kind in KINDS:
             (place / kind).mkdir()
-            self._tables[kind] = create_crowd_table(str(self._warehouses / kind), kind)
+            self._tables[kind] = create_trial_table(str(self._warehouses / kind), kind)
         self.tally = RunStats()
 
     def run(self, *, engines: int, workers: int, jvms: int) -> RunStats:

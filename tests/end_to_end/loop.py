@@ -44,7 +44,7 @@ class Loop:
     def __init__(self, spark: SparkSession, place: Path, kind: str, number: int, seed: int) -> None:
         """Go on where the ledger in `place` ends."""
         self._spark, self._kind, self._number, self._random = spark, kind, number, Random(seed)
-        self._target = f"{kind}.default.crowd"
+        self._target = f"{kind}.default.trial"
         self._next = 1 + batches_tried(place / kind, number)
         self._ledger = Ledger(ledger_path(place / kind, number))
         self._mine: list[int] = []
@@ -82,15 +82,15 @@ class Loop:
     def compact(self) -> None:
         """Compact in full or in part."""
         strategy = self._random.choice(["full", "minor"])
-        self._sql(f"CALL {self._kind}.sys.compact(table => 'default.crowd', compact_strategy => '{strategy}')")
+        self._sql(f"CALL {self._kind}.sys.compact(table => 'default.trial', compact_strategy => '{strategy}')")
 
     def expire(self) -> None:
         """Forget all but a few snapshots."""
-        self._sql(f"CALL {self._kind}.sys.expire_snapshots('default.crowd', {self._random.choice([2, 5, KEPT])})")
+        self._sql(f"CALL {self._kind}.sys.expire_snapshots('default.trial', {self._random.choice([2, 5, KEPT])})")
 
     def trim(self) -> None:
         """Forget snapshots that no reader has begun to read a moment ago."""
-        self._sql(f"CALL {self._kind}.sys.expire_snapshots('default.crowd', {KEPT})")
+        self._sql(f"CALL {self._kind}.sys.expire_snapshots('default.trial', {KEPT})")
 
     def read(self) -> None:
         """Read everything; no snapshot may show a batch in part."""

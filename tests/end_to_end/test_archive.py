@@ -65,4 +65,4 @@ def test_an_archive_for_another_spark_says_so(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
     )
-    assert "carries no bridge for pyspark" in done.stderr
+    assert "has no bridge jar for pyspark" in done.stderr

@@ -12,7 +12,7 @@ import pytest
 from paimon_spark.bridge.s3_jars import fetch_s3_jars
 from paimon_spark.errors import EngineError
 from paimon_spark.testing.ledger import Account
-from paimon_spark.testing.processes import KINDS, create_crowd_table, ledger_path
+from paimon_spark.testing.processes import KINDS, create_trial_table, ledger_path
 from paimon_spark.testing.trials_of_processes import faults_at_rest, faults_of_cleaning
 from tests.end_to_end.kills import Program
 from tests.stores import LOCAL, STORES, Ground
@@ -58,7 +58,7 @@ def _two_drivers(ground: Ground, place: Path) -> None:
     tables = {}
     for kind in KINDS:
         (place / kind).mkdir()
-        tables[kind] = create_crowd_table(f"{ground.location}/{kind}", kind, ground.options)
+        tables[kind] = create_trial_table(f"{ground.location}/{kind}", kind, ground.options)
     programs = [Program(ground.location, place, "local[2]", number, ground.options) for number in ACTIONS]
     for program in programs:
         program.hear("ready")

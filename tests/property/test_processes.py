@@ -21,7 +21,7 @@ KILLS = [
 """Two hundred kills on files, fifty for each kind of table; fewer on a server, where the same code runs."""
 
 
-def crowd_of_eight(directory: Path, kind: str, store: str, seconds: float, readers: int = 1) -> None:
+def eight_processes(directory: Path, kind: str, store: str, seconds: float, readers: int = 1) -> None:
     with STORES[store](directory) as ground:
         outcome = concurrency_trial(
             ground.location,
@@ -40,7 +40,7 @@ def crowd_of_eight(directory: Path, kind: str, store: str, seconds: float, reade
 def test_eight_writers_a_compactor_an_expirer_and_a_reader(
     tmp_path: Path, kind: str, store: str, seconds: float
 ) -> None:
-    crowd_of_eight(tmp_path, kind, store, seconds)
+    eight_processes(tmp_path, kind, store, seconds)
 
 
 @pytest.mark.parametrize("seconds", [3, pytest.param(30, marks=pytest.mark.slow)])
@@ -53,8 +53,8 @@ def test_many_expirers_are_in_nobodys_way(tmp_path: Path, seconds: float) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "store", "seconds"), LONG)
-def test_a_crowd_for_longer(tmp_path: Path, kind: str, store: str, seconds: float) -> None:
-    crowd_of_eight(tmp_path, kind, store, seconds, readers=2)
+def test_eight_processes_for_longer(tmp_path: Path, kind: str, store: str, seconds: float) -> None:
+    eight_processes(tmp_path, kind, store, seconds, readers=2)
 
 
 @pytest.mark.parametrize(("kind", "store", "kills"), KILLS)

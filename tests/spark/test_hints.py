@@ -161,7 +161,7 @@ def test_frames_create_tables_with_their_options(hints: SparkSession) -> None:
         ("INSERT INTO T /*+ OPTIONS('write-onyl'='true') */ VALUES (3, 'c')", "Did you mean 'write-only'"),
         ("INSERT INTO T /*+ OPTIONS('scan.snapshot-id'='1') */ VALUES (3, 'c')", "does not apply to a write"),
         ("SELECT * FROM T x /*+ OPTIONS('scan.snapshot-id'='1') */", "before its alias"),
-        ("SELECT /*+ OPTIONS('scan.snapshot-id'='1') */ * FROM T", "behind the name of a table"),
+        ("SELECT /*+ OPTIONS('scan.snapshot-id'='1') */ * FROM T", "follow the name of a table"),
         ("WITH c AS (SELECT 1) SELECT * FROM c /*+ OPTIONS('scan.snapshot-id'='1') */", "the query 'c'"),
         ("DELETE FROM T /*+ OPTIONS('write-only'='true') */ WHERE k = 1", "SET 'paimon"),
     ],

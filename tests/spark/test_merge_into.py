@@ -214,13 +214,13 @@ def test_statements_that_prepare_the_source_leave_nothing(tables: SparkSession, 
 
 
 BAD = [
-    ({"source_sqls": "DROP TABLE T", "matched_delete_condition": "TRUE"}, "may not stand there"),
+    ({"source_sqls": "DROP TABLE T", "matched_delete_condition": "TRUE"}, "is not allowed there"),
     ({"source_sqls": "CREATE TEMPORARY VIEW v AS SELECT * FROM nowhere"}, "failed: CREATE TEMPORARY VIEW v"),
-    ({"source_table": "nowhere"}, "no table or view"),
+    ({"source_table": "nowhere"}, "not a table or view"),
     ({"target_table": "nowhere"}, "does not exist"),
     ({"target_table": "S"}, "no primary key"),
     ({"merge_condition": "T.id = S.idd"}, "names the column 'S.idd'"),
-    ({"merge_condition": "T.id + S.order_id"}, "is no condition: its type is int"),
+    ({"merge_condition": "T.id + S.order_id"}, "is not a condition: its type is int"),
     ({"merge_condition": "T.id = array(S.order_id)"}, "'merge_condition' .* does not fit"),
     ({"matched_delete_condition": "T.id = 1; DROP TABLE T"}, "not one expression"),
     ({"matched_delete_condition": "TRUE) UNION SELECT * FROM T WHERE (TRUE"}, "matched_delete_condition"),

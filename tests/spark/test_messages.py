@@ -249,10 +249,16 @@ def test_a_mistyped_database_is_told_by_every_statement(spark: SparkSession) -> 
 @pytest.mark.parametrize(
     ("sql", "said"),
     [
-        ("ALTER TABLE p DROP PARTITION (d = 'zz')", "[COLUMN_NOT_FOUND] 'd' is no column of table {}.p. Its partition"),
+        (
+            "ALTER TABLE p DROP PARTITION (d = 'zz')",
+            "[COLUMN_NOT_FOUND] 'd' is not a column of table {}.p. Its partition",
+        ),
         ("ALTER TABLE p DROP IF EXISTS PARTITION (d = 'zz')", "[COLUMN_NOT_FOUND]"),
-        ("ALTER TABLE p DROP PARTITION (dt = 'a'), PARTITION (k = 1)", "[INVALID_ARGUMENT] 'k' is no partition column"),
-        ("ALTER TABLE p DROP PARTITION (dt = 'a', hh = 'zz')", "[TYPE_MISMATCH] 'zz' is no value of the partition"),
+        (
+            "ALTER TABLE p DROP PARTITION (dt = 'a'), PARTITION (k = 1)",
+            "[INVALID_ARGUMENT] 'k' is not a partition column",
+        ),
+        ("ALTER TABLE p DROP PARTITION (dt = 'a', hh = 'zz')", "[TYPE_MISMATCH] 'zz' is not a value of the partition"),
         ("TRUNCATE TABLE p PARTITION (hh = 'zz')", "[TYPE_MISMATCH]"),
         ("TRUNCATE TABLE p PARTITION (d = 'zz')", "[COLUMN_NOT_FOUND]"),
         ("SHOW PARTITIONS p PARTITION (d = 'zz')", "[COLUMN_NOT_FOUND]"),

@@ -101,7 +101,7 @@ def test_a_write_forgets_cached_rows(tables: SparkSession) -> None:
         ("SET spark.paimon.write-only = maybe", "true or false"),
         ("SET spark.paimon.bucket = 3", "ALTER TABLE"),
         ("SET spark.paimon.lookup.async = true", "has no effect on Spark"),
-        ("SET 'paimon.write-only true'", "no key"),
+        ("SET 'paimon.write-only true'", "not the key"),
     ],
 )
 def test_settings_that_are_refused(spark: SparkSession, statement: str, says: str) -> None:

@@ -33,7 +33,7 @@ def refuse(column: pa.Array, bad: pa.Array | Mask, what: str) -> None:
     """Raise ValueError with the first value of `column` for which `bad` is true, if any."""
     mask = np.asarray(pc.fill_null(bad, False)) if isinstance(bad, pa.Array) else bad  # noqa: FBT003
     if mask.any():
-        raise ValueError(f"{_shown(column, int(mask.argmax()))} is no {what}")
+        raise ValueError(f"{_shown(column, int(mask.argmax()))} is not {what}")
 
 
 def _shown(column: pa.Array, at: int) -> str:

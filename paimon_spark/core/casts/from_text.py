@@ -44,15 +44,17 @@ def to_boolean(column: pa.Array) -> pa.Array:
     lower = pc.utf8_lower(column)
     true = pc.is_in(lower, value_set=pa.array(_TRUE))
     refuse(
-        column, pc.and_(column.is_valid(), pc.invert(pc.is_in(lower, value_set=pa.array([*_TRUE, *_FALSE])))), "boolean"
+        column,
+        pc.and_(column.is_valid(), pc.invert(pc.is_in(lower, value_set=pa.array([*_TRUE, *_FALSE])))),
+        "a boolean",
     )
     return pc.if_else(column.is_valid(), true, None)
 
 
 def to_integer(column: pa.Array, arrow: pa.DataType) -> pa.Array:
     """Return numerals without exponent as integers; fractions are truncated."""
-    found = parsed(column, _INTEGER, "integer")
-    refuse(column, pc.is_in(column, value_set=pa.array(["", "+", "-"])), "integer")
+    found = parsed(column, _INTEGER, "an integer")
+    refuse(column, pc.is_in(column, value_set=pa.array(["", "+", "-"])), "an integer")
     digits = pc.utf8_ltrim(found["whole"], "0")
     digits = pc.if_else(pc.equal(digits, ""), "0", digits)
     return pc.if_else(pc.equal(found["sign"], "-"), pc.binary_join_element_wise("-", digits, ""), digits).cast(arrow)
@@ -60,7 +62,7 @@ def to_integer(column: pa.Array, arrow: pa.DataType) -> pa.Array:
 
 def to_float(column: pa.Array, arrow: pa.DataType) -> pa.Array:
     """Return texts as parsed by Java's `parseDouble` or `parseFloat`; hexadecimal floats are rejected."""
-    found = parsed(column, _FLOAT, "number")
+    found = parsed(column, _FLOAT, "a number")
     plain = pc.if_else(pc.equal(found["word"], ""), found["number"], pc.utf8_lower(found["word"]))
     size = plain.cast(arrow)
     return pc.if_else(pc.equal(found["sign"], "-"), pc.negate(size), size)
@@ -79,10 +81,10 @@ def to_date(column: pa.Array) -> pa.Array:
     """Return texts such as `2024-5-14` or `2024-05`, text after a blank ignored, or days since 1970, as dates."""
     counted = pc.match_substring_regex(column, _DIGITS)
     cut = pc.if_else(pc.starts_with(column, " "), column, pc.replace_substring_regex(column, r"^([^ ]+) .*$", r"\1"))
-    found = parsed(pc.if_else(counted, None, cut), _DATE, "date")
+    found = parsed(pc.if_else(counted, None, cut), _DATE, "a date")
     years, months, days = (whole_numbers(found[n], default) for n, default in (("year", 0), ("month", 1), ("day", 1)))
     inside = (years <= _LAST_YEAR) & (months >= 1) & (months <= len(_LENGTHS)) & (days >= 1)
-    refuse(column, ~(inside & (days <= _lengths(years, months))) & valid_mask(found["year"]), "date")
+    refuse(column, ~(inside & (days <= _lengths(years, months))) & valid_mask(found["year"]), "a date")
     out = np.where(_true(counted), _numbers(column, counted, pa.int32()), _epoch_days(years, months, days))
     return from_numpy(out.astype(np.int32), pa.date32(), column)
 
@@ -117,15 +119,15 @@ def to_time(column: pa.Array) -> pa.Array:
         ValueError: a text is not a time, or is out of range of a day.
     """
     counted = pc.match_substring_regex(column, _DIGITS)
-    found = parsed(pc.if_else(counted, None, column), _TIME, "time of day")
+    found = parsed(pc.if_else(counted, None, column), _TIME, "a time of day")
     loose = pc.and_(pc.not_equal(found["exact"], ""), pc.equal(found["second"], ""))
-    refuse(column, loose, "time of day")
+    refuse(column, loose, "a time of day")
     side = np.where(_true(pc.equal(found["side"], "-")), -1, 1)
     hours = whole_numbers(found["hour"]) + side * whole_numbers(found["hours"])
     minutes = whole_numbers(found["minute"]) + side * whole_numbers(found["minutes"])
     millis = ((hours * 60 + minutes) * 60 + whole_numbers(found["second"])) * 1000 + _rounded_millis(found["fraction"])
     out = np.where(_true(counted), _numbers(column, counted, pa.int32()), millis)
-    refuse(column, (out < 0) | (out >= MILLIS_PER_DAY), "time of day")
+    refuse(column, (out < 0) | (out >= MILLIS_PER_DAY), "a time of day")
     return from_numpy(out.astype(np.int32), pa.time32("ms"), column)
 
 
@@ -152,7 +154,7 @@ def to_timestamp(column: pa.Array, target: AtomicType, zone: str) -> pa.Array:
     numeric = _true(counted)
     if numeric.any():
         if target.precision not in _PER_SECOND:
-            refuse(column, counted, f"timestamp of {target.precision} digits")
+            refuse(column, counted, f"a timestamp of {target.precision} digits")
         per = _PER_SECOND[target.precision or 0]
         numbers = _numbers(column, counted, pa.int64())
         whole = numbers * 1000 if per == 1 else numbers // (per // 1000)
@@ -163,7 +165,7 @@ def to_timestamp(column: pa.Array, target: AtomicType, zone: str) -> pa.Array:
 
 def _moments(column: pa.Array, digits: int) -> tuple[I64, I64]:
     """Return local milliseconds and the nanoseconds within them, truncated to `digits` digits of a second."""
-    found = parsed(column, _STAMP, "timestamp")
+    found = parsed(column, _STAMP, "a timestamp")
     years, months, days = (
         whole_numbers(found[n], default) for n, default in (("year", 1970), ("month", 1), ("day", 1))
     )
@@ -174,7 +176,7 @@ def _moments(column: pa.Array, digits: int) -> tuple[I64, I64]:
     midnight = (hours == 24) & (minutes == 0) & (seconds == 0) & (stored == 0)
     bad = (years < 1) | (months < 1) | (months > 12) | (days < 1) | (days > 31)
     bad |= ((hours > 23) & ~midnight) | (minutes > 59) | (seconds > 59)
-    refuse(column, bad & valid_mask(found["year"]), "timestamp")
+    refuse(column, bad & valid_mask(found["year"]), "a timestamp")
     days = _epoch_days(years, months, np.minimum(days, _lengths(years, months)))  # Java turns 31 April into the 30th
     millis = days * MILLIS_PER_DAY + ((hours * 60 + minutes) * 60 + seconds) * 1000 + nanos // 1_000_000
     return millis, nanos % 1_000_000

@@ -26,7 +26,7 @@ def text_of(column: pa.Array, source: DataType, zone: str) -> pa.Array:
         return _closed(column, "{", _joined(column, pc.binary_join_element_wise(keys, values, " -> ")), "}")
     if isinstance(source, ArrayType):
         return _closed(column, "[", _joined(column, _told(column.values, source.element, zone)), "]")
-    raise TypeError(f"{source} has no text")
+    raise TypeError(f"{source} cannot be cast to text")
 
 
 def _told(column: pa.Array, source: DataType, zone: str) -> pa.Array:

@@ -110,9 +110,9 @@ def decimal_of_text(column: pa.Array, precision: int, scale: int) -> pa.Array:
     Raises:
         ValueError: a text is not a decimal number.
     """
-    found = parsed(column, _NUMERAL, "decimal number")
+    found = parsed(column, _NUMERAL, "a decimal number")
     digits = pc.binary_join_element_wise(found["whole"], found["part"], "")
-    refuse(column, pc.equal(digits, ""), "decimal number")
+    refuse(column, pc.equal(digits, ""), "a decimal number")
     shift = whole_numbers(found["power"]) - _lengths(found["part"]) + scale
     stripped = pc.utf8_ltrim(digits, "0")
     size = _lengths(stripped) + shift

@@ -42,7 +42,7 @@ def timestamps_of(millis: I64, nanos: I64, target: AtomicType, like: pa.Array) -
     per = _PER_MILLI[arrow.unit]
     most = np.iinfo(np.int64).max // per
     if per > 1 and bool(((millis >= most) | (millis <= -most)).any()):
-        raise ValueError(f"a timestamp lies beyond those that a precision of {target.precision} digits can tell")
+        raise ValueError(f"a timestamp is out of range for a precision of {target.precision} digits")
     return from_numpy(millis * per + nanos // (_NANOS // per), arrow, like)
 
 

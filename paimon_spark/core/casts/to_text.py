@@ -92,7 +92,7 @@ def date_text(days: pa.Array) -> pa.Array:
 
 
 def _day(days: I64, like: pa.Array) -> pa.Array:
-    refuse(like, days < _YEAR_0, "date that has a text")
+    refuse(like, days < _YEAR_0, "a date that can be cast to text")
     days = (days - _YEAR_0) % _DAYS_OF_10000_YEARS + _YEAR_0
     dates = pa.array(days.astype(np.int32)).view(pa.date32())
     years = np.asarray(pc.year(dates))

@@ -269,7 +269,7 @@ class SnapshotPublisher:
             unknown = attempts.unknown.error
             error = OutcomeUnknownError(
                 f"The store did not say whether the commit to table {self._table.name} succeeded ({unknown}).",
-                hint=f"Look for the commit user {self.builder.commit_user} in its snapshots before you run it again.",
+                hint=f"Check its snapshots for the commit user {self.builder.commit_user} before you run it again.",
             )
             error.__cause__ = unknown
             return error

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from paimon_spark.core.commit.change_set import Change, append_part, compact_part, overwrite_part, promote_to_top
 from paimon_spark.core.commit.commit_retry import Planner, SnapshotPublisher
-from paimon_spark.core.commit.conflict_refusal import check_hash_index
+from paimon_spark.core.commit.conflict_check import check_hash_index
 from paimon_spark.core.commit.snapshot_builder import CommitMetadata, SnapshotBuilder
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.manifest_store import ManifestStore
@@ -189,8 +189,8 @@ class FileStoreCommit:
         outside = written - matching_partitions(self.table, written, partitions)
         if outside:
             raise ArgumentError(
-                f"The new rows belong to the partition '{self.table.partition_text(min(outside))}', which is not among "
-                "those to be overwritten.",
+                f"The new rows belong to the partition '{self.table.partition_text(min(outside))}', which the "
+                "statement does not overwrite.",
                 hint="Write only rows of the partitions named in the statement.",
             )
 
@@ -239,7 +239,7 @@ def _replacement(
         if targets is None and partitions is not None:
             places = {e.partition for e in live} | {i.partition for i in index}
             targets = matching_partitions(table, places, partitions)
-        doomed = [e for e in live if (targets is None or e.partition in targets) and (e.bucket >= 0 or postponed)]
-        return overwrite_part(items, doomed, [i for i in index if targets is None or i.partition in targets])
+        replaced = [e for e in live if (targets is None or e.partition in targets) and (e.bucket >= 0 or postponed)]
+        return overwrite_part(items, replaced, [i for i in index if targets is None or i.partition in targets])
 
     return plan

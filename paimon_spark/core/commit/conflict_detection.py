@@ -1,7 +1,7 @@
-"""What can stand between a commit and the table as it is now: named values, found by pure functions.
+"""Kinds of commit conflicts, and pure functions that detect them; `conflict_check` reads the metadata they compare.
 
-A conflict is final for its commit: the files it relied on are not what they were. The race for a snapshot id is no
-conflict; `core.commit` settles that by trying again.
+A conflict is final for its commit, because files that the commit relied on have changed. Losing the race for a snapshot
+id is not a conflict: `commit_retry` retries it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class KeyRangesOverlap:
 
 @dataclass(frozen=True, slots=True)
 class IndexFileGone:
-    """An index file to be replaced is not the table's any more."""
+    """An index file to be replaced no longer belongs to the table."""
 
     partition: bytes
     bucket: int
@@ -88,7 +88,7 @@ class IndexFileGone:
 
 @dataclass(frozen=True, slots=True)
 class HashIndexMoved:
-    """The hash index by which rows found their buckets is not the table's any more."""
+    """The hash index by which rows found their buckets no longer belongs to the table."""
 
     partition: bytes
     bucket: int
@@ -242,7 +242,7 @@ def hash_file_name(file: IndexFileMeta) -> str:
 
 
 def describe(conflict: Conflict, partition_text: Callable[[bytes], str]) -> tuple[str, str]:
-    """Return what happened and what to do, as two sentences."""
+    """Return the error message and its hint."""
     where = _place(conflict, partition_text)
     again = "Nothing of this commit was written. Run the statement again: it will start from the new state."
     match conflict:
@@ -261,7 +261,7 @@ def describe(conflict: Conflict, partition_text: Callable[[bytes], str]) -> tupl
             )
         case BucketCountChanged(existing=existing, wanted=wanted):
             return (
-                f"The files of {where} are spread over {existing} buckets, this commit counts {wanted}.",
+                f"The files of {where} are spread over {existing} buckets, but this commit uses {wanted}.",
                 "Rewrite the partition with INSERT OVERWRITE before writing with the new number of buckets.",
             )
         case KeyRangesOverlap(level=level, first_file=first, second_file=second):
@@ -278,12 +278,12 @@ def describe(conflict: Conflict, partition_text: Callable[[bytes], str]) -> tupl
             )
         case HashIndexMoved():
             return (
-                f"Another commit gave keys to {where}, or replaced it, since this write looked up the buckets of its "
+                f"Another commit added keys to {where}, or replaced it, after this write looked up the buckets of its "
                 "keys.",
                 again + " Let one job at a time write new keys to a partition with dynamic buckets.",
             )
         case VectorChanged(file_name=name):
-            return f"Rows of the file '{name}' of {where}, which this commit changes, were deleted meanwhile.", again
+            return f"Another commit deleted rows of the file '{name}' of {where}, which this commit changes.", again
 
 
 def _place(conflict: Conflict, partition_text: Callable[[bytes], str]) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from paimon_spark.core.commit.change_set import Change, combine_index
+from paimon_spark.core.commit.conflict_check import check_change, conflict_error
 from paimon_spark.core.commit.conflict_detection import VectorChanged
-from paimon_spark.core.commit.conflict_refusal import check_change, conflict_error
 from paimon_spark.core.commit.deletion_vector_rewrite import RewrittenVectors, rewrite_deletion_vectors
 from paimon_spark.core.metadata.manifest_merge import merge_manifests
 from paimon_spark.core.metadata.manifest_store import ManifestStore

@@ -58,16 +58,16 @@ class DeletionPlan:
     """Files to delete, and files that are kept only by a tag, a branch or a changelog.
 
     `references` are the snapshot, tag and changelog files themselves. They are deleted first, so that no reference ever
-    points to missing files, and are not checked against the protecting references. `doomed` are the protecting
-    references that these files represent; they no longer protect anything. `future` are references that the operation
-    will create.
+    points to missing files, and are not checked against the protecting references. `removed_refs` are the
+    protecting references that these files represent; they no longer protect anything. `future` are references that the
+    operation will create.
     """
 
     data: tuple[Action, ...] = ()
     metadata: tuple[Action, ...] = ()
     references: tuple[Action, ...] = ()
     kept: tuple[Action, ...] = ()
-    doomed: frozenset[RefKey] = frozenset()
+    removed_refs: frozenset[RefKey] = frozenset()
     future: tuple[ProtectingRef, ...] = ()
     known: ReadManifests | None = field(default=None, compare=False, repr=False)
 
@@ -99,7 +99,7 @@ class SafeDeleter:
         self,
         candidates: DeletionCandidates,
         *,
-        doomed: Iterable[RefKey] = (),
+        removed_refs: Iterable[RefKey] = (),
         future: Iterable[ProtectingRef] = (),
         references: Sequence[Action] = (),
         look: bool = True,
@@ -108,25 +108,25 @@ class SafeDeleter:
 
         Args:
             candidates: deletion candidates.
-            doomed: protecting references that the operation removes.
+            removed_refs: protecting references that the operation removes.
             future: protecting references that the operation creates.
-            references: the files of the doomed references.
+            references: the files of the removed references.
             look: read the status of each file, so that sizes are exact and missing files are left out.
 
         Raises:
             CorruptTableError: a protecting reference cannot be read; nothing may be deleted.
         """
-        doomed, future = frozenset(doomed), tuple(future)
+        removed_refs, future = frozenset(removed_refs), tuple(future)
         data = self._actions(candidates.data, look=look)
         metadata = self._actions(candidates.metadata, look=look)
         known = ReadManifests(a.name for a in data)
-        data, metadata = self._judge(data, metadata, doomed, future, known)
+        data, metadata = self._judge(data, metadata, removed_refs, future, known)
         return DeletionPlan(
             data=tuple(a for a in data if a.action == DELETE),
             metadata=tuple(a for a in metadata if a.action == DELETE),
             references=tuple(self.measure(references) if look else references),
             kept=tuple(a for a in (*data, *metadata) if a.action == KEEP),
-            doomed=doomed,
+            removed_refs=removed_refs,
             future=future,
             known=known,
         )
@@ -168,7 +168,7 @@ class SafeDeleter:
                     raise
                 there = now
         raise CorruptTableError(
-            f"The snapshots and tags of table {self._table.name} keep changing while their files are read.",
+            f"The snapshots and tags of table {self._table.name} keep changing while their files are being read.",
             hint="Wait until other jobs that expire snapshots or delete tags are done, then try again.",
         )
 
@@ -180,8 +180,8 @@ class SafeDeleter:
         own = {h.snapshot.id for h in found if h.kind is RefKind.SNAPSHOT and h.branch == self._table.branch}
         if latest is not None and latest not in own and store.exists(latest):
             raise CorruptTableError(
-                f"The listing of {self._table.paths.snapshot_dir} does not show snapshot {latest}, which is there.",
-                hint="Nothing is deleted by such a listing. Wait until the store shows its files, then try again.",
+                f"The listing of {self._table.paths.snapshot_dir} does not show snapshot {latest}, which exists.",
+                hint="Nothing was deleted. Wait until the store lists its files consistently, then try again.",
             )
         return found
 
@@ -262,7 +262,7 @@ class SafeDeleter:
         self,
         data: list[Action],
         metadata: list[Action],
-        doomed: frozenset[RefKey],
+        removed_refs: frozenset[RefKey],
         future: tuple[ProtectingRef, ...],
         known: ReadManifests | None,
     ) -> tuple[list[Action], list[Action]]:
@@ -270,7 +270,7 @@ class SafeDeleter:
             return data, metadata
 
         def look() -> list[ProtectingRef]:
-            return [*(h for h in protecting_refs(self._table) if h.key not in doomed), *future]
+            return [*(h for h in protecting_refs(self._table) if h.key not in removed_refs), *future]
 
         def ask(reach: Reachability) -> tuple[list[Action], list[Action]]:
             kept = self._judged(metadata, reach.metadata_refs() if metadata else {})

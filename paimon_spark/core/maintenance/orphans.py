@@ -102,8 +102,8 @@ def _metadata_directories(table: Table) -> Iterator[Directory]:
     if not SchemaStore(table.file_io, paths).ids():
         raise CorruptTableError(
             f"The branch '{table.branch}' of table {table.name} has no schema.",
-            hint="Nothing is deleted while it is unclear what a branch holds. Look at its directory, and remove it if "
-            f"it is of no use: {paths.metadata_root}.",
+            hint="Nothing was deleted, because the files of the branch are unknown. Check its directory, and remove it "
+            f"if it is not needed: {paths.metadata_root}.",
         )
     yield Directory(paths.snapshot_dir, Rule.STRAYS, "snapshot-")
     yield Directory(paths.changelog_dir, Rule.STRAYS, "changelog-")

@@ -83,17 +83,17 @@ def remove_newer(table: Table, target_id: int, *, insist: bool = True) -> Delete
     """
     store, deleter, deleted = table.snapshots, SafeDeleter(table), Deleted()
     for _ in range(_ROUNDS):
-        doomed = deletions(table, target_id)
-        if not doomed:
+        actions = deletions(table, target_id)
+        if not actions:
             break
-        for action in doomed:
+        for action in actions:
             if store.rollback_target() != target_id:
                 if not insist:
                     return deleted
                 _check_there(table, target_id)
                 store.begin_rollback(target_id)
             deleted += deleter.delete(deleter.measure([action]))
-        _note_changelogs(table, doomed)
+        _note_changelogs(table, actions)
     if insist or store.rollback_target() == target_id:
         store.end_rollback(target_id)
     return deleted
@@ -108,8 +108,8 @@ def _check_there(table: Table, target_id: int) -> None:
     if left is not None:
         store.end_rollback(left)
     raise CorruptTableError(
-        f"Snapshot {target_id} of table {table.name} has expired while the table was rolled back to it; the newest "
-        f"snapshot is {left} now.",
+        f"Snapshot {target_id} of table {table.name} expired while the table was being rolled back to it; the newest "
+        f"snapshot is now {left}.",
         hint="Pick a newer snapshot, or a tag.",
         kind=ErrorKind.FILE_MISSING,
     )

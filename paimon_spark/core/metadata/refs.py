@@ -249,7 +249,7 @@ def protecting_refs(table: Table, *, threads: int = _THREADS) -> list[Protecting
         if len(found) == len(listed):
             return sorted(found, key=lambda h: _order(h, table.branch))
     raise CorruptTableError(
-        f"The snapshots and tags of table {table.name} keep changing while they are read.",
+        f"The snapshots and tags of table {table.name} keep changing while they are being read.",
         hint="Wait until other jobs that expire snapshots or delete tags are done, then try again.",
     )
 

@@ -52,7 +52,7 @@ def fill_row_ids(rows: pa.Table, file: DataFileMeta, start: int, where: str) -> 
         if name == ROW_ID and rows.column(i).null_count:
             if file.first_row_id is None:
                 raise CorruptTableError(
-                    f"The data file {where} does not tell the ids of its rows.",
+                    f"The data file {where} does not store the ids of its rows.",
                     hint="It was written before 'row-tracking.enabled' was set. Select the other columns only.",
                 )
             ids = pa.array(np.arange(rows.num_rows, dtype=np.int64) + (file.first_row_id + start))

@@ -115,7 +115,7 @@ def at_watermark(table: Table, watermark: int) -> Snapshot:
             return found
     raise NotFoundError(
         f"Table {table.name} has no snapshot with a watermark of {watermark} or later.",
-        hint="Look at the column watermark of its $snapshots table.",
+        hint="See the column watermark of its $snapshots table.",
         kind=ErrorKind.SNAPSHOT_NOT_FOUND,
     )
 
@@ -156,7 +156,7 @@ def _check_mode(mode: str, given: dict[str, str]) -> None:
         if given and mode != "default":
             raise OptionError(
                 f"The scan mode '{mode}' excludes the option {', '.join(repr(k) for k in given)}.",
-                hint="Leave 'scan.mode' out to travel in time.",
+                hint="Leave 'scan.mode' out for time travel.",
             )
     else:
         raise UnsupportedError(
@@ -175,7 +175,7 @@ def _by_option(table: Table, key: str, value: str, local_zone: tzinfo | None) ->
     try:
         number = int(value)
     except ValueError as e:
-        raise OptionError(f"The option '{key}' holds '{value}', which is no number.", hint="Give an integer.") from e
+        raise OptionError(f"The option '{key}' holds '{value}', which is not a number.", hint="Give an integer.") from e
     if key == "scan.snapshot-id":
         return table.snapshots.get(number)
     return at_watermark(table, number) if key == "scan.watermark" else at_time(table, number)
@@ -186,7 +186,7 @@ def _millis_of_text(text: str, local_zone: tzinfo | None) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError as e:
         raise OptionError(
-            f"The option 'scan.timestamp' holds '{text}', which is no time.",
+            f"The option 'scan.timestamp' holds '{text}', which is not a time.",
             hint="Write it as yyyy-MM-dd or yyyy-MM-dd HH:mm:ss, optionally with milliseconds.",
         ) from e
     zoned = moment if moment.tzinfo or local_zone is None else moment.replace(tzinfo=local_zone)
@@ -213,7 +213,7 @@ def _no_tag(table: Table, name: str, fault: str) -> NotFoundError:
     listed = f"the tags are {', '.join(known)}" if known else "there are no tags"
     return NotFoundError(
         f"'{name}' {fault} of table {table.name}; {listed}.",
-        hint=did_you_mean(name, known) or "Look at its $tags and $snapshots tables.",
+        hint=did_you_mean(name, known) or "See its $tags and $snapshots tables.",
         kind=ErrorKind.TAG_NOT_FOUND,
     )
 

@@ -97,7 +97,7 @@ class BucketFiles:
         with reader:
             if reader.row_count != file.row_count:
                 raise CorruptTableError(
-                    f"The data file {path} has {reader.row_count} rows, its manifest says {file.row_count}.",
+                    f"The data file {path} has {reader.row_count} rows, but its manifest says {file.row_count}.",
                     hint="It is not the file that was committed. Restore it, or roll back to a snapshot without it.",
                     kind=ErrorKind.CORRUPT_DATA_FILE,
                 )

@@ -33,7 +33,7 @@ from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE
 from paimon_spark.spec.types import DataField
 
-_ORDINAL = "_place_"
+_ORDINAL = "_ordinal_"
 _MOST = 1 << 32
 """Size of the range of bitmap positions; no data file has that many rows."""
 _Finder = Callable[[Sequence[Iterator[pa.Table]]], Iterator[I64]]
@@ -57,30 +57,30 @@ def superseded_in(files: BucketFiles, split: Split, *, merge_bytes: int = MERGE_
     """
     table = files.table
     if not table.is_primary_key_table or split.raw:
-        yield from _marked(files, split.files)
+        yield from _deleted(files, split.files)
         return
     for section in sections(split.files, table.key_types):
         runs = oldest_first(section)
         members = [f for run in runs for f in run.files]
         if len(runs) == 1 and all(f.delete_row_count == 0 for f in members):
-            yield from _marked(files, members)
+            yield from _deleted(files, members)
             continue
-        for file, dead in zip(members, _merged(files, runs, members, merge_bytes), strict=True):
-            if dead:
-                yield files.path(file), dead
+        for file, positions in zip(members, _merged(files, runs, members, merge_bytes), strict=True):
+            if positions:
+                yield files.path(file), positions
 
 
-def _marked(files: BucketFiles, unmerged: Sequence[DataFileMeta]) -> Iterator[tuple[str, BitMap]]:
+def _deleted(files: BucketFiles, unmerged: Sequence[DataFileMeta]) -> Iterator[tuple[str, BitMap]]:
     """Yield the deleted rows of files of which no row is superseded by another."""
     for file in unmerged:
-        positions = _marked_in(file, files.deleted_rows)
+        positions = _deleted_in(file, files.deleted_rows)
         if positions:
             yield files.path(file), positions
 
 
-def _marked_in(file: DataFileMeta, deleted: DeletedRows) -> BitMap:
-    marked = deleted(file)
-    return BitMap() if marked is None else marked.positions & BitMap(range(min(file.row_count, _MOST)))
+def _deleted_in(file: DataFileMeta, deleted: DeletedRows) -> BitMap:
+    found = deleted(file)
+    return BitMap() if found is None else found.positions & BitMap(range(min(file.row_count, _MOST)))
 
 
 def _merged(
@@ -95,12 +95,12 @@ def _merged(
     firsts = np.concatenate([[0], np.cumsum([f.row_count for f in members])])
     first_of = {f.file_name: int(n) for f, n in zip(members, firsts, strict=False)}
     share = merge_bytes // len(runs) // 2
-    dead = [_marked_in(f, files.deleted_rows) for f in members]
+    bitmaps = [_deleted_in(f, files.deleted_rows) for f in members]
     for ordinals in find([_with_ordinals(files, r, read, first_of, share) for r in runs]):
         cuts = np.searchsorted(ordinals, firsts)
         for i in np.flatnonzero(np.diff(cuts)):
-            _add(dead[i], ordinals[cuts[i] : cuts[i + 1]] - firsts[i])
-    return dead
+            _add(bitmaps[i], ordinals[cuts[i] : cuts[i + 1]] - firsts[i])
+    return bitmaps
 
 
 def _strategy(
@@ -135,10 +135,10 @@ def _with_ordinals(
 def _superseded(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterator[I64]:
     """Yield, ascending, the ordinals of retracts and of rows whose key occurs in a later run."""
     for slices in overlapping_slices(runs, order.key):
-        for part, dead in zip(slices, superseded(slices), strict=True):
+        for part, found in zip(slices, superseded(slices), strict=True):
             if VALUE_KIND in part.rows.column_names:
-                dead |= retracts(part.rows)
-            yield _ordinals(part.rows)[dead]
+                found |= retracts(part.rows)
+            yield _ordinals(part.rows)[found]
 
 
 def _dropped(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterator[I64]:
@@ -158,11 +158,11 @@ def _ordinals(rows: pa.Table) -> I64:
     return values_of(one_chunk(rows.column(_ORDINAL)))
 
 
-def _add(dead: BitMap, positions: I64) -> None:
+def _add(bitmap: BitMap, positions: I64) -> None:
     first, last = int(positions[0]), int(positions[-1])
     if last - first == len(positions) - 1:
-        dead.add_range(first, last + 1)
+        bitmap.add_range(first, last + 1)
         return
     numbers = array("I")
     numbers.frombytes(positions.astype(np.uint32).tobytes())
-    dead.update(BitMap(numbers))
+    bitmap.update(BitMap(numbers))

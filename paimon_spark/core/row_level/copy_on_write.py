@@ -86,13 +86,13 @@ class CopyOnWriteRewriter(AbortableWriter):
 
     def _begin(self, path: str) -> _OpenFile:
         if path in self._done:
-            raise EngineError(f"The changes of the file {path} of table {self._table.name} did not come together.")
+            raise EngineError(f"The changes to the file {path} of table {self._table.name} are not consecutive.")
         self._done.add(path)
         entry = self._files.entry(path)
         if self._files.vector(entry) is not None:
             raise UnsupportedError(
                 f"Rows of the file '{entry.file.file_name}' of table {self._table.name} are marked as deleted, but its "
-                "deletion vectors are switched off: writing it anew would bring them back.",
+                "deletion vectors are disabled: rewriting it would restore these rows.",
                 hint="Set 'deletion-vectors.enabled' = 'true' again, or compact the table first.",
             )
         self._messages.append(
@@ -166,7 +166,7 @@ class _OpenFile:
         end = self._end
         rows = next(self._chunks, None)
         if rows is None:
-            raise EngineError(f"A change was to be made behind the end of the file {self.path} ({end} rows).")
+            raise EngineError(f"A changed row lies beyond the end of the file {self.path} ({end} rows).")
         self._start, self._rows = end, rows
 
     def _flush(self) -> None:

@@ -92,7 +92,9 @@ class PositionDeleteWriter(AbortableWriter):
             rows = order[bounds[code] : bounds[code + 1]]
             marks = self._of(path, int(seen[rows[0]]))
             if (seen[rows] != marks.seen).any():
-                raise EngineError(f"Rows of the file '{marks.entry.file.file_name}' were chosen at different times.")
+                raise EngineError(
+                    f"Rows of the file '{marks.entry.file.file_name}' were selected with different deletion vectors."
+                )
             _add(marks, positions[rows])
 
     def _of(self, path: str, seen: int) -> _NewVectors:
@@ -110,8 +112,8 @@ class PositionDeleteWriter(AbortableWriter):
             name, ref = marks.entry.file.file_name, self._files.vector(marks.entry)
             if vectors.fingerprint(name, ref) != marks.seen:
                 raise ConflictError(
-                    f"Rows of the file '{name}' of table {self._table.name}, of which this statement changes others, "
-                    "were deleted meanwhile.",
+                    f"Another commit deleted rows of the file '{name}' of table {self._table.name}, which this "
+                    "statement changes.",
                     hint="Nothing was written. Run the statement again: it will start from the new state.",
                 )
             before = vectors.bitmap(name, ref)
@@ -133,7 +135,7 @@ def _add(marks: _NewVectors, positions: npt.NDArray[np.int64]) -> None:
     last = int(positions.max())
     if last >= marks.entry.file.row_count:
         raise EngineError(
-            f"A row was to be marked behind the end of the file '{marks.entry.file.file_name}' "
+            f"A deleted row lies beyond the end of the file '{marks.entry.file.file_name}' "
             f"({marks.entry.file.row_count} rows)."
         )
     marks.positions |= BitMap(array("I", positions.astype(np.uint32).tobytes()))

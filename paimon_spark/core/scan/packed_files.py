@@ -14,7 +14,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from paimon_spark.core.spill.buffer import BUFFERED_BYTES, SpillBuffer
+from paimon_spark.core.spill.byte_buffer import BUFFERED_BYTES, SpillBuffer
 from paimon_spark.format.manifest.column_decoder import smallest
 from paimon_spark.format.manifest.lazy_manifest import unpack_file, unpack_files
 from paimon_spark.format.manifest.packed_file_sort import first_sequence_numbers, name_words
@@ -108,7 +108,7 @@ class PackedFileStore:
             ValueError: the store has statistics.
         """
         if self.statistics:
-            raise ValueError("files with statistics are not laid out for this")
+            raise ValueError("packed files with statistics have no sequence order")
         sequences = np.concatenate([first_sequence_numbers(data, begins) for data, begins, _ in self._pieces(numbers)])
         order = np.argsort(sequences, kind="stable")
         ordered, sequences = numbers[order], sequences[order]

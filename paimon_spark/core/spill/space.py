@@ -1,4 +1,4 @@
-"""Spilling of full write buffers as sorted runs to the worker's local disk (docs/spec/semantics.md, W9-W10).
+"""Sorted runs of rows, spilled by write buffers and merges to the local disk (docs/spec/semantics.md, W9-W10).
 
 Each run is one Arrow stream in a directory of its task, which is deleted with the task. Rows never pass through the
 driver. Runs are read back one small chunk at a time.
@@ -162,7 +162,7 @@ class SpillSpace:
             raise  # raised by the source of the rows
         except (OSError, pa.ArrowInvalid) as e:
             raise EngineError(
-                f"Rows cannot be kept on the local disk of the worker: {e}.",
+                f"Rows cannot be spilled to the local disk of the worker: {e}.",
                 hint="Give it space (spark.local.dir), or set 'write-buffer-spillable' = 'false'.",
                 kind=ErrorKind.ENVIRONMENT,
             ) from e

@@ -1,8 +1,8 @@
-"""Buffers, sorts and writes the rows of one bucket of a primary key table (docs/spec/semantics.md, W9-W13).
+"""The write buffer of one bucket of a primary key table: sorts its rows (docs/spec/semantics.md, W9-W13).
 
-Rows are merged into level-0 files. When memory runs low, they are spilled to the local disk as sorted runs, which are
-merged at the end into files with disjoint key ranges. If spilling is disabled or the spill space is exhausted, they are
-written to files directly.
+Sorted rows are merged into level-0 files. When memory runs low, they are spilled to the local disk as sorted runs,
+which are merged at the end into files with disjoint key ranges. If spilling is disabled or the spill space is
+exhausted, they are written to files directly.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class RollingWriter:
     def _too_long(self) -> ArgumentError:
         partition = self._directory.removeprefix(self._table.path).strip("/")
         return ArgumentError(
-            f"The store has no directory for the partition {shown(partition)}: its name of "
+            f"The store cannot create the directory of the partition {shown(partition)}: its name of "
             f"{len(partition.encode())} bytes is too long.",
             hint="Partition by a column with shorter values.",
         )

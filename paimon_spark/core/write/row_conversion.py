@@ -163,7 +163,7 @@ def _parse_kinds(column: pa.ChunkedArray, rules: WriteRules) -> npt.NDArray[np.i
     found = pc.index_in(one_chunk(column), value_set=spellings)
     if found.null_count:
         raise ArgumentError(
-            f"Column '{rules.kind_column}' is the rowkind.field of table {rules.name}, but a row holds no kind in it.",
+            f"Column '{rules.kind_column}' is the rowkind.field of table {rules.name}, but a row has no kind in it.",
             hint=f"Use one of {', '.join(k.short for k in RowKind)}.",
         )
     return found.to_numpy().astype(np.int8)

@@ -80,12 +80,12 @@ class AvroContainer:
         self._max_total = max_total
         cursor = _Cursor(data)
         if cursor.take(len(_MAGIC)) != _MAGIC:
-            raise ValueError("it does not begin as an Avro file")
+            raise ValueError("it does not begin with the Avro magic")
         self._meta = _metadata(cursor)
         self._sync = bytes(cursor.take(_SYNC))
         self._codec = bytes(self._meta.get("avro.codec", b"null")).decode()
         if self._codec not in _CODECS:
-            raise ValueError(f"its compression {self._codec!r} is not known")
+            raise ValueError(f"its compression codec {self._codec!r} is unknown")
         self.schema = json.loads(bytes(self._meta.get("avro.schema", b"")))
         self.named = check_schema(self.schema)
         self.blocks = tuple(self._frames(cursor))
@@ -117,7 +117,7 @@ class AvroContainer:
             data = self._unpacked(block)
             total += len(data)
             if self._max_total is not None and total > self._max_total:
-                raise ValueError(f"it unpacks to more than {self._max_total} bytes")
+                raise ValueError(f"it decompresses to more than {self._max_total} bytes")
             if block.count > len(data):
                 raise ValueError(f"a block of {len(data)} bytes claims to hold {block.count} records")
             yield block.count, data
@@ -138,7 +138,7 @@ class AvroContainer:
     def _unpacked(self, block: Block) -> bytes:
         data = _CODECS[self._codec](block.data, self._max_block + 1)
         if len(data) > self._max_block:
-            raise ValueError(f"a block unpacks to more than {self._max_block} bytes")
+            raise ValueError(f"a block decompresses to more than {self._max_block} bytes")
         return data
 
     def _frames(self, cursor: _Cursor) -> Iterator[Block]:
@@ -148,7 +148,7 @@ class AvroContainer:
                 raise ValueError(f"a block claims to hold {count} records")
             yield Block(count, cursor.take(size))
             if cursor.take(_SYNC) != self._sync:
-                raise ValueError("the mark after a block is not the file's")
+                raise ValueError("the sync marker after a block is not that of the file")
 
 
 class _Cursor:
@@ -247,7 +247,7 @@ def _xz(data: memoryview, limit: int) -> bytes:
     try:
         return _whole(step.decompress(bytes(data), limit), limit, ended=step.eof)
     except lzma.LZMAError as e:
-        raise ValueError(f"a block does not unpack: {e}") from e
+        raise ValueError(f"a block cannot be decompressed: {e}") from e
 
 
 def _whole(found: bytes, limit: int, *, ended: bool) -> bytes:
@@ -269,7 +269,7 @@ def _snappy(data: memoryview, limit: int) -> bytes:
     try:
         return cast("bytes", pa.decompress(pa.py_buffer(bytes(body)), size, codec="snappy", asbytes=True))
     except pa.ArrowException as e:
-        raise ValueError(f"a block does not unpack: {e}") from e
+        raise ValueError(f"a block cannot be decompressed: {e}") from e
 
 
 _CODECS: dict[str, Callable[[memoryview, int], bytes]] = {
@@ -321,11 +321,11 @@ class _Measure:
             return self._word(schema)
         if isinstance(schema, list):
             if not schema:
-                raise ValueError("its schema has a choice between nothing")
+                raise ValueError("its schema has an empty union")
             sizes = [self.of(s, depth + 1) for s in schema]
             return _Size(1 + min(s.bytes for s in sizes), max(s.leaves for s in sizes))
         if not isinstance(schema, dict):
-            raise ValueError(f"its schema has a {type(schema).__name__} where a type should be")  # noqa: TRY004
+            raise ValueError(f"its schema has a {type(schema).__name__} where a type is expected")  # noqa: TRY004
         return self._object(schema, depth)
 
     def _word(self, word: str) -> _Size:
@@ -342,7 +342,7 @@ class _Measure:
             return self._record(schema, depth)
         if kind == "array":
             if self.of(schema.get("items"), depth + 1).bytes == 0:
-                raise ValueError("its schema has an array of values that take no bytes")
+                raise ValueError("its schema has an array of zero-width values")
             return _Size(1, 1)
         if kind == "map":
             self.of(schema.get("values"), depth + 1)
@@ -352,7 +352,7 @@ class _Measure:
         if kind == "fixed":
             size = schema.get("size")
             if type(size) is not int or size < 0:
-                raise ValueError("its schema has a type of a fixed size without a size")
+                raise ValueError("its schema has a fixed type without a size")
             return self._define(schema, _Size(size, 1))
         return self.of(kind, depth + 1)
 
@@ -362,7 +362,7 @@ class _Measure:
             raise ValueError("its schema has a record without columns")
         names = [f.get("name") for f in fields]
         if not all(isinstance(n, str) for n in names) or len(set(names)) < len(names):
-            raise ValueError("its schema has a record with a column that has no name of its own")
+            raise ValueError("its schema has a record with a missing or duplicate column name")
         least = leaves = 0
         for f in fields:
             size = self.of(f["type"], depth + 1)

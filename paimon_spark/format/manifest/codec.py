@@ -103,7 +103,7 @@ def read_manifest(data: bytes, where: str = "a manifest", size: int | None = Non
         size: the size that the manifest list records; fewer bytes mean a truncated file.
 
     Raises:
-        CorruptTableError: the bytes are no manifest.
+        CorruptTableError: the bytes are not a manifest.
         UnsupportedError: the manifest has a version that is not known.
     """
     return list(open_manifest(data, where, size).entries())
@@ -209,7 +209,7 @@ def _write(schema: _Record, records: Iterable[_Record]) -> bytes:
         parsed = fastavro.parse_schema(schema)
     except SchemaParseException as e:
         raise UnsupportedError(
-            f"The unknown columns of the table's metadata cannot be kept together: {_reason(e)}.",
+            f"The unknown columns of the table's metadata cannot be merged: {_reason(e)}.",
             hint="Compact the table with the release of Apache Paimon that wrote it.",
         ) from e
     fastavro.writer(out, parsed, records, codec="zstandard", codec_compression_level=_LEVEL)
@@ -245,7 +245,7 @@ def _self_contained(avro_type: Any, path: str) -> Any:
         check_schema(avro_type)
     except ValueError as e:
         raise UnsupportedError(
-            f"The unknown metadata column {path} has a type that is not its own: {e}.",
+            f"The unknown metadata column {path} has a conflicting type: {e}.",
             hint="Read the table with the release of Apache Paimon that wrote it.",
         ) from e
     return avro_type
@@ -329,7 +329,7 @@ def _sound(raw: _Record, needed: tuple[str, ...], counts: tuple[str, ...]) -> No
 def _bare_name(name: str | None) -> str:
     """Return the name of a file if it is nothing but that."""
     if name is None or not is_one_name(name):
-        raise ValueError(f"{shown(name or '')} is no name of a file: it would lead out of its directory")
+        raise ValueError(f"{shown(name or '')} is not a file name: it would lead out of its directory")
     return name
 
 

@@ -136,7 +136,7 @@ class LazyManifest(Manifest):
                     yield decode_entry(data, at, counts)[0]
         except (LookupError, ValueError) as e:
             raise CorruptTableError(
-                f"{self.where} cannot be read: its entries are not sound.", hint="Restore the file from a backup."
+                f"{self.where} cannot be read: its entries are malformed.", hint="Restore the file from a backup."
             ) from e
 
     def entry_columns(self) -> EntryColumns:

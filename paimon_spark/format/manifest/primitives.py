@@ -1,7 +1,7 @@
 """Avro values of manifest entries, decoded from bytes: each function returns the value at an offset and where it ends.
 
 They raise `UnknownLayoutError` on what no writer of today stores, LookupError beyond the end of the bytes, and
-UnicodeDecodeError on a text that is none.
+UnicodeDecodeError on invalid UTF-8.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Framing:
             header = int.from_bytes(data[at : at + 3], "little")
             chunk = data[at + 3 : at + 3 + (header >> 1)]
             if len(chunk) < header >> 1:
-                raise ValueError("a chunk of a stream is cut short")
+                raise ValueError("a chunk of a stream is truncated")
             at += 3 + len(chunk)
             try:
                 out += chunk if header & 1 else self._inflate(chunk)
@@ -93,7 +93,7 @@ class Framing:
         raise UnsupportedError(
             f"Timestamps in ORC files with the compression {_NAMES.get(self.compression, self.compression)} cannot be "
             "read.",
-            hint="The file is intact. Write the table anew with Paimon and another orc.compress, as zstd.",
+            hint="The file is intact. Rewrite the table with Paimon and another orc.compress, such as zstd.",
         )
 
 
@@ -250,7 +250,7 @@ def _unpack_lz4(chunk: bytes) -> bytes:
         back = int.from_bytes(chunk[at : at + 2], "little")
         count, at = _lz4_length(chunk, at + 2, token & 15)
         if not 0 < back <= len(out):
-            raise ValueError("a chunk of LZ4 points before its begin")
+            raise ValueError("an LZ4 chunk refers to bytes before its start")
         start, count = len(out) - back, count + 4
         out += (out[start:] * (count // back + 1))[:count]
     return bytes(out)

@@ -26,7 +26,7 @@ def messages(data: bytes) -> Iterator[Field]:
         elif kind in (1, 5):
             at += 8 if kind == 1 else 4
         else:
-            raise ValueError("unknown kind of protobuf field")
+            raise ValueError("unknown wire type of a protobuf field")
 
 
 def message(fields: Iterable[Field]) -> bytes:

@@ -57,7 +57,7 @@ class Output(Protocol):
 
 def open_output(out: pa.NativeFile, schema: pa.Schema, codec: str, stripe_bytes: int) -> Output:
     """Return the output for rows of a schema."""
-    kind = _Mended if any(_has_timestamps(t) for t in schema.types) else _Streamed
+    kind = _Corrected if any(_has_timestamps(t) for t in schema.types) else _Streamed
     return kind(out, codec, stripe_bytes)
 
 
@@ -91,7 +91,7 @@ class _Streamed:
             self._sink.finish()
 
 
-class _Mended:
+class _Corrected:
     """Builds each stripe as a file in memory and concatenates the stripes.
 
     Files with corrected stripes have no row index, because the offsets in it are no longer valid.
@@ -111,7 +111,7 @@ class _Mended:
 
     def _start(self) -> None:
         self._rows = 0
-        self._to_mend = False
+        self._needs_correction = False
         self._buffer = pa.BufferOutputStream()
         self._writer = orc.ORCWriter(
             self._buffer, compression=self._codec, stripe_size=self._stripe_bytes, batch_size=_BATCH_ROWS
@@ -120,7 +120,7 @@ class _Mended:
     def write(self, table: pa.Table) -> None:
         for start in range(0, table.num_rows, _BATCH_ROWS):
             part = _packed(table.slice(start, _BATCH_ROWS))
-            self._to_mend = self._to_mend or any(map(_to_mend, part.columns))
+            self._needs_correction = self._needs_correction or any(map(_needs_correction, part.columns))
             self._writer.write(part)
             self._rows += part.num_rows
             if self._buffer.tell() > len(MAGIC):
@@ -131,7 +131,7 @@ class _Mended:
         return self._size
 
     def finish(self, empty: pa.Table) -> int:
-        if not self._stripes and not self._to_mend:
+        if not self._stripes and not self._needs_correction:
             if not self._rows:
                 self._writer.write(empty)
             self._writer.close()
@@ -163,8 +163,10 @@ class _Mended:
             self._put(MAGIC)
         changed: set[int] = set()
         for index, stripe in enumerate(tail.stripes):
-            mended, stripe = _mend(source, index, stripe, self._codec, changed) if self._to_mend else (b"", stripe)
-            data = mended or source.read_at(stripe.length, stripe.offset)
+            corrected, stripe = (
+                _correct(source, index, stripe, self._codec, changed) if self._needs_correction else (b"", stripe)
+            )
+            data = corrected or source.read_at(stripe.length, stripe.offset)
             self._stripes.append(_moved(stripe, self._size))
             self._put(data)
         self._changed |= bool(changed)
@@ -176,7 +178,7 @@ class _Mended:
 
     def _tail(self) -> bytes:
         if self._first is None:
-            raise ValueError("a file without stripes has no tail of its own")
+            raise ValueError("a file without stripes has no tail to rewrite")
         metadata = self._first.framing.plain(message([(1, s) for s in self._stripe_statistics]))
         own = (_CONTENT, FOOTER_STRIPES, _ROWS, _STATISTICS)
         footer: list[Field] = [f for f in self._first.footer if f[0] not in own]
@@ -228,7 +230,7 @@ class _Sink:
         self.check()
 
 
-def _mend(source: pa.NativeFile, index: int, stripe: Stripe, codec: str, changed: set[int]) -> tuple[bytes, Stripe]:
+def _correct(source: pa.NativeFile, index: int, stripe: Stripe, codec: str, changed: set[int]) -> tuple[bytes, Stripe]:
     """Return a stripe with corrected timestamps, and its location; empty if nothing has to be corrected.
 
     The corrected columns are added to `changed`.
@@ -247,8 +249,8 @@ def _mend(source: pa.NativeFile, index: int, stripe: Stripe, codec: str, changed
     listed: list[Field] = [(1, message([(1, s.kind), (2, s.column), (3, len(data))])) for s, data in streams]
     end = file.tail.framing.plain(message([*listed, *(f for f in footer.fields if f[0] != 1)]))
     data = b"".join(data for _, data in streams)
-    place = Stripe(stripe.offset, stripe.index_length, len(data) - stripe.index_length, len(end), stripe.rows)
-    return data + end, place
+    moved = Stripe(stripe.offset, stripe.index_length, len(data) - stripe.index_length, len(end), stripe.rows)
+    return data + end, moved
 
 
 def _customary(seconds: I64, nanos: I64) -> tuple[I64, I64]:
@@ -332,7 +334,7 @@ def timestamps_in(array: pa.Array) -> Iterator[pa.Array]:
             yield from timestamps_in(member)
 
 
-def _to_mend(column: pa.ChunkedArray) -> bool:
+def _needs_correction(column: pa.ChunkedArray) -> bool:
     """Return whether a column has a fractional timestamp before 1970, or one that pyarrow rounds."""
     return any((((v < 0) & (v % unit != 0)) | (np.abs(v // unit) > _EXACT)).any() for v, unit in _numbers(column))
 
@@ -352,8 +354,8 @@ def check_last_second(name: str, column: pa.ChunkedArray) -> None:
             digits = len(str(unit)) - 1
             fraction = str(int(values[found][0]) + unit).zfill(digits)
             raise ArgumentError(
-                f"Column '{name}' has the time 1969-12-31 23:59:59.{fraction}, which ORC files cannot hold: of the "
-                "last second before 1970 they have whole milliseconds only.",
+                f"Column '{name}' has the time 1969-12-31 23:59:59.{fraction}, which ORC files cannot store: in the "
+                "last second before 1970 they support whole milliseconds only.",
                 hint="Set 'file.format' to 'parquet', or round such times to milliseconds.",
                 kind=ErrorKind.VALUE_NOT_STORABLE,
             )

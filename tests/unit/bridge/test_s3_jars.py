@@ -94,7 +94,7 @@ def test_a_repository_out_of_reach_is_one_clear_error(repository: Repository, ma
 
 def test_a_release_of_hadoop_that_is_not_known() -> None:
     assert s3_jars({}) == []
-    with pytest.raises(EngineError, match="no S3 client is known"):
+    with pytest.raises(EngineError, match="No S3 client is known"):
         fetch_s3_jars(lambda _: None, releases={})
 
 

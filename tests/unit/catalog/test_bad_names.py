@@ -103,14 +103,14 @@ class TestNames:
         (place / "readme.txt").write_text("hello")
         (place / "schema").mkdir()
         notes = Identifier(DATABASE, "notes")
-        says(lambda: catalog.load_table(notes), ErrorKind.TABLE_NOT_FOUND, "notes", "no Paimon table", str(place))
+        says(lambda: catalog.load_table(notes), ErrorKind.TABLE_NOT_FOUND, "notes", "not a Paimon table", str(place))
         says(lambda: catalog.load_table_at(str(place)), ErrorKind.TABLE_NOT_FOUND, str(place))
-        says(lambda: catalog.drop_table(notes), ErrorKind.TABLE_NOT_FOUND, "no Paimon table")
+        says(lambda: catalog.drop_table(notes), ErrorKind.TABLE_NOT_FOUND, "not a Paimon table")
         says(lambda: catalog.create_table(notes, new_schema(FIELDS)), ErrorKind.TABLE_EXISTS, str(place))
         assert catalog.list_tables(DATABASE) == [T.table]
         assert (place / "readme.txt").read_text() == "hello"
         (warehouse / f"{DATABASE}.db" / "file").write_text("a file, no directory")
-        says(lambda: catalog.load_table(Identifier(DATABASE, "file")), ErrorKind.TABLE_NOT_FOUND, "no Paimon table")
+        says(lambda: catalog.load_table(Identifier(DATABASE, "file")), ErrorKind.TABLE_NOT_FOUND, "not a Paimon table")
 
     @pytest.mark.parametrize("name", ["", "..", "a/b", "a\x00b", "x" * 300])
     def test_names_that_no_table_has(self, catalog: Catalog, name: str) -> None:

@@ -166,10 +166,10 @@ class TestTables:
         c.file_io.write("/wh/db.db/words/readme.txt", b"mine")
         assert c.list_tables("db") == []
         assert not c.table_exists(T)
-        with pytest.raises(NotFoundError, match=r"is no Paimon table.*has no schema"):
+        with pytest.raises(NotFoundError, match=r"is not a Paimon table.*has no schema"):
             c.load_table(T)
         for ignore in (False, True):
-            with pytest.raises(NotFoundError, match="is no Paimon table"):
+            with pytest.raises(NotFoundError, match="is not a Paimon table"):
                 c.drop_table(T, ignore_if_not_exists=ignore)
         with pytest.raises(AlreadyExistsError, match=r"'readme\.txt'"):
             c.create_table(T, schema())
@@ -248,7 +248,7 @@ class TestTables:
         made = c.create_table_at("/elsewhere/t/", schema())
         assert (made.path, made.name) == ("/elsewhere/t", "elsewhere.t")
         assert c.load_table_at("/elsewhere/t").schema == made.schema
-        with pytest.raises(NotFoundError, match="holds no Paimon table"):
+        with pytest.raises(NotFoundError, match="is not a Paimon table"):
             c.load_table_at("/elsewhere")
         with pytest.raises(AlreadyExistsError):
             c.create_table_at("/elsewhere/t", schema())
@@ -262,7 +262,7 @@ class TestOpening:
             ({}, OptionError, "'warehouse' is missing"),
             ({"warehouse": "/wh", "metastore": "hive"}, UnsupportedError, "'hive'"),
             ({"warehouse": "/wh", "lock.enabled": "true"}, UnsupportedError, "lock"),
-            ({"warehouse": "s3:///wh"}, OptionError, "names no bucket"),
+            ({"warehouse": "s3:///wh"}, OptionError, "does not name a bucket"),
             ({"warehouse": "/wh", "metastore": "filesytem"}, OptionError, "Did you mean 'filesystem'"),
             ({"warehouse": "gs://bucket/wh"}, UnsupportedError, "'gs:'"),
         ],

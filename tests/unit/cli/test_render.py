@@ -183,4 +183,4 @@ def test_a_typed_statement_that_fails_or_is_cancelled_is_a_line() -> None:
         "14:06:18 WARN TaskSetManager: Lost task 0.0 in stage 0.0: TaskKilled (Stage cancelled: [SPARK_JOB_CANCELLED])"
     )
     said = typed([*cancelled, task, job], readable=True)
-    assert said == ("", "[STATEMENT_CANCELLED] The statement was cancelled. Run it again if need be.\n")
+    assert said == ("", "[STATEMENT_CANCELLED] The statement was cancelled. Run it again if needed.\n")

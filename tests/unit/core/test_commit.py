@@ -476,6 +476,6 @@ def test_an_append_to_a_partition_rescaled_meanwhile_is_refused() -> None:
     committer(table).commit([samples.message(samples.file(1, 1), total_buckets=2, partition_value="a")])
     late = samples.message(samples.file(2, 2), total_buckets=1, partition_value="a")
     other = samples.message(samples.file(2, 2), total_buckets=1, partition_value="b")
-    with pytest.raises(ConflictError, match=r"2 buckets.*counts 1"):
+    with pytest.raises(ConflictError, match=r"2 buckets.*uses 1"):
         committer(table).commit([late])
     assert committer(table).commit([other]) == Committed((2,))

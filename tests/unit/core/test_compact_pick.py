@@ -36,7 +36,7 @@ def apply(state: list[SortedRun], unit: CompactUnit) -> list[SortedRun]:
     return [*left[:at], merged, *left[at:]]
 
 
-def test_ex_c1_arithmetic_of_runs_of_size_one() -> None:
+def test_arithmetic_of_runs_of_size_one() -> None:
     state: list[SortedRun] = []
     seen = []
     for step in range(16):
@@ -55,26 +55,26 @@ def test_ex_c1_arithmetic_of_runs_of_size_one() -> None:
 
 
 @pytest.mark.parametrize(("taken", "output"), [(1, 1), (2, 1), (3, 2), (4, 3), (5, 5)])
-def test_ex_c2_output_level(taken: int, output: int) -> None:
+def test_output_level_of_taken_runs(taken: int, output: int) -> None:
     levels = runs((0, 1), (0, 1), (1, 1), (3, 1), (4, 1))
     assert unit_of(levels, taken, TOP, "x").output_level == output
 
 
-def test_ex_c3_file_count_extended_by_ratio() -> None:
+def test_file_count_extended_by_ratio() -> None:
     options = PickOptions(trigger=3, max_amplification_percent=25)
     assert shape(pick(runs((0, 1), (1, 1), (2, 1), (3, 50)), options, 3)) == ([1, 1, 1], 2)
     assert shape(pick(runs((0, 1), (0, 2), (0, 3), (0, 3)), options, 3)) == ([1, 2, 3, 3], 3)
     assert shape(pick(runs((0, 1), (0, 1), (1, 1), (2, 50)), options, 3)) == ([1, 1, 1], 1)
 
 
-def test_ex_c4_forced_level_0() -> None:
+def test_level_0_is_compacted_when_forced() -> None:
     options = PickOptions(trigger=3, force_up_level_0=True, max_amplification_percent=10**6)
     unit = pick(runs((0, 1), (1, 2), (2, 2)), options, 2)
     assert shape(unit) == ([1, 2, 2], 2)
     assert shape(pick(runs((0, 1), (2, 2)), options, 2)) == ([1], 1)
 
 
-def test_ex_c5_dominant_old_run() -> None:
+def test_a_dominant_old_run_is_compacted_with_small_ones() -> None:
     state = runs((0, 1), (0, 1), (0, 1), (0, 1024), (0, 1 << 20))
     assert shape(pick(state, PickOptions(), TOP)) == ([1, 1, 1, 1024, 1 << 20], 5)
 
@@ -116,7 +116,7 @@ def append_options(**values: int) -> AppendOptions:
     return AppendOptions(target_file_size=256 * MB, **values)
 
 
-def test_ex_u1_unaware_groups() -> None:
+def test_unaware_files_are_grouped_by_size() -> None:
     small = [file(10 * MB, name=f"f{i}") for i in range(5)]
     assert [len(g) for g in pick_unaware(small, append_options())] == [5]
     assert pick_unaware(small[:4], append_options()) == []
@@ -124,7 +124,7 @@ def test_ex_u1_unaware_groups() -> None:
     assert pick_unaware([file(180 * MB, name=str(i)) for i in range(9)], append_options()) == []
 
 
-def test_ex_u3_bucketed_append() -> None:
+def test_bucketed_append_files_keep_their_order() -> None:
     queue = [file(MB, seq=i, name=f"f{i}") for i in range(1, 5)]
     options = append_options()
     assert pick_bucketed(queue, options) is None

@@ -1,4 +1,4 @@
-"""Dynamic bucket assignment: EX-B1, ownership, limits."""
+"""Dynamic bucket assignment: known keys keep their buckets, each assigner owns some, buckets have a limit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def state(index: HashIndex) -> dict[int, list[int]]:
     return {b: sorted(h.tolist()) for b, h in index.gained()}
 
 
-def test_ex_b1_fills_one_bucket_after_the_other() -> None:
+def test_fills_one_bucket_after_the_other() -> None:
     limits = BucketLimits(target_rows=2)
     index = HashIndex({}, limits)
     assert assign(index, 11, -7) == [0, 0]

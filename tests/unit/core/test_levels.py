@@ -1,4 +1,4 @@
-"""Sections of overlapping key ranges (EX-K1)."""
+"""Sections of overlapping key ranges."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def names(*files: DataFileMeta) -> list[list[list[str]]]:
     return [[[f.file_name for f in run.files] for run in s] for s in sections(files, [INT])]
 
 
-def test_ex_k1() -> None:
+def test_files_with_overlapping_keys_share_a_section() -> None:
     assert names(file(20, 30), file(9, 12), file(1, 10), file(5, 8)) == [[["1-10"], ["5-8", "9-12"]], [["20-30"]]]
     assert names(file(1, 10), file(10, 12)) == [[["1-10"], ["10-12"]]]
     assert names(file(1, 9), file(10, 12)) == [[["1-9"]], [["10-12"]]]

@@ -126,11 +126,11 @@ class TestMerging:
         options = {"manifest.target-file-size": "1 kb", "manifest.full-compaction-threshold-size": "1 kb"}
         table = samples.table(options, partitions=["p"])
         settled = [add(samples.file(), "a") for _ in range(30)]
-        doomed = [add(samples.file(), "b") for _ in range(3)]
+        removed = [add(samples.file(), "b") for _ in range(3)]
         store = ManifestStore(table)
         table_all = samples.table(partitions=["p"], file_io=table.file_io)
         big = ManifestStore(table_all).write(settled)
-        metas = [*big, *store.write(doomed), *store.write([e.flipped() for e in doomed])]
+        metas = [*big, *store.write(removed), *store.write([e.flipped() for e in removed])]
         assert big[0].file_size > 1024
         merged = merge_manifests(store, metas)
         assert merged == big

@@ -73,7 +73,7 @@ def test_a_day_without_a_text_is_an_error_that_names_it(old: str, value: int, sh
     given, t = (pa.ListArray.from_arrays([0, 3], column), ArrayType(source)) if nested else (column, source)
     with pytest.raises(CorruptTableError) as e:
         convert(given, t, STRING)
-    assert f"{shown} is no date that has a text" in str(e.value)
+    assert f"{shown} is not a date that can be cast to text" in str(e.value)
     assert e.value.kind is ErrorKind.CORRUPT_METADATA
 
 

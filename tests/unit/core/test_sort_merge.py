@@ -130,11 +130,11 @@ def versions(rows: list[Row], **how: Any) -> list[Row]:
     return [tuple(r.values()) for r in streamed.to_pylist()]
 
 
-def test_ex_w2_sequence_field() -> None:
+def test_sequence_field() -> None:
     assert versions([(1, 0, "x", 10), (1, 0, "y", 5), (1, 0, "z", 10), (1, 0, "w", None)]) == [(1, "z", 10, 0)]
 
 
-def test_ex_w3_descending() -> None:
+def test_descending_sequence_field() -> None:
     assert versions([(1, 0, "x", 10), (1, 0, "y", 5)], descending=True) == [(1, "y", 5, 0)]
 
 
@@ -165,22 +165,22 @@ def test_sequence_fields_of_every_form_order_rows(kind: str, *, descending: bool
     assert merge_rows(data, order)["_SEQUENCE_NUMBER"].to_pylist() == want
 
 
-def test_ex_w4_delete_older_than_data() -> None:
+def test_delete_older_than_data() -> None:
     assert versions([(1, 0, "a", 10), (1, 3, "a", 5)]) == [(1, "a", 10, 0)]
 
 
-def test_ex_w1_a_lone_record_keeps_its_kind() -> None:
+def test_a_lone_record_keeps_its_kind() -> None:
     order = MergeOrder(key=(field("k", "INT"),))
     merged = merge_rows(table([(1, 0, 0), (1, 1, 0), (2, 2, 3)], pa.int32()), order)
     assert [tuple(r.values()) for r in merged.to_pylist()] == [(1, 1, 0), (2, 2, 3)]
 
 
-def test_ex_d4_update_before_then_after() -> None:
+def test_update_before_then_after() -> None:
     order = MergeOrder(key=(field("k", "INT"),))
     assert merge_rows(table([(1, 0, 1), (1, 1, 2)], pa.int32()), order)["_VALUE_KIND"].to_pylist() == [2]
 
 
-def test_ex_d3_ignore_delete_skips_retracts_inside_the_merge() -> None:
+def test_ignore_delete_skips_retracts_inside_the_merge() -> None:
     order = MergeOrder(key=(field("k", "INT"),), function=deduplicate_ignoring_deletes)
     merged = merge_rows(table([(1, 0, 0), (1, 1, 3), (2, 2, 3), (2, 3, 1), (3, 4, 3)], pa.int32()), order)
     assert [tuple(r.values()) for r in merged.to_pylist()] == [(1, 0, 0), (3, 4, 3)]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.core.spill.buffer import SpillBuffer
+from paimon_spark.core.spill.byte_buffer import SpillBuffer
 from paimon_spark.errors import EngineError, ErrorKind
 
 

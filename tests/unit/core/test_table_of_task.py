@@ -20,7 +20,7 @@ def test_a_table_is_rebuilt_where_it_is_seen(tmp_path: Path) -> None:
     table = connect(tmp_path).create_table("default.t", pa.schema([("k", pa.int64())])).load()
     assert table_of_task(table.to_config()) == table
     shutil.move(tmp_path / "default.db", tmp_path / "elsewhere")
-    with pytest.raises(EngineError, match="does not see the directory of table") as error:
+    with pytest.raises(EngineError, match="cannot access the directory of table") as error:
         table_of_task(table.to_config())
     assert error.value.kind is ErrorKind.ENVIRONMENT
     assert not (tmp_path / "default.db").exists()

@@ -65,7 +65,7 @@ def test_files_replaced_and_expired_before_the_compaction() -> None:
     plan = plan_compaction(table, strategy=Strategy.FULL)
     execute_compaction(plan_compaction(table, strategy=Strategy.FULL), LocalRunner())
     execute_expire(table, plan_expire(table, ALL_BUT_ONE, 10**15))
-    with pytest.raises(ConflictError, match="is gone: another commit compacted or overwrote it"):
+    with pytest.raises(ConflictError, match="was compacted or overwritten by another commit"):
         execute_compaction(plan, LocalRunner())
     assert violations(table) == []
     assert sorted(read_arrow(table).column("k").to_pylist()) == [0, 1, 2]

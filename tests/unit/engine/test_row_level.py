@@ -213,7 +213,7 @@ def test_changes_that_do_not_fit_the_files_leave_nothing_behind() -> None:
     put(table, (1, "a"), (2, "b"))
     path, _, _ = placed(table)[0]
     before = stored(table)
-    with pytest.raises(EngineError, match="behind the end"):
+    with pytest.raises(EngineError, match="beyond the end"):
         change(table, [(None, None, INSERT, (3, "c")), (path, 9, DELETE, (None, None))])
     assert stored(table) == before
 

@@ -71,7 +71,7 @@ def keyed(columns: Mapping[str, str] | None = None, *, key: Sequence[str] = ("k"
     return new_table(columns or {"k": "INT", "v": "STRING"}, primary_key=key, options={"bucket": "1"} | given)
 
 
-def test_ex_w1_buffer_merge_and_kinds() -> None:
+def test_buffer_merge_and_kinds() -> None:
     table = keyed(write_only="true")
     put(table, (1, "a"), (1, "b"), ("-D", 2, "x"))
     (entry,) = live(table)
@@ -92,7 +92,7 @@ def test_w5_sequence_numbers_continue() -> None:
 
 
 @pytest.mark.parametrize("compacted", [False, True])
-def test_ex_w2_w3_sequence_field(*, compacted: bool) -> None:
+def test_sequence_field(*, compacted: bool) -> None:
     columns = {"k": "INT", "v": "STRING", "ts": "INT"}
     table = keyed(columns, sequence__field="ts", write_only="true")
     for row in [(1, "x", 10), (1, "y", 5), (1, "z", 10), (1, "w", None)]:
@@ -109,7 +109,7 @@ def test_ex_w2_w3_sequence_field(*, compacted: bool) -> None:
     assert rows_of(down) == [(1, "y", 5)]
 
 
-def test_ex_w5_rolled_pieces_are_runs_of_their_own() -> None:
+def test_rolled_pieces_are_runs_of_their_own() -> None:
     table = keyed(target_file_row_num="10", write_only="true")
     put(table, *((k, "v") for k in range(25)))
     assert sorted(e.file.row_count for e in live(table)) == [5, 10, 10]
@@ -117,7 +117,7 @@ def test_ex_w5_rolled_pieces_are_runs_of_their_own() -> None:
     assert len(rows_of(table)) == 25
 
 
-def test_ex_d1_d2_deduplicate() -> None:
+def test_deduplicate() -> None:
     table = keyed(write_only="true")
     put(table, (1, "a"))
     put(table, ("+U", 1, "b"))
@@ -133,7 +133,7 @@ def test_ex_d1_d2_deduplicate() -> None:
     assert live(table) == []
 
 
-def test_ex_d3_ignore_delete() -> None:
+def test_ignore_delete() -> None:
     table = keyed(ignore_delete="true")
     put(table, (1, "a"))
     assert isinstance(put(table, ("-D", 1, "a")).commit, EmptyCommit)
@@ -141,7 +141,7 @@ def test_ex_d3_ignore_delete() -> None:
     assert table.snapshots.latest_id() == 1
 
 
-def test_ex_k3_tombstones_stay_until_the_top() -> None:
+def test_tombstones_stay_until_the_top() -> None:
     table = keyed(write_only="true")
     put(table, (1, "a"))
     compact(table)
@@ -154,7 +154,7 @@ def test_ex_k3_tombstones_stay_until_the_top() -> None:
     assert rows_of(table) == []
 
 
-def test_ex_k4_upgrade_keeps_bytes() -> None:
+def test_upgrade_keeps_bytes() -> None:
     table = keyed(write_only="true")
     put(table, (1, "a"))
     (before,) = live(table)
@@ -168,7 +168,7 @@ def test_ex_k4_upgrade_keeps_bytes() -> None:
     assert latest.commit_kind is CommitKind.COMPACT
 
 
-def test_ex_k2_small_neighbours_are_rewritten_together() -> None:
+def test_small_neighbours_are_rewritten_together() -> None:
     table = keyed(write_only="true")
     put(table, (1, "a"))
     put(table, (2, "b"))
@@ -178,7 +178,7 @@ def test_ex_k2_small_neighbours_are_rewritten_together() -> None:
     assert (result.total.files_in, result.total.files_out, result.total.rows_in, result.total.rows_out) == (2, 1, 2, 2)
 
 
-def test_c14_writes_compact_by_themselves() -> None:
+def test_writes_compact_by_themselves() -> None:
     table = keyed()
     kinds = []
     for i in range(5):
@@ -202,7 +202,7 @@ def test_planning_changes_nothing_and_a_second_plan_is_empty() -> None:
     assert compact(table).snapshot_after == 3
 
 
-def test_ex_b1_dynamic_buckets() -> None:
+def test_dynamic_buckets() -> None:
     table = new_table({"k": "STRING", "v": "INT"}, primary_key=["k"], options={"dynamic-bucket.target-row-num": "2"})
     put(table, ("a", 1), ("b", 2))
     put(table, ("c", 3), ("d", 4), ("a", 5))
@@ -285,7 +285,7 @@ def test_a1_append_tables() -> None:
         assert [b[0] - a[1] for a, b in zip(sorted(found), sorted(found)[1:], strict=False)] == [1] * (len(found) - 1)
 
 
-def test_ex_u1_small_append_files_are_put_together() -> None:
+def test_small_append_files_are_put_together() -> None:
     table = new_table({"a": "INT"})
     for i in range(4):
         assert put(table, (i,)).compacted is None
@@ -297,7 +297,7 @@ def test_ex_u1_small_append_files_are_put_together() -> None:
     assert rows_of(table) == [(i,) for i in range(5)]
 
 
-def test_ex_u3_bucketed_append_keeps_order_and_numbers() -> None:
+def test_bucketed_append_keeps_order_and_numbers() -> None:
     table = new_table({"a": "INT"}, options={"bucket": "1", "bucket-key": "a", "write-only": "true"})
     for i in range(5):
         put(table, (10 - i,), (i,))
@@ -330,7 +330,7 @@ def test_d3_d4_overwrite() -> None:
     assert latest.commit_kind is CommitKind.OVERWRITE
 
 
-def test_ex_b4_other_bucket_count_is_refused_by_partition() -> None:
+def test_other_bucket_count_is_refused_by_partition() -> None:
     table = new_table({"p": "INT", "k": "INT"}, primary_key=["p", "k"], partition=["p"], options={"bucket": "1"})
     put(table, *((1, k) for k in range(8)))
     from dataclasses import replace
@@ -370,7 +370,7 @@ def test_w2_row_kind_column() -> None:
     put(table, (1, "+I"), (2, "+I"))
     put(table, (1, "-D"))
     assert rows_of(table) == [(2, "+I")]
-    with pytest.raises(ArgumentError, match="holds no kind"):
+    with pytest.raises(ArgumentError, match="has no kind"):
         put(table, (3, "delete"))
 
 
@@ -429,7 +429,7 @@ def test_filters_are_exact(predicate: Predicate, keys: list[int], form: str) -> 
     assert [k for (k,) in rows_of(table, columns=["k"], predicate=predicate)] == keys
 
 
-def test_ex_s1_value_filters_do_not_uncover_old_versions() -> None:
+def test_value_filters_do_not_uncover_old_versions() -> None:
     table = keyed({"k": "INT", "v": "INT"}, write_only="true")
     put(table, (1, 5))
     put(table, (1, 9))
@@ -531,7 +531,7 @@ def test_options_of_one_statement_are_refused_like_stored_ones() -> None:
         plan_compaction(table.with_options({"metadata.iceberg.storage": "table-location"}))
 
 
-def test_s8_one_bucket_only() -> None:
+def test_scan_bucket_reads_one_bucket() -> None:
     table = keyed(bucket="3")
     put(table, *((k, "v") for k in range(30)))
     parts = [rows_of(table.with_options({"scan.bucket": str(b)})) for b in range(3)]
@@ -539,7 +539,7 @@ def test_s8_one_bucket_only() -> None:
     assert sorted((r for part in parts for r in part), key=repr) == rows_of(table)
 
 
-def test_d2_an_empty_insert_makes_a_snapshot_only_if_asked_for() -> None:
+def test_an_empty_insert_makes_a_snapshot_only_if_asked_for() -> None:
     quiet = keyed()
     assert isinstance(put(quiet).commit, EmptyCommit)
     for option in ({"commit.force-create-snapshot": "true"}, {"snapshot.ignore-empty-commit": "false"}):

@@ -119,5 +119,5 @@ def _check_agreement(blocks: Sequence[tuple[int, bytes]]) -> None:
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\\b", "a\nb", "a\0"])
 def test_names_that_lead_elsewhere_are_refused(name: str) -> None:
     entries = [*usual_entries(100), named(ENTRIES[0], name)]
-    with pytest.raises(CorruptTableError, match="is no name of a file"):
+    with pytest.raises(CorruptTableError, match="is not a file name"):
         opened(entries)

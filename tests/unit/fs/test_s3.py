@@ -80,7 +80,7 @@ def test_a_store_without_room_has_created_nothing(store: FileIO, root: str, door
     store.create_exclusive(f"{root}/first", b"")
     door.full.append(f"PUT /{root[5:]}/snapshot-1")
     for write in (store.create_exclusive, store.write):
-        with pytest.raises(StoreError, match="has no room") as e:
+        with pytest.raises(StoreError, match="is full") as e:
             write(f"{root}/snapshot-1", b"mine")
         assert (e.value.kind, e.value.refused) == (ErrorKind.STORE_FULL, True)
     assert not store.exists(f"{root}/snapshot-1")

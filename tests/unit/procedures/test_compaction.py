@@ -185,7 +185,7 @@ def test_an_empty_table() -> None:
         ("'t', 'order', 'nope'", NotFoundError, "Column 'nope' does not exist"),
         ("'t', 'zorder', 'k,v'", UnsupportedError, "has a primary key"),
         ("'t', 'q=1'", ArgumentError, "the partition columns are [p]"),
-        ("'t', 'rubbish'", ArgumentError, "no 'key=value' pair"),
+        ("'t', 'rubbish'", ArgumentError, "not a 'key=value' pair"),
         ("table => 't', where => 'k > 1'", ArgumentError, "only partition columns [p]"),
         ("table => 't', options => 'bad'", ArgumentError, "'bad' in the argument 'options'"),
         ("table => 't', options => 'target-file-sise=1 mb'", OptionError, "target-file-size"),

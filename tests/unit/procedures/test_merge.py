@@ -38,7 +38,7 @@ def test_the_number_of_values_chooses_the_form(values: str, actions: dict) -> No
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "no action"),
+        ("", "at least one action"),
         ("matched_upsert_condition => 'x'", "without 'matched_upsert_setting'"),
         ("not_matched_insert_condition => 'x'", "without 'not_matched_insert_values'"),
         ("not_matched_by_source_upsert_condition => 'x'", "without 'not_matched_by_source_upsert_setting'"),

@@ -104,6 +104,6 @@ def test_a_snapshot_that_expires_while_it_is_repaired_stays_away(lake: Lake) -> 
 def test_a_file_that_changes_meanwhile_is_left_alone(lake: Lake) -> None:
     repairs = plan_repair(lake.table)
     spoil(lake, lake.table.paths.snapshot(2), "SOMETHING_ELSE")
-    with pytest.raises(ConflictError, match="changed while the repair was planned"):
+    with pytest.raises(ConflictError, match="changed while the repair was being planned"):
         execute_repair(lake.table, repairs)
     assert stored(lake, lake.table.paths.snapshot(2)) == "SOMETHING_ELSE"

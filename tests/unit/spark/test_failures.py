@@ -20,7 +20,7 @@ TASK = "Task 0 in stage 1.0 failed 1 times, most recent failure: Lost task 0.0: 
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        (TASK + "paimon_spark.errors.UsageError: [TYPE_MISMATCH] A text is no number.", ErrorKind.TYPE_MISMATCH),
+        (TASK + "paimon_spark.errors.UsageError: [TYPE_MISMATCH] A text is not a number.", ErrorKind.TYPE_MISMATCH),
         (
             TASK + "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed).",
             ErrorKind.WORKER_FAILED,
@@ -83,7 +83,7 @@ def test_the_bridge_knows_the_same_absent_modules() -> None:
 
 
 def test_the_bridge_reports_ended_workers_like_ended_executors() -> None:
-    for said in in_scala("Dead"):
-        assert str(clear_failure(RuntimeError(ABORTED + TASK + said))) == in_scala("deadWorker")[0]
+    for said in in_scala("LostWorker"):
+        assert str(clear_failure(RuntimeError(ABORTED + TASK + said))) == in_scala("lostWorker")[0]
     (lost,) = in_scala("LostExecutor")
     assert str(clear_failure(RuntimeError(ABORTED + lost))) == in_scala("lostExecutor")[0]

@@ -83,7 +83,7 @@ def test_source_text_of_a_literal_is_kept() -> None:
         ("CALL sys.p(999L, 99999999999999999999L)", "too large for its type"),
         ("CALL sys.p(map('a'))", "even number"),
         ("CALL sys.p", "'(' after the procedure's name"),
-        ("SELECT 1", "no CALL"),
+        ("SELECT 1", "not a CALL"),
         ("CALL a(); CALL b()", "found 2 statements"),
         ("EXPLAIN SELECT 1", "expected CALL"),
     ],

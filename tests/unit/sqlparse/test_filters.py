@@ -59,12 +59,12 @@ def test_partitions(text: Any, expected: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("rubbish", "'rubbish' in the argument 'partitions' is no 'key=value' pair"),
-        ("p=1", "'p', which is no partition column; the partition columns are [dt, hh, d, ts]"),
+        ("rubbish", "'rubbish' in the argument 'partitions' is not a 'key=value' pair"),
+        ("p=1", "'p', which is not a partition column; the partition columns are [dt, hh, d, ts]"),
         ("dh=1", "Did you mean"),
         ("hh=x", "'x' is not a value of type INT"),
         ("dt=a,dt=b", "twice"),
-        (";", "names no partition"),
+        (";", "does not name a partition"),
     ],
 )
 def test_partition_errors(text: Any, part: Any) -> None:
@@ -108,11 +108,11 @@ def test_where(text: Any, expected: Any) -> None:
         ("dt = 1", "Write the value in quotes"),
         ("hh = 1.5", "'1.5' is not a value of type INT"),
         ("dt = null", "never true"),
-        ("hh =", "no condition"),
+        ("hh =", "not a condition"),
         ("hh = 1; hh = 2", "not one condition"),
         ("hh = 'a", "never closed"),
-        ("map (cast", "no condition"),
-        ("(" * 3000, "no condition"),
+        ("map (cast", "not a condition"),
+        ("(" * 3000, "not a condition"),
     ],
 )
 def test_where_errors(text: Any, part: Any) -> None:

@@ -101,8 +101,8 @@ def test_lines_stay_lines() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("SELECT /*+ OPTIONS('a'='1') */ * FROM t", "behind the name of a table"),
-        ("SELECT * FROM t x /*+ OPTIONS('a'='1') */", "before its alias; 'x' is none"),
+        ("SELECT /*+ OPTIONS('a'='1') */ * FROM t", "follow the name of a table"),
+        ("SELECT * FROM t x /*+ OPTIONS('a'='1') */", "before its alias; 'x' is not one"),
         ("SELECT * FROM t AS x /*+ OPTIONS('a'='1') */", "before its alias"),
         ("SELECT * FROM t /*+ OPTIONS('a') */", "malformed"),
         ("SELECT * FROM t /*+ OPTIONS('a'='1' 'b'='2') */", "malformed"),
@@ -110,7 +110,7 @@ def test_lines_stay_lines() -> None:
         ("SELECT * FROM t /*+ OPTIONS() */", "malformed"),
         ("SELECT * FROM t /*+ OPTIONS */", "malformed"),
         ("SELECT * FROM t /*+ OPTIONS('a'='1'", "malformed"),
-        ("SELECT * FROM t /*+ OPTIONS('a'='1') */ VERSION AS OF 1", "stands behind VERSION AS OF"),
+        ("SELECT * FROM t /*+ OPTIONS('a'='1') */ VERSION AS OF 1", "must follow VERSION AS OF"),
         ("DELETE FROM t /*+ OPTIONS('a'='1') */ WHERE k = 1", "SET 'paimon."),
         ("UPDATE t /*+ OPTIONS('a'='1') */ SET a = 1", "SET 'paimon."),
         ("MERGE INTO t /*+ OPTIONS('a'='1') */ USING s ON 1=1", "SET 'paimon."),

@@ -71,5 +71,5 @@ def test_statements_of_others(text: str) -> None:
     "text", ["SET 'paimon.write-only true'", "SET paimon. = 1", "SET spark.paimon.write-only true"]
 )
 def test_what_is_no_key(text: str) -> None:
-    with pytest.raises(SqlSyntaxError, match="no key"):
+    with pytest.raises(SqlSyntaxError, match="not the key"):
         parse_setting(text)

@@ -84,7 +84,7 @@ def test_it_runs_on_a_store_that_options_lead_to(tmp_path: Path, capsys: pytest.
         assert f"in s3://{bucket}/new\n" in capsys.readouterr().out
         assert server.door is not None
         tables = {r.split("/")[3] for r in server.door.seen if r.startswith(f"PUT /{bucket}/new/")}
-        assert tables >= {"kills-1", "crowds-1"}
+        assert tables >= {"kills-1", "concurrency-1"}
         assert server.keys(bucket) == []
         server.client().put_object(Bucket=bucket, Key="new/file", Body=b"")
         assert main(command) == 1

@@ -163,7 +163,7 @@ object Changes {
 
   private def json(dataType: DataType) =
     if (!dataType.sql.replace(" COLLATE UTF8_BINARY", "").contains(" COLLATE ")) Json.parse(dataType.json)
-    else throw new PaimonException("[UNSUPPORTED_FEATURE] A Paimon table cannot keep a collation. " +
+    else throw new PaimonException("[UNSUPPORTED_FEATURE] A Paimon table cannot store a collation. " +
       "Leave COLLATE out of the type; compare with COLLATE in the queries.", "UNSUPPORTED_FEATURE")
 
   private def position(p: ColumnPosition): Any = p match {

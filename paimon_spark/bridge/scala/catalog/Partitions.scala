@@ -104,15 +104,15 @@ case class CheckAlteredNames(session: SparkSession) extends Rule[LogicalPlan] {
     val columns = table.partitionSchema.fields
     val field = columns.find(f => conf.resolver(f.name, name)).getOrElse {
       val own = table.schema.fieldNames.exists(conf.resolver(_, name))
-      throw wrong(s"'$name' is no ${if (own) "partition " else ""}column of table ${table.name}. " +
+      throw wrong(s"'$name' is not a ${if (own) "partition " else ""}column of table ${table.name}. " +
         s"Its partition columns are ${columns.map(_.name).mkString(", ")}.",
         if (own) "INVALID_ARGUMENT" else "COLUMN_NOT_FOUND")
     }
     val given = text != null && text != ExternalCatalogUtils.DEFAULT_PARTITION_NAME
     val value = Try(PartitioningUtils.castPartitionSpec(text, field.dataType, conf).eval()).getOrElse(null)
     if (given && value == null)
-      throw wrong(s"'$text' is no value of the partition column '${field.name}' of table ${table.name}, which has the " +
-        s"type ${field.dataType.sql}. SHOW PARTITIONS ${table.name} lists the partitions.", "TYPE_MISMATCH")
+      throw wrong(s"'$text' is not a value of the partition column '${field.name}' of table ${table.name}, which has " +
+        s"the type ${field.dataType.sql}. SHOW PARTITIONS ${table.name} lists the partitions.", "TYPE_MISMATCH")
   }
 
   private def checkPlaces(table: PaimonTable, command: AddColumns): Unit = {

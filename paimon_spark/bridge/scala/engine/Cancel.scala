@@ -88,7 +88,7 @@ object Cancel extends Logging {
     Thread.sleep(PollMillis)
     waiting.asScala.filter(w => !w.notified && (w.wanted || w.thread.isInterrupted)).foreach { w =>
       try w.notified = w.tell()
-      catch { case NonFatal(e) => logWarning("The engine could not be told of a cancelled statement.", e) }
+      catch { case NonFatal(e) => logWarning("The engine could not be notified of a cancelled statement.", e) }
     }
   }
 }

@@ -95,7 +95,7 @@ private class EngineProcess(sc: SparkContext) extends Logging {
 
   def alive: Boolean = process.isAlive
 
-  /** Cancels the jobs of a dead engine: nothing can commit their results any more. They run in threads that serve
+  /** Cancels the jobs of an engine that has ended: their results cannot be committed. They run in threads that serve
     * its calls, including that of the statement, which would notice only at the end of its job. */
   private def abandon(): Unit =
     try if (!sc.isStopped) sc.cancelJobsWithTag(token) catch { case NonFatal(_) => }
@@ -218,11 +218,11 @@ object Engine extends Logging {
           val died = !target.alive || target.process.waitFor(2, TimeUnit.SECONDS)
           if (died && tries > 1 && !ending) return attempt(id, request, objects, tries - 1, method)
           val what =
-            if (ending) "The program was told to end"
+            if (ending) "The program is shutting down"
             else if (died) s"The Python engine ended with code ${target.process.exitValue()}"
             else "The connection to the Python engine broke"
           throw failure(s"$what during $method: ${saidBy(e)}.", target.logFile,
-            if (died && tries == 1 && !method.startsWith("load")) "Look whether the statement took effect, then run it again." else "")
+            if (died && tries == 1 && !method.startsWith("load")) "Check whether the statement took effect, then run it again." else "")
       }
     answer match {
       case t: Throwable =>

@@ -69,7 +69,7 @@ private object Greeting {
     out.flush()
     val (theirs, proof) = (in.readNBytes(Size), in.readNBytes(Size))
     if (!MessageDigest.isEqual(proof, prove(secret, "engine", mine, theirs)))
-      throw new IOException("Not the engine listens on the engine's port")
+      throw new IOException("Another process listens on the port of the engine")
     out.write(prove(secret, "jvm", theirs, mine))
     out.flush()
     socket.setSoTimeout(0)

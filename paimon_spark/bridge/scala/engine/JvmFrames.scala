@@ -30,8 +30,8 @@ class JvmFrames {
   def supersededRows(splits: String): SupersededRows = new SupersededRows(JvmFrames.lines(splits)(_.toIndexedSeq))
 
   /** A native vectorised scan: a line of JSON says how, and each further one names files (or `@file` that holds them).
-    * `access` is JSON too: what Hadoop must know to reach them. `dead` names rows to leave out, or is null. */
-  def nativeFrame(session: SparkSession, spec: String, access: String, dead: SupersededRows): Dataset[Row] = {
+    * `access` is JSON too: what Hadoop must know to reach them. `superseded` names the rows to leave out, or is null. */
+  def nativeFrame(session: SparkSession, spec: String, access: String, superseded: SupersededRows): Dataset[Row] = {
     val (json, index) = JvmFrames.lines(spec) { lines =>
       val json = Json.parse(lines.next())
       (json, PaimonFileIndex(json, lines.map(Json.parse)))
@@ -54,10 +54,10 @@ class JvmFrames {
         .getOrElse(Literal.create(null, DataType.fromJson(c.get("type").toString)))
       Alias(if (JvmFrames.mayHoldNaN(source.dataType)) NoPushdown(source) else source, c.get("name").asText())()
     }
-    val live = Option(dead).fold[LogicalPlan](scan) { rows =>
+    val filtered = Option(superseded).fold[LogicalPlan](scan) { rows =>
       Filter(NotSuperseded(bySource(json.get("file_path").asText()), bySource(rowIndex.get), rows), scan)
     }
-    Dataset.ofRows(session, Project(columns, live))
+    Dataset.ofRows(session, Project(columns, filtered))
   }
 
   /** A frame of one string column `split`, one task a row: the lines, or `@file` that holds them. */

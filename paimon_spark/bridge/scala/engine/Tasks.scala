@@ -65,7 +65,7 @@ object TaskFailure {
   private val Passed = Seq("java.", "javax.", "jdk.", "sun.", "scala.", "io.netty.", "org.apache.arrow.",
     "org.apache.spark.security.")
   private val LostExecutor = "ExecutorLostFailure"
-  private val Dead = Seq("Python worker exited unexpectedly", "Python worker failed to connect back",
+  private val LostWorker = Seq("Python worker exited unexpectedly", "Python worker failed to connect back",
     "EOFException occurred while reading the port number from")
 
   /** The engine error in `t`, or None if another program or function failed. */
@@ -74,7 +74,7 @@ object TaskFailure {
     chain.collectFirst { case known: PaimonException => known }
       .orElse(chain.collectFirst { case p: PythonException => p.getMessage }.flatMap(raised))
       .orElse(chain.find(isNoProgram).map(noProgram))
-      .orElse(chain.find(isDeadWorker).map(_ => deadWorker))
+      .orElse(chain.find(isLostWorker).map(_ => lostWorker))
       .orElse(chain.find(isLostExecutor).map(_ => lostExecutor))
   }
 
@@ -85,10 +85,10 @@ object TaskFailure {
 
   /** Whether a connection to a Python worker, or to the daemon that starts workers, was closed: the I/O was done by
     * Spark's own code for Python, not by code that it called for the query. */
-  private def isDeadWorker(t: Throwable): Boolean = t match {
+  private def isLostWorker(t: Throwable): Boolean = t match {
     case e: IOException if !isNoProgram(e) => e.getStackTrace.map(_.getClassName).find(c => !Passed.exists(c.startsWith))
       .exists(c => Ours.exists(c.startsWith))
-    case e: SparkException => Option(e.getMessage).exists(said => Dead.exists(said.contains))
+    case e: SparkException => Option(e.getMessage).exists(said => LostWorker.exists(said.contains))
     case _ => false
   }
 
@@ -100,12 +100,12 @@ object TaskFailure {
     case _ => false
   }
 
-  private def deadWorker = new TaskFailed("[WORKER_FAILED] A Python worker ended before its task was done. Look in the " +
-    "system's log for a kill, which is often for lack of memory; then run the statement again.", "WORKER_FAILED",
+  private def lostWorker = new TaskFailed("[WORKER_FAILED] A Python worker ended before its task was done. Check the " +
+    "system log for a kill, often for lack of memory; then run the statement again.", "WORKER_FAILED",
     "EngineError")
 
-  private def lostExecutor = new TaskFailed("[WORKER_FAILED] An executor ended before its tasks were done. Look in the " +
-    "log of the cluster for a kill, which is often for lack of memory; then run the statement again.", "WORKER_FAILED",
+  private def lostExecutor = new TaskFailed("[WORKER_FAILED] An executor ended before its tasks were done. Check the " +
+    "cluster log for a kill, often for lack of memory; then run the statement again.", "WORKER_FAILED",
     "EngineError")
 
   private def noProgram(e: Throwable) = new TaskFailed(s"[ENVIRONMENT] The Python of the workers does not start: " +

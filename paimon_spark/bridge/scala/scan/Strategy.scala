@@ -26,7 +26,7 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
       val read = ReadPlan.of(scan.logicalPlan(prunesLater), relation.output, project, filters)
       planLater(PaimonRead(scan.info, read)) :: Nil
     case p @ PhysicalOperation(_, filters, _: LogicalRelation) if filters.exists(_.exists(_.isInstanceOf[NotSuperseded])) =>
-      FileSourceStrategy(p).map(_.transformAllExpressions { case test: NotSuperseded => test.dead.planned(test) })
+      FileSourceStrategy(p).map(_.transformAllExpressions { case test: NotSuperseded => test.superseded.planned(test) })
     case PaimonRead(info, child) => PaimonScanExec(info, planLater(child)) :: Nil
     case ArrowBatches(columns, task, tasks, output, child) =>
       ArrowBatchesExec(columns, task, tasks, output, planLater(child)) :: Nil

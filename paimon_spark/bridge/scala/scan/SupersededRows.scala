@@ -64,7 +64,7 @@ final class SupersededRows(splits: Seq[String]) extends Serializable {
   def ship(): Unit = synchronized {
     if (shipped == null) {
       val all: Bitmaps = splits.flatMap(s => found.getOrElse(s, throw new IllegalStateException(
-        s"Nothing is known of the superseded rows of split $s"))).toMap
+        s"The superseded rows of split $s are missing"))).toMap
       shipped = SparkContext.getOrCreate().broadcast(all)
     }
   }
@@ -106,25 +106,26 @@ object SupersededRows {
   }
 }
 
-/** Filters superseded rows while a task reads file after file. */
+/** Finds superseded rows while a task reads file after file. */
 final class SupersededRowsCursor(bitmaps: Map[String, Array[Byte]]) {
   private var seen: UTF8String = _
   private var file: UTF8String = _
-  private var dead: Array[Long] = Array.empty
+  private var bits: Array[Long] = Array.empty
 
-  /** Most readers use one object for all rows of a file, so texts are compared only if the object changes. */
-  def isLive(in: UTF8String, position: Long): Boolean = {
+  /** Whether the row at a position of a file is superseded. Most readers use one object for all rows of a file, so texts
+    * are compared only if the object changes. */
+  def contains(in: UTF8String, position: Long): Boolean = {
     if (in ne seen) {
       if (in != file) turnTo(in)
       seen = in
     }
     val word = position >> 6
-    word >= dead.length || (dead(word.toInt) & (1L << position)) == 0
+    word < bits.length && (bits(word.toInt) & (1L << position)) != 0
   }
 
   private def turnTo(next: UTF8String): Unit = {
     file = next.clone()
-    dead = bitmaps.get(file.toString).fold(Array.empty[Long])(SupersededRowsCursor.words)
+    bits = bitmaps.get(file.toString).fold(Array.empty[Long])(SupersededRowsCursor.words)
   }
 }
 
@@ -141,32 +142,32 @@ object SupersededRowsCursor {
 trait NotSupersededTest extends Expression with BinaryLike[Expression] {
   def file: Expression
   def position: Expression
-  def dead: SupersededRows
+  def superseded: SupersededRows
   override def left: Expression = file
   override def right: Expression = position
   override def dataType: DataType = BooleanType
   override def nullable: Boolean = false
-  override def prettyName: String = "paimon_live_row"
+  override def prettyName: String = "paimon_not_superseded"
   override def toString: String = s"$prettyName($position)"
 
-  @transient private lazy val cursor: SupersededRowsCursor = dead.cursor()
+  @transient private lazy val cursor: SupersededRowsCursor = superseded.cursor()
 
   override def eval(input: InternalRow): Any =
-    cursor.isLive(file.eval(input).asInstanceOf[UTF8String], position.eval(input).asInstanceOf[Long])
+    !cursor.contains(file.eval(input).asInstanceOf[UTF8String], position.eval(input).asInstanceOf[Long])
 
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
-    val rows = ctx.addReferenceObj("supersededRows", dead)
-    val live = ctx.addMutableState(classOf[SupersededRowsCursor].getName, "liveRows", v => s"$v = $rows.cursor();")
+    val rows = ctx.addReferenceObj("supersededRows", superseded)
+    val lookup = ctx.addMutableState(classOf[SupersededRowsCursor].getName, "superseded", v => s"$v = $rows.cursor();")
     val (f, p) = (file.genCode(ctx), position.genCode(ctx))
     ev.copy(code = code"""
       ${f.code}
       ${p.code}
-      boolean ${ev.value} = $live.isLive(${f.value}, ${p.value});""", isNull = FalseLiteral)
+      boolean ${ev.value} = !$lookup.contains(${f.value}, ${p.value});""", isNull = FalseLiteral)
   }
 }
 
 /** The filter in logical plans, and in physical ones if all superseded rows are known at planning time. */
-case class NotSuperseded(file: Expression, position: Expression, dead: SupersededRows) extends NotSupersededTest {
+case class NotSuperseded(file: Expression, position: Expression, superseded: SupersededRows) extends NotSupersededTest {
   override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): NotSuperseded =
     copy(file = newLeft, position = newRight)
 }
@@ -179,16 +180,17 @@ private object Awaited {
 }
 
 /** The filter if a job has to find superseded rows first: a subquery of the plan, which Spark runs before its stage. */
-case class NotSupersededSubquery(file: Expression, position: Expression, dead: SupersededRows, plan: BaseSubqueryExec,
-    exprId: ExprId = NamedExpression.newExprId) extends ExecSubqueryExpression with NotSupersededTest {
+case class NotSupersededSubquery(file: Expression, position: Expression, superseded: SupersededRows,
+    plan: BaseSubqueryExec, exprId: ExprId = NamedExpression.newExprId)
+    extends ExecSubqueryExpression with NotSupersededTest {
   override def withNewPlan(query: BaseSubqueryExec): NotSupersededSubquery = copy(plan = query)
   override def updateResult(): Unit =
-    try dead.add(plan.executeCollect())
+    try superseded.add(plan.executeCollect())
     catch { case Awaited(failure) => throw failure }
   override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): NotSupersededSubquery =
     copy(file = newLeft, position = newRight)
-  override lazy val canonicalized: Expression = NotSuperseded(file.canonicalized, position.canonicalized, dead)
+  override lazy val canonicalized: Expression = NotSuperseded(file.canonicalized, position.canonicalized, superseded)
   /** Tasks receive the result without the subquery. */
-  private def writeReplace(): AnyRef = NotSuperseded(file, position, dead)
+  private def writeReplace(): AnyRef = NotSuperseded(file, position, superseded)
   override def toString: String = s"$prettyName($position, superseded rows#${exprId.id})"
 }

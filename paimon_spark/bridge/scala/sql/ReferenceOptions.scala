@@ -46,7 +46,7 @@ object Hints {
   }
 
   private def refused(name: String, what: String) = new PaimonException(
-    s"[UNSUPPORTED_FEATURE] $what '$name' cannot have an OPTIONS hint. Write it behind the table that it reads.",
+    s"[UNSUPPORTED_FEATURE] $what '$name' cannot have an OPTIONS hint. Write it after the table that it reads.",
     "UNSUPPORTED_FEATURE")
 }
 

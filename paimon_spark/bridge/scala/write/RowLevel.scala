@@ -84,7 +84,7 @@ private class AlignedTable(table: Table) extends Table with SupportsRowLevelOper
   override def schema(): StructType = table.asInstanceOf[PaimonTable].schema
   override def capabilities(): java.util.Set[TableCapability] = table.capabilities()
   override def newRowLevelOperationBuilder(info: RowLevelOperationInfo): RowLevelOperationBuilder =
-    throw new UnsupportedOperationException(s"${table.name()} is only looked at")
+    throw new UnsupportedOperationException(s"${table.name()} is read-only here")
 }
 
 /** Runs one statement. Its expressions are hidden in a plain object: Spark's checks would refuse subqueries there. */

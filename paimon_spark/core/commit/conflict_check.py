@@ -1,4 +1,7 @@
-"""The check of a change against the table as it is: reads what the pure functions of `conflict_detection` compare."""
+"""Checks of a change against the current table: read its metadata, compare, and raise ConflictError.
+
+The comparison itself is in `conflict_detection`, whose functions do no I/O.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +27,15 @@ from paimon_spark.spec.snapshot import Snapshot
 
 
 def check_change(store: ManifestStore, base: Snapshot | None, change: Change) -> None:
-    """Check that a change fits on a snapshot, deletion vectors apart: see `rewrite_deletion_vectors`.
+    """Check that a change does not conflict with a snapshot; `rewrite_deletion_vectors` checks deletion vectors.
 
     Args:
         store: manifests of the table.
-        base: what the change is to follow.
-        change: what is to be committed.
+        base: snapshot that the change follows.
+        change: the change to commit.
 
     Raises:
-        ConflictError: it does not.
+        ConflictError: the change conflicts with the snapshot.
     """
     conflict = _conflict(store, base, change)
     if conflict is not None:
@@ -42,16 +45,16 @@ def check_change(store: ManifestStore, base: Snapshot | None, change: Change) ->
 def check_hash_index(
     store: ManifestStore, base: Snapshot | None, change: Change, known: Mapping[bytes, Mapping[int, str]]
 ) -> None:
-    """Check that writers chose dynamic buckets by the hash index that the table has in the partitions they changed.
+    """Check that the hash indexes that writers used to assign dynamic buckets are still current.
 
     Args:
         store: manifests of the table.
-        base: what the change is to follow.
-        change: what the writers did.
-        known: the hash index files that they read, by partition and bucket.
+        base: snapshot that the change follows.
+        change: the change of the writers.
+        known: hash index files that the writers read, by partition and bucket.
 
     Raises:
-        ConflictError: it has another one.
+        ConflictError: a hash index of a changed partition has changed.
     """
     conflict = hash_index_conflict(store.index_entries(base), known, change.partitions)
     if conflict is not None:
@@ -59,7 +62,7 @@ def check_hash_index(
 
 
 def conflict_error(table: Table, conflict: Conflict) -> ConflictError:
-    """Return the error that tells a conflict."""
+    """Return the error for a conflict."""
     what, hint = describe(conflict, table.partition_text)
     return ConflictError(f"The commit to table {table.name} is refused. {what}", hint=hint)
 

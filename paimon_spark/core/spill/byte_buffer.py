@@ -1,4 +1,7 @@
-"""An append-only byte buffer with random reads; all but the most recent bytes are on the local disk."""
+"""An append-only buffer of encoded bytes with random reads, which spills to the local disk.
+
+It holds the packed files of large scans. Rows of writers and merges are spilled as sorted runs by `spill.space`.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,7 @@ class SpillBuffer:
         except OSError as e:
             raise _refusal(e) from e
         if len(found) < there:
-            raise _refusal(OSError(f"only {len(found)} of {there} bytes came back"))
+            raise _refusal(OSError(f"only {len(found)} of {there} bytes could be read"))
         return found if there == size else found + bytes(self._last[: size - there])
 
     def _write_out(self) -> None:
@@ -78,7 +81,7 @@ class SpillBuffer:
 
 def _refusal(cause: OSError) -> EngineError:
     return EngineError(
-        f"A plan of very many files cannot be kept on the local disk: {cause.strerror or cause}.",
+        f"The plan of a scan cannot be spilled to the local disk: {cause.strerror or cause}.",
         hint="Make room in the directory for temporary files, or name another one: TMPDIR, SPARK_LOCAL_DIRS.",
         kind=ErrorKind.ENVIRONMENT,
     )

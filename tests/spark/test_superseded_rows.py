@@ -1,4 +1,4 @@
-"""Merge-on-read by Spark's own scans: workers only find the rows that are dead, and those are left out."""
+"""Merge-on-read by Spark's own scans: workers only find the superseded rows, which the scans leave out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import Row, SparkSession
 from paimon_spark.spark.read_modes import FEWEST_ROWS
 
 COUNT = FEWEST_ROWS + 5_000
-LIVE = "native without superseded rows"
+FILTERED = "native without superseded rows"
 SUMS = "SELECT count(*), sum(id), sum(v), sum(length(s)), max(s), count(v) FROM {}"
 
 
@@ -48,7 +48,7 @@ def merged(spark: SparkSession) -> tuple[str, str]:
 
 
 def test_same_rows(spark: SparkSession, merged: tuple[str, str]) -> None:
-    assert f"(0 native, 2 {LIVE}, 0 merge)" in plan_of(spark, "SELECT * FROM t")
+    assert f"(0 native, 2 {FILTERED}, 0 merge)" in plan_of(spark, "SELECT * FROM t")
     assert one(spark, SUMS.format("t")) == one(spark, SUMS.format("wanted"))
     assert one(spark, "SELECT count(*) FROM t") == one(spark, "SELECT count(*) FROM wanted")
     for side in ("t EXCEPT ALL SELECT * FROM wanted", "wanted EXCEPT ALL SELECT * FROM t"):
@@ -115,7 +115,7 @@ def test_a_missing_file_is_named_as_workers_name_it(spark: SparkSession, merged:
 
 def test_small_looks_stay_with_the_workers(spark: SparkSession, merged: tuple[str, str]) -> None:
     for sql in ("SELECT * FROM t WHERE id = 4", "SELECT * FROM t WHERE id IN (4, 5)", "SELECT * FROM t LIMIT 3"):
-        assert LIVE not in plan_of(spark, sql)
+        assert FILTERED not in plan_of(spark, sql)
     assert spark.sql("SELECT v FROM t WHERE id IN (4, 6, 7)").count() == 2
 
 
@@ -123,7 +123,7 @@ def test_columns_added_and_renamed(spark: SparkSession, merged: tuple[str, str])
     spark.sql("ALTER TABLE t ADD COLUMN n INT")
     spark.sql("ALTER TABLE t RENAME COLUMN v TO w")
     spark.sql("INSERT INTO t VALUES (8, 8, 'eight', 8)")
-    assert LIVE in plan_of(spark, "SELECT * FROM t")
+    assert FILTERED in plan_of(spark, "SELECT * FROM t")
     assert one(spark, "SELECT count(*), sum(n), sum(w) FILTER (WHERE id = 8) FROM t")[1:] == (8, 8)
     assert one(spark, "SELECT count(*) FROM t WHERE w <> 0") == one(
         spark, "SELECT count(*) FROM wanted WHERE v <> 0 OR id = 8"
@@ -132,7 +132,7 @@ def test_columns_added_and_renamed(spark: SparkSession, merged: tuple[str, str])
 
 def test_where_rows_are(spark: SparkSession, merged: tuple[str, str]) -> None:
     places = "SELECT __paimon_file_path, __paimon_row_index, __paimon_bucket, id FROM t"
-    assert LIVE in plan_of(spark, places)
+    assert FILTERED in plan_of(spark, places)
     found = spark.sql(places).toArrow()
     files = {r.file_path: r for r in spark.sql("SELECT file_path, bucket, record_count FROM `t$files`").collect()}
     assert found.num_rows == one(spark, "SELECT count(*) FROM wanted")[0]
@@ -152,7 +152,7 @@ def test_columns_with_names_of_places(spark: SparkSession) -> None:
     spark.sql("INSERT INTO t VALUES (1, 'mine', 7)")
     assert spark.sql("SELECT DISTINCT `__paimon_file_path` FROM t").collect() == [("mine",)]
     assert spark.sql("SELECT DISTINCT `__paimon_row_index` FROM t").collect() == [(7,)]
-    assert LIVE in plan_of(spark, "SELECT id FROM t")
+    assert FILTERED in plan_of(spark, "SELECT id FROM t")
 
 
 def test_partitions(spark: SparkSession) -> None:
@@ -162,7 +162,7 @@ def test_partitions(spark: SparkSession) -> None:
     )
     spark.sql(f"INSERT INTO t SELECT id, 'p' || id % 2, 0 FROM range({2 * COUNT})")
     spark.sql("INSERT INTO t SELECT id, 'p1', 1 FROM range(1, 1001, 2)")
-    assert f"(1 native, 1 {LIVE}, 0 merge)" in plan_of(spark, "SELECT * FROM t")
+    assert f"(1 native, 1 {FILTERED}, 0 merge)" in plan_of(spark, "SELECT * FROM t")
     assert [tuple(r) for r in spark.sql("SELECT p, count(*), sum(v) FROM t GROUP BY p ORDER BY p").collect()] == [
         ("p0", COUNT, 0),
         ("p1", COUNT, 500),
@@ -177,7 +177,7 @@ def test_deletion_vectors(spark: SparkSession) -> None:
     spark.sql(f"INSERT INTO t SELECT id, 1 FROM range({COUNT})")
     spark.sql("DELETE FROM t WHERE id % 10 = 3")
     spark.sql("UPDATE t SET v = 2 WHERE id % 10 = 4")
-    assert LIVE in plan_of(spark, "SELECT * FROM t")
+    assert FILTERED in plan_of(spark, "SELECT * FROM t")
     tenth = COUNT // 10
     assert one(spark, "SELECT count(*), sum(v), sum(id % 10) FROM t") == (9 * tenth, 10 * tenth, 42 * tenth)
     spark.sql("DELETE FROM t WHERE id % 10 = 5")
