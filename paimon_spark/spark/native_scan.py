@@ -94,7 +94,7 @@ def _split_digest(split: Split) -> int:
 
 def superseded_rows_key(table: Table, split: Split) -> str:
     """Return a name of the superseded rows of a split: which files, none of which ever changes, and how they merge."""
-    order = merge_order(table) if table.is_primary_key_table else None
+    order = merge_order(table) if table.is_primary_key_table and not split.raw else None
     rules = None if order is None else (order.key, order.sequence, order.descending, order.function.__name__)
     files = [f.file_name for f in split.files]
     text = repr((table.path, split.partition, split.bucket, files, split.vectors, split.raw, rules))

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from paimon_spark.core.columns import METADATA_FIELDS, PARTITION, ROW_INDEX, TRACKING_FIELDS, VECTOR
+from paimon_spark.core.merge.config import merge_order
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.spark.native_access import native_access
@@ -98,10 +99,12 @@ class _Candidate(NamedTuple):
         """Return whether Spark can read the files, and all their rows are rows of the table."""
         return self.layouts is not None and self.split.raw and not any(self.split.vectors)
 
-    @property
-    def superseded(self) -> bool:
-        """Return whether Spark can read the files, but some of their rows must be left out."""
-        return self.layouts is not None and not self.plain
+    def leaves_rows_out(self, *, picks: bool) -> bool:
+        """Return whether Spark can read the files, but some of their rows must be left out.
+
+        `picks` says whether the merged row of a key is one of its versions: otherwise leaving rows out is no merge.
+        """
+        return self.layouts is not None and not self.plain and (picks or self.split.raw)
 
 
 def choose_read_modes(request: ReadRequest) -> ReadModes:
@@ -111,10 +114,11 @@ def choose_read_modes(request: ReadRequest) -> ReadModes:
         return ReadModes(workers=request.splits)
     candidates = [_Candidate(s, request.native_columns.layouts(s)) for s in request.splits]
     native, small = _by_file_size(request, [c for c in candidates if c.plain])
-    filtered = [c for c in candidates if c.superseded]
+    picks = request.table.is_primary_key_table and merge_order(request.table).picks
+    filtered = [c for c in candidates if c.leaves_rows_out(picks=picks)]
     if not _worth_finding(request, filtered) or not all(_locatable(c.split) for c in filtered):
         filtered = []
-    workers = [c for c in candidates if not c.plain and not (filtered and c.superseded)]
+    workers = [c for c in candidates if not c.plain and not (filtered and c.leaves_rows_out(picks=picks))]
     return ReadModes(
         native=_splits(native),
         filtered=_splits(filtered),

@@ -12,7 +12,7 @@ from paimon_spark.core.columns import TRACKING_FIELDS
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.compact.append import in_order
 from paimon_spark.core.levels import SortedRun, sections
-from paimon_spark.core.merge.engines.deduplicate import drop_retracts
+from paimon_spark.core.merge.key_groups import drop_retracts
 from paimon_spark.core.metadata.deletion_vectors import StoredVectors, VectorRef
 from paimon_spark.core.metadata.row_tracking import tracks_rows
 from paimon_spark.core.read.bucket_files import BucketFiles

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
+from paimon_spark.core.merge.aggregates.registry import build_aggregate
+from paimon_spark.core.merge.engines.aggregation import Aggregation
 from paimon_spark.core.merge.engines.deduplicate import deduplicate, deduplicate_ignoring_deletes
+from paimon_spark.core.merge.engines.first_row import first_row, first_row_ignoring_deletes
+from paimon_spark.core.merge.engines.partial_update import PartialUpdate, SequenceGroup
+from paimon_spark.core.merge.key_groups import MergeFunction
 from paimon_spark.core.merge.sort_merge import MergeOrder
 from paimon_spark.core.table import Table
-from paimon_spark.errors import UnsupportedError
+from paimon_spark.spec.aggregates import (
+    AGGREGATION_REMOVE_ON_DELETE,
+    REMOVE_ON_DELETE,
+    AggregateName,
+    AggregateOptions,
+    aggregate_options,
+    sequence_groups,
+)
 from paimon_spark.spec.kinds import (
     SEQUENCE_NUMBER,
     SEQUENCE_NUMBER_FIELD_ID,
@@ -24,23 +38,78 @@ def merge_order(table: Table) -> MergeOrder:
     """Return the merge order of a primary-key table.
 
     Raises:
-        UnsupportedError: the merge engine is not implemented.
+        OptionError: an option of the merge engine is wrong.
+        UnsupportedError: an aggregate function is not implemented.
     """
-    engine = table.options.merge_engine
-    if engine is not MergeEngine.DEDUPLICATE:
-        raise UnsupportedError(
-            f"Table {table.name} has 'merge-engine' = '{engine}', which is not implemented.",
-            hint="Read or write it with Apache Paimon, or use a table with the deduplicate engine.",
-        )
+    function, inputs = _ENGINES[table.options.merge_engine](table)
     return MergeOrder(
         key=table.key_fields,
         sequence=tuple(table.schema.field(n) for n in table.options.sequence_field),
         descending=table.options.sequence_descending,
-        function=deduplicate_ignoring_deletes if table.options.ignore_delete else deduplicate,
+        function=function,
+        inputs=inputs,
+        associative=table.options.merge_engine in _PICKING,
+        picks=table.options.merge_engine in _PICKING,
     )
+
+
+def _deduplicate(table: Table) -> tuple[MergeFunction, Mapping[str, tuple[str, ...]]]:
+    return deduplicate_ignoring_deletes if table.options.ignore_delete else deduplicate, {}
+
+
+def _first_row(table: Table) -> tuple[MergeFunction, Mapping[str, tuple[str, ...]]]:
+    return first_row_ignoring_deletes if table.options.ignore_delete else first_row, {}
+
+
+def _aggregation(table: Table) -> tuple[MergeFunction, Mapping[str, tuple[str, ...]]]:
+    fixed = (*table.schema.primary_keys, *table.options.sequence_field)
+    functions = {
+        f.name: build_aggregate(f, aggregate_options(table.options, f) or _LAST_NON_NULL)
+        for f in table.schema.fields
+        if f.name not in fixed
+    }
+    return Aggregation(functions, table.options.flag(AGGREGATION_REMOVE_ON_DELETE)), {}
+
+
+def _partial_update(table: Table) -> tuple[MergeFunction, Mapping[str, tuple[str, ...]]]:
+    options, schema = table.options, table.schema
+    groups = []
+    inputs: dict[str, tuple[str, ...]] = {}
+    for found in sequence_groups(options, schema.fields, schema.primary_keys):
+        functions = {c: aggregate_options(options, schema.field(c)) for c in found.columns}
+        groups.append(
+            SequenceGroup(
+                sequence=tuple(schema.field(n) for n in found.sequence),
+                columns=found.columns,
+                functions={c: build_aggregate(schema.field(c), o) for c, o in functions.items() if o is not None},
+                removes_record=found.removes_record,
+            )
+        )
+        inputs |= dict.fromkeys((*found.sequence, *found.columns), found.sequence)
+    always = tuple(f.name for g in groups if g.removes_record for f in g.sequence)
+    engine = PartialUpdate(
+        frozenset(schema.primary_keys),
+        tuple(groups),
+        ignore_delete=options.ignore_delete,
+        remove_record_on_delete=options.flag(REMOVE_ON_DELETE),
+    )
+    return engine, inputs | ({"": always} if always else {})
+
+
+_PICKING = (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW)
+"""Engines whose merged rows are versions of their keys."""
+_LAST_NON_NULL = AggregateOptions(function=AggregateName.LAST_NON_NULL_VALUE)
+_ENGINES: dict[MergeEngine, Callable[[Table], tuple[MergeFunction, Mapping[str, tuple[str, ...]]]]] = {
+    MergeEngine.DEDUPLICATE: _deduplicate,
+    MergeEngine.PARTIAL_UPDATE: _partial_update,
+    MergeEngine.AGGREGATION: _aggregation,
+    MergeEngine.FIRST_ROW: _first_row,
+}
 
 
 def needed_fields(table: Table, order: MergeOrder, columns: tuple[DataField, ...]) -> tuple[DataField, ...]:
     """Return the columns that a merge reads: system columns, key, sequence fields, and the requested `columns`."""
-    by_id = {f.id: f for f in (*SYSTEM_FIELDS, *order.key, *order.sequence, *columns)}
+    names = dict.fromkeys(n for c in ("", *(f.name for f in columns)) for n in order.inputs.get(c, ()))
+    inputs = (table.schema.field(n) for n in names)
+    by_id = {f.id: f for f in (*SYSTEM_FIELDS, *order.key, *order.sequence, *inputs, *columns)}
     return tuple(by_id.values())

@@ -53,7 +53,8 @@ def merge_sources(table: Table, sources: Sequence[RunSource], order: MergeOrder,
         return
     space = SpillSpace(rules, local_directories())
     try:
-        yield from _merged(reduce_runs(sources, order, min(at_once, rules.fan_in), space), order)
+        reduced = reduce_runs(sources, order, min(at_once, rules.fan_in), space)
+        yield from _merged(reduced, order.after_partial())
     finally:
         space.close()
 
@@ -74,7 +75,7 @@ def reduce_runs(sources: Sequence[RunSource], order: MergeOrder, at_once: int, s
         sizes = [sum(s.size for s in left[i : i + count]) for i in range(len(left) - count + 1)]
         start = sizes.index(min(sizes))
         few = left[start : start + count]
-        run = space.write(_merged(few, order))
+        run = space.write(_merged(few, order.partial()))
         if run is None:
             break
         space.drop(s.spilled for s in few if s.spilled is not None)

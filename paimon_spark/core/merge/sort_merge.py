@@ -8,14 +8,15 @@ rows of one step.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_spark.core.arrow import one_chunk, values_of
-from paimon_spark.core.merge.engines.deduplicate import KeyGroups, MergeFunction, deduplicate
+from paimon_spark.core.merge.engines.deduplicate import deduplicate
+from paimon_spark.core.merge.key_groups import KeyGroups, MergeFunction, sorted_versions
 from paimon_spark.core.merge.keys import (
     Column,
     Key,
@@ -38,12 +39,35 @@ _ALONE = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeOrder:
-    """How rows compare, and the merge function for rows of one key (docs/spec/semantics.md, section 0)."""
+    """How rows compare, and the merge function for rows of one key (docs/spec/semantics.md, section 0).
+
+    Attributes:
+        key: the key columns.
+        sequence: the sequence fields, most significant first.
+        descending: whether the smallest value of the sequence fields comes last.
+        function: merges the versions of keys.
+        inputs: the columns that merging a column reads; those of ``""`` are read by every merge.
+        associative: whether some adjacent versions of a key can be merged first, and the others with the result.
+        picks: whether the merged row of a key is one of its versions.
+        versions_in_runs: whether a run may have several versions of a key, from old to new.
+    """
 
     key: tuple[DataField, ...]
     sequence: tuple[DataField, ...] = ()
     descending: bool = False
     function: MergeFunction = deduplicate
+    inputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    associative: bool = True
+    picks: bool = True
+    versions_in_runs: bool = False
+
+    def partial(self) -> MergeOrder:
+        """Return the order for some of the versions of each key: all of them stay if the merge is not associative."""
+        return self if self.associative else replace(self, function=sorted_versions, versions_in_runs=True)
+
+    def after_partial(self) -> MergeOrder:
+        """Return the order that merges runs of which some were written with `partial`."""
+        return self if self.associative else replace(self, versions_in_runs=True)
 
 
 class _Cursor:
@@ -103,11 +127,32 @@ def merge_runs(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterato
 
 def merge_key_groups(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterator[KeyGroups | pa.Table]:
     """Yield, in key order, key groups to merge, and rows that need no merging."""
+    if order.versions_in_runs:
+        runs = [_whole_keys(r, order.key) for r in runs]
     for slices in overlapping_slices(runs, order.key):
-        if len(slices) == 1:
+        if len(slices) == 1 and not order.versions_in_runs:
             yield slices[0].rows
         else:
             yield _window(pa.concat_tables([s.rows for s in slices]), _joined(slices), order)
+
+
+def _whole_keys(chunks: Iterator[pa.Table], key: Sequence[DataField]) -> Iterator[pa.Table]:
+    """Yield the rows of a sorted run cut such that all versions of a key are in one chunk."""
+    held: list[pa.Table] = []
+    last: Key = ()
+    for chunk in chunks:
+        if not chunk.num_rows:
+            continue
+        columns = comparable_columns(chunk, key)
+        end = key_at(columns, chunk.num_rows - 1)
+        begin = rows_below(columns, 0, chunk.num_rows, end, inclusive=False)
+        if not held or end != last or begin:
+            yield from [pa.concat_tables([*held, chunk.slice(0, begin)])] if held or begin else []
+            held = []
+        held.append(chunk.slice(begin))
+        last = end
+    if held:
+        yield pa.concat_tables(held)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from paimon_spark.core.columns import METADATA_FIELDS, ROW_KIND, ROW_KIND_FIELD, TRACKING_FIELDS
 from paimon_spark.core.levels import SortedRun, oldest_first, sections
 from paimon_spark.core.merge.config import merge_order, needed_fields
-from paimon_spark.core.merge.engines.deduplicate import drop_retracts
+from paimon_spark.core.merge.key_groups import drop_retracts
 from paimon_spark.core.merge.multi_pass import RunSource, merge_sources, runs_at_once
 from paimon_spark.core.read.arrow_predicates import to_expression
 from paimon_spark.core.read.bucket_files import BucketFiles

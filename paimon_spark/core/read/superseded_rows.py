@@ -20,7 +20,8 @@ from paimon_spark.core.arrow import one_chunk, values_of
 from paimon_spark.core.columns import ROW_INDEX
 from paimon_spark.core.levels import SortedRun, oldest_first, sections
 from paimon_spark.core.merge.config import KIND_FIELD, merge_order, needed_fields
-from paimon_spark.core.merge.engines.deduplicate import KeyGroups, deduplicate, drop_retracts, retracts
+from paimon_spark.core.merge.engines.deduplicate import deduplicate
+from paimon_spark.core.merge.key_groups import KeyGroups, drop_retracts, retracts
 from paimon_spark.core.merge.multi_pass import MERGE_BYTES
 from paimon_spark.core.merge.sort_merge import MergeOrder, merge_key_groups, overlapping_slices, superseded
 from paimon_spark.core.read.bucket_files import BucketFiles

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from paimon_spark.core.merge.config import merge_order
 from paimon_spark.core.merge.multi_pass import RunSource, reduce_runs, spilled_source
-from paimon_spark.core.merge.sort_merge import merge_rows, merge_runs
+from paimon_spark.core.merge.sort_merge import MergeOrder, merge_rows, merge_runs
 from paimon_spark.core.spill.space import Run, SpillSpace
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.append_writer import own_copy
@@ -60,7 +60,7 @@ class MergeTreeWriter:
 
     def flush(self) -> None:
         """Sort the buffered rows and spill them, or write them to a file."""
-        rows = self._sorted()
+        rows = self._sorted(self._order if self._spill is None else self._order.partial())
         if rows is None:
             return
         run = None if self._spill is None else self._spill.write([rows])
@@ -77,7 +77,7 @@ class MergeTreeWriter:
 
     def finish(self) -> list[DataFileMeta]:
         """Write the buffered rows; return all files."""
-        rows = self._sorted()
+        rows = self._sorted(self._order.partial() if self._runs else self._order)
         if rows is not None or self._runs:
             self._write_files(rows)
         return [f for _, files in self._done for f in files]
@@ -88,14 +88,14 @@ class MergeTreeWriter:
             writer.abort()
         self._waiting = []
 
-    def _sorted(self) -> pa.Table | None:
-        """Empty the buffer and return its rows merged, one row per key in key order."""
+    def _sorted(self, order: MergeOrder) -> pa.Table | None:
+        """Empty the buffer and return its rows merged in key order."""
         if not self._waiting:
             return None
         waiting, self._waiting, self.buffered_bytes = self._waiting, [], 0
         rows = pa.concat_tables(waiting)
         del waiting
-        return merge_rows(rows, self._order)
+        return merge_rows(rows, order)
 
     def _join_runs(self, spill: SpillSpace) -> None:
         """Merge `fan_in` runs of one merge generation whenever that generation has at least twice as many.
@@ -109,7 +109,7 @@ class MergeTreeWriter:
             start = alike[0]
             few = self._runs[start : start + at_once]
             joins += 1
-            joined = spill.write(merge_runs([spill.read(r) for r in few], self._order), joins)
+            joined = spill.write(merge_runs([spill.read(r) for r in few], self._order.partial()), joins)
             if joined is None:
                 self._write_files(None)
                 return
@@ -123,7 +123,8 @@ class MergeTreeWriter:
             runs = [s.read(0) for s in group]
             if rows is not None and number == len(groups):
                 runs.append(iter([rows]))
-            self._write_file(merge_runs(runs, self._order) if len(runs) > 1 else runs[0])
+            alone = len(runs) == 1 and (self._order.associative or (rows is not None and not self._runs))
+            self._write_file(runs[0] if alone else merge_runs(runs, self._order.after_partial()))
             if self._spill is not None:
                 self._spill.drop(s.spilled for s in group if s.spilled is not None)
         self._runs = []

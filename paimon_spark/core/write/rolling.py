@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from paimon_spark.core.arrow import row_at
 from paimon_spark.core.columns import TRACKING_FIELDS
 from paimon_spark.core.merge.config import SYSTEM_FIELDS
-from paimon_spark.core.merge.engines.deduplicate import retracts
+from paimon_spark.core.merge.key_groups import retracts
 from paimon_spark.core.metadata.row_tracking import sequence_bounds, tracks_rows
 from paimon_spark.core.metadata_io import delete_best_effort
 from paimon_spark.core.table import Table

@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from paimon_spark.core.merge.engines.deduplicate import deduplicate_ignoring_deletes, drop_retracts
+from paimon_spark.core.merge.engines.deduplicate import deduplicate_ignoring_deletes
+from paimon_spark.core.merge.key_groups import drop_retracts
 from paimon_spark.core.merge.keys import sorted_positions
 from paimon_spark.core.merge.sort_merge import (
     MergeOrder,

@@ -1,0 +1,95 @@
+"""The aggregate functions by name: which types they take, whether they take retracts, and how they are built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from paimon_spark.core.merge.aggregates import picks
+from paimon_spark.core.merge.aggregates.inputs import AggregateFunction, Inputs, in_fold_order
+from paimon_spark.core.merge.aggregates.numbers import Product, Sum
+from paimon_spark.core.merge.key_groups import Merged
+from paimon_spark.errors import ErrorKind, UnsupportedError
+from paimon_spark.spec.aggregates import AggregateName, AggregateOptions
+from paimon_spark.spec.types import DataField
+
+Build: TypeAlias = Callable[[DataField, AggregateOptions], AggregateFunction]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """The aggregate function of one column.
+
+    Attributes:
+        column: name of the column.
+        options: the function's name and options.
+        function: its implementation.
+        folds: whether late inputs are handed over in front of the other ones, as to a fold from left to right.
+    """
+
+    column: str
+    options: AggregateOptions
+    function: AggregateFunction
+    folds: bool = False
+
+    def __call__(self, inputs: Inputs) -> Merged:
+        """Return one value per key.
+
+        Raises:
+            UnsupportedError: an input is a retract, and the function has none.
+        """
+        if inputs.retract is None:
+            return self.function(in_fold_order(inputs) if self.folds else inputs)
+        if self.options.ignore_retract:
+            return self._without_retracts(inputs)
+        if not self.options.function.retractable:
+            name = self.options.function
+            raise UnsupportedError(
+                f"The aggregate function '{name}' of column '{self.column}' cannot take back -U and -D rows.",
+                hint=f"Set 'fields.{self.column}.ignore-retract' = 'true' to ignore them for this column.",
+                kind=ErrorKind.RETRACT_NOT_SUPPORTED,
+            )
+        return self.function(in_fold_order(inputs) if self.folds else inputs)
+
+    def _without_retracts(self, inputs: Inputs) -> Merged:
+        part, keys = inputs.where(~inputs.retracted)
+        values = self(replace(part, retract=None))
+        if not isinstance(values, np.ndarray):
+            return inputs.spread(values, keys)
+        out = np.full(len(inputs.starts), -1, dtype=np.int64)
+        out[keys] = values
+        return out
+
+
+_BUILD: dict[AggregateName, Build] = {
+    AggregateName.LAST_VALUE: lambda _f, _o: picks.last_value,
+    AggregateName.LAST_NON_NULL_VALUE: lambda _f, _o: picks.last_non_null_value,
+    AggregateName.FIRST_VALUE: lambda _f, _o: picks.first_value,
+    AggregateName.FIRST_NON_NULL_VALUE: lambda _f, _o: picks.first_non_null_value,
+    AggregateName.MAX: lambda f, _: picks.Extreme(f, largest=True),
+    AggregateName.MIN: lambda f, _: picks.Extreme(f, largest=False),
+    AggregateName.BOOL_AND: lambda f, _: picks.Extreme(f, largest=False),
+    AggregateName.BOOL_OR: lambda f, _: picks.Extreme(f, largest=True),
+    AggregateName.SUM: lambda f, _: Sum(f),
+    AggregateName.PRODUCT: lambda f, _: Product(f),
+}
+_FOLDS: frozenset[AggregateName] = frozenset()
+"""Functions to which late inputs are handed over in front of the other ones."""
+
+
+def build_aggregate(field: DataField, options: AggregateOptions) -> Aggregate:
+    """Return the aggregate function of a column.
+
+    Raises:
+        UnsupportedError: the function is not implemented.
+    """
+    build = _BUILD.get(options.function)
+    if build is None:
+        raise UnsupportedError(
+            f"The aggregate function '{options.function}' of column '{field.name}' is not implemented.",
+            hint="Read or write the table with Apache Paimon.",
+        )
+    return Aggregate(field.name, options, build(field, options), options.function in _FOLDS)

@@ -1,0 +1,123 @@
+"""The versions of keys: what a merge function merges, and how merged rows are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_spark.core.arrow import one_chunk, values_of
+from paimon_spark.format.arrays import I64, Mask
+from paimon_spark.spec.kinds import VALUE_KIND, RowKind
+
+
+@dataclass(frozen=True, slots=True)
+class KeyGroups:
+    """All rows of some keys. `order` lists row positions by key and sequence; `starts`, where each key begins in it."""
+
+    rows: pa.Table
+    order: I64
+    starts: I64
+
+    @property
+    def last(self) -> I64:
+        """Return where the last version of each key is in `order`."""
+        return np.append(self.starts[1:], len(self.order)) - 1
+
+    def several(self) -> tuple[Mask, KeyGroups]:
+        """Return which keys have several versions, and the groups of these keys alone."""
+        counts = np.diff(np.append(self.starts, len(self.order)))
+        mask = counts > 1
+        if mask.all():
+            return mask, self
+        counted = counts[mask]
+        starts = np.cumsum(counted) - counted
+        return mask, KeyGroups(self.rows, self.order[np.repeat(mask, counts)], starts)
+
+
+MergeFunction = Callable[[KeyGroups], pa.Table]
+"""Return the merged rows in key order. A key with a single row keeps it unchanged."""
+
+Merged: TypeAlias = "I64 | pa.Array"
+"""A merged column: positions in the rows of the groups (-1 for null), or the values themselves."""
+
+
+def retracts(rows: pa.Table) -> Mask:
+    """Return which rows are ``-U`` or ``-D``."""
+    kinds = values_of(one_chunk(rows.column(VALUE_KIND)))
+    return (kinds == RowKind.UPDATE_BEFORE) | (kinds == RowKind.DELETE)
+
+
+def drop_retracts(rows: pa.Table) -> pa.Table:
+    """Return `rows` without ``-U`` and ``-D``."""
+    mask = retracts(rows)
+    return rows.filter(pa.array(~mask)) if mask.any() else rows
+
+
+def sorted_versions(groups: KeyGroups) -> pa.Table:
+    """Return all versions of all keys, in key order and then from old to new."""
+    return take(groups.rows, groups.order)
+
+
+def assemble(groups: KeyGroups, several: Mask, merged: Mapping[str, Merged]) -> pa.Table:
+    """Return one row per key in key order: single versions unchanged, `merged` columns of the keys with several.
+
+    A column that is not in `merged` has the value of the last version.
+    """
+    rows = groups.rows
+    last = groups.order[groups.last]
+    where = np.flatnonzero(several)
+    columns = []
+    for f in rows.schema:
+        column = rows.column(f.name)
+        value = merged.get(f.name)
+        if value is None:
+            columns.append(gather(column, pa.array(last)))
+        elif isinstance(value, np.ndarray):
+            positions = last.copy()
+            positions[where] = value
+            columns.append(gather(column, nullable_positions(positions)))
+        else:
+            columns.append(_spliced(column, last, where, value.cast(f.type) if value.type != f.type else value))
+    return pa.Table.from_arrays(columns, schema=rows.schema)
+
+
+def _spliced(column: pa.ChunkedArray, last: I64, where: I64, values: pa.Array) -> pa.ChunkedArray | pa.Array:
+    """Return the last versions of `column` with `values` at the keys `where`."""
+    if len(where) == len(last):
+        return values
+    positions = last.copy()
+    positions[where] = len(column) + np.arange(len(where))
+    return gather(pa.chunked_array([*column.chunks, values], column.type), pa.array(positions))
+
+
+def nullable_positions(positions: npt.NDArray[np.int64]) -> pa.Array:
+    """Return positions as an Arrow array, negative ones as null."""
+    missing = positions < 0
+    return pa.array(positions, mask=missing) if missing.any() else pa.array(positions)
+
+
+def take(rows: pa.Table, positions: I64) -> pa.Table:
+    """Return the rows at `positions`; a dense ascending selection is a slice without a copy."""
+    n = len(positions)
+    if n == 0:
+        return rows.slice(0, 0)
+    if int(positions[-1]) - int(positions[0]) == n - 1 and (n == 1 or bool((np.diff(positions) == 1).all())):
+        return rows.slice(int(positions[0]), n)
+    where = pa.array(positions)
+    return pa.Table.from_arrays([gather(c, where) for c in rows.columns], schema=rows.schema)
+
+
+def gather(column: pa.ChunkedArray, where: pa.Array) -> pa.ChunkedArray | pa.Array:
+    """Return the values at `where`; only this column is copied into one chunk, and only temporarily."""
+    if column.num_chunks == 1:
+        return column.chunk(0).take(where)
+    try:
+        whole = pa.concat_arrays(column.chunks)
+    except pa.ArrowInvalid:  # more bytes than the offsets of one array can address
+        return column.take(where)
+    return whole.take(where)

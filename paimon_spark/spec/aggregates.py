@@ -1,0 +1,289 @@
+"""Options of merge engines: aggregate functions of columns and sequence groups (docs/spec/semantics.md, sections 4, 5).
+
+What the options say, checked against the columns; `core.merge.aggregates` has the functions themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from paimon_spark.errors import OptionError, did_you_mean, suggestion
+from paimon_spark.spec.options import CoreOptions
+from paimon_spark.spec.types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    RowType,
+    TypeRoot,
+    type_to_json,
+)
+
+_PREFIX = "fields."
+_SEQUENCE_GROUP = ".sequence-group"
+_FUNCTION = "aggregate-function"
+_DEFAULT_FUNCTION = "fields.default-aggregate-function"
+REMOVE_ON_SEQUENCE_GROUP = "partial-update.remove-record-on-sequence-group"
+REMOVE_ON_DELETE = "partial-update.remove-record-on-delete"
+AGGREGATION_REMOVE_ON_DELETE = "aggregation.remove-record-on-delete"
+
+
+class AggregateName(StrEnum):
+    """Names of aggregate functions, as the option writes them."""
+
+    SUM = "sum"
+    PRODUCT = "product"
+    MAX = "max"
+    MIN = "min"
+    LAST_VALUE = "last_value"
+    LAST_NON_NULL_VALUE = "last_non_null_value"
+    FIRST_VALUE = "first_value"
+    FIRST_NON_NULL_VALUE = "first_non_null_value"
+    LISTAGG = "listagg"
+    BOOL_AND = "bool_and"
+    BOOL_OR = "bool_or"
+    COLLECT = "collect"
+    MERGE_MAP = "merge_map"
+    MERGE_MAP_WITH_KEYTIME = "merge_map_with_keytime"
+    NESTED_UPDATE = "nested_update"
+    NESTED_PARTIAL_UPDATE = "nested_partial_update"
+    RBM32 = "rbm32"
+    RBM64 = "rbm64"
+    HLL_SKETCH = "hll_sketch"
+    THETA_SKETCH = "theta_sketch"
+
+    @property
+    def retractable(self) -> bool:
+        """Return whether the function can take back ``-U`` and ``-D`` rows."""
+        return self in _RETRACTABLE
+
+
+_ALIASES = {"first_not_null_value": AggregateName.FIRST_NON_NULL_VALUE}
+_RETRACTABLE = frozenset(
+    {
+        AggregateName.SUM,
+        AggregateName.PRODUCT,
+        AggregateName.LAST_VALUE,
+        AggregateName.LAST_NON_NULL_VALUE,
+        AggregateName.COLLECT,
+        AggregateName.MERGE_MAP,
+        AggregateName.NESTED_UPDATE,
+    }
+)
+_NUMBERS = (
+    TypeRoot.TINYINT,
+    TypeRoot.SMALLINT,
+    TypeRoot.INT,
+    TypeRoot.BIGINT,
+    TypeRoot.FLOAT,
+    TypeRoot.DOUBLE,
+    TypeRoot.DECIMAL,
+)
+_MAX_LENGTH = (1 << 31) - 1
+_UNLIMITED = (1 << 31) - 1
+_UNORDERED = (TypeRoot.VARIANT, TypeRoot.BLOB)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AggregateOptions:
+    """The aggregate function of a column and its options."""
+
+    function: AggregateName
+    ignore_retract: bool = False
+    distinct: bool = False
+    delimiter: str = ","
+    nested_key: tuple[str, ...] = ()
+    nested_key_null_strategy: str = "merge"
+    nested_sequence: tuple[str, ...] = ()
+    count_limit: int = _UNLIMITED
+    ts_field: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceGroupOptions:
+    """A sequence group: the sequence fields, the columns that they order, and whether its ``-D`` deletes the row."""
+
+    key: str
+    sequence: tuple[str, ...]
+    columns: tuple[str, ...]
+    removes_record: bool = False
+
+
+def sequence_groups(
+    options: CoreOptions, fields: Sequence[DataField], key: Sequence[str]
+) -> list[SequenceGroupOptions]:
+    """Return the sequence groups of a table, in the order of their first column.
+
+    Args:
+        options: the options of the table.
+        fields: its columns.
+        key: its primary key.
+
+    Raises:
+        OptionError: a group names an unknown or a key column, or two groups name one column.
+    """
+    names = [f.name for f in fields]
+    removing = options.names(REMOVE_ON_SEQUENCE_GROUP)
+    groups: list[SequenceGroupOptions] = []
+    owner: dict[str, str] = {}
+    for option, value in options.values.items():
+        if not (option.startswith(_PREFIX) and option.endswith(_SEQUENCE_GROUP)):
+            continue
+        sequence = _names(option[len(_PREFIX) : -len(_SEQUENCE_GROUP)])
+        columns = _names(value)
+        for name in (*sequence, *columns):
+            _check_group_column(option, name, names, key)
+        for name in dict.fromkeys((*sequence, *columns)):
+            if name in owner:
+                raise OptionError(
+                    f"The column '{name}' is in two sequence groups: '{owner[name]}' and '{option}'.",
+                    hint="Name each column in one sequence group only.",
+                )
+            owner[name] = option
+        removes = any(name in removing for name in sequence)
+        groups.append(SequenceGroupOptions(option, sequence, tuple(c for c in columns if c not in sequence), removes))
+    unknown = [name for name in removing if not any(name in g.sequence for g in groups)]
+    if unknown:
+        raise OptionError(
+            f"The option '{REMOVE_ON_SEQUENCE_GROUP}' names '{unknown[0]}', which is not a field of a sequence group.",
+            hint=did_you_mean(unknown[0], [name for g in groups for name in g.sequence]),
+        )
+    return sorted(groups, key=lambda g: min(names.index(n) for n in (*g.sequence, *g.columns)))
+
+
+def _check_group_column(option: str, name: str, names: Sequence[str], key: Sequence[str]) -> None:
+    if name not in names:
+        raise OptionError(
+            f"The option '{option}' names the column '{name}', which does not exist.", hint=did_you_mean(name, names)
+        )
+    if name in key:
+        raise OptionError(
+            f"The option '{option}' names '{name}', a column of the primary key.",
+            hint="Sequence groups order the other columns only.",
+        )
+
+
+def aggregate_options(options: CoreOptions, field: DataField) -> AggregateOptions | None:
+    """Return the aggregate function that the options give a column, its own or the default one, or None.
+
+    Raises:
+        OptionError: the function is unknown, does not take the column's type, or one of its options is wrong.
+    """
+    prefix = f"{_PREFIX}{field.name}."
+    key = prefix + _FUNCTION
+    if options.get(key) is None:
+        key = _DEFAULT_FUNCTION
+    text = options.get(key)
+    if text is None:
+        return None
+    found = AggregateOptions(
+        function=_function(key, text),
+        ignore_retract=options.flag(prefix + "ignore-retract"),
+        distinct=options.flag(prefix + "distinct"),
+        delimiter=options.values.get(prefix + "list-agg-delimiter", ","),
+        nested_key=options.names(prefix + "nested-key"),
+        nested_key_null_strategy=options.word(prefix + "nested-key-null-strategy") or "merge",
+        nested_sequence=options.names(prefix + "nested-sequence-field"),
+        count_limit=options.number(limit) if options.get(limit := prefix + "count-limit") is not None else _UNLIMITED,
+        ts_field=options.get(prefix + "ts-field"),
+    )
+    _check_type(key, field, found)
+    return found
+
+
+def _function(key: str, text: str) -> AggregateName:
+    name = text.strip()
+    try:
+        return _ALIASES.get(name) or AggregateName(name)
+    except ValueError:
+        raise OptionError(
+            f"The option '{key}' names '{text}', which is not an aggregate function.",
+            hint=did_you_mean(name, AggregateName) or f"Choose one of {', '.join(AggregateName)}.",
+        ) from None
+
+
+def _is_number(t: DataType) -> bool:
+    return isinstance(t, AtomicType) and t.root in _NUMBERS
+
+
+def _is_ordered(t: DataType) -> bool:
+    return isinstance(t, AtomicType) and t.root not in _UNORDERED
+
+
+def _has_root(*roots: TypeRoot) -> Callable[[DataType], bool]:
+    return lambda t: isinstance(t, AtomicType) and t.root in roots
+
+
+def _is_text(t: DataType) -> bool:
+    return isinstance(t, AtomicType) and t.root is TypeRoot.VARCHAR and t.length == _MAX_LENGTH
+
+
+def _is_array_of_rows(t: DataType) -> bool:
+    return isinstance(t, ArrayType) and isinstance(t.element, RowType)
+
+
+def _is_map_of_rows(t: DataType) -> bool:
+    return isinstance(t, MapType) and isinstance(t.value, RowType) and len(t.value.fields) > 1
+
+
+_NUMBER = (_is_number, "numbers")
+_ORDERED = (_is_ordered, "columns of an atomic type that has an order")
+_BOOLEAN = (_has_root(TypeRoot.BOOLEAN), "BOOLEAN columns")
+_BYTES = (_has_root(TypeRoot.VARBINARY, TypeRoot.BINARY), "VARBINARY columns")
+_ROWS = (_is_array_of_rows, "columns of type ARRAY<ROW>")
+_TYPES: dict[AggregateName, tuple[Callable[[DataType], bool], str]] = {
+    AggregateName.SUM: _NUMBER,
+    AggregateName.PRODUCT: _NUMBER,
+    AggregateName.MAX: _ORDERED,
+    AggregateName.MIN: _ORDERED,
+    AggregateName.LISTAGG: (_is_text, "STRING columns"),
+    AggregateName.BOOL_AND: _BOOLEAN,
+    AggregateName.BOOL_OR: _BOOLEAN,
+    AggregateName.COLLECT: (lambda t: isinstance(t, ArrayType), "ARRAY columns"),
+    AggregateName.MERGE_MAP: (lambda t: isinstance(t, MapType), "MAP columns"),
+    AggregateName.MERGE_MAP_WITH_KEYTIME: (_is_map_of_rows, "columns of type MAP<…, ROW> with at least two members"),
+    AggregateName.NESTED_UPDATE: _ROWS,
+    AggregateName.NESTED_PARTIAL_UPDATE: _ROWS,
+    AggregateName.RBM32: _BYTES,
+    AggregateName.RBM64: _BYTES,
+    AggregateName.HLL_SKETCH: _BYTES,
+    AggregateName.THETA_SKETCH: _BYTES,
+}
+"""The types that a function takes, and their name; the other functions take all."""
+
+
+def _check_type(key: str, field: DataField, options: AggregateOptions) -> None:
+    accepts = _TYPES.get(options.function)
+    if accepts is not None and not accepts[0](field.type):
+        raise OptionError(
+            f"The aggregate function '{options.function}' does not take the column '{field.name}' of type "
+            f"{type_to_json(field.type)}.",
+            hint=f"It takes {accepts[1]}. Choose another function in '{key}'.",
+        )
+    own = f"{_PREFIX}{field.name}."
+    if options.function is AggregateName.NESTED_PARTIAL_UPDATE and not options.nested_key:
+        raise OptionError(f"The aggregate function 'nested_partial_update' needs the option '{own}nested-key'.")
+    if options.nested_sequence and not options.nested_key:
+        raise OptionError(f"The option '{own}nested-sequence-field' needs '{own}nested-key'.")
+    members: tuple[tuple[str, tuple[str, ...]], ...] = (
+        ("nested-key", options.nested_key),
+        ("nested-sequence-field", options.nested_sequence),
+        ("ts-field", () if options.ts_field is None else (options.ts_field,)),
+    )
+    row = field.type.element if isinstance(field.type, ArrayType) else None
+    row = field.type.value if isinstance(field.type, MapType) else row
+    known = [f.name for f in row.fields] if isinstance(row, RowType) else []
+    for option, names in members:
+        for name in names:
+            if name not in known:
+                raise OptionError(
+                    f"The option '{own}{option}' names '{name}', which is not a member of the column '{field.name}'.",
+                    hint=suggestion(name, known),
+                )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
