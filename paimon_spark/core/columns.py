@@ -12,6 +12,8 @@ SHUFFLE_BUCKET = "_bucket_"
 """The bucket of a row to write, as int32; for tables with fixed buckets."""
 SHUFFLE_HASH = "_hash_"
 """The hash of the key of a row to write, as int32; for tables with dynamic buckets."""
+LEVEL = "_LEVEL"
+"""The level of the file of each row that is merged, as int8; only where a merge depends on it."""
 AUDIT_ROW_KIND = "rowkind"
 """The kind of each row as text, in the system tables that show it."""
 

@@ -26,6 +26,7 @@ from paimon_spark.errors import ConflictError
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import BucketMode, Operation
 from paimon_spark.spec.manifest import HASH_INDEX, BucketKey, DataFileMeta, ManifestEntry
+from paimon_spark.spec.merge_rules import check_statement
 from paimon_spark.spec.predicate import Predicate
 
 _CHANGES = (Operation.DELETE, Operation.UPDATE, Operation.MERGE)
@@ -85,6 +86,7 @@ def plan_write(
         UnsupportedError: the table has a feature that is not supported for writes.
     """
     check_writable(table.effective_schema)
+    check_statement(table.schema, table.options, operation)
     assigners = _assigners(table, parallelism, size_hint)
     info = WriterRestoreState(assigners=assigners) if overwrite else _state(table, assigners)
     if overwrite is None:

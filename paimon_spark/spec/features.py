@@ -108,12 +108,16 @@ def _kind(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
 def _merging(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
     if not schema.primary_keys:
         return
-    if options.merge_engine is not MergeEngine.DEDUPLICATE:
+    if options.merge_engine is MergeEngine.FIRST_ROW:
         yield Unsupported(
             _option("merge-engine", options),
-            f"{_ELSEWHERE}, or leave the option out: the deduplicate engine keeps the last row of each key.",
-            Use.READ,
+            "It can be read; to write it, use Apache Paimon, or leave the option out: the deduplicate engine keeps the "
+            "last row of each key.",
+            Use.WRITE,
         )
+    elif options.merge_engine is not MergeEngine.DEDUPLICATE and options.flag("force-lookup"):
+        hint = "It can be read. To write it here, use Apache Paimon: compaction would have to look up older rows."
+        yield Unsupported(_option("force-lookup", options), hint, Use.WRITE)
     if options.changelog_producer is not ChangelogProducer.NONE:
         yield Unsupported(
             _option("changelog-producer", options),

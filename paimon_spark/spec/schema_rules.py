@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UsageError, did_you_mean
 from paimon_spark.spec.catalogue import field_of
 from paimon_spark.spec.kinds import KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, VALUE_KIND, ChangelogProducer, MergeEngine
+from paimon_spark.spec.merge_rules import check_merge_options
 from paimon_spark.spec.options import POSTPONE_BUCKET, UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import AtomicType, DataField, DataType, RowType, TypeRoot, atomic_text, children
@@ -164,6 +165,8 @@ def _merging(schema: TableSchema, options: CoreOptions) -> None:
     if options.deletion_vectors_enabled and first_row:
         raise OptionError("The merge engine first-row needs no deletion vectors.", hint="Leave the option out.")
     _check_sequence(schema, options, first_row=first_row)
+    if schema.primary_keys:
+        check_merge_options(schema, options)
     kind = options.rowkind_field
     if kind is not None:
         for f in _existing(schema, (kind,), "the option 'rowkind.field'"):

@@ -57,8 +57,11 @@ _TABLE = """
     changelog-producer  data-file.path-directory  deletion-vectors.enabled  deletion-vectors.modifiable
     disable-explicit-type-casting  dynamic-bucket.initial-buckets  index-file-in-data-file-dir
     merge-engine  partition  partition.default-name  partition.legacy-name  path  primary-key  row-tracking.enabled
-    rowkind.field
-    sequence.field  sequence.field.sort-order  type
+    aggregation.remove-record-on-delete  fields.<col>.aggregate-function  fields.<col>.count-limit
+    fields.<col>.distinct  fields.<col>.ignore-retract  fields.<col>.list-agg-delimiter  fields.<col>.nested-key
+    fields.<col>.nested-key-null-strategy  fields.<col>.nested-sequence-field  fields.<col>.ts-field
+    fields.<col[,col]>.sequence-group  fields.default-aggregate-function  partial-update.remove-record-on-delete
+    partial-update.remove-record-on-sequence-group  rowkind.field  sequence.field  sequence.field.sort-order  type
 """
 _CATALOG = "case-sensitive  defaultDatabase  lock.enabled  metastore  warehouse"
 _PROGRAM = "requiredSparkConfsCheck.enabled"
@@ -76,7 +79,7 @@ ONLY_VALUES = {
     "deletion-vectors.enabled": "false where there is a primary key, on write",
     "file.format": "parquet, orc or avro, on write",
     "lock.enabled": "false",
-    "merge-engine": "deduplicate",
+    "merge-engine": "deduplicate, partial-update or aggregation, on write",
     "row-tracking.enabled": "false where there are deletion vectors, on write",
     "scan.mode": "a mode that reads one snapshot",
     "type": "table",

@@ -26,9 +26,6 @@ TABLES = sorted(str(d.relative_to(SHARED / "golden")) for d in (SHARED / "golden
 KINDS = ["+I", "-U", "+U", "-D"]
 
 REFUSED = {
-    "pk_aggregation": "'merge-engine' = 'aggregation'",
-    "pk_partial_update_sg": "'merge-engine' = 'partial-update'",
-    "pk_first_row": "'merge-engine' = 'first-row'",
     "pk_postpone": "'bucket' = '-2'",
     "data_evolution": "'data-evolution.enabled' = 'true'",
 }

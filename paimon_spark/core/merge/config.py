@@ -8,25 +8,21 @@ from paimon_spark.core.merge.aggregates.registry import build_aggregate
 from paimon_spark.core.merge.engines.aggregation import Aggregation
 from paimon_spark.core.merge.engines.deduplicate import deduplicate, deduplicate_ignoring_deletes
 from paimon_spark.core.merge.engines.first_row import first_row, first_row_ignoring_deletes
+from paimon_spark.core.merge.engines.lookup import WithUpperLevels
 from paimon_spark.core.merge.engines.partial_update import PartialUpdate, SequenceGroup
 from paimon_spark.core.merge.key_groups import MergeFunction
 from paimon_spark.core.merge.sort_merge import MergeOrder
 from paimon_spark.core.table import Table
-from paimon_spark.spec.aggregates import (
-    AGGREGATION_REMOVE_ON_DELETE,
-    REMOVE_ON_DELETE,
-    AggregateName,
-    AggregateOptions,
-    aggregate_options,
-    sequence_groups,
-)
+from paimon_spark.spec.aggregates import AGGREGATION_REMOVE_ON_DELETE, REMOVE_ON_DELETE, sequence_groups
 from paimon_spark.spec.kinds import (
     SEQUENCE_NUMBER,
     SEQUENCE_NUMBER_FIELD_ID,
     VALUE_KIND,
     VALUE_KIND_FIELD_ID,
+    ChangelogProducer,
     MergeEngine,
 )
+from paimon_spark.spec.merge_rules import aggregated_fields
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
 
 SEQUENCE_FIELD = DataField(SEQUENCE_NUMBER_FIELD_ID, SEQUENCE_NUMBER, AtomicType(TypeRoot.BIGINT, nullable=False))
@@ -41,15 +37,32 @@ def merge_order(table: Table) -> MergeOrder:
         OptionError: an option of the merge engine is wrong.
         UnsupportedError: an aggregate function is not implemented.
     """
-    function, inputs = _ENGINES[table.options.merge_engine](table)
+    engine = table.options.merge_engine
+    function, inputs = _ENGINES[engine](table)
+    levels = engine not in _PICKING and needs_lookup(table)
     return MergeOrder(
         key=table.key_fields,
         sequence=tuple(table.schema.field(n) for n in table.options.sequence_field),
         descending=table.options.sequence_descending,
-        function=function,
+        function=WithUpperLevels(function) if levels else function,
         inputs=inputs,
-        associative=table.options.merge_engine in _PICKING,
-        picks=table.options.merge_engine in _PICKING,
+        associative=engine in _PICKING,
+        picks=engine in _PICKING,
+        levels=levels,
+    )
+
+
+def needs_lookup(table: Table) -> bool:
+    """Return whether compaction joins older rows of upper levels into the rows that it writes.
+
+    (docs/spec/semantics.md, C10)
+    """
+    options = table.options
+    return (
+        options.merge_engine is MergeEngine.FIRST_ROW
+        or options.changelog_producer is ChangelogProducer.LOOKUP
+        or options.deletion_vectors_enabled
+        or options.flag("force-lookup")
     )
 
 
@@ -62,26 +75,21 @@ def _first_row(table: Table) -> tuple[MergeFunction, Mapping[str, tuple[str, ...
 
 
 def _aggregation(table: Table) -> tuple[MergeFunction, Mapping[str, tuple[str, ...]]]:
-    fixed = (*table.schema.primary_keys, *table.options.sequence_field)
-    functions = {
-        f.name: build_aggregate(f, aggregate_options(table.options, f) or _LAST_NON_NULL)
-        for f in table.schema.fields
-        if f.name not in fixed
-    }
+    functions = {f.name: build_aggregate(f, o) for f, o in aggregated_fields(table.schema, table.options)}
     return Aggregation(functions, table.options.flag(AGGREGATION_REMOVE_ON_DELETE)), {}
 
 
 def _partial_update(table: Table) -> tuple[MergeFunction, Mapping[str, tuple[str, ...]]]:
     options, schema = table.options, table.schema
+    functions = {f.name: build_aggregate(f, o) for f, o in aggregated_fields(schema, options)}
     groups = []
     inputs: dict[str, tuple[str, ...]] = {}
     for found in sequence_groups(options, schema.fields, schema.primary_keys):
-        functions = {c: aggregate_options(options, schema.field(c)) for c in found.columns}
         groups.append(
             SequenceGroup(
                 sequence=tuple(schema.field(n) for n in found.sequence),
                 columns=found.columns,
-                functions={c: build_aggregate(schema.field(c), o) for c, o in functions.items() if o is not None},
+                functions={c: functions[c] for c in found.columns if c in functions},
                 removes_record=found.removes_record,
             )
         )
@@ -98,7 +106,6 @@ def _partial_update(table: Table) -> tuple[MergeFunction, Mapping[str, tuple[str
 
 _PICKING = (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW)
 """Engines whose merged rows are versions of their keys."""
-_LAST_NON_NULL = AggregateOptions(function=AggregateName.LAST_NON_NULL_VALUE)
 _ENGINES: dict[MergeEngine, Callable[[Table], tuple[MergeFunction, Mapping[str, tuple[str, ...]]]]] = {
     MergeEngine.DEDUPLICATE: _deduplicate,
     MergeEngine.PARTIAL_UPDATE: _partial_update,

@@ -49,6 +49,7 @@ class MergeOrder:
         inputs: the columns that merging a column reads; those of ``""`` are read by every merge.
         associative: whether some adjacent versions of a key can be merged first, and the others with the result.
         picks: whether the merged row of a key is one of its versions.
+        levels: whether `function` reads the column ``_LEVEL``, the level of the file of each row.
         versions_in_runs: whether a run may have several versions of a key, from old to new.
     """
 
@@ -59,6 +60,7 @@ class MergeOrder:
     inputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     associative: bool = True
     picks: bool = True
+    levels: bool = False
     versions_in_runs: bool = False
 
     def partial(self) -> MergeOrder:

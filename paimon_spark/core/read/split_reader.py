@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.core.columns import METADATA_FIELDS, ROW_KIND, ROW_KIND_FIELD, TRACKING_FIELDS
+from paimon_spark.core.columns import LEVEL, METADATA_FIELDS, ROW_KIND, ROW_KIND_FIELD, TRACKING_FIELDS
 from paimon_spark.core.levels import SortedRun, oldest_first, sections
 from paimon_spark.core.merge.config import merge_order, needed_fields
 from paimon_spark.core.merge.key_groups import drop_retracts
@@ -134,7 +134,23 @@ def merged_rows(
     on_keys = project(condition, [f.name for f in order.key])
     for section in parts:
         pushed = condition if len(section) == 1 else on_keys
+        read_run = partial(_with_level, files) if order.levels else files.run
         sources = [
-            RunSource(r.size, partial(files.run, r, read, pushed, metadata_columns)) for r in oldest_first(section)
+            RunSource(r.size, partial(read_run, r, read, pushed, metadata_columns)) for r in oldest_first(section)
         ]
-        yield from merge_sources(files.table, sources, order, runs_at_once(files.table, section, len(read)))
+        for rows in merge_sources(files.table, sources, order, runs_at_once(files.table, section, len(read))):
+            yield rows.drop_columns([LEVEL]) if order.levels else rows
+
+
+def _with_level(
+    files: BucketFiles,
+    run: SortedRun,
+    fields: Sequence[DataField],
+    condition: Predicate,
+    metadata_columns: Sequence[str],
+    chunk_bytes: int,
+) -> Iterator[pa.Table]:
+    """Yield the rows of a sorted run with their level."""
+    level = pa.scalar(run.level, pa.int8())
+    for rows in files.run(run, fields, condition, metadata_columns, chunk_bytes):
+        yield rows.append_column(LEVEL, pa.repeat(level, rows.num_rows))

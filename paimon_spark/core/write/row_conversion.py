@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,13 @@ import pyarrow.compute as pc
 from paimon_spark.core.arrow import arrow_scalar, one_chunk, values_of
 from paimon_spark.core.columns import ROW_KIND, SHUFFLE_BUCKET, SHUFFLE_HASH
 from paimon_spark.core.table import Table
-from paimon_spark.errors import ArgumentError, ErrorKind
+from paimon_spark.errors import ArgumentError, ErrorKind, PaimonError
 from paimon_spark.format.arrays import I64
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.format.registry import for_name
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.literals import parse_value
+from paimon_spark.spec.merge_rules import refused_kinds
 from paimon_spark.spec.types import DataField, type_to_json
 
 _UNITS = ("s", "ms", "us", "ns")
@@ -35,6 +36,8 @@ class WriteRules:
     accepts_retracts: bool
     kind_column: str | None
     dropped_kinds: tuple[RowKind, ...]
+    refused_kinds: Mapping[RowKind, PaimonError] = field(default_factory=dict)
+    """The kinds that the merge engine cannot merge, with the error for such a row."""
     formats: tuple[str, ...] = ()
     """The file formats that the values must be representable in."""
 
@@ -45,8 +48,9 @@ class WriteRules:
         dropped = (RowKind.UPDATE_BEFORE, RowKind.DELETE) if options.ignore_delete else ()
         if options.ignore_update_before:
             dropped = (*dropped, RowKind.UPDATE_BEFORE)
+        refused = {k: e for k, e in refused_kinds(table.schema, options).items() if k not in dropped}
         keyed, formats = table.is_primary_key_table, options.file_formats
-        return cls(table.name, table.schema.fields, keyed, options.rowkind_field, dropped, formats)
+        return cls(table.name, table.schema.fields, keyed, options.rowkind_field, dropped, refused, formats)
 
     def without_defaults(self) -> WriteRules:
         """Return the rules without default values, for rows whose nulls are intended."""
@@ -155,6 +159,9 @@ def _kinds(batch: pa.RecordBatch | pa.Table, table: pa.Table, rules: WriteRules)
             f"Table {rules.name} has no primary key, so it takes no deletes or update-before rows.",
             hint="Give the table a primary key, or filter these rows out.",
         )
+    for kind, error in rules.refused_kinds.items():
+        if (kinds == kind).any():
+            raise error
     return kinds
 
 

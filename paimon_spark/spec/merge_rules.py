@@ -1,0 +1,147 @@
+"""What the options of a merge engine must keep to, and which rows and statements the engine takes.
+
+(docs/spec/semantics.md, sections 4 and 18)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paimon_spark.errors import OptionError, UnsupportedError
+from paimon_spark.spec.aggregates import (
+    AGGREGATION_REMOVE_ON_DELETE,
+    REMOVE_ON_DELETE,
+    REMOVE_ON_SEQUENCE_GROUP,
+    AggregateName,
+    AggregateOptions,
+    aggregate_options,
+    sequence_groups,
+)
+from paimon_spark.spec.kinds import MergeEngine, Operation, RowKind
+from paimon_spark.spec.options import CoreOptions
+from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.types import DataField
+
+_RETRACTS = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
+_PLAIN = (AggregateName.LAST_VALUE, AggregateName.LAST_NON_NULL_VALUE)
+"""Functions whose result is the new value if a whole row is written."""
+
+
+def aggregated_fields(schema: TableSchema, options: CoreOptions) -> Iterator[tuple[DataField, AggregateOptions]]:
+    """Yield the columns that are merged by an aggregate function, with it.
+
+    Raises:
+        OptionError: an option of an aggregate function or a sequence group is wrong.
+    """
+    if options.merge_engine is MergeEngine.AGGREGATION:
+        fixed = {*schema.primary_keys, *options.sequence_field}
+        last = AggregateOptions(function=AggregateName.LAST_NON_NULL_VALUE)
+        yield from ((f, aggregate_options(options, f) or last) for f in schema.fields if f.name not in fixed)
+    if options.merge_engine is MergeEngine.PARTIAL_UPDATE:
+        for group in sequence_groups(options, schema.fields, schema.primary_keys):
+            for f in (schema.field(name) for name in group.columns):
+                found = aggregate_options(options, f)
+                if found is not None:
+                    yield f, found
+
+
+def check_merge_options(schema: TableSchema, options: CoreOptions) -> None:
+    """Refuse options of the merge engine that are wrong or contradict each other.
+
+    Raises:
+        OptionError: names the options.
+    """
+    if options.merge_engine is MergeEngine.AGGREGATION:
+        remove = options.flag(AGGREGATION_REMOVE_ON_DELETE)
+        for f, found in aggregated_fields(schema, options):
+            if remove and found.ignore_retract:
+                raise _contradiction(AGGREGATION_REMOVE_ON_DELETE, f"fields.{f.name}.ignore-retract")
+    if options.merge_engine is MergeEngine.PARTIAL_UPDATE:
+        _check_partial_update(schema, options)
+
+
+def _check_partial_update(schema: TableSchema, options: CoreOptions) -> None:
+    groups = sequence_groups(options, schema.fields, schema.primary_keys)
+    for removing in (REMOVE_ON_DELETE, REMOVE_ON_SEQUENCE_GROUP):
+        if options.ignore_delete and (options.get(removing) or "false").lower() != "false":
+            raise _contradiction("ignore-delete", removing)
+    if options.flag(REMOVE_ON_DELETE) and groups:
+        raise _contradiction(REMOVE_ON_DELETE, groups[0].key)
+    list(aggregated_fields(schema, options))
+    grouped = {n for g in groups for n in (*g.columns, *g.sequence)}
+    for f in schema.fields:
+        if f.name in grouped or f.name in schema.primary_keys:
+            continue
+        found = aggregate_options(options, f)
+        if found is not None and found.function is not AggregateName.LAST_NON_NULL_VALUE:
+            raise OptionError(
+                f"The column '{f.name}' has the aggregate function '{found.function}', but is in no sequence group.",
+                hint="Protect it by a sequence group ('fields.<sequence column>.sequence-group'), or use the merge engine "
+                "aggregation.",
+            )
+
+
+def _contradiction(one: str, other: str) -> OptionError:
+    return OptionError(f"The options '{one}' and '{other}' contradict each other.", hint="Set only one of them.")
+
+
+def refused_kinds(schema: TableSchema, options: CoreOptions) -> dict[RowKind, UnsupportedError]:
+    """Return the row kinds that the merge engine cannot merge, each with the error for such a row."""
+    if not schema.primary_keys or options.ignore_delete:
+        return {}
+    hint = "Set 'ignore-delete' = 'true' to ignore such rows"
+    if options.merge_engine is MergeEngine.FIRST_ROW:
+        return {k: _refused(k, "the merge engine first-row", f"{hint}.") for k in _RETRACTS}
+    if options.merge_engine is MergeEngine.PARTIAL_UPDATE:
+        if options.flag(REMOVE_ON_DELETE):
+            return {}
+        if not sequence_groups(options, schema.fields, schema.primary_keys):
+            way = f"{hint}, or '{REMOVE_ON_DELETE}' = 'true' to let -D rows delete the row."
+            return {k: _refused(k, "the merge engine partial-update without sequence groups", way) for k in _RETRACTS}
+    kept = _RETRACTS[:1] if options.flag(AGGREGATION_REMOVE_ON_DELETE) else _RETRACTS
+    for f, found in aggregated_fields(schema, options):
+        if not found.function.retractable and not found.ignore_retract:
+            way = f"Set 'fields.{f.name}.ignore-retract' = 'true' to ignore them for this column."
+            who = f"the aggregate function '{found.function}' of column '{f.name}'"
+            return {k: _refused(k, who, way) for k in kept}
+    return {}
+
+
+def _refused(kind: RowKind, who: str, hint: str) -> UnsupportedError:
+    return UnsupportedError(f"A row of kind {kind.short} cannot be written: {who} does not take it.", hint=hint)
+
+
+def check_statement(schema: TableSchema, options: CoreOptions, operation: Operation | None) -> None:
+    """Refuse a DELETE, UPDATE or MERGE that the merge engine would not carry out as the statement says.
+
+    Raises:
+        UnsupportedError: names the engine and the option or the statement to use instead.
+    """
+    engine = options.merge_engine
+    if not schema.primary_keys or engine is MergeEngine.DEDUPLICATE:
+        return
+    if operation is Operation.DELETE:
+        removing = {
+            MergeEngine.AGGREGATION: (AGGREGATION_REMOVE_ON_DELETE, "true"),
+            MergeEngine.PARTIAL_UPDATE: (REMOVE_ON_DELETE, "true"),
+        }.get(engine)
+        listed = engine is MergeEngine.PARTIAL_UPDATE and bool(options.names(REMOVE_ON_SEQUENCE_GROUP))
+        if removing is None or not (options.flag(removing[0]) or listed):
+            way = f"Create the table with '{removing[0]}' = 'true'" if removing else "Use the deduplicate engine"
+            raise UnsupportedError(
+                f"DELETE cannot remove rows of a table with 'merge-engine' = '{engine}'.",
+                hint=f"{way}, or remove whole partitions.",
+            )
+    elif operation in (Operation.UPDATE, Operation.MERGE):
+        if engine is not MergeEngine.PARTIAL_UPDATE:
+            raise UnsupportedError(
+                f"{operation} cannot change rows of a table with 'merge-engine' = '{engine}'.",
+                hint="The merge engine must be deduplicate or partial-update; INSERT rows that are merged instead.",
+            )
+        for f, found in aggregated_fields(schema, options):
+            if found.function not in _PLAIN:
+                raise UnsupportedError(
+                    f"{operation} cannot change rows: the column '{f.name}' would be merged by '{found.function}' once "
+                    "more.",
+                    hint="INSERT rows that are merged instead.",
+                )
