@@ -24,8 +24,6 @@ from paimon_spark.spec.types import (
 
 _PREFIX = "fields."
 _SEQUENCE_GROUP = ".sequence-group"
-_FUNCTION = "aggregate-function"
-_DEFAULT_FUNCTION = "fields.default-aggregate-function"
 REMOVE_ON_SEQUENCE_GROUP = "partial-update.remove-record-on-sequence-group"
 REMOVE_ON_DELETE = "partial-update.remove-record-on-delete"
 AGGREGATION_REMOVE_ON_DELETE = "aggregation.remove-record-on-delete"
@@ -126,14 +124,15 @@ def sequence_groups(
         OptionError: a group names an unknown or a key column, or two groups name one column.
     """
     names = [f.name for f in fields]
-    removing = options.names(REMOVE_ON_SEQUENCE_GROUP)
+    removing = options.remove_record_on_sequence_group
     groups: list[SequenceGroupOptions] = []
     owner: dict[str, str] = {}
-    for option, value in options.values.items():
+    for option in options.values:
         if not (option.startswith(_PREFIX) and option.endswith(_SEQUENCE_GROUP)):
             continue
-        sequence = _names(option[len(_PREFIX) : -len(_SEQUENCE_GROUP)])
-        columns = _names(value)
+        text = option[len(_PREFIX) : -len(_SEQUENCE_GROUP)]
+        sequence = tuple(n.strip() for n in text.split(",") if n.strip())
+        columns = options.names(f"fields.{text}.sequence-group")
         for name in (*sequence, *columns):
             _check_group_column(option, name, names, key)
         for name in dict.fromkeys((*sequence, *columns)):
@@ -172,23 +171,23 @@ def aggregate_options(options: CoreOptions, field: DataField) -> AggregateOption
     Raises:
         OptionError: the function is unknown, does not take the column's type, or one of its options is wrong.
     """
-    prefix = f"{_PREFIX}{field.name}."
-    key = prefix + _FUNCTION
-    if options.get(key) is None:
-        key = _DEFAULT_FUNCTION
-    text = options.get(key)
+    key, name = f"fields.{field.name}.aggregate-function", field.name
+    text = options.get(f"fields.{name}.aggregate-function")
+    if text is None:
+        key, text = "fields.default-aggregate-function", options.get("fields.default-aggregate-function")
     if text is None:
         return None
+    limit = options.number_or_none(f"fields.{name}.count-limit")
     found = AggregateOptions(
         function=_function(key, text),
-        ignore_retract=options.flag(prefix + "ignore-retract"),
-        distinct=options.flag(prefix + "distinct"),
-        delimiter=options.values.get(prefix + "list-agg-delimiter", ","),
-        nested_key=options.names(prefix + "nested-key"),
-        nested_key_null_strategy=options.word(prefix + "nested-key-null-strategy") or "merge",
-        nested_sequence=options.names(prefix + "nested-sequence-field"),
-        count_limit=options.number(limit) if options.get(limit := prefix + "count-limit") is not None else _UNLIMITED,
-        ts_field=options.get(prefix + "ts-field"),
+        ignore_retract=options.flag(f"fields.{name}.ignore-retract"),
+        distinct=options.flag(f"fields.{name}.distinct"),
+        delimiter=options.raw(f"fields.{name}.list-agg-delimiter") or ",",
+        nested_key=options.names(f"fields.{name}.nested-key"),
+        nested_key_null_strategy=options.word(f"fields.{name}.nested-key-null-strategy") or "merge",
+        nested_sequence=options.names(f"fields.{name}.nested-sequence-field"),
+        count_limit=_UNLIMITED if limit is None else limit,
+        ts_field=options.get(f"fields.{name}.ts-field"),
     )
     _check_type(key, field, found)
     return found
@@ -283,7 +282,3 @@ def _check_type(key: str, field: DataField, options: AggregateOptions) -> None:
                     f"The option '{own}{option}' names '{name}', which is not a member of the column '{field.name}'.",
                     hint=suggestion(name, known),
                 )
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())

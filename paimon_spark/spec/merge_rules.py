@@ -52,9 +52,8 @@ def check_merge_options(schema: TableSchema, options: CoreOptions) -> None:
         OptionError: names the options.
     """
     if options.merge_engine is MergeEngine.AGGREGATION:
-        remove = options.flag(AGGREGATION_REMOVE_ON_DELETE)
         for f, found in aggregated_fields(schema, options):
-            if remove and found.ignore_retract:
+            if options.removes_record_on_delete and found.ignore_retract:
                 raise _contradiction(AGGREGATION_REMOVE_ON_DELETE, f"fields.{f.name}.ignore-retract")
     if options.merge_engine is MergeEngine.PARTIAL_UPDATE:
         _check_partial_update(schema, options)
@@ -62,10 +61,14 @@ def check_merge_options(schema: TableSchema, options: CoreOptions) -> None:
 
 def _check_partial_update(schema: TableSchema, options: CoreOptions) -> None:
     groups = sequence_groups(options, schema.fields, schema.primary_keys)
-    for removing in (REMOVE_ON_DELETE, REMOVE_ON_SEQUENCE_GROUP):
-        if options.ignore_delete and (options.get(removing) or "false").lower() != "false":
-            raise _contradiction("ignore-delete", removing)
-    if options.flag(REMOVE_ON_DELETE) and groups:
+    removing = {
+        REMOVE_ON_DELETE: options.removes_record_on_delete,
+        REMOVE_ON_SEQUENCE_GROUP: bool(options.remove_record_on_sequence_group),
+    }
+    for option, on in removing.items():
+        if options.ignore_delete and on:
+            raise _contradiction("ignore-delete", option)
+    if options.removes_record_on_delete and groups:
         raise _contradiction(REMOVE_ON_DELETE, groups[0].key)
     list(aggregated_fields(schema, options))
     grouped = {n for g in groups for n in (*g.columns, *g.sequence)}
@@ -93,12 +96,12 @@ def refused_kinds(schema: TableSchema, options: CoreOptions) -> dict[RowKind, Un
     if options.merge_engine is MergeEngine.FIRST_ROW:
         return {k: _refused(k, "the merge engine first-row", f"{hint}.") for k in _RETRACTS}
     if options.merge_engine is MergeEngine.PARTIAL_UPDATE:
-        if options.flag(REMOVE_ON_DELETE):
+        if options.removes_record_on_delete:
             return {}
         if not sequence_groups(options, schema.fields, schema.primary_keys):
             way = f"{hint}, or '{REMOVE_ON_DELETE}' = 'true' to let -D rows delete the row."
             return {k: _refused(k, "the merge engine partial-update without sequence groups", way) for k in _RETRACTS}
-    kept = _RETRACTS[:1] if options.flag(AGGREGATION_REMOVE_ON_DELETE) else _RETRACTS
+    kept = _RETRACTS[:1] if options.removes_record_on_delete else _RETRACTS
     for f, found in aggregated_fields(schema, options):
         if not found.function.retractable and not found.ignore_retract:
             way = f"Set 'fields.{f.name}.ignore-retract' = 'true' to ignore them for this column."
@@ -121,13 +124,12 @@ def check_statement(schema: TableSchema, options: CoreOptions, operation: Operat
     if not schema.primary_keys or engine is MergeEngine.DEDUPLICATE:
         return
     if operation is Operation.DELETE:
-        removing = {
-            MergeEngine.AGGREGATION: (AGGREGATION_REMOVE_ON_DELETE, "true"),
-            MergeEngine.PARTIAL_UPDATE: (REMOVE_ON_DELETE, "true"),
-        }.get(engine)
-        listed = engine is MergeEngine.PARTIAL_UPDATE and bool(options.names(REMOVE_ON_SEQUENCE_GROUP))
-        if removing is None or not (options.flag(removing[0]) or listed):
-            way = f"Create the table with '{removing[0]}' = 'true'" if removing else "Use the deduplicate engine"
+        if not (options.removes_record_on_delete or options.remove_record_on_sequence_group):
+            option = {
+                MergeEngine.AGGREGATION: AGGREGATION_REMOVE_ON_DELETE,
+                MergeEngine.PARTIAL_UPDATE: REMOVE_ON_DELETE,
+            }
+            way = f"Create the table with '{option[engine]}' = 'true'" if engine in option else "Use deduplicate"
             raise UnsupportedError(
                 f"DELETE cannot remove rows of a table with 'merge-engine' = '{engine}'.",
                 hint=f"{way}, or remove whole partitions.",

@@ -46,6 +46,10 @@ class CoreOptions:
                 return self.values[alias]
         return option.default
 
+    def raw(self, key: str) -> str | None:
+        """Return the text of an option with its spaces, or None where it is not set."""
+        return self.values.get(key)
+
     def is_set(self, key: str) -> bool:
         """Return whether the option is set, by its name or an alias."""
         option = find_option(key)
@@ -179,6 +183,18 @@ class CoreOptions:
     def ignore_delete(self) -> bool:
         """Return whether deletes are dropped on write."""
         return self.flag("ignore-delete")
+
+    @property
+    def removes_record_on_delete(self) -> bool:
+        """Return whether a delete removes the row, in the engine of the table."""
+        if self.merge_engine is MergeEngine.AGGREGATION:
+            return self.flag("aggregation.remove-record-on-delete")
+        return self.merge_engine is MergeEngine.PARTIAL_UPDATE and self.flag("partial-update.remove-record-on-delete")
+
+    @property
+    def remove_record_on_sequence_group(self) -> tuple[str, ...]:
+        """Return the sequence fields of groups whose deletes remove the row."""
+        return self.names("partial-update.remove-record-on-sequence-group")
 
     @property
     def ignore_update_before(self) -> bool:

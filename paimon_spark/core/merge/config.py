@@ -13,7 +13,7 @@ from paimon_spark.core.merge.engines.partial_update import PartialUpdate, Sequen
 from paimon_spark.core.merge.key_groups import MergeFunction
 from paimon_spark.core.merge.sort_merge import MergeOrder
 from paimon_spark.core.table import Table
-from paimon_spark.spec.aggregates import AGGREGATION_REMOVE_ON_DELETE, REMOVE_ON_DELETE, sequence_groups
+from paimon_spark.spec.aggregates import sequence_groups
 from paimon_spark.spec.kinds import (
     SEQUENCE_NUMBER,
     SEQUENCE_NUMBER_FIELD_ID,
@@ -76,7 +76,7 @@ def _first_row(table: Table) -> tuple[MergeFunction, Mapping[str, tuple[str, ...
 
 def _aggregation(table: Table) -> tuple[MergeFunction, Mapping[str, tuple[str, ...]]]:
     functions = {f.name: build_aggregate(f, o) for f, o in aggregated_fields(table.schema, table.options)}
-    return Aggregation(functions, table.options.flag(AGGREGATION_REMOVE_ON_DELETE)), {}
+    return Aggregation(functions, table.options.removes_record_on_delete), {}
 
 
 def _partial_update(table: Table) -> tuple[MergeFunction, Mapping[str, tuple[str, ...]]]:
@@ -99,7 +99,7 @@ def _partial_update(table: Table) -> tuple[MergeFunction, Mapping[str, tuple[str
         frozenset(schema.primary_keys),
         tuple(groups),
         ignore_delete=options.ignore_delete,
-        remove_record_on_delete=options.flag(REMOVE_ON_DELETE),
+        remove_record_on_delete=options.removes_record_on_delete,
     )
     return engine, inputs | ({"": always} if always else {})
 

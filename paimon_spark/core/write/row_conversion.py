@@ -36,10 +36,10 @@ class WriteRules:
     accepts_retracts: bool
     kind_column: str | None
     dropped_kinds: tuple[RowKind, ...]
-    refused_kinds: Mapping[RowKind, PaimonError] = field(default_factory=dict)
-    """The kinds that the merge engine cannot merge, with the error for such a row."""
     formats: tuple[str, ...] = ()
     """The file formats that the values must be representable in."""
+    refused_kinds: Mapping[RowKind, PaimonError] = field(default_factory=dict)
+    """The kinds that the merge engine cannot merge, with the error for such a row."""
 
     @classmethod
     def of(cls, table: Table) -> WriteRules:
@@ -50,7 +50,7 @@ class WriteRules:
             dropped = (*dropped, RowKind.UPDATE_BEFORE)
         refused = {k: e for k, e in refused_kinds(table.schema, options).items() if k not in dropped}
         keyed, formats = table.is_primary_key_table, options.file_formats
-        return cls(table.name, table.schema.fields, keyed, options.rowkind_field, dropped, refused, formats)
+        return cls(table.name, table.schema.fields, keyed, options.rowkind_field, dropped, formats, refused)
 
     def without_defaults(self) -> WriteRules:
         """Return the rules without default values, for rows whose nulls are intended."""

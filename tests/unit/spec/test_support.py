@@ -28,11 +28,12 @@ from paimon_spark.spec.support import (
 ROOT = Path(__file__).parents[3]
 PACKAGE = Path(paimon_spark.__file__).parent
 ACCESSORS = {"get", "flag", "number", "number_or_none", "fraction", "memory", "memory_or_none", "duration_ms"}
-ACCESSORS |= {"duration_ms_or_none", "names", "word", "pairs", "is_set", "_checked", "pop"}
+ACCESSORS |= {"duration_ms_or_none", "names", "word", "pairs", "is_set", "raw", "_checked", "pop"}
 OPTIONS = PACKAGE / "spec" / "options.py"
 #: Modules that only judge stored options: which columns they name, which may change, which combine.
 JUDGES = {
-    PACKAGE / "spec" / name for name in ("catalogue.py", "support.py", "features.py", "schema_rules.py", "schema.py")
+    PACKAGE / "spec" / name
+    for name in ("catalogue.py", "support.py", "features.py", "schema_rules.py", "schema.py", "merge_rules.py")
 }
 #: Tuples and dicts of keys that are looked up one by one.
 KEY_LISTS = {"TRAVEL_OPTIONS", "_KEY_OPTIONS", "_PATH"}
