@@ -138,6 +138,18 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
         "The Python engine process exited or failed unexpectedly.",
         "The message has the cause or the path of the log. The next statement starts a new engine.",
     ),
+    ErrorKind.ARITHMETIC_OVERFLOW: (
+        "A sum or product of the aggregation or partial-update engine does not fit the type of its column.",
+        "Widen the column's type, or correct the rows of the key. Decimals become null instead.",
+    ),
+    ErrorKind.DIVIDE_BY_ZERO: (
+        "A retract of zero divides a product of the aggregation or partial-update engine by zero.",
+        "Set `fields.<column>.ignore-retract`, or correct the rows of the key.",
+    ),
+    ErrorKind.RETRACT_NOT_SUPPORTED: (
+        "A row of kind `-U` or `-D` meets other rows of its key, and the merge engine or an aggregate function cannot merge it.",
+        "Set one of the options that the message names, then run the statement again.",
+    ),
     ErrorKind.ENVIRONMENT: (
         "A requirement is missing on this machine or has the wrong release: Java, pyspark, a package.",
         "The message has the command that fixes it; `paimon-spark env` shows what is installed.",

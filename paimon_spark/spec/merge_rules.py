@@ -26,6 +26,8 @@ _RETRACTS = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
 _PLAIN = (AggregateName.LAST_VALUE, AggregateName.LAST_NON_NULL_VALUE)
 """Functions whose result is the new value if a whole row is written."""
 
+_REMOVING = {MergeEngine.AGGREGATION: AGGREGATION_REMOVE_ON_DELETE, MergeEngine.PARTIAL_UPDATE: REMOVE_ON_DELETE}
+
 
 def aggregated_fields(schema: TableSchema, options: CoreOptions) -> Iterator[tuple[DataField, AggregateOptions]]:
     """Yield the columns that are merged by an aggregate function, with it.
@@ -79,7 +81,7 @@ def _check_partial_update(schema: TableSchema, options: CoreOptions) -> None:
         if found is not None and found.function is not AggregateName.LAST_NON_NULL_VALUE:
             raise OptionError(
                 f"The column '{f.name}' has the aggregate function '{found.function}', but is in no sequence group.",
-                hint="Protect it by a sequence group ('fields.<sequence column>.sequence-group'), or use the merge engine "
+                hint="Protect it by a sequence group, 'fields.<sequence column>.sequence-group', or use the engine "
                 "aggregation.",
             )
 

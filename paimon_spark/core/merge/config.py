@@ -55,7 +55,7 @@ def merge_order(table: Table) -> MergeOrder:
 def needs_lookup(table: Table) -> bool:
     """Return whether compaction joins older rows of upper levels into the rows that it writes.
 
-    (docs/spec/semantics.md, C10)
+    (docs/spec/semantics.md, M1)
     """
     options = table.options
     return (

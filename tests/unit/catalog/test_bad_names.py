@@ -190,7 +190,6 @@ class TestOptions:
 
 
 REFUSED_TO_READERS = {
-    "merge-engine": "partial-update",
     "type": "format-table",
     "manifest.format": "parquet",
     "bucket": "-2",

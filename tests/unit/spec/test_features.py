@@ -36,9 +36,6 @@ def test_supported(options: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("merge-engine", "partial-update"),
-        ("merge-engine", "aggregation"),
-        ("merge-engine", "first-row"),
         ("type", "format-table"),
         ("data-evolution.enabled", "true"),
         ("bucket", "-2"),
@@ -58,6 +55,7 @@ def test_not_read(key: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
+        ("merge-engine", "first-row"),
         ("changelog-producer", "lookup"),
         ("file.format", "csv"),
         ("file.compression", "snapy"),
@@ -133,6 +131,13 @@ def test_keys_across_partitions() -> None:
         check_writable(schema)
     check_writable(_schema({"bucket": "2"}, partitions=("p",)))
     check_writable(_schema({}, keys=("k", "p"), partitions=("p",)))
+
+
+def test_looked_up_rows_are_not_merged_on_write() -> None:
+    options = {"merge-engine": "aggregation", "force-lookup": "true"}
+    check_readable(_schema(options))
+    with pytest.raises(UnsupportedError, match=r"'force-lookup' = 'true'.*cannot be written"):
+        check_writable(_schema(options))
 
 
 def test_an_append_table_has_no_merge_engine() -> None:
