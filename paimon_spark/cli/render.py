@@ -34,6 +34,8 @@ _NOISE = (
 _CANCELLED = "TaskKilled (Stage cancelled"
 """Spark's warning for each task of a cancelled statement."""
 _CODED = re.compile(r"\[[A-Z_.]+\] ")
+_CLASS = re.compile(r"(?:[\w$]+\.)+[\w$]+(?:Exception|Error): (?=\[[A-Z_.]+\] )")
+"""The class of an exception before its code, which Spark 4.0 prints."""
 _QUOTE = "== SQL"
 #: Maximum number of lines of a result held back until its end is known.
 HELD = 10_000
@@ -55,11 +57,18 @@ def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
     return [line(rows[0]), "  ".join("-" * w for w in widths), *map(line, rows[1:])]
 
 
+def is_error(lines: Sequence[str]) -> bool:
+    """Return whether the first line that is not empty is an error with a code."""
+    first = next((line for line in lines if line.strip()), "")
+    return _CODED.match(_CLASS.sub("", first)) is not None
+
+
 def gist(lines: Sequence[str]) -> list[str]:
-    """Return an error without the quoted statement; other lines unchanged."""
-    said = [line for line in lines if line.strip()]
-    if not said or not _CODED.match(said[0]):
+    """Return an error without its class and the quoted statement; other lines unchanged."""
+    if not is_error(lines):
         return list(lines)
+    said = [line for line in lines if line.strip()]
+    said[0] = _CLASS.sub("", said[0])
     return list(takewhile(lambda line: not line.startswith(_QUOTE), said))
 
 
@@ -156,14 +165,21 @@ class Renderer:
 
     def close(self, status: int) -> None:
         """Print the remaining lines, which are the error that ended the run, without its stack trace."""
+        self._print_error()
+        if (told := self._progress.told(status)) is not None:
+            print(told, file=self._err, flush=True)
+
+    def _print_error(self) -> None:
         for line in gist(self._pending) if self._typed else self._pending:
             text = self._progress.on_message(line)
             if self._plans.passes(line) and not _FRAME.match(line):
                 print(text, file=self._err, flush=True)
-        if (told := self._progress.told(status)) is not None:
-            print(told, file=self._err, flush=True)
 
     def _finish(self, seconds: float, fetched: int) -> None:
+        if self._typed and not fetched and is_error(self._pending):  # Spark 4.0 times failed statements too
+            self._print_error()
+            self._pending = []
+            return
         answer = answer_lines(self._pending, fetched, readable=self._readable)
         for line in answer:
             print(line, file=self._out)

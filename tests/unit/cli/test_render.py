@@ -184,3 +184,12 @@ def test_a_typed_statement_that_fails_or_is_cancelled_is_a_line() -> None:
     )
     said = typed([*cancelled, task, job], readable=True)
     assert said == ("", "[STATEMENT_CANCELLED] The statement was cancelled. Run it again if needed.\n")
+
+
+def test_a_failed_statement_that_is_timed_is_a_line() -> None:
+    time = "Time taken: 0.1 seconds"
+    assert typed([*ERROR, time], readable=True) == ("", f"{ERROR[1]}\n")
+    job = "org.apache.spark.SparkException: [SPARK_JOB_CANCELLED] Job 0 cancelled SQLSTATE: XXKDA"
+    said = typed([job, "\tat org.apache.spark.rdd.RDD.collect(RDD.scala:1056)", time], readable=True)
+    assert said == ("", "[STATEMENT_CANCELLED] The statement was cancelled. Run it again if needed.\n")
+    assert typed(["[A] b", "1", "Time taken: 0.1 seconds, Fetched 1 row(s)"], readable=True)[1] == ""
