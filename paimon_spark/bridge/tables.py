@@ -21,8 +21,9 @@ from paimon_spark.core.table import TRAVEL_OPTIONS, Table
 from paimon_spark.errors import EngineError, UnsupportedError
 from paimon_spark.spark.conf import session_options
 from paimon_spark.spark.types import struct_to_spark
+from paimon_spark.spec.aggregates import sequence_groups
 from paimon_spark.spec.identifier import Identifier
-from paimon_spark.spec.kinds import BucketMode
+from paimon_spark.spec.kinds import BucketMode, MergeEngine
 from paimon_spark.spec.option_checks import STORE_PREFIXES
 from paimon_spark.spec.support import Scope, check_given
 
@@ -210,6 +211,7 @@ def described(envelope: Envelope, table: Table, token: TableToken) -> dict[str, 
         "primary_keys": list(schema.primary_keys),
         "routing_keys": _routing_keys(table),
         "tracked": tracks_rows(table),
+        "partial_update": _partial_update(table),
         "row_by_row": table.options.flag("delete.force-produce-changelog"),
         "properties": _properties(table),
         "token": token.plain,
@@ -221,6 +223,18 @@ def _routing_keys(table: Table) -> list[str]:
     if table.is_primary_key_table or table.bucket_mode is BucketMode.BUCKET_UNAWARE:
         return []
     return [*table.schema.partition_keys, *(f.name for f in table.bucket_key_fields)]
+
+
+def _partial_update(table: Table) -> dict[str, Any] | None:
+    """Return what row-level changes of a table with the partial-update engine are checked by."""
+    options = table.options
+    if not table.is_primary_key_table or options.merge_engine is not MergeEngine.PARTIAL_UPDATE:
+        return None
+    groups = sequence_groups(options, table.schema.fields, table.schema.primary_keys)
+    return {
+        "groups": [{"sequence": g.sequence, "columns": g.columns, "removes": g.removes_record} for g in groups],
+        "deletes": options.removes_record_on_delete or any(g.removes_record for g in groups),
+    }
 
 
 def _properties(table: Table) -> dict[str, str]:

@@ -20,7 +20,8 @@ from paimon_spark.engine.insert import WriteResult
 from paimon_spark.errors import ArgumentError, UnsupportedError
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.identifier import Identifier
-from paimon_spark.spec.kinds import MergeEngine, RowKind
+from paimon_spark.spec.kinds import Operation, RowKind
+from paimon_spark.spec.merge_rules import check_statement
 
 READ = "read"
 STAR = "*"
@@ -130,6 +131,8 @@ def plan_merge(table: Table, name: Identifier, request: MergeRequest, merger: Me
         ArgumentError: the arguments do not fit the tables.
     """
     check_target(table)
+    if any(a.clause.kind is RowKind.DELETE for a in request.actions):
+        check_statement(table.schema, table.options, Operation.DELETE)
     check_writable(table.effective_schema)
     snapshot = table.snapshots.latest()
     prepared = merger.prepare_merge(table, name, request)
@@ -147,12 +150,7 @@ def check_target(table: Table) -> None:
             f"Table {table.name} has no primary key, so merge_into cannot change it.",
             hint="Use the statement MERGE INTO, which changes any table.",
         )
-    engine = table.options.merge_engine
-    if engine not in (MergeEngine.DEDUPLICATE, MergeEngine.PARTIAL_UPDATE):
-        raise UnsupportedError(
-            f"Table {table.name} has the merge engine {engine}, which merge_into does not support.",
-            hint="The merge engine must be deduplicate or partial-update.",
-        )
+    check_statement(table.schema, table.options, Operation.MERGE)
 
 
 def check_request(request: MergeRequest) -> None:

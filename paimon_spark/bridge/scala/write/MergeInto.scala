@@ -20,6 +20,7 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
   override def validate(): Unit = {
     Target.refuse((on +: actions.flatMap(_.condition)).exists(SubqueryExpression.hasSubquery),
       "A subquery in a condition of MERGE INTO", "Join it into the source instead.")
+    if (actions.exists(_.isInstanceOf[DeleteAction])) refuseDeletes()
     matched.foreach { case u: UpdateAction if keyed && !keepsKey(u.assignments) => refuseKeyUpdate(); case _ => }
     notMatchedBySource.foreach { case u: UpdateAction if setsKey(u.assignments) => refuseKeyUpdate(); case _ => }
   }

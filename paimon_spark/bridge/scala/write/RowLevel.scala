@@ -143,7 +143,8 @@ abstract class RowStatement(val target: Target, operation: String) {
       .mkString(", ")
 
   protected def removed: RowChange = {
-    val kept = columns.map(a => if (keyed || routes(a)) a else Literal.create(null, a.dataType))
+    val kept = table.partialUpdates.fold(
+      columns.map(a => if (keyed || routes(a)) a else Literal.create(null, a.dataType)): Seq[Expression])(_.removed(columns))
     RowChange(kept, RowChange.Delete, present = true)
   }
 
@@ -154,8 +155,12 @@ abstract class RowStatement(val target: Target, operation: String) {
     val values = Target.values(assignments)
     val moves = !keyed && columns.zip(values).exists { case (a, v) => routes(a) && !v.semanticEquals(a) }
     if (moves) Seq(RowChange(values, RowChange.Insert, present = false), removed)
-    else Seq(RowChange(values, RowChange.Update, present = true))
+    else Seq(RowChange(table.partialUpdates.fold(values)(_.checked(columns, values)), RowChange.Update, present = true))
   }
+
+  protected def refuseDeletes(): Unit = table.partialUpdates.foreach(p => Target.refuse(!p.deletes,
+    s"$operation with DELETE on table ${table.name} with 'merge-engine' = 'partial-update'",
+    "Create the table with 'partial-update.remove-record-on-delete' = 'true', or leave the clause out."))
 
   protected def inserted(assignments: Seq[Assignment]): Seq[RowChange] =
     Seq(RowChange(Target.values(assignments), RowChange.Insert, present = false))
