@@ -24,6 +24,7 @@ from paimon_spark.spec.types import (
 
 _PREFIX = "fields."
 _SEQUENCE_GROUP = ".sequence-group"
+_NULL_STRATEGY = "nested-key-null-strategy"
 REMOVE_ON_SEQUENCE_GROUP = "partial-update.remove-record-on-sequence-group"
 REMOVE_ON_DELETE = "partial-update.remove-record-on-delete"
 AGGREGATION_REMOVE_ON_DELETE = "aggregation.remove-record-on-delete"
@@ -85,6 +86,11 @@ _UNLIMITED = (1 << 31) - 1
 _UNORDERED = (TypeRoot.VARIANT, TypeRoot.BLOB)
 
 
+MERGE_NULLS = "merge"
+REFUSE_NULLS = "error"
+"""What happens to rows of nested tables whose nested key has a null."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AggregateOptions:
     """The aggregate function of a column and its options."""
@@ -94,7 +100,7 @@ class AggregateOptions:
     distinct: bool = False
     delimiter: str = ","
     nested_key: tuple[str, ...] = ()
-    nested_key_null_strategy: str = "merge"
+    nested_key_null_strategy: str = MERGE_NULLS
     nested_sequence: tuple[str, ...] = ()
     count_limit: int = _UNLIMITED
     ts_field: str | None = None
@@ -184,12 +190,13 @@ def aggregate_options(options: CoreOptions, field: DataField) -> AggregateOption
         distinct=options.flag(f"fields.{name}.distinct"),
         delimiter=options.raw(f"fields.{name}.list-agg-delimiter") or ",",
         nested_key=options.names(f"fields.{name}.nested-key"),
-        nested_key_null_strategy=options.word(f"fields.{name}.nested-key-null-strategy") or "merge",
+        nested_key_null_strategy=options.word(f"fields.{name}.nested-key-null-strategy") or MERGE_NULLS,
         nested_sequence=options.names(f"fields.{name}.nested-sequence-field"),
         count_limit=_UNLIMITED if limit is None else limit,
         ts_field=options.get(f"fields.{name}.ts-field"),
     )
     _check_type(key, field, found)
+    _check_members(field, found, has_null_strategy=options.is_set(f"fields.{name}.nested-key-null-strategy"))
     return found
 
 
@@ -262,23 +269,48 @@ def _check_type(key: str, field: DataField, options: AggregateOptions) -> None:
             f"{type_to_json(field.type)}.",
             hint=f"It takes {accepts[1]}. Choose another function in '{key}'.",
         )
+
+
+def _check_members(field: DataField, options: AggregateOptions, *, has_null_strategy: bool) -> None:
     own = f"{_PREFIX}{field.name}."
     if options.function is AggregateName.NESTED_PARTIAL_UPDATE and not options.nested_key:
         raise OptionError(f"The aggregate function 'nested_partial_update' needs the option '{own}nested-key'.")
-    if options.nested_sequence and not options.nested_key:
-        raise OptionError(f"The option '{own}nested-sequence-field' needs '{own}nested-key'.")
-    members: tuple[tuple[str, tuple[str, ...]], ...] = (
-        ("nested-key", options.nested_key),
-        ("nested-sequence-field", options.nested_sequence),
-        ("ts-field", () if options.ts_field is None else (options.ts_field,)),
-    )
-    row = field.type.element if isinstance(field.type, ArrayType) else None
-    row = field.type.value if isinstance(field.type, MapType) else row
-    known = [f.name for f in row.fields] if isinstance(row, RowType) else []
-    for option, names in members:
-        for name in names:
-            if name not in known:
-                raise OptionError(
-                    f"The option '{own}{option}' names '{name}', which is not a member of the column '{field.name}'.",
-                    hint=suggestion(name, known),
-                )
+    for option, is_set in (("nested-sequence-field", options.nested_sequence), (_NULL_STRATEGY, has_null_strategy)):
+        if is_set and not options.nested_key:
+            raise OptionError(f"The option '{own}{option}' needs '{own}nested-key'.")
+    members = _members(field.type)
+    named = [("nested-key", n) for n in options.nested_key] + [
+        ("nested-sequence-field", n) for n in options.nested_sequence
+    ]
+    if options.ts_field is not None:
+        named.append(("ts-field", options.ts_field))
+    for option, name in named:
+        if name not in members:
+            raise OptionError(
+                f"The option '{own}{option}' names '{name}', which is not a member of the column '{field.name}'.",
+                hint=suggestion(name, list(members)),
+            )
+    for name in options.nested_sequence:
+        if not _is_ordered(members[name]):
+            raise OptionError(
+                f"The option '{own}nested-sequence-field' names '{name}' of type {type_to_json(members[name])}.",
+                hint="Name members of an atomic type that has an order.",
+            )
+    if options.function is AggregateName.MERGE_MAP_WITH_KEYTIME:
+        time = time_member(field, options)
+        if not _has_root(TypeRoot.CHAR, TypeRoot.VARCHAR)(members[time]):
+            raise OptionError(
+                f"The time '{time}' of the column '{field.name}' has the type {type_to_json(members[time])}.",
+                hint=f"Times are compared as text: name a STRING member in '{own}ts-field'.",
+            )
+
+
+def time_member(field: DataField, options: AggregateOptions) -> str:
+    """Return the member with the time of a ``merge_map_with_keytime`` column, by default the last one."""
+    return options.ts_field or list(_members(field.type))[-1]
+
+
+def _members(t: DataType) -> dict[str, DataType]:
+    """Return the members of the rows in an array or map."""
+    row = t.element if isinstance(t, ArrayType) else t.value if isinstance(t, MapType) else None
+    return {f.name: f.type for f in row.fields} if isinstance(row, RowType) else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 Row = dict[str, Any]
@@ -53,6 +53,14 @@ class Column:
     function: str
     ignore_retract: bool = False
     seen: bool = False
+    own: Function | None = None
+
+    @property
+    def steps(self) -> Function:
+        return self.own or FUNCTIONS[self.function]
+
+    def anew(self) -> Column:
+        return replace(self, seen=False)
 
     def agg(self, acc: Any, value: Any) -> Any:
         if self.function.startswith("first"):
@@ -60,7 +68,7 @@ class Column:
                 return acc
             self.seen = True
             return value
-        return FUNCTIONS[self.function].aggregate(acc, value)
+        return self.steps.aggregate(acc, value)
 
     def late(self, acc: Any, value: Any) -> Any:
         if self.function.startswith("first"):
@@ -68,12 +76,12 @@ class Column:
                 return acc
             self.seen = True
             return value
-        return FUNCTIONS[self.function].late(acc, value)
+        return self.steps.late(acc, value)
 
     def back(self, acc: Any, value: Any) -> Any:
         if self.ignore_retract:
             return acc
-        retract = FUNCTIONS[self.function].retract
+        retract = self.steps.retract
         if retract is None:
             raise NotImplementedError(self.function)
         return retract(acc, value)
@@ -85,14 +93,14 @@ def aggregation(
     """Merge the versions of one key; columns without a function have their last value."""
     if len(versions) == 1:
         return versions[0]
-    columns = {n: Column(c.function, c.ignore_retract) for n, c in functions.items()}
+    columns = {n: c.anew() for n, c in functions.items()}
     row: Row = {}
     deleted = False
     for kind, values in versions:
         deleted = remove_on_delete and kind == "-D"
         if deleted:
             row = dict(values)
-            columns = {n: Column(c.function, c.ignore_retract) for n, c in functions.items()}
+            columns = {n: c.anew() for n, c in functions.items()}
             continue
         for name, value in values.items():
             column, acc = columns.get(name), row.get(name)
@@ -134,7 +142,7 @@ class PartialUpdateModel:
     def merge(self, versions: Sequence[Version]) -> Version:
         if len(versions) == 1:
             return versions[0]
-        self._columns = {n: Column(c.function, c.ignore_retract) for g in self.groups for n, c in g.functions.items()}
+        self._columns = {n: c.anew() for g in self.groups for n, c in g.functions.items()}
         self._row: Row = dict.fromkeys(versions[0][1])
         started = met_add = deleted = False
         for kind, values in versions:
@@ -184,7 +192,7 @@ class PartialUpdateModel:
             late = _older(new, [self._row[n] for n in group.sequence])
             if not late and kind == "-D" and group.removes:
                 self._row = dict(values)
-                self._columns = {n: Column(c.function, c.ignore_retract) for n, c in self._columns.items()}
+                self._columns = {n: c.anew() for n, c in self._columns.items()}
                 return True
             for name in group.columns:
                 column = self._columns.get(name)

@@ -9,11 +9,15 @@ from typing import TypeAlias
 import numpy as np
 
 from paimon_spark.core.merge.aggregates import picks
+from paimon_spark.core.merge.aggregates.collect import Collect
 from paimon_spark.core.merge.aggregates.inputs import AggregateFunction, Inputs, in_fold_order
+from paimon_spark.core.merge.aggregates.maps import MergeMapWithKeyTime, merge_map
+from paimon_spark.core.merge.aggregates.nested import NestedPartialUpdate, NestedUpdate
 from paimon_spark.core.merge.aggregates.numbers import Product, Sum
+from paimon_spark.core.merge.aggregates.text import ListAgg
 from paimon_spark.core.merge.key_groups import Merged
 from paimon_spark.errors import ErrorKind, UnsupportedError
-from paimon_spark.spec.aggregates import AggregateName, AggregateOptions
+from paimon_spark.spec.aggregates import AggregateName, AggregateOptions, time_member
 from paimon_spark.spec.types import DataField
 
 Build: TypeAlias = Callable[[DataField, AggregateOptions], AggregateFunction]
@@ -75,6 +79,12 @@ _BUILD: dict[AggregateName, Build] = {
     AggregateName.BOOL_OR: lambda f, _: picks.Extreme(f, largest=True),
     AggregateName.SUM: lambda f, _: Sum(f),
     AggregateName.PRODUCT: lambda f, _: Product(f),
+    AggregateName.LISTAGG: lambda _, o: ListAgg(o.delimiter, distinct=o.distinct),
+    AggregateName.COLLECT: lambda _, o: Collect(distinct=o.distinct),
+    AggregateName.MERGE_MAP: lambda _f, _o: merge_map,
+    AggregateName.MERGE_MAP_WITH_KEYTIME: lambda f, o: MergeMapWithKeyTime(time_member(f, o)),
+    AggregateName.NESTED_UPDATE: NestedUpdate,
+    AggregateName.NESTED_PARTIAL_UPDATE: NestedPartialUpdate,
 }
 _FOLDS: frozenset[AggregateName] = frozenset()
 """Functions to which late inputs are handed over in front of the other ones."""
