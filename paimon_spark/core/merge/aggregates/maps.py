@@ -64,7 +64,16 @@ class MergeMapWithKeyTime:
         cells = _cells(entries)
         alive = (timed | head) & cells.after_last(~valid & ~head)
         order = np.arange(len(entries), dtype=np.int64)
-        return _maps(entries, winners(cells, alive, order, np.where(timed, ranks(times), 0), first=True))
+        return _maps(entries, winners(cells, alive, order, _time_ranks(times, timed, cells), first=True))
+
+
+def _time_ranks(times: pa.Array, timed: Mask, cells: Cells) -> I64:
+    """Return the ranks of times, from 1 on; 0 for entries without a time, and for those that no other one rivals."""
+    out = np.zeros(len(times), dtype=np.int64)
+    rivals = timed & (np.diff(np.append(cells.starts, len(times))) > 1)[cells.of]
+    encoded = times.filter(pa.array(rivals)).dictionary_encode()
+    out[rivals] = ranks(encoded.dictionary)[encoded.indices.to_numpy()]
+    return out
 
 
 def _cells(entries: Elements) -> Cells:

@@ -108,19 +108,35 @@ class NestedUpdate(_NestedTable):
 
     def _merged(self, inputs: Inputs) -> pa.Array:
         elements, rows = self._rows(inputs)
-        if self._key or inputs.retract is not None:
-            cells = Cells(elements.keys, self._codes(rows))
-            alive = ~elements.retracted & cells.after_last(elements.retracted)
-        else:
-            cells = None
-            alive = np.ones(len(elements), dtype=np.bool_)
-        if cells is None or not self._key:
-            kept = np.argsort(elements.fold_rank)
-            kept = kept[alive[kept]]
-        else:
-            kept = winners(cells, alive, elements.fold_rank, self._preference(rows))
-        kept = kept[self._accepted(elements, cells if self._key else None, alive, kept)]
+        kept = self._updated(elements, rows) if self._key else self._appended(elements, rows)
         return self._column(inputs, elements.keys[kept], rows.take(pa.array(kept)))
+
+    def _appended(self, elements: Elements, rows: pa.Array) -> I64:
+        """Return the rows that are left without a nested key."""
+        alive = np.ones(len(elements), dtype=np.bool_)
+        if elements.retracted.any():
+            alive = ~elements.retracted & Cells(elements.keys, self._codes(rows)).after_last(elements.retracted)
+        kept = np.argsort(elements.fold_rank)
+        kept = kept[alive[kept]]
+        if self._limit >= len(elements):
+            return kept
+        keys = elements.keys[kept]
+        n = len(elements.inputs.starts)
+        limits = np.maximum(counts_of(elements.keys[alive & self._leads(elements)], n), self._limit)
+        return kept[ordinals(keys, counts_of(keys, n)) < limits[keys]]
+
+    def _updated(self, elements: Elements, rows: pa.Array) -> I64:
+        """Return the row that each nested key is left with."""
+        cells = Cells(elements.keys, self._codes(rows))
+        alive = ~elements.retracted & cells.after_last(elements.retracted)
+        kept = winners(cells, alive, elements.fold_rank, self._preference(rows))
+        if self._limit >= len(elements):
+            return kept
+        keys = elements.keys[kept]
+        leading = np.zeros(len(cells), dtype=np.bool_)
+        leading[cells.of[alive & self._leads(elements)]] = True
+        within = ordinals(keys, counts_of(keys, len(elements.inputs.starts))) < self._limit
+        return kept[within | leading[cells.of[kept]]]
 
     def _preference(self, rows: pa.Array) -> I64 | None:
         if not self._sequence:
@@ -128,30 +144,16 @@ class NestedUpdate(_NestedTable):
         table = pa.table({f.name: rows.field(f.name) for f in self._sequence})
         return dense_ranks(sequence_codes(table, self._sequence, descending=False))
 
-    def _accepted(self, elements: Elements, cells: Cells | None, alive: Mask, kept: I64) -> Mask:
-        """Return which rows are within the limit, which does not hold for those of the leading input."""
+    def _leads(self, elements: Elements) -> Mask:
+        """Return the rows that the limit does not hold for: those of the last late input, else of the preset one."""
         inputs = elements.inputs
-        n = len(inputs.starts)
-        keys = elements.keys[kept]
-        if self._limit >= len(elements):
-            return np.ones(len(kept), dtype=np.bool_)
-        accepted = ordinals(keys, counts_of(keys, n)) < self._limit
-        leads = alive & (elements.owner == self._leading(inputs)[elements.keys])
-        if cells is None:
-            lengths = counts_of(elements.keys[leads], n)[keys]
-            return accepted | (ordinals(keys, counts_of(keys, n)) < lengths)
-        leading_cells = np.zeros(len(cells), dtype=np.bool_)
-        leading_cells[cells.of[leads]] = True
-        return accepted | leading_cells[cells.of[kept]]
-
-    def _leading(self, inputs: Inputs) -> I64:
-        """Return the last late input of each key, else the preset one, else -1."""
-        none = np.full(len(inputs.starts), -1, dtype=np.int64)
-        preset = none if inputs.preset is None else inputs.last_where(inputs.preset)
-        if inputs.late is None:
-            return preset
-        late = inputs.last_where(inputs.late & ~inputs.retracted)
-        return np.where(late < 0, preset, late)
+        leading = np.full(len(inputs.starts), -1, dtype=np.int64)
+        if inputs.preset is not None:
+            leading = inputs.last_where(inputs.preset)
+        if inputs.late is not None:
+            late = inputs.last_where(inputs.late & ~inputs.retracted)
+            leading = np.where(late < 0, leading, late)
+        return elements.owner == leading[elements.keys]
 
 
 class NestedPartialUpdate(_NestedTable):

@@ -19,7 +19,7 @@ _PAIR = 2
 
 
 def value_codes(values: pa.Array) -> I32:
-    """Return the code of each value, at least 0 and less than the number of values."""
+    """Return the code of each value: at least 0, and not larger than the number of values."""
     t = values.type
     if pa.types.is_struct(t):
         return _struct_codes(values)
