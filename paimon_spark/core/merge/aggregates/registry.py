@@ -10,7 +10,7 @@ import numpy as np
 
 from paimon_spark.core.merge.aggregates import picks
 from paimon_spark.core.merge.aggregates.collect import Collect
-from paimon_spark.core.merge.aggregates.inputs import AggregateFunction, Inputs, in_fold_order
+from paimon_spark.core.merge.aggregates.inputs import AggregateFunction, Inputs
 from paimon_spark.core.merge.aggregates.maps import MergeMapWithKeyTime, merge_map
 from paimon_spark.core.merge.aggregates.nested import NestedPartialUpdate, NestedUpdate
 from paimon_spark.core.merge.aggregates.numbers import Product, Sum
@@ -31,13 +31,11 @@ class Aggregate:
         column: name of the column.
         options: the function's name and options.
         function: its implementation.
-        folds: whether late inputs are handed over in front of the other ones, as to a fold from left to right.
     """
 
     column: str
     options: AggregateOptions
     function: AggregateFunction
-    folds: bool = False
 
     def __call__(self, inputs: Inputs) -> Merged:
         """Return one value per key.
@@ -46,7 +44,7 @@ class Aggregate:
             UnsupportedError: an input is a retract, and the function has none.
         """
         if inputs.retract is None:
-            return self.function(in_fold_order(inputs) if self.folds else inputs)
+            return self.function(inputs)
         if self.options.ignore_retract:
             return self._without_retracts(inputs)
         if not self.options.function.retractable:
@@ -56,7 +54,7 @@ class Aggregate:
                 hint=f"Set 'fields.{self.column}.ignore-retract' = 'true' to ignore them for this column.",
                 kind=ErrorKind.RETRACT_NOT_SUPPORTED,
             )
-        return self.function(in_fold_order(inputs) if self.folds else inputs)
+        return self.function(inputs)
 
     def _without_retracts(self, inputs: Inputs) -> Merged:
         part, keys = inputs.where(~inputs.retracted)
@@ -86,8 +84,6 @@ _BUILD: dict[AggregateName, Build] = {
     AggregateName.NESTED_UPDATE: NestedUpdate,
     AggregateName.NESTED_PARTIAL_UPDATE: NestedPartialUpdate,
 }
-_FOLDS: frozenset[AggregateName] = frozenset()
-"""Functions to which late inputs are handed over in front of the other ones."""
 
 
 def build_aggregate(field: DataField, options: AggregateOptions) -> Aggregate:
@@ -102,4 +98,4 @@ def build_aggregate(field: DataField, options: AggregateOptions) -> Aggregate:
             f"The aggregate function '{options.function}' of column '{field.name}' is not implemented.",
             hint="Read or write the table with Apache Paimon.",
         )
-    return Aggregate(field.name, options, build(field, options), options.function in _FOLDS)
+    return Aggregate(field.name, options, build(field, options))
