@@ -10,11 +10,11 @@ import org.apache.spark.sql.types.DataType
 /** Columns of a partial-update table whose updates are ordered by sequence fields; a delete may remove the row. */
 case class SequenceGroup(sequence: Seq[String], columns: Seq[String], removes: Boolean)
 
-/** Checks the rows that UPDATE, DELETE and MERGE write into a table with the partial-update engine.
+/** Checks the rows that UPDATE and DELETE write into a table with the partial-update engine.
   *
   * The engine merges a written row into the stored one: a null does not replace a value, and a row that is older than a
   * sequence group, or has no sequence, does not change the group. Where the statement would have another result than it
-  * says, it fails.
+  * says, it fails. Rows of MERGE are merged like those of INSERT: a null leaves the stored value as it is.
   */
 class PartialUpdates(table: String, groups: Seq[SequenceGroup], val deletes: Boolean) {
   private val grouped = groups.flatMap(g => g.sequence ++ g.columns).toSet

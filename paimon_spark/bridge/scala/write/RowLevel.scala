@@ -155,7 +155,7 @@ abstract class RowStatement(val target: Target, operation: String) {
     val values = Target.values(assignments)
     val moves = !keyed && columns.zip(values).exists { case (a, v) => routes(a) && !v.semanticEquals(a) }
     if (moves) Seq(RowChange(values, RowChange.Insert, present = false), removed)
-    else Seq(RowChange(table.partialUpdates.fold(values)(_.checked(columns, values)), RowChange.Update, present = true))
+    else Seq(RowChange(values, RowChange.Update, present = true))
   }
 
   protected def refuseDeletes(): Unit = table.partialUpdates.foreach(p => Target.refuse(!p.deletes,
@@ -248,5 +248,8 @@ class UpdateRows(target: Target, assignments: Seq[Assignment], condition: Option
   override protected def description: String = s"UPDATE ${table.name} SET ${sets(assignments)}${where(condition, "WHERE")}"
 
   override def run(session: ClassicSession): Unit =
-    write(session, changes(Seq(updated(assignments)), None, condition.fold[LogicalPlan](rows)(Filter(_, rows))))
+    write(session, changes(Seq(checked), None, condition.fold[LogicalPlan](rows)(Filter(_, rows))))
+
+  private def checked: Seq[RowChange] = table.partialUpdates.fold(updated(assignments)) { p =>
+    updated(assignments).map(c => c.copy(values = p.checked(columns, c.values))) }
 }
