@@ -42,8 +42,9 @@ FUNCTIONS: dict[str, Function] = {
     "last_non_null_value": Function(lambda a, b: a if b is None else b, lambda a, b: a if b is None else None),
     "bool_and": Function(skipping_nulls(lambda a, b: a and b)),
     "bool_or": Function(skipping_nulls(lambda a, b: a or b)),
+    **dict.fromkeys(("rbm32", "rbm64", "hll_sketch", "theta_sketch"), Function(skipping_nulls(lambda a, b: a | b))),
 }
-"""Functions without a state; `first_value` and `first_non_null_value` are in `Column`."""
+"""Functions without a state, bitmaps and sketches as sets; `first_value` and `first_non_null_value` are in `Column`."""
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from paimon_spark.core.merge.aggregates import picks
+from paimon_spark.core.merge.aggregates import bitmaps, picks, sketches
 from paimon_spark.core.merge.aggregates.collect import Collect
 from paimon_spark.core.merge.aggregates.inputs import AggregateFunction, Inputs
 from paimon_spark.core.merge.aggregates.maps import MergeMapWithKeyTime, merge_map
@@ -83,19 +83,13 @@ _BUILD: dict[AggregateName, Build] = {
     AggregateName.MERGE_MAP_WITH_KEYTIME: lambda f, o: MergeMapWithKeyTime(time_member(f, o)),
     AggregateName.NESTED_UPDATE: NestedUpdate,
     AggregateName.NESTED_PARTIAL_UPDATE: NestedPartialUpdate,
+    AggregateName.RBM32: lambda f, _: bitmaps.rbm32_union(f),
+    AggregateName.RBM64: lambda f, _: bitmaps.rbm64_union(f),
+    AggregateName.HLL_SKETCH: lambda f, _: sketches.hll_union(f),
+    AggregateName.THETA_SKETCH: lambda f, _: sketches.theta_union(f),
 }
 
 
 def build_aggregate(field: DataField, options: AggregateOptions) -> Aggregate:
-    """Return the aggregate function of a column.
-
-    Raises:
-        UnsupportedError: the function is not implemented.
-    """
-    build = _BUILD.get(options.function)
-    if build is None:
-        raise UnsupportedError(
-            f"The aggregate function '{options.function}' of column '{field.name}' is not implemented.",
-            hint="Read or write the table with Apache Paimon.",
-        )
-    return Aggregate(field.name, options, build(field, options))
+    """Return the aggregate function of a column."""
+    return Aggregate(field.name, options, _BUILD[options.function](field, options))
