@@ -150,7 +150,8 @@ def _with_level(
     metadata_columns: Sequence[str],
     chunk_bytes: int,
 ) -> Iterator[pa.Table]:
-    """Yield the rows of a sorted run with their level."""
-    level = pa.scalar(run.level, pa.int8())
-    for rows in files.run(run, fields, condition, metadata_columns, chunk_bytes):
-        yield rows.append_column(LEVEL, pa.repeat(level, rows.num_rows))
+    """Yield the rows of a sorted run with the level of their file; a run may have files of several levels."""
+    for file in run.files:
+        level = pa.scalar(file.level, pa.int8())
+        for rows in files.run(SortedRun(file.level, (file,)), fields, condition, metadata_columns, chunk_bytes):
+            yield rows.append_column(LEVEL, pa.repeat(level, rows.num_rows))
