@@ -22,6 +22,7 @@ from paimon_spark.cli.script_progress import ScriptProgress
 from paimon_spark.cli.shell import Shell, terminal_lines
 from paimon_spark.errors import UsageError
 
+_TRIMMING = (4, 3)
 SQL_CLI = "org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver"
 THRIFT_SERVER = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
 PRINT_HEADER = {"spark.sql.cli.print.header": "true"}
@@ -158,6 +159,11 @@ def without_stacks() -> list[str]:
     Not used on Spark 4.0, where it would also suppress the time of a statement.
     """
     return [] if spark_version().startswith("4.0.") else ["-S"]
+
+
+def trims_statements() -> bool:
+    """Return whether `spark-sql` drops blank lines before a statement: since Spark 4.3."""
+    return tuple(map(int, spark_version().split(".")[:2])) >= _TRIMMING
 
 
 def _reordered(command: Sequence[str]) -> list[str]:

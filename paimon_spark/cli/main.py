@@ -177,7 +177,14 @@ def _sql(options: argparse.Namespace, rest: list[str]) -> int:
             statements = split_script(text)
             arguments += ["-f", options.file] if options.file else ["-e", text]
             whole = "-i" not in rest
-            progress = ScriptProgress(statements, name, text=text, alone=whole, read_by_line=bool(options.file))
+            progress = ScriptProgress(
+                statements,
+                name,
+                text=text,
+                alone=whole,
+                read_by_line=bool(options.file),
+                trims=launch.trims_statements(),
+            )
             progress = progress if statements else None
         wanted = options.format or ("table" if sys.stdout.isatty() else "tsv")
         readable, arguments = wanted == "table" or options.echo, [*launch.without_stacks(), *arguments]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import dropwhile
 
 from paimon_spark.errors import StatementCancelledError
 from paimon_spark.sqlparse.script import Statement
@@ -27,6 +28,7 @@ class ScriptProgress:
         alone: whether the program runs no other statements.
         read_by_line: whether the program reads the script from a file: `spark-sql` then skips lines that begin with
             ``--`` and does not count them.
+        trims: whether the program drops blank lines before a statement and does not count them, as Spark 4.3 does.
     """
 
     def __init__(
@@ -37,11 +39,13 @@ class ScriptProgress:
         text: str = "",
         alone: bool = True,
         read_by_line: bool = False,
+        trims: bool = False,
     ) -> None:
         self._statements = tuple(statements)
         self._script = script
         self._lines = text.split("\n")
         self._read_by_line = read_by_line
+        self._trims = trims
         self._known = alone
         self._done = 0
         self._line: int | None = None
@@ -95,7 +99,15 @@ class ScriptProgress:
             for line in range(statement.given_from, len(self._lines) + 1)
             if not (self._read_by_line and self._lines[line - 1].startswith("--"))
         ]
+        if self._trims:
+            seen = list(dropwhile(lambda line: self._is_blank(line, statement), seen))
         return seen[number - 1] if 0 < number <= len(seen) else statement.line
+
+    def _is_blank(self, line: int, statement: Statement) -> bool:
+        """Return whether a line before a statement is blank, or has only the end of the previous statement."""
+        text = self._lines[line - 1]
+        rest = text.rpartition(";")[2] if line == statement.given_from else text
+        return line != statement.line and not rest.strip()
 
 
 class PlanFilter:

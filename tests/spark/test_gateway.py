@@ -191,7 +191,7 @@ def test_the_jvm_tells_nothing_to_who_is_not_the_engine(spark: SparkSession) -> 
         arguments = gateway.new_array(jvm.java.lang.Object, len(values))
         for i, value in enumerate(values):
             arguments[i] = value
-        with pytest.raises(Exception, match="Not the engine listens"):
+        with pytest.raises(Exception, match="Another process listens"):
             create.newInstance(arguments).sendCommand("c\np0\napply\nssecret things\ne\n")
         assert len(heard.result(10)) == 32
 

@@ -58,6 +58,22 @@ def test_a_program_that_did_not_start_failed_at_no_statement(message: str) -> No
     assert progress_of(SCRIPT, 1, message).told(1) == "Failed at line 4: INSERT INTO t …"
 
 
+@pytest.mark.parametrize(
+    ("script", "number", "told"),
+    [
+        ("SELECT 1;\n\n/* a\n b */\nSELECT 2,\n  x", 4, "Failed at line 6: x"),
+        ("SELECT 1; \n\nSELECT 2,\n  x", 2, "Failed at line 4: x"),
+        ("SELECT 1; -- one\n\nSELECT 2,\n  x", 4, "Failed at line 4: x"),
+        ("SELECT 1; SELECT 2,\n  x", 2, "Failed at line 2: x"),
+    ],
+)
+def test_blank_lines_that_the_program_drops_do_not_count(script: str, number: int, told: str) -> None:
+    found = ScriptProgress(split_script(script), text=script, trims=True)
+    found.on_end()
+    found.on_message(ANALYSIS.format(number))
+    assert found.told(1) == told
+
+
 HEAD = "-- A script.\n-- ; of two statements\n\nSELECT '--;',\n  \"x\n --y\" AS b; -- here\n/* and\n   there */\n-- Then:\n"
 ANALYSIS = "[UNRESOLVED_COLUMN] No column `x`. SQLSTATE: 42703; line {} pos 7"
 PARSER = "[PARSE_SYNTAX_ERROR] Syntax error at or near 'x'. SQLSTATE: 42601 (line {}, pos 2)"

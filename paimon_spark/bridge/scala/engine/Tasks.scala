@@ -59,6 +59,8 @@ private class ErrorReportingRDD(source: RDD[InternalRow]) extends RDD[InternalRo
 /** Finds the cause of a failed task in a chain of exceptions, by their classes and stack traces. */
 object TaskFailure {
   private val Raised = """(?m)^paimon_spark\.errors\.(\w+): \[([A-Z_]+)\] """.r
+  /** What Spark 4.3 appends to the traceback of a Python function. */
+  private val State = """\s+SQLSTATE: \w{5}\s*$""".r
   private val Absent =
     "ModuleNotFoundError: No module named '(paimon_spark|pyarrow|numpy|fastavro|backports|pyroaring|msgspec|botocore)".r
   private val Ours = Seq("org.apache.spark.api.python.", "org.apache.spark.sql.execution.python.")
@@ -80,7 +82,8 @@ object TaskFailure {
 
   private def raised(trace: String): Option[PaimonException] =
     Raised.findAllMatchIn(trace).toSeq.lastOption.map { found =>
-      new TaskFailed(s"[${found.group(2)}] ${found.after.toString.trim}", found.group(2), found.group(1))
+      val text = State.replaceFirstIn(found.after.toString, "").trim
+      new TaskFailed(s"[${found.group(2)}] $text", found.group(2), found.group(1))
     }.orElse(Absent.findFirstMatchIn(trace).map(found => missing(found.group(1))))
 
   /** Whether a connection to a Python worker, or to the daemon that starts workers, was closed: the I/O was done by
