@@ -15,6 +15,7 @@ from paimon_spark.core.compact.pick import CompactUnit, PickOptions, pick, pick_
 from paimon_spark.core.compact.rewrite import CompactTask
 from paimon_spark.core.levels import highest_level, max_level, sorted_runs
 from paimon_spark.core.maintenance.abandoned_files import clean_up_abandoned
+from paimon_spark.core.merge.config import needs_lookup
 from paimon_spark.core.metadata.deletion_vectors import VectorRef, vector_refs
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata_io import translate_io_errors
@@ -26,7 +27,7 @@ from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tasks import compact_payload, compact_work
 from paimon_spark.errors import ConflictError, CorruptTableError, ErrorKind
 from paimon_spark.spec.features import check_writable
-from paimon_spark.spec.kinds import BucketMode
+from paimon_spark.spec.kinds import BucketMode, MergeEngine
 from paimon_spark.spec.manifest import BucketKey, DataFileKey, DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate
 
@@ -216,6 +217,7 @@ def _bucket_tasks(
                 drop_deletes=unit.output_level != 0 and unit.output_level >= highest,
                 force_rewrite=table.options.compaction_force_rewrite_all_files,
                 reason=unit.reason,
+                upper=_upper_files(table, files, unit),
             )
         return
     keys = {f.file_name: DataFileKey(found.partition, found.bucket, f.file_name) for f in files}
@@ -230,6 +232,14 @@ def _bucket_tasks(
             reason="deleted rows" if marked else "small files",
             vectors=marked,
         )
+
+
+def _upper_files(table: Table, files: Sequence[DataFileMeta], unit: CompactUnit) -> tuple[DataFileMeta, ...]:
+    """Return the files above the output level, in a table whose first row of a key stays."""
+    if table.options.merge_engine is not MergeEngine.FIRST_ROW:
+        return ()
+    taken = {f.file_name for f in unit.files}
+    return tuple(f for f in files if f.level > unit.output_level and f.file_name not in taken)
 
 
 def _keyed_units(table: Table, files: Sequence[DataFileMeta], strategy: Strategy) -> list[CompactUnit]:
@@ -268,7 +278,7 @@ def pick_options(table: Table) -> PickOptions:
         offpeak_start=o.compaction_offpeak_start_hour,
         offpeak_end=o.compaction_offpeak_end_hour,
         offpeak_ratio=o.compaction_offpeak_ratio,
-        force_up_level_0=o.compaction_force_up_level_0,
+        force_up_level_0=o.compaction_force_up_level_0 or needs_lookup(table),
     )
 
 

@@ -73,7 +73,9 @@ def plan_select(
     for column in columns_of(condition):
         schema.field(column)
     only = None if table.options.scan_bucket is None else (table.options.scan_bucket,)
-    found = scan_buckets(table, snapshot, statistics=False, predicate=condition, levels=levels, buckets=only)
+    found = scan_buckets(
+        table, snapshot, statistics=False, predicate=condition, levels=levels, buckets=only, visible_only=True
+    )
     splits = plan_splits(table, found, always_merge=keep_kinds)
     whole = columns_of(condition) <= set(schema.partition_keys) and not keep_kinds
     if whole and limit is not None:

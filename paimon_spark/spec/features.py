@@ -18,6 +18,7 @@ from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import AtomicType, DataType, TypeRoot, children
 
 DATA_FORMATS = tuple(COMPRESSIONS)
+_PICKING = (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW)
 _ELSEWHERE = "Use Apache Paimon for this table"
 
 
@@ -108,14 +109,7 @@ def _kind(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
 def _merging(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
     if not schema.primary_keys:
         return
-    if options.merge_engine is MergeEngine.FIRST_ROW:
-        yield Unsupported(
-            _option("merge-engine", options),
-            "It can be read; to write it, use Apache Paimon, or leave the option out: the deduplicate engine keeps the "
-            "last row of each key.",
-            Use.WRITE,
-        )
-    elif options.merge_engine is not MergeEngine.DEDUPLICATE and options.flag("force-lookup"):
+    if options.merge_engine not in _PICKING and options.flag("force-lookup"):
         hint = "It can be read. To write it here, use Apache Paimon: compaction would have to look up older rows."
         yield Unsupported(_option("force-lookup", options), hint, Use.WRITE)
     if options.changelog_producer is not ChangelogProducer.NONE:

@@ -79,7 +79,6 @@ ONLY_VALUES = {
     "deletion-vectors.enabled": "false where there is a primary key, on write",
     "file.format": "parquet, orc or avro, on write",
     "lock.enabled": "false",
-    "merge-engine": "deduplicate, partial-update or aggregation, on write",
     "row-tracking.enabled": "false where there are deletion vectors, on write",
     "scan.mode": "a mode that reads one snapshot",
     "type": "table",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from paimon_spark.core.columns import TRACKING_FIELDS
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.compact.append import in_order
+from paimon_spark.core.compact.existing_keys import overlapping, without_existing_keys
 from paimon_spark.core.levels import SortedRun, sections
 from paimon_spark.core.merge.key_groups import drop_retracts
 from paimon_spark.core.metadata.deletion_vectors import StoredVectors, VectorRef
@@ -41,6 +42,8 @@ class CompactTask:
     reason: str = ""
     vectors: tuple[tuple[str, VectorRef], ...] = ()
     """Deletion vectors of the files, by file name; only for files that have one."""
+    upper: tuple[DataFileMeta, ...] = ()
+    """The files above the output level, where rows of keys that they hold are left out."""
 
     @property
     def bytes_in(self) -> int:
@@ -144,7 +147,8 @@ class _KeyedCompaction:
 
     def _upgrade(self, file: DataFileMeta) -> None:
         deletes = self._task.drop_deletes and file.delete_row_count != 0
-        if deletes or self._task.force_rewrite:
+        known = file.level == 0 and bool(self._upper([file]))
+        if deletes or known or self._task.force_rewrite:
             self._rewrite([(SortedRun(file.level, (file,)),)])
         elif file.level != self._task.output_level:
             self.before.append(file)
@@ -156,12 +160,19 @@ class _KeyedCompaction:
             self._table, task.partition, task.bucket, level=task.output_level, source=FileSource.COMPACT
         )
         self._writers.append(writer)
-        for rows in merged_rows(self._files, batch, self._table.schema.fields):
+        before = [f for section in batch for run in section for f in run.files]
+        merged = merged_rows(self._files, batch, self._table.schema.fields)
+        if upper := self._upper(before):
+            merged = without_existing_keys(merged, before, self._files, upper, self._table.key_fields)
+        for rows in merged:
             kept = drop_retracts(rows) if task.drop_deletes else rows
             if kept.num_rows:
                 writer.write(kept)
-        self.before.extend(f for section in batch for run in section for f in run.files)
+        self.before.extend(before)
         self.after.extend(writer.close())
+
+    def _upper(self, files: Sequence[DataFileMeta]) -> list[SortedRun]:
+        return overlapping(files, self._task.upper, self._table.key_types) if self._task.upper else []
 
 
 def preview(table: Table, task: CompactTask) -> tuple[list[DataFileMeta], list[DataFileMeta]]:

@@ -124,6 +124,7 @@ class EntryPruner:
         buckets: only these buckets.
         levels: only these levels.
         hashes: hashes of all bucket keys that the filter allows; None if it does not fix them.
+        above_level_0: leave level 0 out.
     """
 
     table: Table
@@ -132,6 +133,7 @@ class EntryPruner:
     buckets: Collection[int] | None
     levels: Collection[int] | None
     hashes: Collection[int] | None
+    above_level_0: bool = False
     _wanted: dict[bytes, bool] = field(default_factory=dict)
     """Whether a partition is wanted, for those that were looked at."""
 
@@ -143,12 +145,15 @@ class EntryPruner:
         predicate: Predicate,
         buckets: Collection[int] | None,
         levels: Collection[int] | None,
+        *,
+        visible_only: bool = False,
     ) -> EntryPruner:
-        """Return the pruner of a scan; the arguments are those of `scan`."""
+        """Return the pruner of a scan; the arguments are those of `scan_buckets`."""
         chars = _char_columns(table.schema.fields)
         predicate = without_blanks(predicate, chars)
         partitions = and_(without_blanks(partition_predicate, chars), project(predicate, table.schema.partition_keys))
-        return cls(table, predicate, partitions, buckets, levels, _fixed_hashes(table, predicate))
+        hides = visible_only and levels is None and reads_above_level_0(table)
+        return cls(table, predicate, partitions, buckets, levels, _fixed_hashes(table, predicate), hides)
 
     @property
     def prunes_partitions(self) -> bool:
@@ -174,7 +179,7 @@ class EntryPruner:
             wanted &= fits
         if self.levels is not None:
             return wanted & np.isin(columns.level, list(self.levels))
-        return wanted & (columns.level > 0) if reads_above_level_0(self.table) else wanted
+        return wanted & (columns.level > 0) if self.above_level_0 else wanted
 
     def _matching(self, partitions: Iterable[bytes]) -> set[bytes]:
         new = set(partitions).difference(self._wanted)

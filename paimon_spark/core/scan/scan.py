@@ -60,7 +60,7 @@ def scan(
         partition_predicate: filter over partition columns, applied exactly.
         predicate: filter over any columns; what it says of the partition is applied too, the rest by statistics.
         buckets: only these buckets.
-        levels: only these levels; without it, tables whose level 0 is invisible to readers show the levels above.
+        levels: only these levels.
     """
     if snapshot is None:
         return ScanResult(None)
@@ -76,6 +76,7 @@ def scan_buckets(
     predicate: Predicate = TRUE,
     buckets: Collection[int] | None = None,
     levels: Collection[int] | None = None,
+    visible_only: bool = False,
 ) -> Scan:
     """Return what `scan` does, for callers that look at one bucket at a time; very many files are packed.
 
@@ -87,10 +88,13 @@ def scan_buckets(
         predicate: filter over any columns.
         buckets: only these buckets.
         levels: only these levels.
+        visible_only: without `levels`, only files that batch readers see: some tables hide level 0.
     """
     if snapshot is None:
         return ScanResult(None)
-    manifests, pruner = _plan(table, snapshot, partition_predicate, predicate, buckets, levels)
+    manifests, pruner = _plan(
+        table, snapshot, partition_predicate, predicate, buckets, levels, visible_only=visible_only
+    )
     return _packed(manifests, pruner, statistics=statistics) if manifests.are_many else _entries(manifests, pruner)
 
 
@@ -124,10 +128,12 @@ def _plan(
     predicate: Predicate,
     buckets: Collection[int] | None,
     levels: Collection[int] | None,
+    *,
+    visible_only: bool = False,
 ) -> tuple[_Manifests, EntryPruner]:
     store = ManifestStore(table)
     metas = store.data_manifests(snapshot)
-    pruner = EntryPruner.of(table, partition_predicate, predicate, buckets, levels)
+    pruner = EntryPruner.of(table, partition_predicate, predicate, buckets, levels, visible_only=visible_only)
     return _Manifests(store, snapshot, metas, [m for m in metas if pruner.may_match(m)]), pruner
 
 

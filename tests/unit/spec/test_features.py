@@ -55,7 +55,6 @@ def test_not_read(key: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("merge-engine", "first-row"),
         ("changelog-producer", "lookup"),
         ("file.format", "csv"),
         ("file.compression", "snapy"),

@@ -62,7 +62,7 @@ object TaskFailure {
   /** What Spark 4.3 appends to the traceback of a Python function. */
   private val State = """\s+SQLSTATE: \w{5}\s*$""".r
   private val Absent =
-    "ModuleNotFoundError: No module named '(paimon_spark|pyarrow|numpy|fastavro|backports|pyroaring|msgspec|botocore)".r
+    "ModuleNotFoundError: No module named '(paimon_spark|pyarrow|numpy|fastavro|backports|pyroaring|datasketches|msgspec|botocore)".r
   private val Ours = Seq("org.apache.spark.api.python.", "org.apache.spark.sql.execution.python.")
   private val Passed = Seq("java.", "javax.", "jdk.", "sun.", "scala.", "io.netty.", "org.apache.arrow.",
     "org.apache.spark.security.")
