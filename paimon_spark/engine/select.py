@@ -80,8 +80,6 @@ def plan_select(
     whole = columns_of(condition) <= set(schema.partition_keys) and not keep_kinds
     if whole and limit is not None:
         splits = _enough(splits, limit)
-    counts = [s.row_count for s in splits]
-    known = whole and limit is None and all(c is not None for c in counts)
     return SelectPlan(
         table=table,
         snapshot_id=snapshot.id if snapshot else None,
@@ -91,8 +89,15 @@ def plan_select(
         predicate=condition,
         limit=limit,
         keep_kinds=keep_kinds,
-        row_count=sum(c or 0 for c in counts) if known else None,
+        row_count=_row_count(splits) if whole and limit is None else None,
     )
+
+
+def _row_count(splits: Iterable[Split]) -> int | None:
+    """Return the number of rows of all splits, or None where one is unknown."""
+    counts = [s.row_count for s in splits]
+    known = [c for c in counts if c is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def _enough(splits: list[Split], limit: int) -> list[Split]:

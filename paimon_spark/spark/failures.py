@@ -22,7 +22,8 @@ _DEAD_WORKER = re.compile(
 """A worker that died at work, or the process that starts workers, as one was asked for."""
 _LOST_EXECUTOR = "ExecutorLostFailure"
 _ABSENT = re.compile(
-    r"ModuleNotFoundError: No module named '(paimon_spark|pyarrow|numpy|fastavro|backports|pyroaring|msgspec|botocore)"
+    r"ModuleNotFoundError: No module named "
+    r"'(paimon_spark|pyarrow|numpy|fastavro|backports|pyroaring|datasketches|msgspec|botocore)"
 )
 """Of this package and what its tasks import; another module is missing in a function of the user's query."""
 # The object TaskFailure of the bridge finds the same in exceptions of the JVM.
