@@ -61,7 +61,7 @@ _NUMBERS: Mapping[str, tuple[Any, ...]] = {
     "BIGINT": (-(2**40), 0, 3, 2**40 + 1, None),
     "FLOAT": (0.1, -0.0, 2.5, 1e20, None),
     "DOUBLE": (0.1, -0.0, -2.5, 1e300, math.nan, None),
-    "DECIMAL(6, 2)": (decimal.Decimal("-4000.00"), decimal.Decimal("0.00"), decimal.Decimal("3333.33"), None),
+    "DECIMAL(10, 2)": (decimal.Decimal("-4000.00"), decimal.Decimal("0.00"), decimal.Decimal("3333.33"), None),
     "DECIMAL(30, 5)": (
         decimal.Decimal("-1234567890123456789.00001"),
         decimal.Decimal("0.00000"),
@@ -87,7 +87,8 @@ _ORDERED: Mapping[str, tuple[Any, ...]] = _NUMBERS | {
     ),
 }
 _LISTS = ((), (1,), (2, 1), (1, 1, None), (3, 2, 3), None)
-_TEXTS = ("", " ", "a", "b", "a,b", "c;a", "b,b", None)
+_TEXTS = ("", "a", "b", "a,b", "c;a", "b,b", None)
+"""No blank texts, which release 1.4 of Paimon joins too."""
 _WORDS = ((), ("a",), ("b", "a", "a"), (None,), ("c", "b"), None)
 _MAPS = ({}, {1: "a"}, {1: "b", 2: None}, {2: "c"}, {3: "", 1: "z"}, None)
 _TIMES = (
@@ -120,7 +121,7 @@ PLAIN = tuple(Column(t, v) for t, v in _ANY)
 AGGREGATED: tuple[Column, ...] = (
     *(Column(parse_atomic(t), v, "sum") for t, v in _NUMBERS.items()),
     *(Column(parse_atomic(t), v, "product") for t, v in _FACTORS.items()),
-    *(Column(parse_atomic(t), v, f) for t, v in _ORDERED.items() for f in ("max", "min")),
+    *(Column(parse_atomic(t), v, f) for t, v in _ORDERED.items() if t != "BOOLEAN" for f in ("max", "min")),
     *(Column(parse_atomic("BOOLEAN"), (True, False, None), f) for f in ("bool_and", "bool_or")),
     *(Column(t, v, f) for t, v in _ANY for f in ("last_value", "last_non_null_value", "first_value")),
     *(Column(t, v, FIRST) for t, v in _ANY),
