@@ -8,14 +8,14 @@ import pytest
 
 from paimon_spark.testing.scenarios import KINDS
 from tests.peers.java_peer import NEWEST, bundle_jar
-from tests.peers.trial_machine import STEPS, run_histories
+from tests.peers.trial_machine import ENGINES, STEPS, run_histories
 from tests.peers.trial_peer import TrialPeer
 
 HISTORIES = 5
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", [*sorted(KINDS), ENGINES])
 def test_histories_in_turn(tmp_path: Path, kind: str) -> None:
     warehouse = tmp_path / "warehouse"
     warehouse.mkdir()

@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 )
 
 from paimon_spark.testing.scenarios import KINDS
+from tests.peers.trial_engine_machine import EngineMachine
 from tests.peers.trial_peer import TrialPeer
 from tests.peers.trial_table import Item, Side, TrialTable
 
@@ -32,6 +33,8 @@ NAMES = st.sampled_from("xyz")
 NUMBERS = st.integers(0, 99)
 STEPS = 15
 """Steps of one history."""
+ENGINES = "engines"
+"""The kind that stands for tables of all merge engines other than deduplicate."""
 
 
 class TrialMachine(RuleBasedStateMachine):
@@ -165,11 +168,28 @@ def run_histories(
 ) -> Counter[str]:
     """Run random histories and return the steps that were taken, by name and side.
 
+    Args:
+        peer: the process that takes Paimon's steps.
+        warehouse: its warehouse.
+        start: the seed.
+        histories: how many histories of the kinds, and of tables with other merge engines.
+        kinds: the kinds of tables, `ENGINES` among them; all by default.
+        shrink: whether a failing history is made as short as possible.
+
     Raises:
         AssertionError: the sides differ, or PeerError: Paimon fails; after the history was made as short as possible.
     """
-    attributes = {"peer": peer, "warehouse": warehouse, "steps": Counter(), "tables": start * 10_000}
-    machine = type("Machine", (TrialMachine,), attributes | ({"kinds": kinds} if kinds else {}))
+    steps = Counter[str]()
+    chosen = kinds or (*sorted(KINDS), ENGINES)
+    attributes = {"peer": peer, "warehouse": warehouse, "steps": steps, "tables": start * 10_000}
+    if named := tuple(k for k in chosen if k != ENGINES):
+        _run(type("Machine", (TrialMachine,), attributes | {"kinds": named}), start, histories, shrink=shrink)
+    if ENGINES in chosen:
+        _run(type("EnginesMachine", (EngineMachine,), attributes | {"start": start}), start, histories, shrink=shrink)
+    return steps
+
+
+def _run(machine: type[RuleBasedStateMachine], start: int, histories: int, *, shrink: bool) -> None:
     quiet = settings(
         max_examples=histories,
         phases=[Phase.generate, Phase.shrink] if shrink else [Phase.generate],
@@ -180,6 +200,4 @@ def run_histories(
         report_multiple_bugs=False,
         print_blob=False,
     )
-    seeded = seed(start)(machine)
-    run_state_machine_as_test(seeded, settings=quiet)
-    return machine.steps  # type: ignore[attr-defined, no-any-return]
+    run_state_machine_as_test(seed(start)(machine), settings=quiet)

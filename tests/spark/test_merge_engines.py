@@ -1,0 +1,170 @@
+"""The merge engines partial-update, aggregation and first-row in SQL, and the examples of their page."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from chispa import assert_df_equality
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/merge-engines.md"
+EXAMPLE = re.compile(r"```sql\n((?:(?!-- ).+\n)+)((?:-- .+\n)+)```")
+PARTIAL = "'primary-key'='id', 'bucket'='1', 'merge-engine'='partial-update'"
+SUMS = "'primary-key'='id', 'bucket'='1', 'merge-engine'='aggregation', 'fields.n.aggregate-function'='sum'"
+
+
+def check(spark: SparkSession, sql: str, rows: list[tuple], columns: str) -> None:
+    assert_df_equality(
+        spark.sql(sql), spark.createDataFrame(rows, columns), ignore_row_order=True, ignore_nullable=True
+    )
+
+
+def as_text(frame: DataFrame) -> DataFrame:
+    """Return a frame as it is printed."""
+    return frame.select(*(f.coalesce(f.col(c).cast("string"), f.lit("NULL")).alias(c) for c in frame.columns))
+
+
+def refused(spark: SparkSession, sql: str, said: str) -> None:
+    with pytest.raises(Exception, match=said):
+        spark.sql(sql)
+
+
+def test_examples_of_the_page(spark: SparkSession) -> None:
+    examples = EXAMPLE.findall(PAGE.read_text(encoding="utf-8"))
+    assert len(examples) == 5
+    for script, printed in examples:
+        *statements, query = [s for s in script.split(";") if s.strip()]
+        for statement in statements:
+            spark.sql(statement)
+        found = as_text(spark.sql(query))
+        rows = [[c.strip() for c in line.removeprefix("-- ").split("|")] for line in printed.splitlines()]
+        assert_df_equality(found, spark.createDataFrame(rows, found.schema), ignore_nullable=True)
+    refused(spark, "UPDATE customers SET city = NULL WHERE id = 1", "ignores the null for column 'city'")
+    refused(spark, "UPDATE devices SET owner = NULL, owner_at = 9", "would be merged by 'sum' once more")
+    refused(spark, "UPDATE sales SET best = 1", "INSERT rows that are merged instead")
+    merge = "MERGE INTO sales t USING (SELECT 'Oslo' AS shop) s ON t.shop = s.shop WHEN MATCHED THEN"
+    refused(spark, f"{merge} UPDATE SET best = 1", "INSERT rows that are merged instead")
+    for table in ("customers", "devices", "sales"):
+        refused(spark, f"DELETE FROM {table}", "remove-record-on-delete")
+    merge = "MERGE INTO customers t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN"
+    refused(spark, f"{merge} DELETE", "remove-record-on-delete")
+
+
+def test_partial_updates_over_time(spark: SparkSession) -> None:
+    spark.sql(f"CREATE TABLE t (id INT, a INT, b STRING, c ARRAY<INT>) TBLPROPERTIES ({PARTIAL})")
+    spark.sql("INSERT INTO t VALUES (1, 1, NULL, array(1)), (2, 2, 'b', NULL), (3, NULL, NULL, NULL)")
+    spark.sql("INSERT INTO t (id, b) VALUES (1, 'x'), (3, 'z')")
+    before = [(1, 1, "x", [1]), (2, 2, "b", None), (3, None, "z", None)]
+    check(spark, "SELECT * FROM t", before, "id INT, a INT, b STRING, c ARRAY<INT>")
+    spark.sql("CALL sys.compact('t')")
+    spark.sql("INSERT INTO t (id, a, c) VALUES (1, 10, NULL), (4, 4, array(4))")
+    spark.sql("UPDATE t SET a = a + 1, b = upper(b) WHERE a >= 2 AND id < 4")
+    spark.sql(
+        """MERGE INTO t USING (SELECT * FROM VALUES (3, CAST(NULL AS INT), 'm'), (5, 5, NULL) AS v (id, a, b)) s
+           ON t.id = s.id
+           WHEN MATCHED THEN UPDATE SET a = s.a, b = s.b WHEN NOT MATCHED THEN INSERT (id, a, b) VALUES (s.id, s.a, s.b)
+           WHEN NOT MATCHED BY SOURCE AND t.id = 4 THEN UPDATE SET a = 40"""
+    )
+    after = [(1, 11, "X", [1]), (2, 3, "B", None), (3, None, "m", None), (4, 40, None, [4]), (5, 5, None, None)]
+    for compacted in (False, True):
+        if compacted:
+            spark.sql("CALL sys.compact('t')")
+        check(spark, "SELECT * FROM t", after, "id INT, a INT, b STRING, c ARRAY<INT>")
+        check(spark, "SELECT b FROM t", [(r[2],) for r in after], "b STRING")
+        check(spark, "SELECT c FROM t WHERE a = 11", [([1],)], "c ARRAY<INT>")
+        check(spark, "SELECT id FROM t WHERE a IN (1, 2, 10)", [], "id INT")
+        check(spark, "SELECT id FROM t WHERE b IS NULL", [(4,), (5,)], "id INT")
+        check(spark, "SELECT count(*) AS n, sum(a) AS s FROM t", [(5, 59)], "n LONG, s LONG")
+        check(spark, "SELECT * FROM t VERSION AS OF 2", before, "id INT, a INT, b STRING, c ARRAY<INT>")
+
+
+def test_sequence_groups(spark: SparkSession) -> None:
+    groups = "'fields.g.sequence-group'='a', 'fields.h.sequence-group'='b'"
+    removing = "'partial-update.remove-record-on-sequence-group'='g'"
+    spark.sql(
+        f"CREATE TABLE t (id INT, a INT, g INT, b STRING, h INT, op STRING) "
+        f"TBLPROPERTIES ({PARTIAL}, {groups}, {removing}, 'rowkind.field'='op')"
+    )
+    spark.sql("INSERT INTO t VALUES (1, 1, 5, 'x', 5, '+I'), (2, 2, 5, 'y', 5, '+I'), (3, 3, 5, 'z', NULL, '+I')")
+    spark.sql("INSERT INTO t VALUES (1, 9, 4, 'w', 6, '+U'), (2, NULL, 5, 'v', 4, '+U')")
+    columns = "id INT, a INT, g INT, b STRING, h INT"
+    query = "SELECT id, a, g, b, h FROM t"
+    check(spark, query, [(1, 1, 5, "w", 6), (2, None, 5, "y", 5), (3, 3, 5, "z", None)], columns)
+    refused(spark, "UPDATE t SET a = 7, g = 4 WHERE id = 1", r"sequence \(g\) of the new row is null or older")
+    refused(spark, "UPDATE t SET b = 'u' WHERE id = 3", r"sequence \(h\) of the new row is null or older")
+    spark.sql("UPDATE t SET a = NULL, g = 6 WHERE id = 1")
+    check(spark, f"{query} WHERE id = 1", [(1, None, 6, "w", 6)], columns)
+    spark.sql("INSERT INTO t VALUES (2, NULL, 4, NULL, NULL, '-D'), (3, NULL, 5, NULL, NULL, '-D')")
+    check(spark, "SELECT id FROM t", [(1,), (2,)], "id INT")
+    spark.sql("CALL sys.compact('t')")
+    spark.sql("DELETE FROM t WHERE b = 'y'")
+    check(spark, query, [(1, None, 6, "w", 6)], columns)
+
+
+def test_aggregates(spark: SparkSession) -> None:
+    listed = "'fields.w.aggregate-function'='listagg', 'fields.w.ignore-retract'='true'"
+    spark.sql(
+        f"CREATE TABLE t (id INT, n BIGINT, w STRING, op STRING) "
+        f"TBLPROPERTIES ({SUMS}, {listed}, 'rowkind.field'='op', 'fields.op.ignore-retract'='true')"
+    )
+    spark.sql("INSERT INTO t VALUES (1, 10, 'a', '+I'), (1, 5, 'b', '+I'), (2, 7, NULL, '+I')")
+    spark.sql("INSERT INTO t VALUES (1, 3, 'c', '-U'), (2, NULL, 'd', '+U')")
+    for compacted in (False, True):
+        if compacted:
+            spark.sql("CALL sys.compact('t')")
+        check(spark, "SELECT id, n, w FROM t", [(1, 12, "a,b"), (2, 7, "d")], "id INT, n LONG, w STRING")
+        check(spark, "SELECT w FROM t WHERE n = 12", [("a,b",)], "w STRING")
+        check(spark, "SELECT n FROM t WHERE w = 'd' OR n = 10", [(7,)], "n LONG")
+    check(spark, "SELECT n FROM t VERSION AS OF 1", [(15,), (7,)], "n LONG")
+    spark.sql("CREATE TABLE s (id INT, n SMALLINT) TBLPROPERTIES ({})".format(f"{SUMS}, 'write-only'='true'"))
+    spark.sql("INSERT INTO s VALUES (1, 32767)")
+    spark.sql("INSERT INTO s VALUES (1, 1)")
+    with pytest.raises(Exception, match="ARITHMETIC_OVERFLOW"):
+        spark.sql("SELECT * FROM s").collect()
+
+
+def test_deletes(spark: SparkSession) -> None:
+    spark.sql(f"CREATE TABLE t (id INT, n INT) TBLPROPERTIES ({SUMS}, 'aggregation.remove-record-on-delete'='true')")
+    spark.sql("INSERT INTO t VALUES (1, 1), (2, 2), (1, 10)")
+    spark.sql("DELETE FROM t WHERE n = 11")
+    check(spark, "SELECT * FROM t", [(2, 2)], "id INT, n INT")
+    spark.sql("CALL sys.compact('t')")
+    spark.sql("INSERT INTO t VALUES (1, 5), (2, 5)")
+    check(spark, "SELECT * FROM t", [(1, 5), (2, 7)], "id INT, n INT")
+    spark.sql(
+        f"CREATE TABLE p (id INT, a INT) TBLPROPERTIES ({PARTIAL}, 'partial-update.remove-record-on-delete'='true')"
+    )
+    spark.sql("INSERT INTO p VALUES (1, 1), (2, 2), (3, 3)")
+    spark.sql(
+        """MERGE INTO p USING (SELECT id FROM VALUES (1), (2) AS v (id)) s ON p.id = s.id
+           WHEN MATCHED AND s.id = 1 THEN DELETE WHEN NOT MATCHED BY SOURCE THEN DELETE"""
+    )
+    check(spark, "SELECT * FROM p", [(2, 2)], "id INT, a INT")
+
+
+def test_first_row_is_read(spark: SparkSession, warehouse: Path) -> None:
+    spark.sql("CREATE TABLE made (id INT, a STRING) TBLPROPERTIES ('primary-key'='id', 'bucket'='1')")
+    spark.sql("INSERT INTO made VALUES (1, 'x'), (2, 'y')")
+    spark.sql("CALL sys.compact('made')")
+    spark.sql("ALTER TABLE made SET TBLPROPERTIES ('write-only'='true')")
+    spark.sql("INSERT INTO made VALUES (1, 'z'), (3, 'z')")
+    made = warehouse / f"{spark.sql('SELECT current_database()').collect()[0][0]}.db" / "made"
+    schema = made / "schema/schema-1"
+    told = json.loads(schema.read_text(encoding="utf-8"))
+    told["options"]["merge-engine"] = "first-row"
+    schema.write_text(json.dumps(told), encoding="utf-8")
+    made.rename(made.with_name("t"))
+    check(spark, "SELECT * FROM t", [(1, "x"), (2, "y")], "id INT, a STRING")
+    check(spark, "SELECT id FROM t WHERE a = 'z'", [], "id INT")
+    for statement in (
+        "INSERT INTO t VALUES (4, 'w')",
+        "INSERT OVERWRITE t VALUES (4, 'w')",
+        "UPDATE t SET a = 'w'",
+        "DELETE FROM t WHERE id = 1",
+        "TRUNCATE TABLE t",
+    ):
+        refused(spark, statement, "first-row")
