@@ -19,6 +19,7 @@ from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.fs.resolve import file_io_from_config
 from paimon_spark.spec.catalogue import find_option
+from paimon_spark.spec.column_changes import is_about_columns
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.option_checks import validate_options
@@ -186,13 +187,15 @@ class Table:
 
     def at_schema(self, schema_id: int) -> Table:
         """Return the table at another schema version, with the same options."""
-        if schema_id == self.schema.id:
-            return self
-        return replace(self, schema=self.schema_store.get(schema_id))
+        return self if schema_id == self.schema.id else self.with_schema(self.schema_store.get(schema_id))
 
     def with_schema(self, schema: TableSchema) -> Table:
-        """Return the table at the given schema, with the same options."""
-        return replace(self, schema=schema)
+        """Return the table at the given schema, with the same options; those that name columns are of that schema."""
+        if schema.id == self.schema.id:
+            return replace(self, schema=schema)
+        kept = {k: v for k, v in self.options.values.items() if not is_about_columns(k)}
+        own = {k: v for k, v in schema.options.items() if is_about_columns(k)}
+        return replace(self, schema=schema, options=CoreOptions(kept | own))
 
     def in_zone(self, zone: tzinfo) -> Table:
         """Return the table for a reader in a time zone: a region, or a fixed UTC offset."""

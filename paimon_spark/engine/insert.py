@@ -86,7 +86,8 @@ def plan_write(
         UnsupportedError: the table has a feature that is not supported for writes.
     """
     check_writable(table.effective_schema)
-    check_statement(table.schema, table.options, operation)
+    if overwrite is None:
+        check_statement(table.schema, table.options, operation)
     assigners = _assigners(table, parallelism, size_hint)
     info = WriterRestoreState(assigners=assigners) if overwrite else _state(table, assigners)
     if overwrite is None:

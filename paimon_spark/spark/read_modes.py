@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 from paimon_spark.core.columns import METADATA_FIELDS, PARTITION, ROW_INDEX, TRACKING_FIELDS, VECTOR
-from paimon_spark.core.merge.config import merge_order
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.spark.native_access import native_access
 from paimon_spark.spark.native_columns import FileLayout, NativeColumns, NativeFiles, format_of
+from paimon_spark.spec.kinds import PICKING
 from paimon_spark.spec.predicate import Predicate, fixed_values, project
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
 
@@ -114,7 +114,7 @@ def choose_read_modes(request: ReadRequest) -> ReadModes:
         return ReadModes(workers=request.splits)
     candidates = [_Candidate(s, request.native_columns.layouts(s)) for s in request.splits]
     native, small = _by_file_size(request, [c for c in candidates if c.plain])
-    picks = request.table.is_primary_key_table and merge_order(request.table).picks
+    picks = request.table.options.merge_engine in PICKING
     filtered = [c for c in candidates if c.leaves_rows_out(picks=picks)]
     if not _worth_finding(request, filtered) or not all(_locatable(c.split) for c in filtered):
         filtered = []

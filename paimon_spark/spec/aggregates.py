@@ -139,8 +139,16 @@ def sequence_groups(
         text = option[len(_PREFIX) : -len(_SEQUENCE_GROUP)]
         sequence = tuple(n.strip() for n in text.split(",") if n.strip())
         columns = options.names(f"fields.{text}.sequence-group")
+        if not sequence or not columns:
+            raise OptionError(f"The option '{option}' needs a sequence field in its name, and columns as its value.")
         for name in (*sequence, *columns):
             _check_group_column(option, name, names, key)
+        for f in (f for f in fields if f.name in sequence and not _is_ordered(f.type)):
+            raise OptionError(
+                f"The option '{option}' orders by the column '{f.name}' of type {type_to_json(f.type)}, which has no "
+                "order.",
+                hint="Name columns of atomic types.",
+            )
         for name in dict.fromkeys((*sequence, *columns)):
             if name in owner:
                 raise OptionError(
@@ -184,11 +192,12 @@ def aggregate_options(options: CoreOptions, field: DataField) -> AggregateOption
     if text is None:
         return None
     limit = options.number_or_none(f"fields.{name}.count-limit")
+    delimiter = options.raw(f"fields.{name}.list-agg-delimiter")
     found = AggregateOptions(
         function=_function(key, text),
         ignore_retract=options.flag(f"fields.{name}.ignore-retract"),
         distinct=options.flag(f"fields.{name}.distinct"),
-        delimiter=options.raw(f"fields.{name}.list-agg-delimiter") or ",",
+        delimiter="," if delimiter is None else delimiter,
         nested_key=options.names(f"fields.{name}.nested-key"),
         nested_key_null_strategy=options.word(f"fields.{name}.nested-key-null-strategy") or MERGE_NULLS,
         nested_sequence=options.names(f"fields.{name}.nested-sequence-field"),
@@ -238,7 +247,7 @@ def _is_map_of_rows(t: DataType) -> bool:
 _NUMBER = (_is_number, "numbers")
 _ORDERED = (_is_ordered, "columns of an atomic type that has an order")
 _BOOLEAN = (_has_root(TypeRoot.BOOLEAN), "BOOLEAN columns")
-_BYTES = (_has_root(TypeRoot.VARBINARY, TypeRoot.BINARY), "VARBINARY columns")
+_BYTES = (_has_root(TypeRoot.VARBINARY), "VARBINARY columns")
 _ROWS = (_is_array_of_rows, "columns of type ARRAY<ROW>")
 _TYPES: dict[AggregateName, tuple[Callable[[DataType], bool], str]] = {
     AggregateName.SUM: _NUMBER,

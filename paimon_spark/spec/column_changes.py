@@ -200,8 +200,8 @@ _NAMING = (
     "vector-field",
 )
 """Options whose value is a list of columns."""
-_NAMING_VALUES = (".sequence-group", ".ts-field")
-"""Suffixes of ``fields.`` options whose value is a list of columns."""
+_NAMING_VALUES = ".sequence-group"
+"""Suffix of the ``fields.`` options whose value is a list of columns."""
 
 
 def _names_in_key(key: str) -> tuple[str, tuple[str, ...], str]:
@@ -216,6 +216,11 @@ def _names_in_key(key: str) -> tuple[str, tuple[str, ...], str]:
 def _names_columns(key: str) -> bool:
     index = key.startswith("file-index.") and key.endswith(".columns")
     return key in _NAMING or index or (key.startswith("fields.") and key.endswith(_NAMING_VALUES))
+
+
+def is_about_columns(key: str) -> bool:
+    """Return whether an option names columns, in its key or in its value."""
+    return _names_columns(key) or bool(_names_in_key(key)[1])
 
 
 def rename_in_options(options: Mapping[str, str], old: str, new: str) -> dict[str, str]:

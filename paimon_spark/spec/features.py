@@ -12,13 +12,12 @@ from enum import IntEnum
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spec.compressions import COMPRESSIONS, IDLE, compression_of
-from paimon_spark.spec.kinds import ChangelogProducer, MergeEngine
+from paimon_spark.spec.kinds import PICKING, ChangelogProducer
 from paimon_spark.spec.options import POSTPONE_BUCKET, UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import AtomicType, DataType, TypeRoot, children
 
 DATA_FORMATS = tuple(COMPRESSIONS)
-_PICKING = (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW)
 _ELSEWHERE = "Use Apache Paimon for this table"
 
 
@@ -109,7 +108,7 @@ def _kind(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
 def _merging(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
     if not schema.primary_keys:
         return
-    if options.merge_engine not in _PICKING and options.flag("force-lookup"):
+    if options.merge_engine not in PICKING and options.flag("force-lookup"):
         hint = "It can be read. To write it here, use Apache Paimon: compaction would have to look up older rows."
         yield Unsupported(_option("force-lookup", options), hint, Use.WRITE)
     if options.changelog_producer is not ChangelogProducer.NONE:

@@ -75,6 +75,10 @@ class MergeEngine(StrEnum):
     FIRST_ROW = "first-row"
 
 
+PICKING = (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW)
+"""Engines whose merged rows are versions of their keys."""
+
+
 class ChangelogProducer(StrEnum):
     """How the changelog is produced."""
 

@@ -36,9 +36,11 @@ def aggregated_fields(schema: TableSchema, options: CoreOptions) -> Iterator[tup
         OptionError: an option of an aggregate function or a sequence group is wrong.
     """
     if options.merge_engine is MergeEngine.AGGREGATION:
-        fixed = {*schema.primary_keys, *options.sequence_field}
-        last = AggregateOptions(function=AggregateName.LAST_NON_NULL_VALUE)
-        yield from ((f, aggregate_options(options, f) or last) for f in schema.fields if f.name not in fixed)
+        for f in schema.fields:
+            if f.name in options.sequence_field:
+                yield f, AggregateOptions(function=AggregateName.LAST_VALUE)
+            elif f.name not in schema.primary_keys:
+                yield f, aggregate_options(options, f) or AggregateOptions(function=AggregateName.LAST_NON_NULL_VALUE)
     if options.merge_engine is MergeEngine.PARTIAL_UPDATE:
         for group in sequence_groups(options, schema.fields, schema.primary_keys):
             for f in (schema.field(name) for name in group.columns):
@@ -54,6 +56,8 @@ def check_merge_options(schema: TableSchema, options: CoreOptions) -> None:
         OptionError: names the options.
     """
     if options.merge_engine is MergeEngine.AGGREGATION:
+        if options.removes_record_on_delete and options.ignore_delete:
+            raise _contradiction("ignore-delete", AGGREGATION_REMOVE_ON_DELETE)
         for f, found in aggregated_fields(schema, options):
             if options.removes_record_on_delete and found.ignore_retract:
                 raise _contradiction(AGGREGATION_REMOVE_ON_DELETE, f"fields.{f.name}.ignore-retract")
@@ -103,12 +107,13 @@ def refused_kinds(schema: TableSchema, options: CoreOptions) -> dict[RowKind, Un
         if not sequence_groups(options, schema.fields, schema.primary_keys):
             way = f"{hint}, or '{REMOVE_ON_DELETE}' = 'true' to let -D rows delete the row."
             return {k: _refused(k, "the merge engine partial-update without sequence groups", way) for k in _RETRACTS}
-    kept = _RETRACTS[:1] if options.removes_record_on_delete else _RETRACTS
+    removing = options.removes_record_on_delete or options.remove_record_on_sequence_group
+    refused = _RETRACTS[:1] if removing else _RETRACTS
     for f, found in aggregated_fields(schema, options):
         if not found.function.retractable and not found.ignore_retract:
             way = f"Set 'fields.{f.name}.ignore-retract' = 'true' to ignore them for this column."
             who = f"the aggregate function '{found.function}' of column '{f.name}'"
-            return {k: _refused(k, who, way) for k in kept}
+            return {k: _refused(k, who, way) for k in refused}
     return {}
 
 
@@ -126,7 +131,7 @@ def check_statement(schema: TableSchema, options: CoreOptions, operation: Operat
     if not schema.primary_keys or engine is MergeEngine.DEDUPLICATE:
         return
     if operation is Operation.DELETE:
-        if not (options.removes_record_on_delete or options.remove_record_on_sequence_group):
+        if options.ignore_delete or not (options.removes_record_on_delete or options.remove_record_on_sequence_group):
             option = {
                 MergeEngine.AGGREGATION: AGGREGATION_REMOVE_ON_DELETE,
                 MergeEngine.PARTIAL_UPDATE: REMOVE_ON_DELETE,

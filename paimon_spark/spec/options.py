@@ -194,7 +194,8 @@ class CoreOptions:
     @property
     def remove_record_on_sequence_group(self) -> tuple[str, ...]:
         """Return the sequence fields of groups whose deletes remove the row."""
-        return self.names("partial-update.remove-record-on-sequence-group")
+        names = self.names("partial-update.remove-record-on-sequence-group")
+        return names if self.merge_engine is MergeEngine.PARTIAL_UPDATE else ()
 
     @property
     def ignore_update_before(self) -> bool:

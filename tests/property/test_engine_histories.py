@@ -10,12 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.format.arrow_types import to_arrow_type
+from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.testing.tables import new_table
 from tests.unit.core.merge_models import Column, Group, PartialUpdateModel, Row, Version, aggregation
 
@@ -117,6 +119,10 @@ class History:
         self.table: Table = new_table(kind.columns, primary_key=["k"], options={**kind.options, **options})
         self.versions: dict[int, list[Version]] = {}
 
+    @property
+    def latest(self) -> Snapshot | None:
+        return self.table.snapshots.latest()
+
     def write(self, count: int) -> None:
         written: list[Version] = []
         for _ in range(count):
@@ -183,11 +189,14 @@ def test_histories(name: str, seed: int) -> None:
     run(name, seed, steps=12, size=12, options=options)
 
 
+@pytest.mark.parametrize("space", ["1 gb", "10 kb", "300 kb"])
 @pytest.mark.parametrize("name", CASES)
-def test_rows_that_wait_in_spilled_runs(name: str) -> None:
-    history = History(CASES[name], {"write-buffer-size": "1 mb", "write-only": "true"}, Random(99))
+def test_rows_that_wait_in_spilled_runs(name: str, space: str) -> None:
+    options = {"write-buffer-size": "1 mb", "write-buffer-spill.max-disk-size": space, "write-only": "true"}
+    history = History(CASES[name], options, Random(99))
     for _ in range(2):
-        history.write(80_000)
+        history.write(40_000)
+        assert all(e.file.row_count <= len(history.versions) for e in scan(history.table, history.latest).entries)
         history.check()
     history.compact()
     history.check()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -35,7 +34,7 @@ def refused(spark: SparkSession, sql: str, said: str) -> None:
 
 def test_examples_of_the_page(spark: SparkSession) -> None:
     examples = EXAMPLE.findall(PAGE.read_text(encoding="utf-8"))
-    assert len(examples) == 5
+    assert len(examples) == 6
     for script, printed in examples:
         *statements, query = [s for s in script.split(";") if s.strip()]
         for statement in statements:
@@ -146,25 +145,23 @@ def test_deletes(spark: SparkSession) -> None:
     check(spark, "SELECT * FROM p", [(2, 2)], "id INT, a INT")
 
 
-def test_first_row_is_read(spark: SparkSession, warehouse: Path) -> None:
-    spark.sql("CREATE TABLE made (id INT, a STRING) TBLPROPERTIES ('primary-key'='id', 'bucket'='1')")
-    spark.sql("INSERT INTO made VALUES (1, 'x'), (2, 'y')")
-    spark.sql("CALL sys.compact('made')")
-    spark.sql("ALTER TABLE made SET TBLPROPERTIES ('write-only'='true')")
-    spark.sql("INSERT INTO made VALUES (1, 'z'), (3, 'z')")
-    made = warehouse / f"{spark.sql('SELECT current_database()').collect()[0][0]}.db" / "made"
-    schema = made / "schema/schema-1"
-    told = json.loads(schema.read_text(encoding="utf-8"))
-    told["options"]["merge-engine"] = "first-row"
-    schema.write_text(json.dumps(told), encoding="utf-8")
-    made.rename(made.with_name("t"))
-    check(spark, "SELECT * FROM t", [(1, "x"), (2, "y")], "id INT, a STRING")
-    check(spark, "SELECT id FROM t WHERE a = 'z'", [], "id INT")
-    for statement in (
-        "INSERT INTO t VALUES (4, 'w')",
-        "INSERT OVERWRITE t VALUES (4, 'w')",
-        "UPDATE t SET a = 'w'",
-        "DELETE FROM t WHERE id = 1",
-        "TRUNCATE TABLE t",
-    ):
+def test_first_row(spark: SparkSession) -> None:
+    spark.sql(
+        """CREATE TABLE t (id INT, a STRING)
+           TBLPROPERTIES ('primary-key'='id', 'bucket'='1', 'merge-engine'='first-row')"""
+    )
+    spark.sql("INSERT INTO t SELECT id, 'old' FROM range(0, 4000, 2)")
+    spark.sql("INSERT INTO t VALUES (2, 'new'), (3, 'new')")
+    check(spark, "SELECT * FROM t WHERE id < 5", [(0, "old"), (2, "old"), (3, "new"), (4, "old")], "id INT, a STRING")
+    check(spark, "SELECT count(*) AS n FROM t", [(2001,)], "n BIGINT")
+    for statement in ("UPDATE t SET a = 'w'", "DELETE FROM t WHERE id = 1"):
         refused(spark, statement, "first-row")
+    spark.sql("ALTER TABLE t SET TBLPROPERTIES ('write-only'='true')")
+    spark.sql("INSERT INTO t VALUES (1, 'later')")
+    check(spark, "SELECT a FROM t WHERE id = 1", [], "a STRING")
+    spark.sql("CALL sys.compact('t')")
+    check(spark, "SELECT a FROM t WHERE id = 1", [("later",)], "a STRING")
+    spark.sql("INSERT OVERWRITE t VALUES (4, 'w')")
+    check(spark, "SELECT * FROM t", [(4, "w")], "id INT, a STRING")
+    spark.sql("TRUNCATE TABLE t")
+    check(spark, "SELECT * FROM t", [], "id INT, a STRING")

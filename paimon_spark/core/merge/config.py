@@ -15,6 +15,7 @@ from paimon_spark.core.merge.sort_merge import MergeOrder
 from paimon_spark.core.table import Table
 from paimon_spark.spec.aggregates import sequence_groups
 from paimon_spark.spec.kinds import (
+    PICKING,
     SEQUENCE_NUMBER,
     SEQUENCE_NUMBER_FIELD_ID,
     VALUE_KIND,
@@ -39,15 +40,15 @@ def merge_order(table: Table) -> MergeOrder:
     """
     engine = table.options.merge_engine
     function, inputs = _ENGINES[engine](table)
-    levels = engine not in _PICKING and needs_lookup(table)
+    levels = engine not in PICKING and needs_lookup(table)
     return MergeOrder(
         key=table.key_fields,
         sequence=tuple(table.schema.field(n) for n in table.options.sequence_field),
         descending=table.options.sequence_descending,
         function=WithUpperLevels(function) if levels else function,
         inputs=inputs,
-        associative=engine in _PICKING,
-        picks=engine in _PICKING,
+        associative=engine in PICKING,
+        picks=engine in PICKING,
         levels=levels,
     )
 
@@ -104,8 +105,6 @@ def _partial_update(table: Table) -> tuple[MergeFunction, Mapping[str, tuple[str
     return engine, inputs | ({"": always} if always else {})
 
 
-_PICKING = (MergeEngine.DEDUPLICATE, MergeEngine.FIRST_ROW)
-"""Engines whose merged rows are versions of their keys."""
 _ENGINES: dict[MergeEngine, Callable[[Table], tuple[MergeFunction, Mapping[str, tuple[str, ...]]]]] = {
     MergeEngine.DEDUPLICATE: _deduplicate,
     MergeEngine.PARTIAL_UPDATE: _partial_update,

@@ -20,7 +20,7 @@ from paimon_spark.core.arrow import one_chunk, values_of
 from paimon_spark.core.columns import ROW_INDEX
 from paimon_spark.core.levels import SortedRun, oldest_first, sections
 from paimon_spark.core.merge.config import KIND_FIELD, merge_order, needed_fields
-from paimon_spark.core.merge.engines.deduplicate import deduplicate
+from paimon_spark.core.merge.engines.deduplicate import deduplicate, deduplicate_ignoring_deletes
 from paimon_spark.core.merge.key_groups import KeyGroups, drop_retracts, retracts
 from paimon_spark.core.merge.multi_pass import MERGE_BYTES
 from paimon_spark.core.merge.sort_merge import MergeOrder, merge_key_groups, overlapping_slices, superseded
@@ -110,7 +110,8 @@ def _strategy(
     """Return the algorithm that finds superseded rows of the runs, and its columns: only keys where they are enough."""
     order = merge_order(table)
     retracting = any(f.delete_row_count != 0 for f in members)
-    if (order.function is deduplicate or not retracting) and not order.sequence and _in_turn(runs):
+    last_wins = order.function is deduplicate or (order.function is deduplicate_ignoring_deletes and not retracting)
+    if last_wins and not order.sequence and _in_turn(runs):
         return partial(_superseded, order=order), (*order.key, *([KIND_FIELD] if retracting else ()))
     return partial(_dropped, order=order), needed_fields(table, order, ())
 

@@ -65,7 +65,7 @@ class MergeTreeWriter:
             return
         run = None if self._spill is None else self._spill.write([rows])
         if run is None:
-            self._write_files(rows)
+            self._write_files(rows, merged=self._spill is None)
             return
         self._runs.append(run)
         if self._spill is not None:
@@ -79,7 +79,7 @@ class MergeTreeWriter:
         """Write the buffered rows; return all files."""
         rows = self._sorted(self._order.partial() if self._runs else self._order)
         if rows is not None or self._runs:
-            self._write_files(rows)
+            self._write_files(rows, merged=not self._runs)
         return [f for _, files in self._done for f in files]
 
     def abort(self) -> None:
@@ -111,19 +111,19 @@ class MergeTreeWriter:
             joins += 1
             joined = spill.write(merge_runs([spill.read(r) for r in few], self._order.partial()), joins)
             if joined is None:
-                self._write_files(None)
+                self._write_files(None, merged=False)
                 return
             spill.drop(few)
             self._runs[start : start + at_once] = [joined]
 
-    def _write_files(self, rows: pa.Table | None) -> None:
-        """Merge the runs and `rows` into files."""
+    def _write_files(self, rows: pa.Table | None, *, merged: bool) -> None:
+        """Merge the runs and `rows` into files; `merged` says whether `rows` have one row per key already."""
         groups = self._readable()
         for number, group in enumerate(groups, start=1):
             runs = [s.read(0) for s in group]
             if rows is not None and number == len(groups):
                 runs.append(iter([rows]))
-            alone = len(runs) == 1 and (self._order.associative or (rows is not None and not self._runs))
+            alone = len(runs) == 1 and (merged or self._order.associative)
             self._write_file(runs[0] if alone else merge_runs(runs, self._order.after_partial()))
             if self._spill is not None:
                 self._spill.drop(s.spilled for s in group if s.spilled is not None)

@@ -1,0 +1,119 @@
+"""Options of merge engines: what CREATE refuses, which statements pass, and which schema a read takes them from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_spark.core.table import Table
+from paimon_spark.engine.insert import plan_write, write_arrow
+from paimon_spark.engine.select import read_arrow
+from paimon_spark.errors import OptionError, UnsupportedError
+from paimon_spark.spec.column_changes import RenameColumn
+from paimon_spark.spec.evolution import apply_changes
+from paimon_spark.spec.kinds import Operation
+from paimon_spark.testing.tables import new_table
+
+COLUMNS = {"k": "INT", "g": "INT", "a": "INT", "s": "STRING", "l": "ARRAY<INT>"}
+
+
+def table_of(engine: str, **options: str) -> Table:
+    return new_table(COLUMNS, primary_key=["k"], options={"merge-engine": engine, "bucket": "1", **options})
+
+
+AGGREGATION = [
+    ({"fields.s.aggregate-function": "sum"}, "'sum' does not take the column 's'"),
+    ({"fields.a.aggregate-function": "summ"}, "Did you mean 'sum'"),
+    ({"fields.l.aggregate-function": "max"}, "'max' does not take"),
+    ({"fields.l.aggregate-function": "nested_update"}, "ARRAY<ROW>"),
+    ({"ignore-delete": "true", "aggregation.remove-record-on-delete": "true"}, "contradict"),
+    ({"aggregation.remove-record-on-delete": "true", "fields.a.ignore-retract": "true"}, "contradict"),
+]
+PARTIAL_UPDATE = [
+    ({"fields.g.sequence-group": "k"}, "primary key"),
+    ({"fields.x.sequence-group": "a"}, "'x', which does not exist"),
+    ({"fields.g.sequence-group": "a", "fields.s.sequence-group": "a"}, "two sequence groups"),
+    ({"fields.l.sequence-group": "a"}, "no order"),
+    ({"fields.g.sequence-group": ""}, "needs a sequence field"),
+    ({"fields.a.aggregate-function": "sum"}, "no sequence group"),
+    ({"ignore-delete": "true", "partial-update.remove-record-on-delete": "true"}, "contradict"),
+    ({"partial-update.remove-record-on-delete": "true", "fields.g.sequence-group": "a"}, "contradict"),
+    ({"partial-update.remove-record-on-sequence-group": "g"}, "not a field of a sequence group"),
+]
+
+
+@pytest.mark.parametrize(
+    ("engine", "options", "says"),
+    [*(("aggregation", *c) for c in AGGREGATION), *(("partial-update", *c) for c in PARTIAL_UPDATE)],
+)
+def test_wrong_options_are_refused(engine: str, options: dict[str, str], says: str) -> None:
+    with pytest.raises(OptionError, match=says):
+        table_of(engine, **options)
+
+
+REMOVING = {"partial-update.remove-record-on-sequence-group": "g", "fields.g.sequence-group": "a"}
+STATEMENTS: list[tuple[str, dict[str, str], Operation, bool]] = [
+    ("aggregation", {}, Operation.DELETE, False),
+    ("aggregation", {"aggregation.remove-record-on-delete": "true"}, Operation.DELETE, True),
+    ("aggregation", {}, Operation.UPDATE, False),
+    ("partial-update", {}, Operation.DELETE, False),
+    ("partial-update", {"ignore-delete": "true"}, Operation.DELETE, False),
+    ("partial-update", {"partial-update.remove-record-on-delete": "true"}, Operation.DELETE, True),
+    ("partial-update", REMOVING, Operation.DELETE, True),
+    ("partial-update", {}, Operation.MERGE, True),
+    ("partial-update", REMOVING | {"fields.a.aggregate-function": "sum"}, Operation.MERGE, False),
+    ("first-row", {"ignore-delete": "true"}, Operation.DELETE, False),
+]
+
+
+@pytest.mark.parametrize(("engine", "options", "operation", "passes"), STATEMENTS)
+def test_statements_pass_where_the_engine_carries_them_out(
+    engine: str, options: dict[str, str], operation: Operation, *, passes: bool
+) -> None:
+    table = table_of(engine, **options)
+    if passes:
+        plan_write(table, operation=operation)
+    else:
+        with pytest.raises(UnsupportedError) as e:
+            plan_write(table, operation=operation)
+        assert e.value.hint
+
+
+def test_an_empty_delimiter_stays_empty() -> None:
+    table = table_of("aggregation", **{"fields.s.aggregate-function": "listagg", "fields.s.list-agg-delimiter": ""})
+    for text in ("x", "y"):
+        write(table, k=1, g=None, a=None, s=text, l=None)
+    assert read_arrow(table).column("s").to_pylist() == ["xy"]
+
+
+def test_a_retract_takes_the_sequence_field_back() -> None:
+    options = {"fields.a.aggregate-function": "sum", "sequence.field": "g"}
+    table = table_of("aggregation", **options)
+    write(table, k=1, g=1, a=10, s=None, l=None)
+    write(table, "-U", k=1, g=2, a=3, s=None, l=None)
+    assert read_arrow(table, columns=["g", "a"]).to_pylist() == [{"g": None, "a": 7}]
+
+
+def test_time_travel_merges_by_the_options_of_its_schema() -> None:
+    for engine, options, expected in (
+        ("aggregation", {"fields.a.aggregate-function": "sum"}, 3),
+        ("partial-update", {"fields.g.sequence-group": "a"}, 1),
+    ):
+        table = table_of(engine, **options, **{"write-only": "true"})
+        write(table, k=1, g=2, a=1, s=None, l=None)
+        write(table, k=1, g=1, a=2, s=None, l=None)
+        renames = [RenameColumn(("a",), "b"), RenameColumn(("g",), "h")]
+        changed = apply_changes(table.schema, renames, 0, has_snapshots=True)
+        assert table.schema_store.try_create(changed)
+        now = Table.of(table.identifier, table.path, changed, table.file_io)
+        assert read_arrow(now).column("b").to_pylist() == [expected]
+        assert read_arrow(now, version="2").column("a").to_pylist() == [expected]
+
+
+def write(table: Table, kind: str = "+I", **values: Any) -> None:
+    kinds = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
+    types = {"k": pa.int32(), "g": pa.int32(), "a": pa.int32(), "s": pa.string(), "l": pa.list_(pa.int32())}
+    columns = {n: pa.array([v], types[n]) for n, v in values.items()}
+    write_arrow(table, pa.table({**columns, "_row_kind_": pa.array([kinds[kind]], pa.int8())}))
