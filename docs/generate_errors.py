@@ -147,7 +147,7 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
         "Set `fields.<column>.ignore-retract`, or correct the rows of the key.",
     ),
     ErrorKind.RETRACT_NOT_SUPPORTED: (
-        "A `-U` or `-D` meets other rows of its key, and the merge engine or an aggregate function does not merge it.",
+        "A `-U` or `-D` is merged with other rows of its key, but the engine or an aggregate function cannot take it back.",
         "Set one of the options that the message names, then run the statement again.",
     ),
     ErrorKind.ENVIRONMENT: (

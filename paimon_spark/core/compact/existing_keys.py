@@ -1,4 +1,4 @@
-"""Leaves rows out of a compaction whose keys upper levels hold already (docs/spec/semantics.md, M20)."""
+"""Drops rows from a compaction if an upper level already has their key (docs/spec/semantics.md, M20)."""
 
 from __future__ import annotations
 

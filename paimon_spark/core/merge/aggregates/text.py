@@ -23,7 +23,7 @@ _BLANKS = (
     "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \u1680"
     "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a\u2028\u2029\u205f\u3000"
 )
-"""Whitespace as Java sees it: without the spaces that do not break."""
+"""Whitespace as in Java, without no-break spaces."""
 _SPACE = 0x20
 _ASCII = 0x80
 _TEXTS = pa.list_(pa.string())
