@@ -147,7 +147,7 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
         "Set `fields.<column>.ignore-retract`, or correct the rows of the key.",
     ),
     ErrorKind.RETRACT_NOT_SUPPORTED: (
-        "A `-U` or `-D` is merged with other rows of its key, but the engine or an aggregate function cannot take it back.",
+        "A `-U` or `-D` is merged with other rows of its key, but the engine or a function cannot take it back.",
         "Set one of the options that the message names, then run the statement again.",
     ),
     ErrorKind.ENVIRONMENT: (
