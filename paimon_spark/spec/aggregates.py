@@ -179,8 +179,10 @@ def _check_group_column(option: str, name: str, names: Sequence[str], key: Seque
         )
 
 
-def aggregate_options(options: CoreOptions, field: DataField) -> AggregateOptions | None:
-    """Return the aggregate function that the options give a column, its own or the default one, or None.
+def aggregate_options(
+    options: CoreOptions, field: DataField, default: AggregateName | None = None
+) -> AggregateOptions | None:
+    """Return the aggregate function that the options give a column, its own or that of all, else `default`.
 
     Raises:
         OptionError: the function is unknown, does not take the column's type, or one of its options is wrong.
@@ -188,7 +190,7 @@ def aggregate_options(options: CoreOptions, field: DataField) -> AggregateOption
     key, name = f"fields.{field.name}.aggregate-function", field.name
     text = options.get(f"fields.{name}.aggregate-function")
     if text is None:
-        key, text = "fields.default-aggregate-function", options.get("fields.default-aggregate-function")
+        key, text = "fields.default-aggregate-function", options.get("fields.default-aggregate-function") or default
     if text is None:
         return None
     limit = options.number_or_none(f"fields.{name}.count-limit")

@@ -40,7 +40,9 @@ def aggregated_fields(schema: TableSchema, options: CoreOptions) -> Iterator[tup
             if f.name in options.sequence_field:
                 yield f, AggregateOptions(function=AggregateName.LAST_VALUE)
             elif f.name not in schema.primary_keys:
-                yield f, aggregate_options(options, f) or AggregateOptions(function=AggregateName.LAST_NON_NULL_VALUE)
+                found = aggregate_options(options, f, AggregateName.LAST_NON_NULL_VALUE)
+                if found is not None:
+                    yield f, found
     if options.merge_engine is MergeEngine.PARTIAL_UPDATE:
         for group in sequence_groups(options, schema.fields, schema.primary_keys):
             for f in (schema.field(name) for name in group.columns):
