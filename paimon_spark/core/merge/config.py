@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from paimon_spark.core.merge.aggregates.registry import build_aggregate
-from paimon_spark.core.merge.engines.aggregation import Aggregation
 from paimon_spark.core.merge.engines.deduplicate import deduplicate, deduplicate_ignoring_deletes
 from paimon_spark.core.merge.engines.first_row import first_row, first_row_ignoring_deletes
 from paimon_spark.core.merge.engines.lookup import WithUpperLevels
-from paimon_spark.core.merge.engines.partial_update import PartialUpdate, SequenceGroup
-from paimon_spark.core.merge.key_groups import MergeFunction
+from paimon_spark.core.merge.key_groups import MergeFunction, MergeInputs
 from paimon_spark.core.merge.sort_merge import MergeOrder
 from paimon_spark.core.table import Table
-from paimon_spark.spec.aggregates import sequence_groups
 from paimon_spark.spec.kinds import (
     PICKING,
     SEQUENCE_NUMBER,
@@ -23,7 +19,6 @@ from paimon_spark.spec.kinds import (
     ChangelogProducer,
     MergeEngine,
 )
-from paimon_spark.spec.merge_rules import aggregated_fields
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
 
 SEQUENCE_FIELD = DataField(SEQUENCE_NUMBER_FIELD_ID, SEQUENCE_NUMBER, AtomicType(TypeRoot.BIGINT, nullable=False))
@@ -67,45 +62,27 @@ def needs_lookup(table: Table) -> bool:
     )
 
 
-def _deduplicate(table: Table) -> tuple[MergeFunction, Mapping[str, tuple[str, ...]]]:
+def _deduplicate(table: Table) -> tuple[MergeFunction, MergeInputs]:
     return deduplicate_ignoring_deletes if table.options.ignore_delete else deduplicate, {}
 
 
-def _first_row(table: Table) -> tuple[MergeFunction, Mapping[str, tuple[str, ...]]]:
+def _first_row(table: Table) -> tuple[MergeFunction, MergeInputs]:
     return first_row_ignoring_deletes if table.options.ignore_delete else first_row, {}
 
 
-def _aggregation(table: Table) -> tuple[MergeFunction, Mapping[str, tuple[str, ...]]]:
-    functions = {f.name: build_aggregate(f, o) for f, o in aggregated_fields(table.schema, table.options)}
-    return Aggregation(functions, table.options.removes_record_on_delete), {}
+def _aggregation(table: Table) -> tuple[MergeFunction, MergeInputs]:
+    from paimon_spark.core.merge import aggregating  # not at module level: most workers start without it
+
+    return aggregating.aggregation(table)
 
 
-def _partial_update(table: Table) -> tuple[MergeFunction, Mapping[str, tuple[str, ...]]]:
-    options, schema = table.options, table.schema
-    functions = {f.name: build_aggregate(f, o) for f, o in aggregated_fields(schema, options)}
-    groups = []
-    inputs: dict[str, tuple[str, ...]] = {}
-    for found in sequence_groups(options, schema.fields, schema.primary_keys):
-        groups.append(
-            SequenceGroup(
-                sequence=tuple(schema.field(n) for n in found.sequence),
-                columns=found.columns,
-                functions={c: functions[c] for c in found.columns if c in functions},
-                removes_record=found.removes_record,
-            )
-        )
-        inputs |= dict.fromkeys((*found.sequence, *found.columns), found.sequence)
-    always = tuple(f.name for g in groups if g.removes_record for f in g.sequence)
-    engine = PartialUpdate(
-        frozenset(schema.primary_keys),
-        tuple(groups),
-        ignore_delete=options.ignore_delete,
-        remove_record_on_delete=options.removes_record_on_delete,
-    )
-    return engine, inputs | ({"": always} if always else {})
+def _partial_update(table: Table) -> tuple[MergeFunction, MergeInputs]:
+    from paimon_spark.core.merge import aggregating  # not at module level: most workers start without it
+
+    return aggregating.partial_update(table)
 
 
-_ENGINES: dict[MergeEngine, Callable[[Table], tuple[MergeFunction, Mapping[str, tuple[str, ...]]]]] = {
+_ENGINES: dict[MergeEngine, Callable[[Table], tuple[MergeFunction, MergeInputs]]] = {
     MergeEngine.DEDUPLICATE: _deduplicate,
     MergeEngine.PARTIAL_UPDATE: _partial_update,
     MergeEngine.AGGREGATION: _aggregation,

@@ -42,6 +42,9 @@ class KeyGroups:
 MergeFunction = Callable[[KeyGroups], pa.Table]
 """Return the merged rows in key order. A key with a single row keeps it unchanged."""
 
+MergeInputs: TypeAlias = Mapping[str, tuple[str, ...]]
+"""The columns that merging a column reads; those of ``""`` are read by every merge."""
+
 Merged: TypeAlias = "I64 | pa.Array"
 """A merged column: positions in the rows of the groups (-1 for null), or the values themselves."""
 

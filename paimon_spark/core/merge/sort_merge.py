@@ -8,7 +8,7 @@ rows of one step.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from paimon_spark.core.arrow import one_chunk, values_of
 from paimon_spark.core.merge.engines.deduplicate import deduplicate
-from paimon_spark.core.merge.key_groups import KeyGroups, MergeFunction, sorted_versions
+from paimon_spark.core.merge.key_groups import KeyGroups, MergeFunction, MergeInputs, sorted_versions
 from paimon_spark.core.merge.keys import (
     Column,
     Key,
@@ -57,7 +57,7 @@ class MergeOrder:
     sequence: tuple[DataField, ...] = ()
     descending: bool = False
     function: MergeFunction = deduplicate
-    inputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    inputs: MergeInputs = field(default_factory=dict)
     associative: bool = True
     picks: bool = True
     levels: bool = False
