@@ -18,7 +18,7 @@ def aggregation(table: Table) -> tuple[MergeFunction, MergeInputs]:
         OptionError: an option of an aggregate function is wrong.
     """
     functions = {f.name: build_aggregate(f, o) for f, o in aggregated_fields(table.schema, table.options)}
-    return Aggregation(functions, table.options.removes_record_on_delete), {}
+    return Aggregation(functions, table.options.removes_record_on_delete, _required(table)), {}
 
 
 def partial_update(table: Table) -> tuple[MergeFunction, MergeInputs]:
@@ -47,5 +47,10 @@ def partial_update(table: Table) -> tuple[MergeFunction, MergeInputs]:
         tuple(groups),
         ignore_delete=options.ignore_delete,
         remove_record_on_delete=options.removes_record_on_delete,
+        required=_required(table),
     )
     return engine, inputs | ({"": always} if always else {})
+
+
+def _required(table: Table) -> frozenset[str]:
+    return frozenset(f.name for f in table.schema.fields if not f.type.nullable)

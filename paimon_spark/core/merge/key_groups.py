@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.core.arrow import one_chunk, values_of
+from paimon_spark.errors import ErrorKind, PaimonError
 from paimon_spark.format.arrays import I64, Mask
 from paimon_spark.spec.kinds import VALUE_KIND, RowKind
 
@@ -87,6 +88,25 @@ def assemble(groups: KeyGroups, several: Mask, merged: Mapping[str, Merged]) -> 
         else:
             columns.append(_spliced(column, last, where, value.cast(f.type) if value.type != f.type else value))
     return pa.Table.from_arrays(columns, schema=rows.schema)
+
+
+def check_required(rows: pa.Table, required: Collection[str]) -> pa.Table:
+    """Return merged rows whose `required` columns have values; retracts may lack them.
+
+    Raises:
+        PaimonError: a column that is NOT NULL became null, as by a retract.
+    """
+    for name in required:
+        column = rows.column(name) if name in rows.column_names else None
+        if column is not None and column.null_count:
+            kept = drop_retracts(rows.select([name, VALUE_KIND]))
+            if kept.column(name).null_count:
+                raise PaimonError(
+                    f"The NOT NULL column '{name}' is null in a row that was merged.",
+                    hint=f"Make it nullable: ALTER TABLE … ALTER COLUMN {name} DROP NOT NULL.",
+                    kind=ErrorKind.NOT_NULL_VIOLATION,
+                )
+    return rows
 
 
 def _spliced(column: pa.ChunkedArray, last: I64, where: I64, values: pa.Array) -> pa.ChunkedArray | pa.Array:

@@ -141,6 +141,16 @@ class TestAggregation:
         assert merged(self.KSM, engine, history)[0][0] == "-D"
         assert values(merged(self.KSM, engine, [*history, *rows(self.KSM, (1, 1, 1))])) == [(1, 7, 6)]
 
+    def test_a_required_column_cannot_become_null(self) -> None:
+        engine = Aggregation(agg(self.KSM, s="last_value", m="max").functions, required=frozenset(["s"]))
+        versions = rows(self.KSM, (1, 5, 5), (1, None, 6))
+        with pytest.raises(PaimonError, match=r"NOT NULL column 's'.*DROP NOT NULL") as e:
+            merged(self.KSM, engine, versions)
+        assert e.value.kind is ErrorKind.NOT_NULL_VIOLATION
+        removing = Aggregation(engine.functions, remove_record_on_delete=True, required=frozenset(["s"]))
+        deleted = rows(self.KSM, (1, 5, 5), (1, None, 6), kinds="+I -D")
+        assert merged(self.KSM, removing, deleted)[0][0] == "-D"
+
     def test_a_single_version_stays_as_it_is(self) -> None:
         found = merged(self.KSM, agg(self.KSM, s="sum", m="max"), rows(self.KSM, (1, 5, 5), kinds="-D"))
         assert found == [("-D", {"k": 1, "s": 5, "m": 5})]

@@ -11,7 +11,7 @@ import pyarrow as pa
 from paimon_spark.core.arrow import one_chunk, values_of
 from paimon_spark.core.merge.aggregates.inputs import Inputs
 from paimon_spark.core.merge.aggregates.registry import Aggregate
-from paimon_spark.core.merge.key_groups import KeyGroups, Merged, assemble, retracts
+from paimon_spark.core.merge.key_groups import KeyGroups, Merged, assemble, check_required, retracts
 from paimon_spark.format.arrays import I64, Mask
 from paimon_spark.spec.kinds import VALUE_KIND, RowKind
 
@@ -23,17 +23,19 @@ class Aggregation:
     Attributes:
         functions: the function of each column but the key; a column without one has its last value.
         remove_record_on_delete: whether ``-D`` deletes the row.
+        required: the columns that are NOT NULL.
     """
 
     functions: Mapping[str, Aggregate]
     remove_record_on_delete: bool = False
+    required: frozenset[str] = frozenset()
 
     def __call__(self, groups: KeyGroups) -> pa.Table:
         """Return the merged rows in key order.
 
         Raises:
             UnsupportedError: a retract of a column whose function has none.
-            PaimonError: an integer overflows.
+            PaimonError: an integer overflows, or a NOT NULL column becomes null.
         """
         several, merging = groups.several()
         if not len(merging.starts):
@@ -56,7 +58,7 @@ class Aggregation:
                     preset=preset if preset.any() else None,
                 )
                 out[name] = function(inputs)
-        return assemble(groups, several, out)
+        return check_required(assemble(groups, several, out), self.required)
 
     def _remove(self, merging: KeyGroups, kinds: pa.Array) -> tuple[KeyGroups, tuple[Mask, Mask]]:
         """Return the groups from the last ``-D`` of each key on; which begin with one, and which end with one."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 from paimon_spark.core.arrow import one_chunk, values_of
 from paimon_spark.core.merge.aggregates.inputs import Inputs
 from paimon_spark.core.merge.aggregates.registry import Aggregate
-from paimon_spark.core.merge.key_groups import KeyGroups, Merged, assemble
+from paimon_spark.core.merge.key_groups import KeyGroups, Merged, assemble, check_required
 from paimon_spark.core.merge.keys import sequence_codes
 from paimon_spark.errors import ErrorKind, UnsupportedError
 from paimon_spark.format.arrays import I64, Mask
@@ -48,18 +48,21 @@ class PartialUpdate:
         groups: the sequence groups.
         ignore_delete: whether retracts are ignored; the first version of a key still sets its values.
         remove_record_on_delete: whether ``-D`` deletes the row.
+        required: the columns that are NOT NULL.
     """
 
     key: frozenset[str]
     groups: tuple[SequenceGroup, ...] = ()
     ignore_delete: bool = False
     remove_record_on_delete: bool = False
+    required: frozenset[str] = frozenset()
 
     def __call__(self, groups: KeyGroups) -> pa.Table:
         """Return the merged rows in key order.
 
         Raises:
             UnsupportedError: a retract, and no option says what it does.
+            PaimonError: a NOT NULL column becomes null.
         """
         several, merging = groups.several()
         if not len(merging.starts):
@@ -73,7 +76,7 @@ class PartialUpdate:
                 out[name] = history.last_non_null(name)
         for group in self.groups:
             out.update(history.of_group(group, present))
-        return assemble(groups, several, out)
+        return check_required(assemble(groups, several, out), self.required)
 
 
 class _History:
