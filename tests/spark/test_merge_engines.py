@@ -47,10 +47,12 @@ def test_examples_of_the_page(spark: SparkSession) -> None:
     refused(spark, "UPDATE sales SET best = 1", "INSERT rows that are merged instead")
     merge = "MERGE INTO sales t USING (SELECT 'Oslo' AS shop) s ON t.shop = s.shop WHEN MATCHED THEN"
     refused(spark, f"{merge} UPDATE SET best = 1", "INSERT rows that are merged instead")
-    for table in ("customers", "devices", "sales"):
-        refused(spark, f"DELETE FROM {table}", "remove-record-on-delete")
+    for table, row in (("customers", "id = 1"), ("devices", "id = 1"), ("sales", "shop = 'Oslo'")):
+        refused(spark, f"DELETE FROM {table} WHERE {row}", "remove-record-on-delete")
     merge = "MERGE INTO customers t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN"
     refused(spark, f"{merge} DELETE", "remove-record-on-delete")
+    spark.sql("DELETE FROM customers")
+    assert spark.table("customers").isEmpty()
 
 
 def test_partial_updates_over_time(spark: SparkSession) -> None:
