@@ -31,7 +31,6 @@ def merge_order(table: Table) -> MergeOrder:
 
     Raises:
         OptionError: an option of the merge engine is wrong.
-        UnsupportedError: an aggregate function is not implemented.
     """
     engine = table.options.merge_engine
     function, inputs = _ENGINES[engine](table)
@@ -42,7 +41,6 @@ def merge_order(table: Table) -> MergeOrder:
         descending=table.options.sequence_descending,
         function=WithUpperLevels(function) if levels else function,
         inputs=inputs,
-        associative=engine in PICKING,
         picks=engine in PICKING,
         levels=levels,
     )

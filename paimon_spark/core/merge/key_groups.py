@@ -50,6 +50,18 @@ Merged: TypeAlias = "I64 | pa.Array"
 """A merged column: positions in the rows of the groups (-1 for null), or the values themselves."""
 
 
+def last_where(mask: Mask, starts: I64) -> I64:
+    """Return the last index for which `mask` is true in each group that begins at `starts`, or -1."""
+    return np.maximum.reduceat(np.where(mask, np.arange(len(mask), dtype=np.int64), np.int64(-1)), starts)
+
+
+def first_where(mask: Mask, starts: I64) -> I64:
+    """Return the first index for which `mask` is true in each group that begins at `starts`, or -1."""
+    n = np.int64(len(mask))
+    first = np.minimum.reduceat(np.where(mask, np.arange(len(mask), dtype=np.int64), n), starts)
+    return np.where(first == n, np.int64(-1), first)
+
+
 def retracts(rows: pa.Table) -> Mask:
     """Return which rows are ``-U`` or ``-D``."""
     kinds = values_of(one_chunk(rows.column(VALUE_KIND)))

@@ -164,6 +164,17 @@ def ranks(column: pa.Array) -> I64:
     return pc.rank(column, sort_keys="ascending", tiebreaker="dense").to_numpy().astype(np.int64)
 
 
+def dense_ranks(columns: Sequence[I64]) -> I64:
+    """Return the rank of each row of `columns`, the first of which is the most significant; equal rows share a rank."""
+    order = np.lexsort(list(reversed(columns)))
+    changes = np.zeros(len(order), dtype=np.bool_)
+    for c in columns:
+        changes[1:] |= c[order][1:] != c[order][:-1]
+    out = np.empty(len(order), dtype=np.int64)
+    out[order] = np.cumsum(changes)
+    return out
+
+
 def sequence_codes(rows: pa.Table, fields: Sequence[DataField], *, descending: bool) -> list[I64]:
     """Return int64 columns that order rows by `fields`, most significant first.
 

@@ -47,8 +47,8 @@ class MergeOrder:
         descending: whether the smallest value of the sequence fields comes last.
         function: merges the versions of keys.
         inputs: the columns that merging a column reads; those of ``""`` are read by every merge.
-        associative: whether some adjacent versions of a key can be merged first, and the others with the result.
-        picks: whether the merged row of a key is one of its versions.
+        picks: whether the merged row of a key is one of its versions. Only then can some adjacent versions be merged
+            first, and the others with the result.
         levels: whether `function` reads the column ``_LEVEL``, the level of the file of each row.
         versions_in_runs: whether a run may have several versions of a key, from old to new.
     """
@@ -58,18 +58,17 @@ class MergeOrder:
     descending: bool = False
     function: MergeFunction = deduplicate
     inputs: MergeInputs = field(default_factory=dict)
-    associative: bool = True
     picks: bool = True
     levels: bool = False
     versions_in_runs: bool = False
 
     def partial(self) -> MergeOrder:
-        """Return the order for some of the versions of each key: all of them stay if the merge is not associative."""
-        return self if self.associative else replace(self, function=sorted_versions, versions_in_runs=True)
+        """Return the order for some of the versions of each key: all of them stay unless the merge picks one."""
+        return self if self.picks else replace(self, function=sorted_versions, versions_in_runs=True)
 
     def after_partial(self) -> MergeOrder:
         """Return the order that merges runs of which some were written with `partial`."""
-        return self if self.associative else replace(self, versions_in_runs=True)
+        return self if self.picks else replace(self, versions_in_runs=True)
 
 
 class _Cursor:

@@ -123,7 +123,7 @@ class MergeTreeWriter:
             runs = [s.read(0) for s in group]
             if rows is not None and number == len(groups):
                 runs.append(iter([rows]))
-            alone = len(runs) == 1 and (merged or self._order.associative)
+            alone = len(runs) == 1 and (merged or self._order.picks)
             self._write_file(runs[0] if alone else merge_runs(runs, self._order.after_partial()))
             if self._spill is not None:
                 self._spill.drop(s.spilled for s in group if s.spilled is not None)

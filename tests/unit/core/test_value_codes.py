@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paimon_spark.core.merge.aggregates.value_codes import dense_ranks, row_codes, value_codes
+from paimon_spark.core.merge.aggregates.value_codes import row_codes, value_codes
+from paimon_spark.core.merge.keys import dense_ranks
 
 ATOMS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
     (pa.int32(), st.integers(-2, 2)),

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.core.merge.key_groups import Merged
+from paimon_spark.core.merge.key_groups import Merged, first_where, last_where, nullable_positions
 from paimon_spark.format.arrays import I64, Mask
 
 
@@ -90,13 +90,11 @@ class Inputs:
 
     def last_where(self, mask: Mask) -> I64:
         """Return the index of the last input of each key for which `mask` is true, or -1."""
-        return np.maximum.reduceat(np.where(mask, np.arange(len(self), dtype=np.int64), np.int64(-1)), self.starts)
+        return last_where(mask, self.starts)
 
     def first_where(self, mask: Mask) -> I64:
         """Return the index of the first input of each key for which `mask` is true, or -1."""
-        n = np.int64(len(self))
-        first = np.minimum.reduceat(np.where(mask, np.arange(len(self), dtype=np.int64), n), self.starts)
-        return np.where(first == n, np.int64(-1), first)
+        return first_where(mask, self.starts)
 
     def after(self, index: I64) -> Mask:
         """Return which inputs come after the input `index` of their key; -1 is before all of them."""
@@ -108,13 +106,17 @@ class Inputs:
             return index
         return np.where(index < 0, np.int64(-1), self.positions[index])
 
-    def spread(self, part: pa.Array, keys: I64) -> pa.Array:
-        """Return values of the keys `keys` as values of all keys; the other ones are null."""
-        if len(keys) == len(self.starts):
-            return part
-        where = np.full(len(self.starts), -1, dtype=np.int64)
-        where[keys] = np.arange(len(keys))
-        return part.take(pa.array(where, mask=where < 0))
+
+def spread(merged: Merged, keys: I64, n: int) -> Merged:
+    """Return the values of the keys `keys` as values of all `n` keys; the other ones are null."""
+    if len(keys) == n:
+        return merged
+    where = np.full(n, -1, dtype=np.int64)
+    if isinstance(merged, np.ndarray):
+        where[keys] = merged
+        return where
+    where[keys] = np.arange(len(keys))
+    return merged.take(nullable_positions(where))
 
 
 AggregateFunction = Callable[[Inputs], Merged]

@@ -19,8 +19,8 @@ from paimon_spark.core.merge.aggregates.elements import (
 )
 from paimon_spark.core.merge.aggregates.inputs import Inputs, in_fold_order
 from paimon_spark.core.merge.aggregates.stepwise import by_keys, first_input, one_after_another, untouched
-from paimon_spark.core.merge.aggregates.value_codes import dense_ranks, row_codes, valid_mask, value_codes
-from paimon_spark.core.merge.keys import sequence_codes
+from paimon_spark.core.merge.aggregates.value_codes import row_codes, valid_mask, value_codes
+from paimon_spark.core.merge.keys import dense_ranks, sequence_codes
 from paimon_spark.errors import ErrorKind, PaimonError
 from paimon_spark.format.arrays import I32, I64, Mask
 from paimon_spark.spec.aggregates import MERGE_NULLS, REFUSE_NULLS, AggregateOptions

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.core.arrow import decimal_limbs, values_of
-from paimon_spark.core.merge.aggregates.inputs import Inputs
+from paimon_spark.core.merge.aggregates.inputs import Inputs, spread
+from paimon_spark.core.merge.key_groups import Merged
 from paimon_spark.errors import ErrorKind, PaimonError
 from paimon_spark.format.arrays import I64, Mask
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
@@ -70,7 +71,7 @@ class _Arithmetic:
 class Sum(_Arithmetic):
     """Adds up inputs and subtracts retracts. A sum that overflows is an error, of decimals it is null."""
 
-    def __call__(self, inputs: Inputs) -> pa.Array:
+    def __call__(self, inputs: Inputs) -> Merged:
         """Return the sum of each key; null if all inputs are null.
 
         Raises:
@@ -93,7 +94,7 @@ class Sum(_Arithmetic):
                 total = self._exact(numbers[start : start + int(some.counts[key])], some.retracted[start:])
                 valid[key] = total is not None
                 sums[key] = total or 0
-        return inputs.spread(self._column(sums, valid, inputs.column.type), keys)
+        return spread(self._column(sums, valid, inputs.column.type), keys, len(inputs.starts))
 
     def _exact(self, numbers: Numbers, retracted: Mask) -> int | None:
         """Return the sum of one key, checked after each step as Paimon does."""
@@ -110,7 +111,7 @@ class Sum(_Arithmetic):
 class Product(_Arithmetic):
     """Multiplies inputs and divides by retracts, which integers truncate and decimals round half up."""
 
-    def __call__(self, inputs: Inputs) -> pa.Array:
+    def __call__(self, inputs: Inputs) -> Merged:
         """Return the product of each key; null if all inputs are null.
 
         Raises:
@@ -126,7 +127,7 @@ class Product(_Arithmetic):
         for where, at in _by_rank(some):
             with np.errstate(all="ignore"):
                 self._step(product, valid, where, numbers[at], some.retracted[at])
-        return inputs.spread(self._column(product, valid, inputs.column.type), keys)
+        return spread(self._column(product, valid, inputs.column.type), keys, len(inputs.starts))
 
     def _step(self, product: Numbers, valid: Mask, where: I64, numbers: Numbers, back: Mask) -> None:
         fresh = ~valid[where] & ~back

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-import numpy as np
-
 from paimon_spark.core.merge.aggregates import bitmaps, picks, sketches
 from paimon_spark.core.merge.aggregates.collect import Collect
-from paimon_spark.core.merge.aggregates.inputs import AggregateFunction, Inputs
+from paimon_spark.core.merge.aggregates.inputs import AggregateFunction, Inputs, spread
 from paimon_spark.core.merge.aggregates.maps import MergeMapWithKeyTime, merge_map
 from paimon_spark.core.merge.aggregates.nested import NestedPartialUpdate, NestedUpdate
 from paimon_spark.core.merge.aggregates.numbers import Product, Sum
@@ -58,12 +56,7 @@ class Aggregate:
 
     def _without_retracts(self, inputs: Inputs) -> Merged:
         part, keys = inputs.where(~inputs.retracted)
-        values = self(replace(part, retract=None))
-        if not isinstance(values, np.ndarray):
-            return inputs.spread(values, keys)
-        out = np.full(len(inputs.starts), -1, dtype=np.int64)
-        out[keys] = values
-        return out
+        return spread(self(replace(part, retract=None)), keys, len(inputs.starts))
 
 
 _BUILD: dict[AggregateName, Build] = {

@@ -48,17 +48,6 @@ def row_codes(columns: Sequence[I32]) -> I32:
     return _encoded(pa.Array.from_buffers(width, n, [None, pa.py_buffer(stacked)]))
 
 
-def dense_ranks(columns: Sequence[I64]) -> I64:
-    """Return the rank of each row of `columns`, the first of which is the most significant; equal rows share a rank."""
-    order = np.lexsort(list(reversed(columns)))
-    changes = np.zeros(len(order), dtype=np.bool_)
-    for c in columns:
-        changes[1:] |= c[order][1:] != c[order][:-1]
-    out = np.empty(len(order), dtype=np.int64)
-    out[order] = np.cumsum(changes)
-    return out
-
-
 def valid_mask(values: pa.Array) -> Mask:
     """Return which values are not null."""
     return np.asarray(values.is_valid()) if values.null_count else np.ones(len(values), dtype=np.bool_)

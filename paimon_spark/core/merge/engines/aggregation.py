@@ -11,7 +11,7 @@ import pyarrow as pa
 from paimon_spark.core.arrow import one_chunk, values_of
 from paimon_spark.core.merge.aggregates.inputs import Inputs
 from paimon_spark.core.merge.aggregates.registry import Aggregate
-from paimon_spark.core.merge.key_groups import KeyGroups, Merged, assemble, check_required, retracts
+from paimon_spark.core.merge.key_groups import KeyGroups, Merged, assemble, check_required, last_where, retracts
 from paimon_spark.format.arrays import I64, Mask
 from paimon_spark.spec.kinds import VALUE_KIND, RowKind
 
@@ -68,7 +68,7 @@ class Aggregation:
             return merging, (none, none)
         deletes = kinds == RowKind.DELETE
         index = np.arange(len(kinds), dtype=np.int64)
-        last = np.maximum.reduceat(np.where(deletes, index, np.int64(-1)), merging.starts)
+        last = last_where(deletes, merging.starts)
         begins: I64 = np.where(last < 0, merging.starts, last)
         counts = merging.last + 1 - merging.starts
         kept = index >= np.repeat(begins, counts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.core.merge.key_groups import KeyGroups, retracts, take
+from paimon_spark.core.merge.key_groups import KeyGroups, last_where, retracts, take
 
 
 def deduplicate(groups: KeyGroups) -> pa.Table:
@@ -19,7 +19,6 @@ def deduplicate_ignoring_deletes(groups: KeyGroups) -> pa.Table:
     if not mask.any():
         return deduplicate(groups)
     ends = groups.last
-    counted = np.where(mask[groups.order], np.int64(-1), np.arange(len(groups.order), dtype=np.int64))
-    last = np.maximum.reduceat(counted, groups.starts) if len(groups.starts) else ends
+    last = last_where(~mask[groups.order], groups.starts)
     last = np.where(ends == groups.starts, ends, last)
     return take(groups.rows, groups.order[last[last >= 0]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.core.merge.key_groups import KeyGroups, retracts, take
+from paimon_spark.core.merge.key_groups import KeyGroups, first_where, retracts, take
 from paimon_spark.errors import ErrorKind, UnsupportedError
 
 
@@ -29,8 +29,6 @@ def first_row_ignoring_deletes(groups: KeyGroups) -> pa.Table:
     mask = retracts(groups.rows)[groups.order]
     if not mask.any():
         return take(groups.rows, groups.order[groups.starts])
-    n = np.int64(len(groups.order))
-    counted = np.where(mask, n, np.arange(n))
-    first = np.minimum.reduceat(counted, groups.starts)
+    first = first_where(~mask, groups.starts)
     first = np.where(groups.last == groups.starts, groups.starts, first)
-    return take(groups.rows, groups.order[first[first < n]])
+    return take(groups.rows, groups.order[first[first >= 0]])

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.core.arrow import one_chunk, values_of
-from paimon_spark.core.merge.aggregates.inputs import Inputs
+from paimon_spark.core.merge.aggregates.inputs import Inputs, spread
 from paimon_spark.core.merge.aggregates.registry import Aggregate
-from paimon_spark.core.merge.key_groups import KeyGroups, Merged, assemble, check_required
-from paimon_spark.core.merge.keys import sequence_codes
+from paimon_spark.core.merge.key_groups import KeyGroups, Merged, assemble, check_required, first_where, last_where
+from paimon_spark.core.merge.keys import dense_ranks, sequence_codes
 from paimon_spark.errors import ErrorKind, UnsupportedError
 from paimon_spark.format.arrays import I64, Mask
 from paimon_spark.spec.kinds import SEQUENCE_NUMBER, VALUE_KIND, RowKind
@@ -144,12 +144,10 @@ class _History:
         return removed
 
     def _last_where(self, mask: Mask) -> I64:
-        return np.maximum.reduceat(np.where(mask, self._index, np.int64(-1)), self._starts)
+        return last_where(mask, self._starts)
 
     def _first_where(self, mask: Mask) -> I64:
-        n = np.int64(len(self._index))
-        first = np.minimum.reduceat(np.where(mask, self._index, n), self._starts)
-        return np.where(first == n, np.int64(-1), first)
+        return first_where(mask, self._starts)
 
     # ---- sequence groups
 
@@ -163,7 +161,7 @@ class _History:
             active = np.zeros(len(self._order), dtype=np.bool_)
             for name in names:
                 active |= np.asarray(one_chunk(rows.column(name)).is_valid())
-            found = self._codes[group.sequence] = (_dense(columns), active)
+            found = self._codes[group.sequence] = (_sequence_ranks(columns), active)
         return found
 
     def _advances(self, group: SequenceGroup, begin: I64) -> tuple[Mask, Mask]:
@@ -245,32 +243,14 @@ class _History:
             late if late.any() else None,
             preset if preset.any() else None,
         )
-        return _spread(function(inputs), keys, len(self._starts))
+        return spread(function(inputs), keys, len(self._starts))
 
     def _picked(self, index: I64) -> I64:
         return np.where(index < 0, np.int64(-1), self._order[index])
 
 
-def _spread(merged: Merged, keys: I64, n: int) -> Merged:
-    """Return the values of `keys` as values of all keys; the other ones are null."""
-    if len(keys) == n:
-        return merged
-    where = np.full(n, -1, dtype=np.int64)
-    if isinstance(merged, np.ndarray):
-        where[keys] = merged
-        return where
-    where[keys] = np.arange(len(keys))
-    return merged.take(pa.array(where, mask=where < 0))
-
-
-def _dense(columns: Sequence[I64]) -> I64:
-    """Return the dense rank of each row of `columns`."""
+def _sequence_ranks(columns: Sequence[I64]) -> I64:
+    """Return the dense rank of each row of `sequence_codes`."""
     if len(columns) == 2 and bool(columns[0].all()):  # one sequence field, never null
         return np.unique(columns[1], return_inverse=True)[1].astype(np.int64, copy=False)
-    order = np.lexsort(list(reversed(columns)))
-    changes = np.zeros(len(order), dtype=np.bool_)
-    for c in columns:
-        changes[1:] |= c[order][1:] != c[order][:-1]
-    out = np.empty(len(order), dtype=np.int64)
-    out[order] = np.cumsum(changes)
-    return out
+    return dense_ranks(columns)
