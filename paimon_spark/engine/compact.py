@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from paimon_spark.core.cancellation import checkpoint
@@ -12,7 +12,7 @@ from paimon_spark.core.commit.committer import CommitResult, Committed, FileStor
 from paimon_spark.core.commit_message import CommitMessage, messages_from_json
 from paimon_spark.core.compact.append import AppendOptions, Vectors, pick_bucketed, pick_bucketed_full, pick_unaware
 from paimon_spark.core.compact.pick import CompactUnit, PickOptions, pick, pick_full
-from paimon_spark.core.compact.rewrite import CompactTask
+from paimon_spark.core.compact.task import CompactTask
 from paimon_spark.core.levels import highest_level, max_level, sorted_runs
 from paimon_spark.core.maintenance.abandoned_files import clean_up_abandoned
 from paimon_spark.core.merge.config import needs_lookup
@@ -27,7 +27,7 @@ from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tasks import compact_payload, compact_work
 from paimon_spark.errors import ConflictError, CorruptTableError, ErrorKind
 from paimon_spark.spec.features import check_writable
-from paimon_spark.spec.kinds import BucketMode, MergeEngine
+from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.manifest import BucketKey, DataFileKey, DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate
 
@@ -153,6 +153,7 @@ def plan_compaction(
     partitions: Predicate | None = None,
     buckets: Collection[BucketKey] | None = None,
     limits: GroupLimits = DEFAULT_LIMITS,
+    changelog: bool = True,
 ) -> CompactionPlan:
     """Return the compaction plan of the latest snapshot.
 
@@ -162,6 +163,7 @@ def plan_compaction(
         partitions: filter over the partition columns.
         buckets: only these buckets.
         limits: which buckets are committed together.
+        changelog: whether to write changelog files, if the table's producer does it in compactions.
     """
     check_writable(table.effective_schema)
     snapshot = table.snapshots.latest()
@@ -174,7 +176,7 @@ def plan_compaction(
         partitions_seen.add(bucket.partition)
         if buckets is None or BucketKey(bucket.partition, bucket.bucket) in buckets:
             looked_at += 1
-            tasks += _bucket_tasks(table, bucket, strategy, refs)
+            tasks += _bucket_tasks(table, bucket, strategy, refs, changelog=changelog)
     groups = tuple(CompactGroup(tuple(g)) for g in _grouped(tasks, limits))
     snapshot_id = snapshot.id if snapshot else None
     return CompactionPlan(table, strategy, snapshot_id, groups, looked_at, frozenset(partitions_seen))
@@ -202,53 +204,61 @@ def _grouped(tasks: Iterable[CompactTask], limits: GroupLimits) -> Iterator[list
 
 
 def _bucket_tasks(
-    table: Table, found: ScannedBucket, strategy: Strategy, refs: Mapping[DataFileKey, VectorRef]
+    table: Table, found: ScannedBucket, strategy: Strategy, refs: Mapping[DataFileKey, VectorRef], *, changelog: bool
 ) -> Iterator[CompactTask]:
-    files = found.files
-    if table.is_primary_key_table:
-        highest = highest_level(files)
-        for unit in _keyed_units(table, files, strategy):
-            yield CompactTask(
-                partition=found.partition,
-                bucket=found.bucket,
-                total_buckets=found.total_buckets,
-                files=unit.files,
-                output_level=unit.output_level,
-                drop_deletes=unit.output_level != 0 and unit.output_level >= highest,
-                force_rewrite=table.options.compaction_force_rewrite_all_files,
-                reason=unit.reason,
-                upper=_upper_files(table, files, unit),
-            )
-        return
-    keys = {f.file_name: DataFileKey(found.partition, found.bucket, f.file_name) for f in files}
+    keys = {f.file_name: DataFileKey(found.partition, found.bucket, f.file_name) for f in found.files}
     vectors = {name: refs[key] for name, key in keys.items() if key in refs}
-    for group in _append_groups(table, files, strategy, vectors):
-        marked = tuple((f.file_name, vectors[f.file_name]) for f in group if f.file_name in vectors)
-        yield CompactTask(
-            partition=found.partition,
-            bucket=found.bucket,
-            total_buckets=found.total_buckets,
-            files=group,
-            reason="deleted rows" if marked else "small files",
-            vectors=marked,
+    task = CompactTask(
+        partition=found.partition, bucket=found.bucket, total_buckets=found.total_buckets, files=(), changelog=changelog
+    )
+    if table.is_primary_key_table:
+        yield from _keyed_tasks(table, found.files, strategy, vectors, task)
+        return
+    for group in _append_groups(table, found.files, strategy, vectors):
+        marked = _vectors_of(group, vectors)
+        yield replace(task, files=group, reason="deleted rows" if marked else "small files", vectors=marked)
+
+
+def _keyed_tasks(
+    table: Table, files: Sequence[DataFileMeta], strategy: Strategy, vectors: Vectors, task: CompactTask
+) -> Iterator[CompactTask]:
+    options = table.options
+    highest = highest_level(files)
+    for unit in _keyed_units(table, files, strategy, vectors):
+        taken = {f.file_name for f in unit.files}
+        above = [f for f in files if f.level > unit.output_level and f.file_name not in taken]
+        upper = tuple(above) if needs_lookup(table) else ()
+        no_older = unit.output_level >= highest or options.deletion_vectors_enabled
+        yield replace(
+            task,
+            files=unit.files,
+            output_level=unit.output_level,
+            to_top=unit.output_level == max_level(files, options.num_levels),
+            drop_deletes=unit.output_level != 0 and no_older,
+            force_rewrite=options.compaction_force_rewrite_all_files,
+            reason=unit.reason,
+            vectors=_vectors_of((*unit.files, *upper), vectors),
+            upper=upper,
         )
 
 
-def _upper_files(table: Table, files: Sequence[DataFileMeta], unit: CompactUnit) -> tuple[DataFileMeta, ...]:
-    """Return the files above the output level, in a table whose first row of a key stays."""
-    if table.options.merge_engine is not MergeEngine.FIRST_ROW:
-        return ()
-    taken = {f.file_name for f in unit.files}
-    return tuple(f for f in files if f.level > unit.output_level and f.file_name not in taken)
+def _vectors_of(files: Iterable[DataFileMeta], vectors: Vectors) -> tuple[tuple[str, VectorRef], ...]:
+    return tuple((f.file_name, vectors[f.file_name]) for f in files if f.file_name in vectors)
 
 
-def _keyed_units(table: Table, files: Sequence[DataFileMeta], strategy: Strategy) -> list[CompactUnit]:
+def _keyed_units(
+    table: Table, files: Sequence[DataFileMeta], strategy: Strategy, vectors: Vectors
+) -> list[CompactUnit]:
     options = table.options
     runs = sorted_runs(files)
     top = max_level(files, options.num_levels)
     if strategy is Strategy.FULL:
         force = options.compaction_force_rewrite_all_files
-        return pick_full(runs, top, must_rewrite=lambda f: force or bool(f.delete_row_count))
+
+        def must_rewrite(file: DataFileMeta) -> bool:
+            return force or bool(file.delete_row_count) or file.file_name in vectors
+
+        return pick_full(runs, top, must_rewrite=must_rewrite)
     now = time.time()
     hour, wall_clock = time.localtime(now).tm_hour, wall_clock_millis(int(now * 1000))
     unit = pick(runs, pick_options(table), top, hour=hour, now_millis=wall_clock)
@@ -278,7 +288,7 @@ def pick_options(table: Table) -> PickOptions:
         offpeak_start=o.compaction_offpeak_start_hour,
         offpeak_end=o.compaction_offpeak_end_hour,
         offpeak_ratio=o.compaction_offpeak_ratio,
-        force_up_level_0=o.compaction_force_up_level_0 or needs_lookup(table),
+        force_up_level_0=o.compaction_force_up_level_0 or (needs_lookup(table) and not o.lookup_compact_gentle),
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from paimon_spark.core.compact.rewrite import CompactTask, preview
+from paimon_spark.core.compact.rewrite import preview
+from paimon_spark.core.compact.task import CompactTask
 from paimon_spark.core.maintenance.deletion import Action
 from paimon_spark.core.scan.pruning import matching_partitions
 from paimon_spark.core.scan.scan import scan_buckets

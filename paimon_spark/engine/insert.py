@@ -89,7 +89,7 @@ def plan_write(
     if overwrite is None:
         check_statement(table.schema, table.options, operation)
     assigners = _assigners(table, parallelism, size_hint)
-    info = WriterRestoreState(assigners=assigners) if overwrite else _state(table, assigners)
+    info = WriterRestoreState(assigners=assigners, changelog=False) if overwrite else _state(table, assigners)
     if overwrite is None:
         check_bucket_mode(table)
         if table.is_primary_key_table or operation not in _CHANGES:
@@ -158,13 +158,17 @@ def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteRes
     done = WriteResult(commit=result, commit_user=str(commit.commit_user), files=files)
     if not isinstance(result, Committed) or plan.table.options.write_only:
         return done
-    return replace(done, compaction=_next_compaction(plan.table, messages))
+    return replace(done, compaction=_next_compaction(plan, messages))
 
 
-def _next_compaction(table: Table, messages: Sequence[CommitMessage]) -> CompactionPlan | None:
+def _next_compaction(plan: WritePlan, messages: Sequence[CommitMessage]) -> CompactionPlan | None:
+    """Plan the compaction of the written buckets. An overwrite has no changelog."""
+    table, changelog = plan.table, plan.overwrite is None
     buckets = {BucketKey(m.partition, m.bucket) for m in messages if m.new_files}
+    full = table.is_primary_key_table and table.options.full_compaction_delta_commits is not None
+    strategy = Strategy.FULL if full else Strategy.MINOR
     try:
-        found = plan_compaction(table, strategy=Strategy.MINOR, buckets=buckets) if buckets else None
+        found = plan_compaction(table, strategy=strategy, buckets=buckets, changelog=changelog) if buckets else None
     except Exception as e:  # noqa: BLE001 - the rows are committed already
         _log.warning(_UNCOMPACTED, table.name, e)
         return None

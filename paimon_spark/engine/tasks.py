@@ -12,7 +12,8 @@ from typing import Any
 from paimon_spark.core.bin_packing import task_cost
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage, messages_to_json
-from paimon_spark.core.compact.rewrite import CompactTask, compact_bucket
+from paimon_spark.core.compact.rewrite import compact_bucket
+from paimon_spark.core.compact.task import CompactTask
 from paimon_spark.core.maintenance.orphans import Candidate, Directory, Listing, list_old
 from paimon_spark.core.messages import MessageCodec
 from paimon_spark.core.metadata_io import translate_io_errors

@@ -12,7 +12,6 @@ from enum import IntEnum
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spec.compressions import COMPRESSIONS, IDLE, compression_of
-from paimon_spark.spec.kinds import PICKING, ChangelogProducer
 from paimon_spark.spec.options import POSTPONE_BUCKET, UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import AtomicType, DataType, TypeRoot, children
@@ -108,18 +107,6 @@ def _kind(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
 def _merging(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
     if not schema.primary_keys:
         return
-    if options.merge_engine not in PICKING and options.flag("force-lookup"):
-        hint = "It can be read. To write it here, use Apache Paimon: compaction would have to look up older rows."
-        yield Unsupported(_option("force-lookup", options), hint, Use.WRITE)
-    if options.changelog_producer is not ChangelogProducer.NONE:
-        yield Unsupported(
-            _option("changelog-producer", options),
-            "It can be read. To write it here, set 'changelog-producer' = 'none' if nobody reads its changelog.",
-            Use.WRITE,
-        )
-    if options.deletion_vectors_enabled:
-        hint = "It can be read; to write it, use Apache Paimon: replaced rows would have to be marked as deleted."
-        yield Unsupported(_option("deletion-vectors.enabled", options), hint, Use.WRITE)
     if not set(schema.partition_keys) <= set(schema.primary_keys) and options.bucket == UNAWARE_OR_DYNAMIC_BUCKET:
         yield Unsupported(
             "dynamic buckets and a primary key that does not contain the partition columns",
@@ -146,7 +133,6 @@ _FLAGS = (
     ("query-auth.enabled", Use.READ, "a server decides who may read which rows"),
     ("clustering.incremental", Use.WRITE, "its files are kept clustered"),
     ("visibility-callback.enabled", Use.WRITE, "its commits wait for other jobs"),
-    ("force-lookup", Use.CREATE, "it changes when buckets are compacted"),
     ("metastore.partitioned-table", Use.CREATE, "no metastore is used"),
     ("snapshot.clean-empty-directories", Use.CREATE, "empty directories stay"),
     ("tag.create-success-file", Use.CREATE, "no success files are written for tags"),
@@ -233,6 +219,17 @@ def _compressions(schema: TableSchema, options: CoreOptions) -> Iterator[Unsuppo
             yield Unsupported(f"'{key}' = '{name}'", hint, Use.WRITE if found is None else Use.CREATE)
 
 
+def _changelog_files(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
+    if not any(options.get(f"changelog-file.{part}") for part in ("format", "compression")):
+        return
+    name, codec = options.file_format_of(0, changelog=True), options.file_compression_of(0, changelog=True)
+    if name not in DATA_FORMATS:
+        yield Unsupported(f"'changelog-file.format' = '{name}'", f"Choose one of {', '.join(DATA_FORMATS)}.", Use.WRITE)
+    elif compression_of(name, codec) is None:
+        hint = f"For {name} files choose one of {', '.join(COMPRESSIONS[name])}."
+        yield Unsupported(f"the codec '{codec}' of changelog files", hint, Use.WRITE)
+
+
 def _columns(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
     for f in schema.fields:
         for root in (TypeRoot.BLOB, TypeRoot.VARIANT):
@@ -254,5 +251,6 @@ _CHECKS: tuple[Callable[[TableSchema, CoreOptions], Iterator[Unsupported]], ...]
     _settings,
     _formats,
     _compressions,
+    _changelog_files,
     _columns,
 )

@@ -165,6 +165,26 @@ class CoreOptions:
         return ChangelogProducer(self.word("changelog-producer"))
 
     @property
+    def changelog_row_deduplicate(self) -> bool:
+        """Return whether updates that change nothing are left out of the changelog."""
+        return self.flag("changelog-producer.row-deduplicate")
+
+    @property
+    def changelog_row_deduplicate_ignore_fields(self) -> tuple[str, ...]:
+        """Return the columns in which a difference is no update."""
+        return self.names("changelog-producer.row-deduplicate-ignore-fields")
+
+    @property
+    def lookup_compact_gentle(self) -> bool:
+        """Return whether level 0 stays until the compaction policy picks it, in a table that looks up older rows."""
+        return self.word("lookup-compact").lower() == "gentle"
+
+    @property
+    def full_compaction_delta_commits(self) -> int | None:
+        """Return after how many commits a full compaction runs; None for no such rule."""
+        return self.number_or_none("full-compaction.delta-commits")
+
+    @property
     def sequence_field(self) -> tuple[str, ...]:
         """Return the columns that order the rows with the same key."""
         return self.names("sequence.field")
@@ -209,9 +229,10 @@ class CoreOptions:
         """Return the format of new data files."""
         return self.word("file.format").lower()
 
-    def file_format_of(self, level: int) -> str:
-        """Return the format of new data files at a level."""
-        return self.pairs("file.format.per.level").get(str(level), self.file_format).lower()
+    def file_format_of(self, level: int, *, changelog: bool = False) -> str:
+        """Return the format of new data or changelog files at a level."""
+        own = self.get("changelog-file.format") if changelog else None
+        return (own or self.pairs("file.format.per.level").get(str(level), self.file_format)).lower()
 
     @property
     def file_formats(self) -> tuple[str, ...]:
@@ -224,9 +245,10 @@ class CoreOptions:
         """Return the codec of new data files."""
         return self.word("file.compression").lower()
 
-    def file_compression_of(self, level: int) -> str:
-        """Return the codec of new data files at a level."""
-        return self.pairs("file.compression.per.level").get(str(level), self.file_compression).lower()
+    def file_compression_of(self, level: int, *, changelog: bool = False) -> str:
+        """Return the codec of new data or changelog files at a level."""
+        own = self.get("changelog-file.compression") if changelog else None
+        return (own or self.pairs("file.compression.per.level").get(str(level), self.file_compression)).lower()
 
     @property
     def spill_compression(self) -> str:
@@ -248,6 +270,11 @@ class CoreOptions:
     def data_file_prefix(self) -> str:
         """Return the prefix of the names of data files."""
         return self.word("data-file.prefix")
+
+    @property
+    def changelog_file_prefix(self) -> str:
+        """Return the prefix of the names of changelog files."""
+        return self.word("changelog-file.prefix")
 
     @property
     def data_file_path_directory(self) -> str | None:
@@ -304,9 +331,10 @@ class CoreOptions:
         """Return whether an overwrite writes non-overlapping files directly to the top level."""
         return self.flag("overwrite-upgrade")
 
-    def stats_modes(self, columns: Sequence[str], level: int = 0) -> tuple[StatsMode, ...]:
-        """Return the statistics mode of each column, in order, for a file at a level."""
-        common = self.pairs("metadata.stats-mode.per.level").get(str(level), self.word("metadata.stats-mode"))
+    def stats_modes(self, columns: Sequence[str], level: int = 0, *, changelog: bool = False) -> tuple[StatsMode, ...]:
+        """Return the statistics mode of each column, in order, for a data or changelog file at a level."""
+        own = self.get("changelog-file.stats-mode") if changelog else None
+        common = own or self.pairs("metadata.stats-mode.per.level").get(str(level), self.word("metadata.stats-mode"))
         default = StatsMode.parse(common)
         none = StatsMode.parse("none")
         keep = self.number("metadata.stats-keep-first-n-columns")

@@ -286,8 +286,15 @@ class TablePaths:
 
     def new_data_file(self, file_format: str, compression: str | None = None) -> str:
         """Return a name for a data file; `compression` is included if the table's options say so."""
+        return self._new_file(self._options.data_file_prefix, file_format, compression)
+
+    def new_changelog_file(self, file_format: str, compression: str | None = None) -> str:
+        """Return a name for a changelog file; `compression` is included if the table's options say so."""
+        return self._new_file(self._options.changelog_file_prefix, file_format, compression)
+
+    def _new_file(self, prefix: str, file_format: str, compression: str | None) -> str:
         inside = f".{compression}" if compression and self._options.file_suffix_include_compression else ""
-        return f"{self._options.data_file_prefix}{self._unique()}-0{inside}.{file_format}"
+        return f"{prefix}{self._unique()}-0{inside}.{file_format}"
 
     def new_manifest_name(self) -> str:
         """Return a name for a manifest."""

@@ -162,6 +162,11 @@ def _merging(schema: TableSchema, options: CoreOptions) -> None:
         raise OptionError(f"The merge engine first-row cannot have 'changelog-producer' = '{producer}'.")
     if options.deletion_vectors_enabled and producer is ChangelogProducer.FULL_COMPACTION:
         raise OptionError("Deletion vectors cannot have 'changelog-producer' = 'full-compaction'.")
+    if options.full_compaction_delta_commits is not None and producer is ChangelogProducer.LOOKUP:
+        raise OptionError(
+            "The options 'full-compaction.delta-commits' and 'changelog-producer' = 'lookup' contradict each other.",
+            hint="Set only one of them.",
+        )
     if options.deletion_vectors_enabled and first_row:
         raise OptionError("The merge engine first-row needs no deletion vectors.", hint="Leave the option out.")
     _check_sequence(schema, options, first_row=first_row)

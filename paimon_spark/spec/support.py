@@ -30,6 +30,8 @@ _READ = """
     scan.timestamp-millis  scan.version  scan.watermark  source.split.open-file-cost  source.split.target-size
 """
 _WRITE = """
+    changelog-file.compression  changelog-file.format  changelog-file.prefix  changelog-file.stats-mode
+    changelog-producer.row-deduplicate  changelog-producer.row-deduplicate-ignore-fields
     changelog.num-retained.max  changelog.num-retained.min  changelog.time-retained  commit.force-create-snapshot
     commit.max-retries  commit.max-retry-wait  commit.min-retry-wait  commit.timeout  commit.user-prefix
     compaction.delete-ratio-threshold  compaction.file-num-limit  compaction.force-rewrite-all-files
@@ -41,7 +43,8 @@ _WRITE = """
     dynamic-bucket.assigner-parallelism  dynamic-bucket.max-buckets  dynamic-bucket.target-row-num
     fields.<col>.stats-mode  file.block-size  file.compression
     file.compression.per.level  file.compression.zstd-level  file.format  file.format.per.level
-    file.suffix.include.compression  ignore-delete  ignore-update-before  local-sort.max-num-file-handles
+    file.suffix.include.compression  full-compaction.delta-commits  ignore-delete  ignore-update-before
+    local-sort.max-num-file-handles  lookup-compact
     manifest.full-compaction-threshold-size  manifest.merge-min-count  manifest.target-file-size
     metadata.stats-keep-first-n-columns  metadata.stats-mode  metadata.stats-mode.per.level  num-levels
     num-sorted-run.compaction-trigger  orc.<param>  overwrite-upgrade  parquet.<param>  parquet.enable.dictionary
@@ -55,7 +58,7 @@ _CALL = "sort-compaction.local-sample.magnification  zorder.var-length-contribut
 _TABLE = """
     add-column-before-partition  alter-column-null-to-not-null.disabled  bucket  bucket-function.type  bucket-key
     changelog-producer  data-file.path-directory  deletion-vectors.enabled  deletion-vectors.modifiable
-    disable-explicit-type-casting  dynamic-bucket.initial-buckets  index-file-in-data-file-dir
+    disable-explicit-type-casting  dynamic-bucket.initial-buckets  force-lookup  index-file-in-data-file-dir
     merge-engine  partition  partition.default-name  partition.legacy-name  path  primary-key  row-tracking.enabled
     aggregation.remove-record-on-delete  fields.<col>.aggregate-function  fields.<col>.count-limit
     fields.<col>.distinct  fields.<col>.ignore-retract  fields.<col>.list-agg-delimiter  fields.<col>.nested-key
@@ -75,8 +78,6 @@ PATTERN_KEYS = {
 ONLY_VALUES = {
     "bucket": "a positive number or -1",
     "bucket-function.type": "default or mod",
-    "changelog-producer": "none, on write",
-    "deletion-vectors.enabled": "false where there is a primary key, on write",
     "file.format": "parquet, orc or avro, on write",
     "lock.enabled": "false",
     "row-tracking.enabled": "false where there are deletion vectors, on write",
@@ -96,7 +97,7 @@ _TRAVELLING = (
 _REFUSED = """
     blob-descriptor-field  blob-field  blob-view-field  chain-table.enabled  clustering.incremental
     commit.callbacks  commit.custom-listeners  commit.strict-mode.last-safe-snapshot  data-evolution.enabled
-    data-file.external-paths  fields.<col>.map.storage-layout  force-lookup  manifest.compression
+    data-file.external-paths  fields.<col>.map.storage-layout  manifest.compression
     manifest.format  metadata.iceberg.storage  metastore.partitioned-table  metastore.tag-to-partition
     partition.expiration-time  pk-bitmap.index.columns  pk-btree.index.columns  pk-clustering-override
     pk-full-text.index.columns  pk-vector.index.columns  query-auth.enabled  record-level.expire-time

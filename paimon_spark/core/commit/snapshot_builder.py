@@ -63,7 +63,8 @@ class SnapshotBuilder:
         return BuiltSnapshot(self._snapshot(store, base, rewritten.change), rewritten.superseded)
 
     def _rewrite_vectors(self, store: ManifestStore, base: Snapshot | None, change: Change) -> RewrittenVectors:
-        if self.table.is_primary_key_table or not change.needs_check:
+        without = self.table.is_primary_key_table and not self.table.options.deletion_vectors_enabled
+        if without or not change.needs_check:
             return RewrittenVectors(change)
         rewritten = rewrite_deletion_vectors(store, store.index_entries(base), change)
         if isinstance(rewritten, VectorChanged):

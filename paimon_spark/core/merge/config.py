@@ -26,15 +26,19 @@ KIND_FIELD = DataField(VALUE_KIND_FIELD_ID, VALUE_KIND, AtomicType(TypeRoot.TINY
 SYSTEM_FIELDS = (SEQUENCE_FIELD, KIND_FIELD)
 
 
-def merge_order(table: Table) -> MergeOrder:
+def merge_order(table: Table, *, stored: bool = True) -> MergeOrder:
     """Return the merge order of a primary-key table.
+
+    Args:
+        table: the table.
+        stored: whether rows of files are merged, which have a level, and not those of a write buffer.
 
     Raises:
         OptionError: an option of the merge engine is wrong.
     """
     engine = table.options.merge_engine
     function, inputs = _ENGINES[engine](table)
-    levels = engine not in PICKING and needs_lookup(table)
+    levels = stored and engine not in PICKING and needs_lookup(table)
     return MergeOrder(
         key=table.key_fields,
         sequence=tuple(table.schema.field(n) for n in table.options.sequence_field),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -18,26 +18,55 @@ from paimon_spark.spec.kinds import VALUE_KIND, RowKind
 
 @dataclass(frozen=True, slots=True)
 class KeyGroups:
-    """All rows of some keys. `order` lists row positions by key and sequence; `starts`, where each key begins in it."""
+    """The versions of some keys.
+
+    Attributes:
+        rows: holds the versions; it may have other rows.
+        order: the positions of the versions in `rows`, by key and sequence.
+        starts: where each key begins in `order`.
+        merged_alone: the keys that are merged although they have a single version; None for no such key.
+    """
 
     rows: pa.Table
     order: I64
     starts: I64
+    merged_alone: Mask | None = None
 
     @property
     def last(self) -> I64:
         """Return where the last version of each key is in `order`."""
         return np.append(self.starts[1:], len(self.order)) - 1
 
+    @property
+    def counts(self) -> I64:
+        """Return how many versions each key has."""
+        return np.diff(np.append(self.starts, len(self.order)))
+
     def several(self) -> tuple[Mask, KeyGroups]:
-        """Return which keys have several versions, and the groups of these keys alone."""
-        counts = np.diff(np.append(self.starts, len(self.order)))
-        mask = counts > 1
+        """Return which keys have several versions, or are merged alone, and the groups of these keys."""
+        mask = self.counts > 1
+        if self.merged_alone is not None:
+            mask |= self.merged_alone
+        return mask, self.keys(mask)
+
+    def keys(self, mask: Mask) -> KeyGroups:
+        """Return the groups of the keys of `mask`."""
         if mask.all():
-            return mask, self
+            return self
+        counts = self.counts
         counted = counts[mask]
-        starts = np.cumsum(counted) - counted
-        return mask, KeyGroups(self.rows, self.order[np.repeat(mask, counts)], starts)
+        return KeyGroups(self.rows, self.order[np.repeat(mask, counts)], np.cumsum(counted) - counted)
+
+    def versions(self, mask: Mask) -> KeyGroups:
+        """Return all keys with the versions of `mask`, which goes by `order` and leaves each key a version."""
+        if mask.all():
+            return self
+        counts = np.add.reduceat(mask.astype(np.int64), self.starts)
+        return KeyGroups(self.rows, self.order[mask], np.cumsum(counts) - counts)
+
+    def of_rows(self, rows: pa.Table) -> KeyGroups:
+        """Return the same groups over other columns of the same rows."""
+        return replace(self, rows=rows)
 
 
 MergeFunction = Callable[[KeyGroups], pa.Table]

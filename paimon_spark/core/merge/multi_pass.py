@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from paimon_spark.core.levels import SortedRun
 from paimon_spark.core.merge.config import SYSTEM_FIELDS
-from paimon_spark.core.merge.sort_merge import MergeOrder, merge_runs
+from paimon_spark.core.merge.key_groups import KeyGroups
+from paimon_spark.core.merge.sort_merge import MergeOrder, merge_key_groups, merge_runs, merged_parts
 from paimon_spark.core.spill.space import Run, SpillRules, SpillSpace, local_directories
 from paimon_spark.core.table import Table
 from paimon_spark.fs.base import PIECE_BYTES
@@ -47,21 +48,28 @@ def merge_sources(table: Table, sources: Sequence[RunSource], order: MergeOrder,
 
     All runs are opened at once if the table does not allow spilling, or if the spill space is exhausted.
     """
+    return merged_parts(group_sources(table, sources, order, at_once), order)
+
+
+def group_sources(
+    table: Table, sources: Sequence[RunSource], order: MergeOrder, at_once: int
+) -> Iterator[KeyGroups | pa.Table]:
+    """Yield what `merge_sources` merges, like `merge_key_groups`."""
     rules = SpillRules.of(table.options, _SPILL_BUFFER) if len(sources) > at_once else None
     if rules is None:
-        yield from _merged(sources, order)
+        yield from merge_key_groups(_opened(sources), order)
         return
     space = SpillSpace(rules, local_directories())
     try:
         reduced = reduce_runs(sources, order, min(at_once, rules.fan_in), space)
-        yield from _merged(reduced, order.after_partial())
+        yield from merge_key_groups(_opened(reduced), order.after_partial())
     finally:
         space.close()
 
 
-def _merged(sources: Sequence[RunSource], order: MergeOrder) -> Iterator[pa.Table]:
+def _opened(sources: Sequence[RunSource]) -> list[Iterator[pa.Table]]:
     share = MERGE_BYTES // max(1, len(sources))
-    return merge_runs([s.read(share) for s in sources], order)
+    return [s.read(share) for s in sources]
 
 
 def reduce_runs(sources: Sequence[RunSource], order: MergeOrder, at_once: int, space: SpillSpace) -> list[RunSource]:
@@ -75,7 +83,7 @@ def reduce_runs(sources: Sequence[RunSource], order: MergeOrder, at_once: int, s
         sizes = [sum(s.size for s in left[i : i + count]) for i in range(len(left) - count + 1)]
         start = sizes.index(min(sizes))
         few = left[start : start + count]
-        run = space.write(_merged(few, order.partial()))
+        run = space.write(merge_runs(_opened(few), order.partial()))
         if run is None:
             break
         space.drop(s.spilled for s in few if s.spilled is not None)

@@ -122,7 +122,12 @@ def merge_runs(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterato
     All chunks must have the same schema, with ``_SEQUENCE_NUMBER``, ``_VALUE_KIND`` and the columns of `order`. Runs
     ordered from oldest to newest merge fastest.
     """
-    for part in merge_key_groups(runs, order):
+    return merged_parts(merge_key_groups(runs, order), order)
+
+
+def merged_parts(parts: Iterator[KeyGroups | pa.Table], order: MergeOrder) -> Iterator[pa.Table]:
+    """Yield the merged rows of what `merge_key_groups` yields."""
+    for part in parts:
         yield order.function(part).combine_chunks() if isinstance(part, KeyGroups) else part
 
 
@@ -233,7 +238,12 @@ def _join(parts: Sequence[Column]) -> Column:
 
 def merge_rows(rows: pa.Table, order: MergeOrder) -> pa.Table:
     """Sort and merge the unordered rows of a write buffer; return one row per key, in key order."""
-    return order.function(_window(rows, comparable_columns(rows, order.key), order))
+    return order.function(sorted_rows(rows, order))
+
+
+def sorted_rows(rows: pa.Table, order: MergeOrder) -> KeyGroups:
+    """Sort the unordered rows of a write buffer."""
+    return _window(rows, comparable_columns(rows, order.key), order)
 
 
 def _window(rows: pa.Table, columns: Sequence[Column], order: MergeOrder) -> KeyGroups:

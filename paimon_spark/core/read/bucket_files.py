@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.core.columns import BUCKET, FILE_PATH, ROW_INDEX, TRACKING_FIELDS, VECTOR
+from paimon_spark.core.columns import BUCKET, FILE_PATH, LEVEL, ROW_INDEX, TRACKING_FIELDS, VECTOR
 from paimon_spark.core.levels import SortedRun
 from paimon_spark.core.merge.config import SYSTEM_FIELDS
 from paimon_spark.core.metadata.row_tracking import fill_row_ids, stored_tracking
@@ -68,7 +68,7 @@ class BucketFiles:
         """Yield the rows of one file as `fields` of the table, in chunks of about `_CHUNK_BYTES`.
 
         Row groups whose statistics prove `condition` false are skipped. The `METADATA_FIELDS` named in
-        `metadata_columns` come last.
+        `metadata_columns` come last, then ``_LEVEL`` if it is named.
         """
         with translate_io_errors():
             yield from self._chunks(file, fields, condition, _CHUNK_BYTES, metadata_columns=metadata_columns)
@@ -112,6 +112,9 @@ class BucketFiles:
                     if tracked:
                         rows = fill_row_ids(rows, file, start, path)
                     rows = self._with_metadata(rows, path, start, deleted, metadata_columns)
+                    if LEVEL in metadata_columns:
+                        level = pa.repeat(pa.scalar(file.level, pa.int8()), rows.num_rows)
+                        rows = rows.append_column(LEVEL, level)
                     yield rows if deleted is None else without_deleted(rows, deleted, start)
                     start += batch.num_rows
 

@@ -134,24 +134,7 @@ def merged_rows(
     on_keys = project(condition, [f.name for f in order.key])
     for section in parts:
         pushed = condition if len(section) == 1 else on_keys
-        read_run = partial(_with_level, files) if order.levels else files.run
-        sources = [
-            RunSource(r.size, partial(read_run, r, read, pushed, metadata_columns)) for r in oldest_first(section)
-        ]
+        extra = (*metadata_columns, LEVEL) if order.levels else metadata_columns
+        sources = [RunSource(r.size, partial(files.run, r, read, pushed, extra)) for r in oldest_first(section)]
         for rows in merge_sources(files.table, sources, order, runs_at_once(files.table, section, len(read))):
             yield rows.drop_columns([LEVEL]) if order.levels else rows
-
-
-def _with_level(
-    files: BucketFiles,
-    run: SortedRun,
-    fields: Sequence[DataField],
-    condition: Predicate,
-    metadata_columns: Sequence[str],
-    chunk_bytes: int,
-) -> Iterator[pa.Table]:
-    """Yield the rows of a sorted run with the level of their file; a run may have files of several levels."""
-    for file in run.files:
-        level = pa.scalar(file.level, pa.int8())
-        for rows in files.run(SortedRun(file.level, (file,)), fields, condition, metadata_columns, chunk_bytes):
-            yield rows.append_column(LEVEL, pa.repeat(level, rows.num_rows))

@@ -7,8 +7,7 @@ filtered by the row positions in each file.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -16,8 +15,6 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
-from paimon_spark.core.arrow import one_chunk, values_of
-from paimon_spark.core.columns import ROW_INDEX
 from paimon_spark.core.levels import SortedRun, oldest_first, sections
 from paimon_spark.core.merge.config import KIND_FIELD, merge_order, needed_fields
 from paimon_spark.core.merge.engines.deduplicate import deduplicate, deduplicate_ignoring_deletes
@@ -26,6 +23,7 @@ from paimon_spark.core.merge.multi_pass import MERGE_BYTES
 from paimon_spark.core.merge.sort_merge import MergeOrder, merge_key_groups, overlapping_slices, superseded
 from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.read.deleted_rows import DeletedRows, deleted_rows
+from paimon_spark.core.read.row_ordinals import ORDINAL, RowOrdinals, ordinals_of
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrays import I64
@@ -34,7 +32,6 @@ from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE
 from paimon_spark.spec.types import DataField
 
-_ORDINAL = "_ordinal_"
 _MOST = 1 << 32
 """Size of the range of bitmap positions; no data file has that many rows."""
 _Finder = Callable[[Sequence[Iterator[pa.Table]]], Iterator[I64]]
@@ -89,18 +86,14 @@ def _merged(
 ) -> list[BitMap]:
     """Return, for each file in `members`, the positions of rows that are deleted or do not survive the merge of `runs`.
 
-    The runs of a section are ordered from oldest to newest, and `members`, their files, likewise. An ordinal is the
-    index of a row among the rows of all `members`.
+    The runs of a section are ordered from oldest to newest, and `members`, their files, likewise.
     """
     find, read = _strategy(files.table, runs, members)
-    firsts = np.concatenate([[0], np.cumsum([f.row_count for f in members])])
-    first_of = {f.file_name: int(n) for f, n in zip(members, firsts, strict=False)}
+    numbered = RowOrdinals(members)
     share = merge_bytes // len(runs) // 2
     bitmaps = [_deleted_in(f, files.deleted_rows) for f in members]
-    for ordinals in find([_with_ordinals(files, r, read, first_of, share) for r in runs]):
-        cuts = np.searchsorted(ordinals, firsts)
-        for i in np.flatnonzero(np.diff(cuts)):
-            _add(bitmaps[i], ordinals[cuts[i] : cuts[i + 1]] - firsts[i])
+    for ordinals in find([numbered.read(files, r, read, TRUE, (), share) for r in runs]):
+        numbered.add_to(bitmaps, ordinals)
     return bitmaps
 
 
@@ -123,24 +116,13 @@ def _in_turn(runs: Sequence[SortedRun]) -> bool:
     return all(before < after for before, after in zip(last, first[1:], strict=False))
 
 
-def _with_ordinals(
-    files: BucketFiles, run: SortedRun, read: Sequence[DataField], first_of: Mapping[str, int], share: int
-) -> Iterator[pa.Table]:
-    """Yield the columns of a run with the ordinals of its rows, in key order."""
-    for file in run.files:
-        first = first_of[file.file_name]
-        for rows in files.run(SortedRun(run.level, (file,)), read, TRUE, (ROW_INDEX,), share):
-            ordinals = values_of(one_chunk(rows.column(ROW_INDEX))) + first
-            yield rows.drop_columns([ROW_INDEX]).append_column(_ORDINAL, pa.array(ordinals))
-
-
 def _superseded(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterator[I64]:
     """Yield, ascending, the ordinals of retracts and of rows whose key occurs in a later run."""
     for slices in overlapping_slices(runs, order.key):
         for part, found in zip(slices, superseded(slices), strict=True):
             if VALUE_KIND in part.rows.column_names:
                 found |= retracts(part.rows)
-            yield _ordinals(part.rows)[found]
+            yield ordinals_of(part.rows)[found]
 
 
 def _dropped(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterator[I64]:
@@ -148,23 +130,9 @@ def _dropped(runs: Sequence[Iterator[pa.Table]], order: MergeOrder) -> Iterator[
     for part in merge_key_groups(runs, order):
         rows = part.rows if isinstance(part, KeyGroups) else part
         if isinstance(part, KeyGroups) and len(part.starts) < len(part.order):
-            numbered = pa.table({VALUE_KIND: rows.column(VALUE_KIND), _ORDINAL: np.arange(rows.num_rows)})
+            numbered = pa.table({VALUE_KIND: rows.column(VALUE_KIND), ORDINAL: np.arange(rows.num_rows)})
             dropped = np.ones(rows.num_rows, dtype=np.bool_)
-            dropped[_ordinals(drop_retracts(order.function(replace(part, rows=numbered))))] = False
+            dropped[ordinals_of(drop_retracts(order.function(replace(part, rows=numbered))))] = False
         else:
             dropped = retracts(rows)
-        yield _ordinals(rows)[dropped]
-
-
-def _ordinals(rows: pa.Table) -> I64:
-    return values_of(one_chunk(rows.column(_ORDINAL)))
-
-
-def _add(bitmap: BitMap, positions: I64) -> None:
-    first, last = int(positions[0]), int(positions[-1])
-    if last - first == len(positions) - 1:
-        bitmap.add_range(first, last + 1)
-        return
-    numbers = array("I")
-    numbers.frombytes(positions.astype(np.uint32).tobytes())
-    bitmap.update(BitMap(numbers))
+        yield ordinals_of(rows)[dropped]

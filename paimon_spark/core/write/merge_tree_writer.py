@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.core.merge.config import merge_order
+from paimon_spark.core.merge.key_groups import sorted_versions
 from paimon_spark.core.merge.multi_pass import RunSource, reduce_runs, spilled_source
-from paimon_spark.core.merge.sort_merge import MergeOrder, merge_rows, merge_runs
+from paimon_spark.core.merge.sort_merge import MergeOrder, merge_rows, merge_runs, sorted_rows
 from paimon_spark.core.spill.space import Run, SpillSpace
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.append_writer import own_copy
@@ -34,20 +35,32 @@ class MergeTreeWriter:
         first_sequence: sequence number of the first row.
         spill: spill space for sorted runs; None writes full buffers to files.
         hold: bytes of rows that an open file may buffer while runs are merged into it.
+        changelog: whether to write all rows to changelog files, too, as the changelog producer ``input`` does.
     """
 
     def __init__(
-        self, table: Table, partition: bytes, bucket: int, first_sequence: int, spill: SpillSpace | None, hold: int
+        self,
+        table: Table,
+        partition: bytes,
+        bucket: int,
+        first_sequence: int,
+        spill: SpillSpace | None,
+        hold: int,
+        *,
+        changelog: bool = False,
     ) -> None:
         self._table = table
         self._place = (partition, bucket)
         self._next = first_sequence
-        self._order = merge_order(table)
+        self._order = merge_order(table, stored=False)
         self._spill = spill
         self._hold = hold
         self._waiting: list[pa.Table] = []
         self._runs: list[Run] = []
         self._done: list[tuple[RollingWriter, list[DataFileMeta]]] = []
+        self._changelog = self._changelog_writer() if changelog else None
+        self.changelog: list[DataFileMeta] = []
+        """The changelog files; complete after `finish`."""
         self.buffered_bytes = 0
 
     def add(self, rows: Rows, size: int) -> None:
@@ -80,10 +93,14 @@ class MergeTreeWriter:
         rows = self._sorted(self._order.partial() if self._runs else self._order)
         if rows is not None or self._runs:
             self._write_files(rows, merged=not self._runs)
+        if self._changelog is not None:
+            self.changelog = self._changelog.close()
         return [f for _, files in self._done for f in files]
 
     def abort(self) -> None:
         """Delete the written files."""
+        if self._changelog is not None:
+            self._changelog.abort()
         for writer, _ in self._done:
             writer.abort()
         self._waiting = []
@@ -95,7 +112,15 @@ class MergeTreeWriter:
         waiting, self._waiting, self.buffered_bytes = self._waiting, [], 0
         rows = pa.concat_tables(waiting)
         del waiting
-        return merge_rows(rows, order)
+        if self._changelog is None:
+            return merge_rows(rows, order)
+        versions = sorted_rows(rows, order)
+        self._changelog.write(sorted_versions(versions))
+        self._changelog.roll()
+        return order.function(versions)
+
+    def _changelog_writer(self) -> RollingWriter:
+        return RollingWriter(self._table, *self._place, level=0, source=FileSource.APPEND, changelog=True)
 
     def _join_runs(self, spill: SpillSpace) -> None:
         """Merge `fan_in` runs of one merge generation whenever that generation has at least twice as many.

@@ -34,7 +34,7 @@ _KEY_STATS = StatsMode.parse("truncate(128)")
 
 
 class RollingWriter:
-    """Writes the data files of one bucket at one level.
+    """Writes the data files of one bucket at one level, or its `changelog` files.
 
     Rows of a primary-key table arrive in key order with their system columns; those of an append table in arrival
     order, with their tracking columns if `tracked`.
@@ -50,19 +50,21 @@ class RollingWriter:
         source: FileSource,
         first_sequence: int = 0,
         tracked: bool = False,
+        changelog: bool = False,
     ) -> None:
         self._table = table
+        self._changelog = changelog
         self._tracked = tracked
         self._level = level
         self._source = source
         self._next_sequence = first_sequence
         self._keys = table.key_fields
         options = table.options
-        self._format = options.file_format_of(level)
-        self._compression = options.file_compression_of(level)
-        self._fields, self._modes = _physical(table, level, tracked=tracked)
+        self._format = options.file_format_of(level, changelog=changelog)
+        self._compression = options.file_compression_of(level, changelog=changelog)
+        self._fields, self._modes = _physical(table, level, tracked=tracked, changelog=changelog)
         self._target = options.target_file_size(primary_key=table.is_primary_key_table)
-        self._most_rows = options.target_file_row_num if source is FileSource.APPEND else None
+        self._most_rows = options.target_file_row_num if source is FileSource.APPEND and not changelog else None
         self._directory = table.paths.bucket_dir(partition, bucket)
         self._open: _OpenFile | None = None
         self._done: list[DataFileMeta] = []
@@ -92,6 +94,10 @@ class RollingWriter:
         if self.buffered_bytes:
             self._finish()
 
+    def roll(self) -> None:
+        """Close the open file: rows that follow may have smaller keys."""
+        self._finish()
+
     def close(self) -> list[DataFileMeta]:
         """Close the last file; return the metadata of all files."""
         self._finish()
@@ -111,7 +117,9 @@ class RollingWriter:
 
     def _begin(self) -> _OpenFile:
         options = self._table.options
-        name = self._table.paths.new_data_file(self._format, self._compression)
+        paths = self._table.paths
+        new_name = paths.new_changelog_file if self._changelog else paths.new_data_file
+        name = new_name(self._format, self._compression)
         try:
             writer = for_name(self._format).open_writer(
                 self._table.file_io,
@@ -231,9 +239,11 @@ class _OpenFile:
         self.writer.write(pa.Table.from_arrays(columns, names=[f.name for f in fields]))
 
 
-def _physical(table: Table, level: int, *, tracked: bool) -> tuple[tuple[DataField, ...], tuple[StatsMode, ...]]:
+def _physical(
+    table: Table, level: int, *, tracked: bool, changelog: bool
+) -> tuple[tuple[DataField, ...], tuple[StatsMode, ...]]:
     """Return the columns of a data file in order, and the statistics mode of each."""
-    modes = table.options.stats_modes(table.schema.field_names, level)
+    modes = table.options.stats_modes(table.schema.field_names, level, changelog=changelog)
     if tracked:
         return (*table.schema.fields, *TRACKING_FIELDS), (*modes, *(StatsMode.parse("none"),) * len(TRACKING_FIELDS))
     if not table.is_primary_key_table:

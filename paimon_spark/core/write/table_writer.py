@@ -32,7 +32,7 @@ from paimon_spark.errors import ErrorKind, UnsupportedError, UsageError
 from paimon_spark.format import hash_index
 from paimon_spark.format.arrays import I32
 from paimon_spark.spec.bounds import Int, Long
-from paimon_spark.spec.kinds import BucketMode
+from paimon_spark.spec.kinds import BucketMode, ChangelogProducer
 from paimon_spark.spec.manifest import HASH_INDEX, BucketKey, IndexFileMeta
 from paimon_spark.spec.rows import encode_row
 
@@ -51,6 +51,7 @@ class WriterRestoreState:
         hash_files: names (or external paths) of the hash index files, by partition and bucket.
         rescaled_partitions: partitions that are organised with another number of buckets than the table now says.
         buffer: the bytes that one writer may hold; what the table says if not given.
+        changelog: whether the statement has a changelog: an overwrite has none.
     """
 
     assigners: Int = 1
@@ -58,6 +59,7 @@ class WriterRestoreState:
     hash_files: Mapping[bytes, Mapping[Int, str]] = field(default_factory=dict)
     rescaled_partitions: Mapping[bytes, Int] = field(default_factory=dict)
     buffer: Long | None = None
+    changelog: bool = True
 
     def to_json(self) -> str:
         """Return the plan as a compact JSON text."""
@@ -170,6 +172,7 @@ class TableWriter(AbortableWriter):
     def finish(self) -> list[CommitMessage]:
         """Write all buffered rows; return one message per bucket."""
         files = {key: writer.finish() for key, writer in self._buckets.items()}
+        changelog = {k: w.changelog for k, w in self._buckets.items() if isinstance(w, MergeTreeWriter)}
         self._end_spill()
         index_files: dict[BucketKey, tuple[IndexFileMeta, ...]] = {}
         for partition, index in self._indexes.items():
@@ -181,10 +184,11 @@ class TableWriter(AbortableWriter):
                 bucket=key.bucket,
                 total_buckets=self._table.options.bucket,
                 new_files=tuple(files.get(key, ())),
+                new_changelog=tuple(changelog.get(key, ())),
                 new_index_files=index_files.get(key, ()),
             )
             for key in sorted({*files, *index_files})
-            if files.get(key) or key in index_files
+            if files.get(key) or changelog.get(key) or key in index_files
         ]
 
     def abort(self) -> None:
@@ -256,7 +260,9 @@ class TableWriter(AbortableWriter):
         unaware = self._mode is BucketMode.BUCKET_UNAWARE
         first = 0 if unaware else self._plan.max_sequences.get(partition, {}).get(bucket, -1) + 1
         if self._table.is_primary_key_table:
-            return MergeTreeWriter(self._table, partition, bucket, first, self._spill, self._budget // 4)
+            changelog = self._plan.changelog and self._table.options.changelog_producer is ChangelogProducer.INPUT
+            hold = self._budget // 4
+            return MergeTreeWriter(self._table, partition, bucket, first, self._spill, hold, changelog=changelog)
         return AppendWriter(self._table, partition, bucket, first, tracked=self._tracked)
 
     def _relieve(self) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.core.commit.committer import Committed
-from paimon_spark.core.compact.rewrite import CompactTask
+from paimon_spark.core.compact.task import CompactTask
 from paimon_spark.core.messages import MessageCodec
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compact import GroupLimits, Strategy, execute_compaction, plan_compaction

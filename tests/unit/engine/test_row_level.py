@@ -22,7 +22,7 @@ from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.row_level import change_arrow, finish_changes, plan_changes
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
-from paimon_spark.errors import ConflictError, EngineError, UnsupportedError, UsageError
+from paimon_spark.errors import ConflictError, EngineError, UsageError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import CommitKind
 from paimon_spark.spec.predicate import Comparison
@@ -222,9 +222,6 @@ def test_tables_that_are_not_changed_by_files_are_refused() -> None:
     keyed = new_table({"k": "INT"}, primary_key=["k"], options={"bucket": "1"})
     with pytest.raises(UsageError, match="primary key"):
         plan_changes(keyed, "DELETE")
-    vectors = new_table({"k": "INT"}, primary_key=["k"], options={"bucket": "1", "deletion-vectors.enabled": "true"})
-    with pytest.raises(UnsupportedError, match=r"deletion-vectors\.enabled"):
-        plan_changes(vectors, "DELETE")
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -55,7 +55,7 @@ def test_not_read(key: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("changelog-producer", "lookup"),
+        ("changelog-file.format", "csv"),
         ("file.format", "csv"),
         ("file.compression", "snapy"),
         ("file.compression", "lzo"),
@@ -132,11 +132,10 @@ def test_keys_across_partitions() -> None:
     check_writable(_schema({}, keys=("k", "p"), partitions=("p",)))
 
 
-def test_looked_up_rows_are_not_merged_on_write() -> None:
-    options = {"merge-engine": "aggregation", "force-lookup": "true"}
-    check_readable(_schema(options))
-    with pytest.raises(UnsupportedError, match=r"'force-lookup' = 'true'.*cannot be written"):
-        check_writable(_schema(options))
+def test_changelog_files_need_a_codec_of_their_format() -> None:
+    check_writable(_schema({"changelog-file.format": "avro", "changelog-file.compression": "bzip2"}))
+    with pytest.raises(UnsupportedError, match=r"'bzip2' of changelog files.*parquet files choose one of zstd"):
+        check_writable(_schema({"changelog-file.compression": "bzip2"}))
 
 
 def test_an_append_table_has_no_merge_engine() -> None:

@@ -9,13 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.core.arrow import one_chunk, values_of
 from paimon_spark.core.columns import LEVEL
-from paimon_spark.core.merge.key_groups import KeyGroups, MergeFunction
+from paimon_spark.core.merge.key_groups import KeyGroups, MergeFunction, last_where
+from paimon_spark.format.arrays import I64, Mask
 
-_ABOVE_ALL = np.int64(1 << 62)
+_ABOVE_ALL = np.int8(127)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +28,38 @@ class WithUpperLevels:
 
     def __call__(self, groups: KeyGroups) -> pa.Table:
         """Return the merged rows in key order."""
-        levels = values_of(one_chunk(groups.rows.column(LEVEL))).astype(np.int64)[groups.order]
-        upper = np.where(levels > 0, levels, _ABOVE_ALL)
-        lowest = np.minimum.reduceat(upper, groups.starts) if len(groups.starts) else upper
-        counts = np.diff(np.append(groups.starts, len(groups.order)))
-        kept = (levels <= 0) | (levels == np.repeat(lowest, counts))
-        if not kept.all():
-            counts = np.add.reduceat(kept.astype(np.int64), groups.starts)
-            groups = KeyGroups(groups.rows, groups.order[kept], np.cumsum(counts) - counts)
-        return self.function(groups)
+        if not len(groups.starts):
+            return self.function(groups)
+        return self.function(lowest_upper(groups).groups)
+
+
+@dataclass(frozen=True, slots=True)
+class LowestUpper:
+    """The versions of level 0 of some keys, and of those above it the one of the lowest level.
+
+    Attributes:
+        groups: these versions.
+        upper: the position in `groups.rows` of the version above level 0, or -1.
+        has_level_0: which keys have a version of level 0.
+    """
+
+    groups: KeyGroups
+    upper: I64
+    has_level_0: Mask
+
+
+def lowest_upper(groups: KeyGroups) -> LowestUpper:
+    """Return the versions that count of those of at least one key; their rows have the column ``_LEVEL``."""
+    levels = level_of(groups.rows)[groups.order]
+    above = levels > 0
+    lowest = np.minimum.reduceat(np.where(above, levels, _ABOVE_ALL), groups.starts)
+    kept = ~above | (levels == np.repeat(lowest, groups.counts))
+    found = groups.versions(kept)
+    where = last_where(above[kept], found.starts)
+    upper = np.where(where < 0, np.int64(-1), found.order[where])
+    return LowestUpper(found, upper, np.logical_or.reduceat(~above, groups.starts))
+
+
+def level_of(rows: pa.Table) -> npt.NDArray[np.int8]:
+    """Return the level of each row, from its column ``_LEVEL``."""
+    return values_of(one_chunk(rows.column(LEVEL)))

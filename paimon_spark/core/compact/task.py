@@ -1,0 +1,41 @@
+"""A compaction unit of one bucket, as it travels to the executors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from paimon_spark.core.levels import SortedRun
+from paimon_spark.core.metadata.deletion_vectors import VectorRef
+from paimon_spark.spec.bounds import Int
+from paimon_spark.spec.manifest import DataFileMeta
+
+Section: TypeAlias = Sequence[SortedRun]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactTask:
+    """Files of one bucket to compact; `drop_deletes` if no older data lies below the output level."""
+
+    partition: bytes
+    bucket: Int
+    total_buckets: Int
+    files: tuple[DataFileMeta, ...]
+    output_level: Int = 0
+    to_top: bool = False
+    """Whether the output level is the highest of the bucket."""
+    drop_deletes: bool = False
+    force_rewrite: bool = False
+    reason: str = ""
+    vectors: tuple[tuple[str, VectorRef], ...] = ()
+    """Deletion vectors of the files, and of those above, by file name; only for files that have one."""
+    upper: tuple[DataFileMeta, ...] = ()
+    """The files above the output level, if the compaction looks up rows there."""
+    changelog: bool = True
+    """Whether the compaction writes changelog files, if the table's producer does it in compactions."""
+
+    @property
+    def bytes_in(self) -> int:
+        """Return the total size of the files to compact."""
+        return sum(f.file_size for f in self.files)

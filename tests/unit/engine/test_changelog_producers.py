@@ -1,0 +1,213 @@
+"""Changelog files by producer: the worked scenarios of docs/spec/semantics.md, section 6, and what goes beyond them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from paimon_spark.engine.compact import Strategy
+from paimon_spark.errors import OptionError
+from paimon_spark.spec.schema_rules import check_schema
+from paimon_spark.testing.tables import new_table
+from tests.unit.engine.changelogs import changes, changes_in, compact, keyed, kinds_of, put, snapshots
+
+MANY = 20_000
+
+
+def test_no_producer_writes_no_changelog() -> None:
+    table = keyed()
+    put(table, (1, "a"))
+    put(table, ("+U", 1, "b"))
+    compact(table)
+    assert changes(table) == []
+    assert all(s.changelog_manifest_list is None for s in snapshots(table))
+
+
+def test_input_keeps_every_row_as_written() -> None:
+    table = keyed(changelog_producer="input")
+    put(table, (2, "x"), (1, "a"), (1, "b"), ("-D", 2, "x"))
+    written = [("+I", 1, "a"), ("+I", 1, "b"), ("+I", 2, "x"), ("-D", 2, "x")]
+    assert changes(table) == [written]
+    assert kinds_of(table)[0] == "APPEND"
+    compact(table)
+    assert changes(table) == [written]
+
+
+def test_input_of_an_overwrite_is_empty() -> None:
+    table = keyed(changelog_producer="input")
+    put(table, (1, "a"))
+    put(table, (1, "b"), overwrite="static")
+    assert changes(table) == [[("+I", 1, "a")]]
+
+
+def test_input_survives_spilling() -> None:
+    table = keyed(changelog_producer="input", write_buffer_size="64 kb", write_buffer_spillable="true")
+    rows = [(k % 300, f"{k}") for k in range(3000)]
+    put(table, *rows)
+    assert sorted(changes(table)[0]) == sorted(("+I", *r) for r in rows)
+
+
+def test_lookup_finds_what_a_key_was_before() -> None:
+    table = keyed(changelog_producer="lookup")
+    put(table, (1, "a"))
+    put(table, (1, "b"), (2, "x"))
+    put(table, ("-D", 1, "?"))
+    put(table, ("-D", 9, "?"))
+    put(table, (2, "x"))
+    assert changes(table) == [
+        [("+I", 1, "a")],
+        [("-U", 1, "a"), ("+U", 1, "b"), ("+I", 2, "x")],
+        [("-D", 1, "b")],
+        [("-U", 2, "x"), ("+U", 2, "x")],
+    ]
+    assert kinds_of(table) == ["APPEND", "COMPACT"] * 5
+
+
+def test_lookup_leaves_out_equal_rows_if_asked() -> None:
+    columns = {"k": "INT", "v": "STRING", "at": "INT"}
+    dedup = {"changelog_producer__row_deduplicate": "true", "changelog_producer__row_deduplicate_ignore_fields": "at"}
+    table = keyed(columns, changelog_producer="lookup", **dedup)
+    put(table, (1, "a", 1), (2, None, 1), (3, "c", 1))
+    put(table, (1, "a", 2), (2, None, 2), (3, None, 2))
+    assert changes(table)[1] == [("-U", 3, "c", 1), ("+U", 3, None, 2)]
+
+
+@pytest.mark.parametrize("fmt", ["parquet", "orc", "avro"])
+def test_lookup_reaches_levels_that_stay(fmt: str) -> None:
+    table = keyed(changelog_producer="lookup", file__format=fmt)
+    put(table, *((k, f"{k}") for k in range(0, MANY, 2)))
+    put(table, (2, "two"), (3, "three"))
+    put(table, ("-D", 2, "?"), (3, "drei"), (4, "vier"))
+    assert changes(table)[1:] == [
+        [("-U", 2, "2"), ("+U", 2, "two"), ("+I", 3, "three")],
+        [("-D", 2, "two"), ("-U", 3, "three"), ("+U", 3, "drei"), ("-U", 4, "4"), ("+U", 4, "vier")],
+    ]
+
+
+def test_lookup_sums_onto_the_row_before() -> None:
+    columns = {"k": "INT", "s": "INT"}
+    table = keyed(columns, changelog_producer="lookup", merge_engine="aggregation", fields__s__aggregate_function="sum")
+    put(table, (1, 5))
+    put(table, (1, 3))
+    put(table, ("-U", 1, 3))
+    assert changes(table) == [
+        [("+I", 1, 5)],
+        [("-U", 1, 5), ("+U", 1, 8)],
+        [("-U", 1, 8), ("+U", 1, 5)],
+    ]
+
+
+def test_lookup_completes_partial_rows() -> None:
+    table = keyed(
+        {"k": "INT", "a": "STRING", "b": "STRING"}, changelog_producer="lookup", merge_engine="partial-update"
+    )
+    put(table, (1, "A", None))
+    put(table, (1, None, "B"))
+    assert changes(table) == [[("+I", 1, "A", None)], [("-U", 1, "A", None), ("+U", 1, "A", "B")]]
+
+
+def test_lookup_of_first_rows_reports_new_keys() -> None:
+    table = keyed(changelog_producer="lookup", merge_engine="first-row")
+    put(table, *((k, "old") for k in range(0, MANY, 2)))
+    put(table, (2, "new"), (3, "new"))
+    put(table, (3, "newer"))
+    assert changes(table)[1:] == [[("+I", 3, "new")]]
+
+
+def test_lookup_obeys_the_sequence_field() -> None:
+    table = keyed({"k": "INT", "v": "STRING", "ts": "INT"}, changelog_producer="lookup", sequence__field="ts")
+    put(table, (1, "a", 10))
+    put(table, (1, "late", 5))
+    put(table, (1, "b", 20))
+    assert changes(table) == [
+        [("+I", 1, "a", 10)],
+        [("-U", 1, "a", 10), ("+U", 1, "a", 10)],
+        [("-U", 1, "a", 10), ("+U", 1, "b", 20)],
+    ]
+
+
+def test_lookup_waits_for_a_compaction_if_write_only() -> None:
+    table = keyed(changelog_producer="lookup", write_only="true")
+    put(table, (1, "a"))
+    put(table, (1, "b"))
+    assert changes(table) == []
+    compact(table, Strategy.MINOR)
+    assert changes(table) == [[("+I", 1, "b")]]
+
+
+def test_gentle_lookup_leaves_level_0_alone() -> None:
+    table = keyed(changelog_producer="lookup", lookup_compact="gentle")
+    put(table, (1, "a"))
+    assert kinds_of(table) == ["APPEND"]
+
+
+def test_full_compaction_compares_top_rows() -> None:
+    table = keyed(changelog_producer="full-compaction", full_compaction__delta_commits="1")
+    put(table, (1, "a"))
+    put(table, (1, "b"))
+    put(table, (1, "c"))
+    put(table, ("-D", 1, "?"), (2, "x"))
+    assert changes(table) == [
+        [("+I", 1, "a")],
+        [("-U", 1, "a"), ("+U", 1, "b")],
+        [("-U", 1, "b"), ("+U", 1, "c")],
+        [("-D", 1, "c"), ("+I", 2, "x")],
+    ]
+
+
+def test_full_compaction_is_silent_before_the_top() -> None:
+    table = keyed(changelog_producer="full-compaction")
+    put(table, *((k, f"{k}") for k in range(MANY)))
+    assert changes(table) == []
+    compact(table)
+    assert len(changes(table)[0]) == MANY
+    put(table, (1, "a"))
+    put(table, (1, "b"), (MANY, "new"))
+    compact(table)
+    assert changes(table)[1:] == [[("-U", 1, "1"), ("+U", 1, "b"), ("+I", MANY, "new")]]
+
+
+def test_full_compaction_keeps_the_file_that_it_only_reads() -> None:
+    table = keyed(changelog_producer="full-compaction")
+    put(table, (1, "a"), (2, "b"))
+    compact(table)
+    append, moved = snapshots(table)
+    assert changes_in(table, moved) == [("+I", 1, "a"), ("+I", 2, "b")]
+    assert append.total_record_count == moved.total_record_count
+
+
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+def test_an_overwrite_has_no_changelog(producer: str) -> None:
+    table = keyed(changelog_producer=producer, overwrite_upgrade="false")
+    put(table, (1, "a"))
+    compact(table)
+    before = changes(table)
+    put(table, (1, "b"), overwrite="static")
+    assert changes(table) == before
+
+
+def test_changelog_files_have_options_of_their_own() -> None:
+    options = {"changelog-file.prefix": "changes-", "changelog-file.format": "avro", "changelog-producer": "input"}
+    table = new_table({"k": "INT"}, primary_key=["k"], options={"bucket": "1", **options})
+    put(table, (1,))
+    names = [p.rsplit("/", 1)[-1] for p in _files(table) if "bucket-0" in p]
+    assert sorted(n.partition("-")[0] + n[n.rindex(".") :] for n in names) == ["changes.avro", "data.parquet"]
+
+
+def _files(table: Any) -> list[str]:
+    return [s.path for s in table.file_io.list_recursive(table.path)]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"changelog-producer": "lookup", "full-compaction.delta-commits": "1"},
+        {"changelog-producer": "input", "merge-engine": "first-row"},
+        {"changelog-producer": "full-compaction", "deletion-vectors.enabled": "true"},
+    ],
+)
+def test_options_that_contradict_each_other(options: dict[str, str]) -> None:
+    table = new_table({"k": "INT", "v": "INT"}, primary_key=["k"], options={"bucket": "1", **options})
+    with pytest.raises(OptionError):
+        check_schema(table.schema)
