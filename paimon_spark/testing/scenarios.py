@@ -35,12 +35,21 @@ class Kind:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
+SHOWN = {"deletion-vectors.merge-on-read": "true"}
+"""Rows that no compaction has moved out of level 0 are visible, too: trials read after every write."""
 KINDS: Mapping[str, Kind] = {
     "fixed": Kind(("k",), (), {"bucket": "2"}),
     "dynamic": Kind(("k",), (), {"dynamic-bucket.target-row-num": "3"}),
     "text key": Kind(("p", "k"), (), {"bucket": "3"}),
     "partitioned": Kind(("p", "k"), ("p",), {"bucket": "1", "file.format": "orc"}),
     "partitioned dynamic": Kind(("p", "k"), ("p",), {"dynamic-bucket.target-row-num": "3"}),
+    "looked up": Kind(("k",), (), {"bucket": "2", "changelog-producer": "lookup"}),
+    "full changelog": Kind(("p", "k"), ("p",), {"bucket": "1", "changelog-producer": "full-compaction"}),
+    "input changelog": Kind(("k",), (), {"changelog-producer": "input", "dynamic-bucket.target-row-num": "3"}),
+    "vectors": Kind(("k",), (), {"bucket": "2", "deletion-vectors.enabled": "true", **SHOWN}),
+    "vectors and changelog": Kind(
+        ("p", "k"), ("p",), {"deletion-vectors.enabled": "true", "changelog-producer": "lookup", "bucket": "1", **SHOWN}
+    ),
     "append": Kind((), (), {"compaction.min.file-num": "2"}),
     "tracked": Kind((), (), {"row-tracking.enabled": "true", "compaction.min.file-num": "2"}),
     "marked": Kind((), (), {"deletion-vectors.enabled": "true", "compaction.min.file-num": "2"}),
