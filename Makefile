@@ -125,9 +125,9 @@ replay: $(VENV)/.test  ## Run one input that fuzzing saved: make replay INPUT=bu
 trial: check $(VENV)/.test  ## Change tables here and by Paimon in turn: make trial SEED=7 MINUTES=30 PEER_JAR=/path/to/paimon.jar
 	@$(BIN)/python -m tests.peers.trial --seed $(SEED) --minutes $(MINUTES) --jar "$(PEER_JAR)"
 
-bench: check $(VENV)/.bench $(if $(PEER_JAR),,.venv-3.5/.ready)  ## Compare with Paimon, Iceberg, Delta and plain Parquet: make bench ROWS=1000000 ROUNDS=3
+bench: check $(VENV)/.bench $(if $(PEER_JAR),,.venv-3.5/.ready)  ## Compare with Paimon, Iceberg, Delta and plain Parquet: make bench ROWS=1000000 ROUNDS=3 KINDS=ORC,aggregation
 	@$(BIN)/python -m paimon_spark.bridge.jars >/dev/null
-	@$(BIN)/python -m benchmarks --rows $(ROWS) --rounds $(ROUNDS) --peer-python .venv-3.5/bin/python
+	@$(BIN)/python -m benchmarks --rows $(ROWS) --rounds $(ROUNDS) $(if $(KINDS),--kinds "$(KINDS)") --peer-python .venv-3.5/bin/python
 
 bench-core: $(VENV)/.bench  ## The parts of the core without Spark, each beside its floor
 	@$(BIN)/python -m benchmarks.core

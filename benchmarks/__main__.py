@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks import engines as known
 from benchmarks import report
 from benchmarks.engines import Engine
+from benchmarks.kinds import KINDS, PEERS, KindRounds
 from benchmarks.plots import plot
 from benchmarks.rounds import Rounds
 from benchmarks.session import EngineSession
@@ -33,6 +34,12 @@ def main() -> int:
     for number in range(args.rounds + 1):
         _tell(f"round {number} of {args.rounds}" if number else "a round that warms up")
         rounds.run(number, data if number else warm, measured=number > 0)
+    peers = [session for session in rounds.sessions if session.engine.name in PEERS]
+    kinds = KindRounds(peers, data, rounds.results, _tell)
+    for name in args.kinds:
+        for number in range(args.rounds):
+            _tell(f"{name}, round {number + 1} of {args.rounds}")
+            kinds.run(name, number)
     rounds.close()
     results = rounds.results
     results.startup = startup_seconds(args.rounds, args.work.resolve())
@@ -48,6 +55,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--rounds", type=int, default=5, help="measured rounds; one more warms up")
     parser.add_argument("--engines", default="paimon-spark,paimon,iceberg,delta,parquet")
+    parser.add_argument("--kinds", type=_kinds, default=tuple(KINDS), help="kinds of tables, or none; all by default")
     parser.add_argument("--peer-jar", default=os.environ.get("PEER_JAR") or None, help="a Paimon jar for this Spark")
     parser.add_argument(
         "--peer-python", default=".venv-3.5/bin/python", help="a Python with PySpark 3.5, for Paimon's release"
@@ -55,6 +63,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--work", type=Path, default=Path("build/bench"))
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     return parser.parse_args()
+
+
+def _kinds(text: str) -> tuple[str, ...]:
+    names = tuple(n.strip() for n in text.split(",") if n.strip() not in ("", "none"))
+    if unknown := [n for n in names if n not in KINDS]:
+        raise argparse.ArgumentTypeError(f"no kind is named {unknown[0]}; there are {', '.join(KINDS)}")
+    return names
 
 
 def _engines(args: argparse.Namespace) -> list[Engine]:

@@ -81,7 +81,7 @@ def as_text(results: Results, engines: Sequence[Engine], about: dict[str, Any]) 
     lines += ["", "Targets: median (best .. worst round)"]
     for verdict in verdicts(results):
         spread = f"({verdict.low:.2f} .. {verdict.high:.2f})"
-        lines.append(f"  {verdict.what:<46} ≤ {verdict.aim:.2f}   {verdict.middle:5.2f} {spread:<16} {verdict.word}")
+        lines.append(f"  {verdict.what:<58} ≤ {verdict.aim:.2f}   {verdict.middle:5.2f} {spread:<16} {verdict.word}")
     lines += [f"FAILED {failure}" for failure in results.failures]
     return "\n".join(lines)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -35,6 +35,9 @@ TARGETS: Sequence[Target] = (
     Target(f"scan {AFTER}", "iceberg", 1.0),
     Target(f"lookup {AFTER}", "paimon", 1.0),
 )
+KIND_STEPS = ("load", "upsert", f"scan {BEFORE}", "compact")
+KIND_RATIO = 0.6
+"""What the steps of each kind of table must cost at most, to Paimon's CPU."""
 COUNT_SECONDS = 0.3
 DISK_RATIO = 0.8
 
@@ -61,7 +64,7 @@ def verdicts(results: Results) -> list[Verdict]:
     """Return what came of every target whose two sides were measured."""
     found = []
     ours = results.costs.get(OURS, {})
-    for target in TARGETS:
+    for target in (*TARGETS, *_kind_targets(ours)):
         mine, theirs = ours.get(target.step, []), results.costs.get(target.peer, {}).get(target.step, [])
         for unit in ("cpu", "wall"):
             ratios = [_of(a, unit) / max(_of(b, unit), 1e-9) for a, b in zip(mine, theirs, strict=False)]
@@ -74,6 +77,11 @@ def verdicts(results: Results) -> list[Verdict]:
     if sizes:
         found.append(_verdict("bytes on disk after the load, to paimon", DISK_RATIO, [a / b for a, b in sizes]))
     return found
+
+
+def _kind_targets(ours: Mapping[str, Sequence[Cost]]) -> list[Target]:
+    steps = (step for step in ours if step.partition(": ")[2] in KIND_STEPS)
+    return [Target(step, "paimon", KIND_RATIO) for step in steps]
 
 
 def _of(cost: Cost, unit: str) -> float:
