@@ -12,6 +12,7 @@ from paimon_spark.core.commit.committer import CommitResult, Committed, FileStor
 from paimon_spark.core.commit_message import CommitMessage, messages_from_json
 from paimon_spark.core.compact.append import AppendOptions, Vectors, pick_bucketed, pick_bucketed_full, pick_unaware
 from paimon_spark.core.compact.pick import CompactUnit, PickOptions, pick, pick_full
+from paimon_spark.core.compact.record_expiry import RecordExpiry
 from paimon_spark.core.compact.task import CompactTask
 from paimon_spark.core.levels import highest_level, max_level, sorted_runs
 from paimon_spark.core.maintenance.abandoned_files import clean_up_abandoned
@@ -254,9 +255,11 @@ def _keyed_units(
     top = max_level(files, options.num_levels)
     if strategy is Strategy.FULL:
         force = options.compaction_force_rewrite_all_files
+        expiry = RecordExpiry.of(table, int(time.time()))
 
         def must_rewrite(file: DataFileMeta) -> bool:
-            return force or bool(file.delete_row_count) or file.file_name in vectors
+            changed = bool(file.delete_row_count) or file.file_name in vectors
+            return force or changed or (expiry is not None and expiry.may_be_in(file))
 
         return pick_full(runs, top, must_rewrite=must_rewrite)
     now = time.time()

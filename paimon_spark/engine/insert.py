@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -13,6 +13,7 @@ from paimon_spark.core.commit.committer import CommitResult, Committed, FileStor
 from paimon_spark.core.commit.conflict_detection import hash_file_name
 from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.merge.config import needs_lookup
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.scan.scan import live_in_partitions
@@ -34,6 +35,8 @@ _CHANGES = (Operation.DELETE, Operation.UPDATE, Operation.MERGE)
 Overwrite = Literal["static", "dynamic"]
 _BYTES_PER_ASSIGNER = 128 << 20
 _UNCOMPACTED = "The rows written to %s are committed, but the compaction that should follow failed: %s"
+_CONFLICT = "The compaction after a write to %s was dropped because of a conflicting commit: %s"
+_ATTEMPTS = 5
 _log = logging.getLogger(__name__)
 
 
@@ -158,13 +161,13 @@ def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteRes
     done = WriteResult(commit=result, commit_user=str(commit.commit_user), files=files)
     if not isinstance(result, Committed) or plan.table.options.write_only:
         return done
-    return replace(done, compaction=_next_compaction(plan, messages))
+    written = {BucketKey(m.partition, m.bucket) for m in messages if m.new_files}
+    return replace(done, compaction=_next_compaction(plan, written))
 
 
-def _next_compaction(plan: WritePlan, messages: Sequence[CommitMessage]) -> CompactionPlan | None:
+def _next_compaction(plan: WritePlan, buckets: Collection[BucketKey]) -> CompactionPlan | None:
     """Plan the compaction of the written buckets. An overwrite has no changelog."""
     table, changelog = plan.table, plan.overwrite is None
-    buckets = {BucketKey(m.partition, m.bucket) for m in messages if m.new_files}
     full = table.is_primary_key_table and table.options.full_compaction_delta_commits is not None
     strategy = Strategy.FULL if full else Strategy.MINOR
     try:
@@ -182,18 +185,28 @@ def run_post_commit(plan: WritePlan, result: WriteResult, runner: TaskRunner) ->
     next write repeats the compaction.
     """
     compacted = None
-    if result.compaction is not None:
-        try:
-            compacted = execute_compaction(result.compaction, runner, commit_user=result.commit_user)
-        except ConflictError as e:
-            _log.info(
-                "The compaction after a write to %s was dropped because of a conflicting commit: %s", plan.table.name, e
-            )
-        except Exception as e:  # noqa: BLE001 - includes errors of the runner's engine
-            _log.warning(_UNCOMPACTED, plan.table.name, e)
+    try:
+        compacted = _compact(plan, result, runner)
+    except Exception as e:  # noqa: BLE001 - includes errors of the runner's engine
+        _log.warning(_UNCOMPACTED, plan.table.name, e)
     if isinstance(result.commit, Committed) and not plan.table.options.write_only:
         _maintain(plan.table)
     return replace(result, compacted=compacted)
+
+
+def _compact(plan: WritePlan, result: WriteResult, runner: TaskRunner) -> CompactionResult | None:
+    """Run the compaction after a write. Where readers or a changelog wait for it, a conflict makes it start anew."""
+    todo, left = result.compaction, _ATTEMPTS if needs_lookup(plan.table) else 1
+    while todo is not None:
+        left -= 1
+        try:
+            return execute_compaction(todo, runner, commit_user=result.commit_user)
+        except ConflictError as e:
+            if not left:
+                _log.info(_CONFLICT, plan.table.name, e)
+                return None
+            todo = _next_compaction(plan, {BucketKey(t.partition, t.bucket) for t in todo.tasks})
+    return None
 
 
 def _maintain(table: Table) -> None:

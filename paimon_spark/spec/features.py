@@ -169,7 +169,6 @@ _SETTINGS = (
     ("blob-view-field", Use.WRITE, "its values are stored in separate files"),
     ("vector-field", Use.WRITE, "its values are stored in separate files"),
     ("tag.callbacks", Use.CREATE, "the classes it names are not called"),
-    ("record-level.expire-time", Use.CREATE, "compaction keeps every row"),
     ("partition.expiration-time", Use.CREATE, "partitions do not expire by themselves"),
     ("metastore.tag-to-partition", Use.CREATE, "no metastore is used"),
 )

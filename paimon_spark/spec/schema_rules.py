@@ -203,6 +203,11 @@ def _named_columns(schema: TableSchema, options: CoreOptions) -> None:
     for key in schema.options:
         _existing(schema, field_of(key), f"the option '{key}'")
     time_field = options.get("record-level.time-field")
+    if options.get("record-level.expire-time") is not None and time_field is None:
+        raise OptionError(
+            "The option 'record-level.expire-time' needs a column with the time of a row.",
+            hint="Name it in 'record-level.time-field'.",
+        )
     if time_field is not None:
         for f in _existing(schema, (time_field,), "the option 'record-level.time-field'"):
             if not _has_root(f, _EXPIRY_TYPES):

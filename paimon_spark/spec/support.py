@@ -52,7 +52,8 @@ _WRITE = """
     snapshot.ignore-empty-commit  snapshot.num-retained.max  snapshot.num-retained.min  snapshot.time-retained
     spill-compression  spill-compression.zstd-level  tag.default-time-retained  tag.time-expire-enabled
     target-file-row-num  target-file-size  write-buffer-size  write-buffer-spill.max-disk-size
-    row-tracking.partition-group-on-commit  write-buffer-spillable  write-only
+    record-level.expire-time  record-level.time-field  row-tracking.partition-group-on-commit  write-buffer-spillable
+    write-only
 """
 _CALL = "sort-compaction.local-sample.magnification  zorder.var-length-contribution"
 _TABLE = """
@@ -100,7 +101,7 @@ _REFUSED = """
     data-file.external-paths  fields.<col>.map.storage-layout  manifest.compression
     manifest.format  metadata.iceberg.storage  metastore.partitioned-table  metastore.tag-to-partition
     partition.expiration-time  pk-bitmap.index.columns  pk-btree.index.columns  pk-clustering-override
-    pk-full-text.index.columns  pk-vector.index.columns  query-auth.enabled  record-level.expire-time
+    pk-full-text.index.columns  pk-vector.index.columns  query-auth.enabled
     scan.fallback-branch  scan.fallback-delta-branch  scan.fallback-snapshot-branch
     scan.primary-branch  sequence.snapshot-ordering  snapshot.clean-empty-directories  tag.automatic-creation
     tag.callbacks  tag.create-success-file  upsert-key  vector-field  visibility-callback.enabled

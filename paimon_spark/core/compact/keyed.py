@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from enum import Enum
 
 from paimon_spark.core.compact.batch_merge import BatchMerge
+from paimon_spark.core.compact.record_expiry import RecordExpiry
 from paimon_spark.core.compact.replaced_rows import ReplacedRows
 from paimon_spark.core.compact.task import CompactTask, Section
 from paimon_spark.core.compact.upper_levels import overlapping
@@ -45,7 +47,9 @@ class KeyedCompaction:
         self._table = table
         self._task = task
         self._vectors = dict(task.vectors)
-        files = BucketFiles(table, task.partition, task.bucket, rows_in_vectors(table, self._vectors))
+        self._expiry = RecordExpiry.of(table, int(time.time()))
+        keep = None if self._expiry is None else self._expiry.without_expired
+        files = BucketFiles(table, task.partition, task.bucket, rows_in_vectors(table, self._vectors), keep)
         self.replaced = ReplacedRows(table, task.upper)
         self._merge = BatchMerge(files, task, self.replaced)
         options = table.options
@@ -99,7 +103,8 @@ class KeyedCompaction:
         task = self._task
         deletes = task.drop_deletes and file.delete_row_count != 0
         deleted = file.level == task.output_level and file.file_name in self._vectors
-        if deletes or deleted or task.force_rewrite:
+        expired = self._expiry is not None and self._expiry.may_be_in(file)
+        if deletes or deleted or expired or task.force_rewrite:
             return Upgrade.REWRITE
         if file.level == 0 and needs_lookup(self._table):
             return self._upgrade_with_lookup(file)

@@ -28,13 +28,29 @@ _NOWHERE = np.zeros(0, dtype=np.int64)
 
 
 class BucketFiles:
-    """The data files of one bucket, read in the table's current schema."""
+    """The data files of one bucket, read in the table's current schema.
 
-    def __init__(self, table: Table, partition: bytes, bucket: int, deleted_rows: DeletedRows = lambda _: None) -> None:
+    Args:
+        table: the table.
+        partition: the partition of the bucket.
+        bucket: the bucket.
+        deleted_rows: the rows of each file that are left out.
+        keep: returns the rows to keep of each chunk; all by default.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        partition: bytes,
+        bucket: int,
+        deleted_rows: DeletedRows = lambda _: None,
+        keep: Callable[[pa.Table], pa.Table] | None = None,
+    ) -> None:
         self.table = table
         self.partition = partition
         self.bucket = bucket
         self.deleted_rows = deleted_rows
+        self._keep = keep
         self._paths = table.paths
         self._fields = {table.schema.id: table.schema.fields}
 
@@ -115,7 +131,8 @@ class BucketFiles:
                     if LEVEL in metadata_columns:
                         level = pa.repeat(pa.scalar(file.level, pa.int8()), rows.num_rows)
                         rows = rows.append_column(LEVEL, level)
-                    yield rows if deleted is None else without_deleted(rows, deleted, start)
+                    rows = rows if deleted is None else without_deleted(rows, deleted, start)
+                    yield rows if self._keep is None else self._keep(rows)
                     start += batch.num_rows
 
     def _with_metadata(

@@ -1,0 +1,80 @@
+"""Record-level expiry: compaction leaves rows out whose time is too long ago (docs/spec/semantics.md, W23 and W24)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_spark.core.arrow import one_chunk, values_of
+from paimon_spark.core.table import Table
+from paimon_spark.format.arrays import I64
+from paimon_spark.spec.manifest import DataFileMeta
+from paimon_spark.spec.rows import Timestamp
+from paimon_spark.spec.stats import stats_view
+from paimon_spark.spec.types import DataField
+
+_MILLIS_FROM = 1_000_000_000_000
+"""From here on, a BIGINT counts milliseconds and not seconds."""
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+@dataclass(frozen=True, slots=True)
+class RecordExpiry:
+    """The rows of a table that have expired.
+
+    Attributes:
+        table: the table.
+        field: the column with the time of a row.
+        limit: the earliest time that has not expired, in epoch seconds.
+    """
+
+    table: Table
+    field: DataField
+    limit: int
+
+    @classmethod
+    def of(cls, table: Table, now_seconds: int) -> RecordExpiry | None:
+        """Return the expiry of a table; None if its rows do not expire."""
+        options = table.options
+        age = options.duration_ms_or_none("record-level.expire-time")
+        if age is None or not table.is_primary_key_table:
+            return None
+        return cls(table, table.schema.field(options.word("record-level.time-field")), now_seconds - age // 1000)
+
+    def may_be_in(self, file: DataFileMeta) -> bool:
+        """Return whether the statistics of a file tell that a row of it has expired."""
+        written = self.table.schema_store.get(file.schema_id)
+        found = stats_view(file, written, self.table.schema).get(self.field.name)
+        return found is not None and found.min is not None and _seconds_of(found.min) < self.limit
+
+    def without_expired(self, rows: pa.Table) -> pa.Table:
+        """Return the rows that have not expired; a row without a time does not expire."""
+        if self.field.name not in rows.column_names:
+            return rows
+        column = one_chunk(rows.column(self.field.name))
+        expired = _seconds(column) < self.limit
+        if column.null_count:
+            expired &= np.asarray(column.is_valid())
+        return rows.filter(pa.array(~expired)) if expired.any() else rows
+
+
+def _seconds(column: pa.Array) -> npt.NDArray[Any]:
+    if pa.types.is_timestamp(column.type):
+        return _truncated(values_of(column.view(pa.int64())), _PER_SECOND[column.type.unit])
+    values = values_of(column).astype(np.int64, copy=False)
+    return np.where(values >= _MILLIS_FROM, values // 1000, values) if column.type == pa.int64() else values
+
+
+def _truncated(values: I64, by: int) -> I64:
+    """Return whole seconds, rounded towards 1970."""
+    return values // by + ((values % by != 0) & (values < 0))
+
+
+def _seconds_of(value: int | Timestamp) -> int:
+    if isinstance(value, Timestamp):
+        return int(value.millis / 1000)
+    return value // 1000 if value >= _MILLIS_FROM else value
