@@ -1,4 +1,4 @@
-"""Maintenance after a commit: expiry of tags, idle consumers and snapshots.
+"""Maintenance after a commit: automatic tags, and expiry of tags, partitions, idle consumers and snapshots.
 
 Failures never affect the commit; they are logged as warnings.
 """
@@ -12,7 +12,9 @@ from typing import TypeVar
 
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.table import Table
+from paimon_spark.engine.automatic_tags import create_automatic_tags
 from paimon_spark.engine.expire import ExpireConfig, ExpireResult, execute_expire, plan_expire
+from paimon_spark.engine.partition_expiry import expire_partitions_after_commit
 from paimon_spark.engine.tags import execute_delete_tags, expired_tags, plan_delete_tags
 from paimon_spark.errors import PaimonError
 
@@ -22,16 +24,20 @@ _NONE: tuple[str, ...] = ()
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """What was expired after a commit."""
+    """What was created and expired after a commit."""
 
+    created_tags: tuple[str, ...] = ()
     snapshots: ExpireResult = field(default_factory=ExpireResult)
     tags: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
     consumers: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
 def maintain_after_commit(table: Table, clock: Callable[[], int] | None = None) -> Maintenance:
-    """Expire tags, consumers and snapshots by the options of the table; nothing for a write-only table.
+    """Create tags, then expire tags, partitions, consumers and snapshots by the options of the table.
+
+    Nothing is done for a write-only table.
 
     Args:
         table: the table at its latest schema.
@@ -41,10 +47,12 @@ def maintain_after_commit(table: Table, clock: Callable[[], int] | None = None) 
         return Maintenance()
     now = clock() if clock is not None else time.time_ns() // 1_000_000
     warnings: list[str] = []
-    tags = _guarded(lambda: _expire_tags(table, now), _NONE, "tags", warnings)
-    consumers = _guarded(lambda: _expire_consumers(table, now), _NONE, "consumers", warnings)
-    snapshots = _guarded(lambda: _expire_snapshots(table, now), ExpireResult(), "snapshots", warnings)
-    return Maintenance(snapshots, tags, consumers, tuple(warnings))
+    created = _guarded(lambda: create_automatic_tags(table, now), _NONE, "creating tags", warnings)
+    tags = _guarded(lambda: _expire_tags(table, now), _NONE, "expiring tags", warnings)
+    partitions = _guarded(lambda: expire_partitions_after_commit(table, now), _NONE, "expiring partitions", warnings)
+    consumers = _guarded(lambda: _expire_consumers(table, now), _NONE, "expiring consumers", warnings)
+    snapshots = _guarded(lambda: _expire_snapshots(table, now), ExpireResult(), "expiring snapshots", warnings)
+    return Maintenance(created, snapshots, tags, partitions, consumers, tuple(warnings))
 
 
 def _expire_snapshots(table: Table, now: int) -> ExpireResult:
@@ -72,5 +80,5 @@ def _guarded(run: Callable[[], _T], nothing: _T, what: str, warnings: list[str])
     try:
         return run()
     except (PaimonError, OSError) as e:
-        warnings.append(f"The commit stands, but expiring {what} of the table failed: {e}")
+        warnings.append(f"The commit stands, but {what} of the table failed: {e}")
         return nothing

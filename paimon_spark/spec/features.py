@@ -169,11 +169,9 @@ _SETTINGS = (
     ("blob-view-field", Use.WRITE, "its values are stored in separate files"),
     ("vector-field", Use.WRITE, "its values are stored in separate files"),
     ("tag.callbacks", Use.CREATE, "the classes it names are not called"),
-    ("partition.expiration-time", Use.CREATE, "partitions do not expire by themselves"),
     ("metastore.tag-to-partition", Use.CREATE, "no metastore is used"),
 )
 _WORDS = (
-    ("tag.automatic-creation", "none", Use.CREATE, "tags are created by CALL sys.create_tag"),
     ("metadata.iceberg.storage", "disabled", Use.WRITE, "no Iceberg metadata is written"),
     ("manifest.compression", "zstd", Use.CREATE, "manifests are always written with zstd, and read with any codec"),
     ("write.sequence-number-init-mode", "scan", Use.WRITE, "sequence numbers are taken from the files"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
 
 from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UsageError, did_you_mean
 from paimon_spark.spec.catalogue import field_of
@@ -14,6 +15,7 @@ from paimon_spark.spec.kinds import KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, VALUE_K
 from paimon_spark.spec.merge_rules import check_merge_options
 from paimon_spark.spec.options import POSTPONE_BUCKET, UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
 from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.tag_periods import tag_period
 from paimon_spark.spec.types import AtomicType, DataField, DataType, RowType, TypeRoot, atomic_text, children
 
 RESERVED_NAMES = (SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", ROW_ID)
@@ -216,6 +218,17 @@ def _named_columns(schema: TableSchema, options: CoreOptions) -> None:
                 )
 
 
+def _tags(schema: TableSchema, options: CoreOptions) -> None:
+    if options.word("tag.automatic-creation").lower() not in ("none", "batch"):
+        delay, period = options.duration_ms("tag.creation-delay"), tag_period(options) / timedelta(milliseconds=1)
+        if delay >= period:
+            raise OptionError(
+                f"The option 'tag.creation-delay' = '{options.get('tag.creation-delay')}' is not shorter than the "
+                "period between two tags.",
+                hint="Choose a shorter delay, or a longer 'tag.creation-period'.",
+            )
+
+
 def _row_tracking(schema: TableSchema, options: CoreOptions) -> None:
     tracking = options.flag("row-tracking.enabled")
     if tracking and (schema.primary_keys or options.bucket != UNAWARE_OR_DYNAMIC_BUCKET):
@@ -233,6 +246,7 @@ _RULES: tuple[Callable[[TableSchema, CoreOptions], None], ...] = (
     _bucket,
     _merging,
     _named_columns,
+    _tags,
     _row_tracking,
 )
 

@@ -52,6 +52,11 @@ _WRITE = """
     snapshot.ignore-empty-commit  snapshot.num-retained.max  snapshot.num-retained.min  snapshot.time-retained
     spill-compression  spill-compression.zstd-level  tag.default-time-retained  tag.time-expire-enabled
     target-file-row-num  target-file-size  write-buffer-size  write-buffer-spill.max-disk-size
+    end-input.check-partition-expire  partition.expiration-batch-size  partition.expiration-check-interval
+    partition.expiration-max-num  partition.expiration-strategy  partition.expiration-time
+    partition.timestamp-formatter  partition.timestamp-pattern  sink.process-time-zone  sink.watermark-time-zone
+    tag.automatic-completion  tag.automatic-creation  tag.batch.customized-name  tag.creation-delay
+    tag.creation-period  tag.creation-period-duration  tag.num-retained-max  tag.period-formatter
     record-level.expire-time  record-level.time-field  row-tracking.partition-group-on-commit  write-buffer-spillable
     write-only
 """
@@ -100,10 +105,10 @@ _REFUSED = """
     commit.callbacks  commit.custom-listeners  commit.strict-mode.last-safe-snapshot  data-evolution.enabled
     data-file.external-paths  fields.<col>.map.storage-layout  manifest.compression
     manifest.format  metadata.iceberg.storage  metastore.partitioned-table  metastore.tag-to-partition
-    partition.expiration-time  pk-bitmap.index.columns  pk-btree.index.columns  pk-clustering-override
+    pk-bitmap.index.columns  pk-btree.index.columns  pk-clustering-override
     pk-full-text.index.columns  pk-vector.index.columns  query-auth.enabled
     scan.fallback-branch  scan.fallback-delta-branch  scan.fallback-snapshot-branch
-    scan.primary-branch  sequence.snapshot-ordering  snapshot.clean-empty-directories  tag.automatic-creation
+    scan.primary-branch  sequence.snapshot-ordering  snapshot.clean-empty-directories
     tag.callbacks  tag.create-success-file  upsert-key  vector-field  visibility-callback.enabled
     write.sequence-number-init-mode
 """

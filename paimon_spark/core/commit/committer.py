@@ -138,6 +138,19 @@ class FileStoreCommit:
             self._published |= _file_names(overwrite_part(items, (), ()))
         return self._and_compaction(ids, compact_part(items), metadata)
 
+    @translate_io_errors()
+    def drop_partitions(self, partitions: Iterable[bytes], metadata: CommitMetadata = BATCH_COMMIT) -> CommitResult:
+        """Remove partitions, given in serialized form, as they are at the moment of the commit.
+
+        Raises:
+            ConflictError: every attempt lost the race.
+            OutcomeUnknownError: the store never said whether the snapshot was created.
+        """
+        plan = _replacement(self.table, [], set(partitions), None)
+        if plan(ManifestStore(self.table), self.table.snapshots.latest()).is_empty:
+            return EmptyCommit()
+        return Committed((self._publish(plan, CommitKind.OVERWRITE, metadata),))
+
     def abort(self, messages: Iterable[CommitMessage]) -> None:
         """Delete the files that uncommitted messages brought.
 

@@ -74,8 +74,6 @@ def test_read_but_not_written(key: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("tag.automatic-creation", "batch"),
-        ("partition.expiration-time", "1 d"),
         ("snapshot.clean-empty-directories", "true"),
         ("manifest.compression", "snappy"),
     ],

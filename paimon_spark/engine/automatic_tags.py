@@ -1,0 +1,119 @@
+"""Automatic tags: one for each period, created by the commits that follow it (docs/spec/semantics.md, section 15)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo
+
+from paimon_spark.core.metadata.refs import RefStore
+from paimon_spark.core.metadata_io import translate_io_errors
+from paimon_spark.core.table import Table
+from paimon_spark.engine.tags import (
+    execute_delete_tags,
+    execute_tag,
+    plan_create_tag,
+    plan_delete_tags,
+)
+from paimon_spark.spec.options import CoreOptions
+from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.tag_periods import previous_period, tag_name, tag_period, tag_time
+
+
+@translate_io_errors()
+def create_automatic_tags(table: Table, clock_millis: int) -> tuple[str, ...]:
+    """Create the tags that are due, by `tag.automatic-creation`; return their names.
+
+    Args:
+        table: the table at its latest schema.
+        clock_millis: current time; stored if the tags have a retention.
+    """
+    mode = table.options.word("tag.automatic-creation").lower()
+    if mode == "none":
+        return ()
+    if mode == "batch":
+        created = _tag_of_batch(table, clock_millis)
+    else:
+        created = tuple(_due_tags(table, clock_millis, watermark=mode == "watermark"))
+    if created:
+        _keep_newest(table, only_automatic=mode != "batch")
+    return created
+
+
+def _due_tags(table: Table, clock_millis: int, *, watermark: bool) -> Iterator[str]:
+    """Create the tags of all periods that have ended, and yield their names.
+
+    Each snapshot after the last automatic tag is looked at, in order. It gets a tag if it is the first of a period that
+    has none: the tag of the period before, or, with `tag.automatic-completion`, of the oldest period without one.
+    """
+    options = table.options
+    period, delay = tag_period(options), timedelta(milliseconds=options.duration_ms("tag.creation-delay"))
+    zone = _zone(options, watermark=watermark)
+    last = _last_tag(table)
+    done = 0 if last is None else last[1]
+    following = None if last is None else last[0] + period
+    for snapshot in _snapshots_from(table, done + 1):
+        millis = snapshot.watermark if watermark else snapshot.time_millis
+        if millis is None:
+            continue
+        time = datetime.fromtimestamp(millis / 1000, zone).replace(tzinfo=None)
+        if following is not None and time - delay < following + period:
+            continue
+        complete = options.flag("tag.automatic-completion") and following is not None
+        start = following if complete and following is not None else previous_period(time, options)
+        name = tag_name(start, options)
+        plan = plan_create_tag(table, name, clock_millis=clock_millis, snapshot_id=snapshot.id, if_not_exists=True)
+        if execute_tag(table, plan) is not None:
+            yield name
+        following = start + period
+
+
+def _snapshots_from(table: Table, first: int) -> Iterator[Snapshot]:
+    latest = table.snapshots.latest_id()
+    if latest is None:
+        return
+    for snapshot_id in range(max(first, table.snapshots.earliest_id() or latest), latest + 1):
+        found = table.snapshots.find(snapshot_id)
+        if found is not None:
+            yield found
+
+
+def _last_tag(table: Table) -> tuple[datetime, int] | None:
+    """Return the time and the snapshot id of the newest automatic tag."""
+    refs = RefStore.of(table)
+    times = {n: t for n in refs.tag_names() if (t := tag_time(n, table.options)) is not None}
+    if not times:
+        return None
+    newest = max(times, key=lambda n: times[n])
+    return times[newest], refs.get_tag(newest).snapshot.id
+
+
+def _tag_of_batch(table: Table, clock_millis: int) -> tuple[str, ...]:
+    """Let the tag of today's batch writes point to the latest snapshot."""
+    latest = table.snapshots.latest()
+    if latest is None:
+        return ()
+    zone = _zone(table.options, watermark=False)
+    day = datetime.fromtimestamp(latest.time_millis / 1000, zone)
+    name = table.options.get("tag.batch.customized-name") or f"batch-write-{day:%Y-%m-%d}"
+    exists = RefStore.of(table).find_tag(name) is not None
+    execute_tag(table, plan_create_tag(table, name, clock_millis=clock_millis, replace=exists))
+    return (name,)
+
+
+def _keep_newest(table: Table, *, only_automatic: bool) -> None:
+    """Delete the oldest tags beyond `tag.num-retained-max`."""
+    most = table.options.number_or_none("tag.num-retained-max")
+    if most is None:
+        return
+    tags = RefStore.of(table).tags()
+    counted = [n for n in tags if not only_automatic or tag_time(n, table.options) is not None]
+    oldest = sorted(counted, key=lambda n: (tags[n].snapshot.id, n))[: max(0, len(counted) - most)]
+    if oldest:
+        execute_delete_tags(table, plan_delete_tags(table, oldest, exact=False))
+
+
+def _zone(options: CoreOptions, *, watermark: bool) -> tzinfo | None:
+    """Return the zone in which periods begin; None for the zone of the machine."""
+    name = options.word("sink.watermark-time-zone") if watermark else options.get("sink.process-time-zone")
+    return None if name is None else UTC if name == "UTC" else ZoneInfo(name)

@@ -1,0 +1,184 @@
+"""Expiry of partitions: those that are too old are dropped by one commit (docs/spec/semantics.md, section 14)."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+from paimon_spark.core.commit.committer import Committed, FileStoreCommit
+from paimon_spark.core.maintenance.deletion import Action
+from paimon_spark.core.metadata_io import translate_io_errors
+from paimon_spark.core.scan.scan import scan_buckets
+from paimon_spark.core.table import Table
+from paimon_spark.core.write.rolling import wall_clock_millis
+from paimon_spark.errors import ArgumentError, OptionError
+from paimon_spark.spec.features import check_writable
+from paimon_spark.spec.options import CoreOptions
+from paimon_spark.spec.partition_times import partition_time
+from paimon_spark.spec.paths import partition_text
+
+DROP = "drop partition"
+_last_checks: dict[str, float] = {}
+"""When the partitions of a table were last checked after a commit, by its path, in seconds of the monotonic clock."""
+
+
+class Strategy(StrEnum):
+    """What the age of a partition is: the time of its values, or that of its newest file."""
+
+    VALUES_TIME = "values-time"
+    UPDATE_TIME = "update-time"
+
+
+class _Partition(NamedTuple):
+    """A partition, and its size."""
+
+    partition: bytes
+    newest_file: int
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionExpiryPlan:
+    """The partitions to drop, oldest first by their values.
+
+    Attributes:
+        table: the table.
+        partitions: the partitions in serialized form.
+        actions: one action a partition.
+        unparsed: how many partitions have values that stand for no time; they do not expire.
+    """
+
+    table: Table
+    partitions: tuple[bytes, ...]
+    actions: tuple[Action, ...] = ()
+    unparsed: int = 0
+
+
+@translate_io_errors()
+def plan_partition_expiry(table: Table, clock_millis: int, *, at_most: int | None = None) -> PartitionExpiryPlan:
+    """Plan the expiry of partitions by the options of the table; nothing is changed.
+
+    Args:
+        table: the table with the options of the statement.
+        clock_millis: current time.
+        at_most: how many partitions to drop; by default `partition.expiration-max-num`.
+
+    Raises:
+        ArgumentError: the table has no partitions.
+        OptionError: there is no `partition.expiration-time`, or an option of the expiry is wrong.
+    """
+    check_writable(table.effective_schema)
+    if not table.schema.partition_keys:
+        raise ArgumentError(f"Table {table.name} has no partitions that could expire.")
+    options = table.options
+    age = options.duration_ms_or_none("partition.expiration-time")
+    if age is None:
+        raise OptionError(
+            f"Table {table.name} does not say when its partitions expire.",
+            hint="Set 'partition.expiration-time', for example to '7 d', or give expiration_time.",
+        )
+    strategy = strategy_of(options)
+    limit = datetime.fromtimestamp(clock_millis / 1000) - timedelta(milliseconds=age)
+    unparsed = 0
+    expired: list[_Partition] = []
+    for found in sorted(_partitions(table)):
+        if strategy is Strategy.UPDATE_TIME:
+            old = found.newest_file < wall_clock_millis(clock_millis - age)
+        else:
+            at = partition_time(_texts(table, found.partition), options)
+            unparsed += at is None
+            old = at is not None and at < limit
+        if old:
+            expired.append(found)
+    most = options.number("partition.expiration-max-num") if at_most is None else at_most
+    chosen = sorted(expired, key=lambda p: _texts_key(table, p.partition))[:most]
+    actions = tuple(_action(table, p, limit) for p in chosen)
+    return PartitionExpiryPlan(table, tuple(p.partition for p in chosen), actions, unparsed)
+
+
+def execute_partition_expiry(plan: PartitionExpiryPlan) -> tuple[int, ...]:
+    """Drop the partitions, `partition.expiration-batch-size` a commit; return the ids of the snapshots."""
+    ids: list[int] = []
+    size = plan.table.options.number_or_none("partition.expiration-batch-size") or max(1, len(plan.partitions))
+    for start in range(0, len(plan.partitions), size):
+        done = FileStoreCommit(plan.table).drop_partitions(plan.partitions[start : start + size])
+        ids += done.snapshot_ids if isinstance(done, Committed) else ()
+    return tuple(ids)
+
+
+def expire_partitions_after_commit(table: Table, clock_millis: int) -> tuple[str, ...]:
+    """Expire partitions if it is time to; return those that were dropped, as ``k=v/k2=v2``.
+
+    A process checks a table each `partition.expiration-check-interval`; the first time at random within the first
+    interval, unless `end-input.check-partition-expire` is set, which checks after every batch write.
+    """
+    options = table.options
+    if options.get("partition.expiration-time") is None or not table.schema.partition_keys:
+        return ()
+    interval = options.duration_ms_or_none("partition.expiration-check-interval") or 0
+    if not (options.flag("end-input.check-partition-expire") or _is_due(table.path, interval / 1000)):
+        return ()
+    plan = plan_partition_expiry(table, clock_millis)
+    execute_partition_expiry(plan)
+    return tuple(table.partition_text(p) for p in plan.partitions)
+
+
+def strategy_of(options: CoreOptions) -> Strategy:
+    """Return what the age of a partition is.
+
+    Raises:
+        OptionError: the strategy is unknown.
+    """
+    found = options.word("partition.expiration-strategy").lower()
+    if found not in set(Strategy):
+        raise OptionError(
+            f"The option 'partition.expiration-strategy' cannot be '{found}'.",
+            hint=f"It must be one of {', '.join(Strategy)}.",
+        )
+    return Strategy(found)
+
+
+def _is_due(path: str, interval: float) -> bool:
+    now = time.monotonic()
+    last = _last_checks.setdefault(path, now - random.uniform(0, interval))
+    if interval and now - last <= interval:
+        return False
+    _last_checks[path] = now
+    return True
+
+
+def _partitions(table: Table) -> Iterator[_Partition]:
+    found: dict[bytes, _Partition] = {}
+    for bucket in scan_buckets(table, table.snapshots.latest(), statistics=False).buckets():
+        files = bucket.files
+        newest = max(f.creation_time or 0 for f in files)
+        size = sum(f.file_size for f in files)
+        old = found.get(bucket.partition, _Partition(bucket.partition, 0, 0, 0))
+        found[bucket.partition] = _Partition(
+            bucket.partition, max(old.newest_file, newest), old.files + len(files), old.bytes + size
+        )
+    yield from found.values()
+
+
+def _texts(table: Table, partition: bytes) -> list[tuple[str, str | None]]:
+    fields = table.schema.partition_fields
+    values = table.partition_values(partition)
+    return [
+        (f.name, None if v is None else partition_text(v, f.type, legacy=False))
+        for f, v in zip(fields, values, strict=True)
+    ]
+
+
+def _texts_key(table: Table, partition: bytes) -> list[str]:
+    return [text or "" for _, text in _texts(table, partition)]
+
+
+def _action(table: Table, found: _Partition, limit: datetime) -> Action:
+    reason = f"older than {limit:%Y-%m-%d %H:%M:%S}: {found.files} files"
+    return Action(DROP, table.partition_text(found.partition), found.bytes, reason)
