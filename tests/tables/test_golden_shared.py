@@ -15,7 +15,7 @@ from paimon_spark.catalog.base import Catalog
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
-from paimon_spark.engine.select import plan_select, read_arrow, read_batches
+from paimon_spark.engine.select import ReadOptions, plan_select, read_arrow, read_batches
 from paimon_spark.errors import CorruptTableError, ErrorKind, UnsupportedError
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.types import AtomicType, TypeRoot
@@ -149,7 +149,7 @@ def test_tags_branches_and_rows_of_every_kind(golden: Golden) -> None:
     for branch in (b[0] for b in expected.get("branches") or ()):
         assert golden.rows(golden.table(branch)) == keys(expected.get(f"branch_{branch}", []))
     if expected.get("audit_log"):
-        plan = plan_select(table, keep_kinds=True)
+        plan = plan_select(table, how=ReadOptions(keep_kinds=True))
         rows = rows_of(pa.Table.from_batches(read_batches(plan), schema=plan.schema))
         assert keys([KINDS[r[-1]], *r[:-1]] for r in rows) == keys(expected["audit_log"])
 

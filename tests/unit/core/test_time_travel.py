@@ -9,7 +9,7 @@ import pytest
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.metadata.time_travel import resolve_snapshot
 from paimon_spark.core.table import Table
-from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UnsupportedError
+from paimon_spark.errors import ErrorKind, NotFoundError, OptionError
 from paimon_spark.spec.kinds import CommitKind
 from tests.unit.core import samples
 from tests.unit.core.samples import snapshot
@@ -120,12 +120,6 @@ def test_arguments_win_over_options(table: Table) -> None:
 )
 def test_contradictions(table: Table, options: dict[str, str]) -> None:
     with pytest.raises(OptionError):
-        found(table.with_options(options))
-
-
-@pytest.mark.parametrize("options", [{"scan.mode": "incremental"}, {"incremental-between": "1,2"}])
-def test_incremental_is_not_supported_yet(table: Table, options: dict[str, str]) -> None:
-    with pytest.raises(UnsupportedError, match="incremental"):
         found(table.with_options(options))
 
 
