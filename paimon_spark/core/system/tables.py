@@ -110,8 +110,13 @@ def system_table(table: Table, name: str, *, snapshot: Snapshot | None = None, z
 
     Raises:
         NotFoundError: there is no such system table.
+        UnsupportedError: it is a scan of the table's own rows.
     """
     known = check_system_table(name)
+    if known in SYSTEM_SCANS:
+        raise UnsupportedError(
+            f"The system table ${known} shows rows of the table, not metadata.", hint="Query it with SQL."
+        )
     if snapshot is None and known in _BY_SNAPSHOT:
         snapshot, schema = resolve_snapshot(table)
         table = table.with_schema(schema)
