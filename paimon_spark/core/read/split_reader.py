@@ -21,7 +21,6 @@ from paimon_spark.core.merge.multi_pass import RunSource, merge_sources, runs_at
 from paimon_spark.core.read.arrow_predicates import to_expression
 from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.read.deleted_rows import deleted_rows
-from paimon_spark.core.read.difference import difference_rows
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrow_types import to_arrow_schema
@@ -145,6 +144,8 @@ def _difference(
     metadata_columns: Sequence[str],
 ) -> Iterator[pa.Table]:
     """Yield the rows by which two states differ; all columns are read, because all are compared."""
+    from paimon_spark.core.read.difference import difference_rows  # not at module level: most workers start without it
+
     table, schema = files.table, files.table.schema
     if split.difference is None:
         raise AssertionError
