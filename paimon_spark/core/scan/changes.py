@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from paimon_spark.core.levels import sections
 from paimon_spark.core.metadata.change_range import ChangeRange, CommitRange, StateRange
 from paimon_spark.core.metadata.deletion_vectors import VectorRef, vector_refs
 from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata_io import in_parallel
 from paimon_spark.core.scan.pruning import EntryPruner, StatisticsFilter
 from paimon_spark.core.scan.result import ScanCounts, ScannedBucket
 from paimon_spark.core.scan.scan import scan_buckets
@@ -29,6 +31,7 @@ from paimon_spark.spec.snapshot import Snapshot
 
 _FileIdentity = tuple[str, int]
 """Name and level: a file that a compaction moved to another level may no longer be merged with the same files."""
+_COMMITS_AT_ONCE = 64
 _READ_KINDS = {
     ChangeSource.DELTA: (CommitKind.APPEND,),
     ChangeSource.CHANGELOG: (CommitKind.APPEND, CommitKind.COMPACT, CommitKind.ANALYZE),
@@ -75,9 +78,11 @@ def plan_changes(
 def _commit_splits(table: Table, changes: CommitRange, wanted: ChangeFilter, *, drop_retracts: bool) -> list[Split]:
     found: dict[BucketKey, list[tuple[int, ManifestEntry]]] = {}
     commits = _Commits(table, wanted)
-    for snapshot_id in range(changes.after + 1, changes.to + 1):
-        for entry in commits.entries(table.snapshots.get(snapshot_id), changes.source):
-            found.setdefault(entry.bucket_key, []).append((snapshot_id, entry))
+    for first in range(changes.after + 1, changes.to + 1, _COMMITS_AT_ONCE):
+        ids = range(first, min(first + _COMMITS_AT_ONCE, changes.to + 1))
+        for snapshot_id, added in zip(ids, in_parallel(partial(commits.entries, changes.source), ids), strict=True):
+            for entry in added:
+                found.setdefault(entry.bucket_key, []).append((snapshot_id, entry))
     out: list[Split] = []
     for key, entries in found.items():
         # The rows of an update pair may be in two files of one commit.
@@ -120,27 +125,29 @@ class _Commits:
         self._pruner = EntryPruner.of(table, TRUE, wanted.predicate, wanted.buckets, None)
         self._statistics = StatisticsFilter(table)
 
-    def entries(self, snapshot: Snapshot, source: ChangeSource) -> Iterator[ManifestEntry]:
-        """Yield the entries of one commit, in order, that may have matching rows.
+    def entries(self, source: ChangeSource, snapshot_id: int) -> list[ManifestEntry]:
+        """Return the entries of one commit, in order, that may have matching rows.
 
         Raises:
+            NotFoundError: the snapshot does not exist.
             UnsupportedError: the commit replaced files although it only appended rows.
         """
+        snapshot = self._store.table.snapshots.get(snapshot_id)
         if snapshot.commit_kind not in _READ_KINDS[source]:
-            return
-        for meta in self._manifests(snapshot, source):
-            if not self._pruner.may_match(meta):
-                continue
-            manifest = self._store.open(meta)
-            columns = manifest.entry_columns()
-            rows = np.flatnonzero(self._pruner.wants(columns))
-            if (columns.kind[rows] != FileKind.ADD).any():
-                raise UnsupportedError(
-                    f"Snapshot {snapshot.id} replaces files in an {snapshot.commit_kind} commit, so its changes are "
-                    "not those of its files.",
-                    hint="Compare the snapshots: set 'incremental-between-scan-mode' = 'diff'.",
-                )
-            yield from filter(self._may_match, self._store.entries(manifest, rows))
+            return []
+        return [e for m in self._manifests(snapshot, source) if self._pruner.may_match(m) for e in self._added(m)]
+
+    def _added(self, meta: ManifestFileMeta) -> list[ManifestEntry]:
+        manifest = self._store.open(meta)
+        columns = manifest.entry_columns()
+        rows = np.flatnonzero(self._pruner.wants(columns))
+        if (columns.kind[rows] != FileKind.ADD).any():
+            raise UnsupportedError(
+                f"A commit of table {self._store.table.name} that appends rows also replaces files, by the manifest "
+                f"{meta.file_name}: its changes are not those of its files.",
+                hint="Compare the snapshots: set 'incremental-between-scan-mode' = 'diff'.",
+            )
+        return list(filter(self._may_match, self._store.entries(manifest, rows)))
 
     def _manifests(self, snapshot: Snapshot, source: ChangeSource) -> Sequence[ManifestFileMeta]:
         if source is ChangeSource.DELTA:

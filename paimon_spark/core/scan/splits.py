@@ -193,5 +193,8 @@ def splits_from_json(text: str) -> list[Split]:
 
 
 def _with_tuple(split: Split) -> Split:
-    """Return the split with its files in a tuple."""
+    """Return the split with its files, and those that it compares, in tuples."""
+    if split.difference is not None:
+        sides = (tuple(map(_with_tuple, side)) for side in (split.difference.before, split.difference.after))
+        split = replace(split, difference=Difference(*sides))
     return split if isinstance(split.files, tuple) else replace(split, files=tuple(split.files))

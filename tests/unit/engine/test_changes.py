@@ -8,6 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_spark.core.read.split_reader import read_split
+from paimon_spark.core.scan.splits import splits_from_json, splits_to_json
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
@@ -277,3 +279,25 @@ def test_files_created_since_a_time(table: Table) -> None:
     assert plain(table.with_options({"scan.file-creation-time-millis": "99999999999999"})) == []
     assert plan_select(table.with_options({"scan.creation-time-millis": "0"})).snapshot_id == 4
     assert not plan_select(table.with_options({"scan.file-creation-time-millis": "5"})).pinned
+
+
+def test_sequence_numbers_are_those_of_the_rows_shown(table: Table) -> None:
+    for mode in ("delta", "diff"):
+        plan = plan_select(between(table, "1,4", mode), how=ReadOptions(keep_kinds=True))
+        (split,) = plan.splits
+        rows = read_split(plan.table, split, ["id"], keep_kinds=True, metadata_columns=["_SEQUENCE_NUMBER"])
+        found = pa.Table.from_batches(rows).to_pylist()
+        assert sorted((r["id"], r["_SEQUENCE_NUMBER"]) for r in found) == [(1, 2), (2, 3)]
+
+
+def test_a_missing_snapshot_in_a_range_is_named(table: Table) -> None:
+    table.file_io.delete(table.paths.snapshot(3))
+    with pytest.raises(NotFoundError, match="Snapshot 3 does not exist"):
+        plan_select(between(table, "1,4"))
+
+
+def test_splits_of_changes_travel_to_tasks(table: Table) -> None:
+    for mode in ("delta", "diff"):
+        splits = plan_select(between(table, "1,4", mode)).splits
+        assert splits_from_json(splits_to_json(splits)) == list(splits)
+        assert all(s.size > 0 and s.file_count > 0 and s.file_rows > 0 for s in splits)
