@@ -107,7 +107,7 @@ def test_only_a_key_of_this_table_stands_in_the_way() -> None:
         session_options({"spark.paimon.c.db.t.lookup.async": "true"}, "c", TABLE)
 
 
-def test_whether_retracts_are_dropped_is_a_setting_of_the_session() -> None:
+def test_a_session_may_drop_retracts_of_changes() -> None:
     key = "spark.paimon.incremental.drop-retracts"
     assert not drops_retracts({})
     assert drops_retracts({key: " TRUE "})
