@@ -17,7 +17,7 @@ from paimon_spark.api.rows import ArrowInput, ArrowRows, check_rows
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.system.tables import system_table
-from paimon_spark.core.table import Table
+from paimon_spark.core.table import START_OPTIONS, Table
 from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.insert import Overwrite, write_arrow
@@ -445,7 +445,7 @@ class TableHandle:
 
     def _to_change(self) -> Table:
         """Return the table for a change, after rejecting options of the handle that select what is read."""
-        chosen = sorted(k for k in self._options if k.startswith("scan."))
+        chosen = sorted(k for k in self._options if k.startswith("scan.") or k in START_OPTIONS)
         if chosen:
             raise UsageError(
                 f"This handle of table {self.name} has the option '{chosen[0]}', so it is read-only.",

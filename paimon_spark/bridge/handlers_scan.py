@@ -15,15 +15,16 @@ from paimon_spark.bridge.server import JvmAnswer
 from paimon_spark.bridge.system_tables import is_rows, struct_of, system_rows
 from paimon_spark.bridge.tables import TableToken, load_token, pinned
 from paimon_spark.core.columns import AUDIT_ROW_KIND, METADATA_COLUMNS
-from paimon_spark.core.system.tables import SYSTEM_SCANS
+from paimon_spark.core.system.tables import SYSTEM_SCANS, SystemScan
 from paimon_spark.core.table import Table
-from paimon_spark.engine.select import SelectPlan, plan_select
+from paimon_spark.engine.select import ReadOptions, SelectPlan, plan_select
 from paimon_spark.spark.arrow_map import quoted
+from paimon_spark.spark.conf import drops_retracts
 from paimon_spark.spark.jvm_frames import arrow_frame, session_for
 from paimon_spark.spark.native_access import native_access
 from paimon_spark.spark.read_modes import ReadRequest
 from paimon_spark.spark.reads import read_frame
-from paimon_spark.spec.predicate import Predicate
+from paimon_spark.spec.predicate import TRUE, Predicate
 
 _KEPT_PLANS = 256
 _KEPT_FILES = 1_000_000
@@ -74,7 +75,7 @@ def plan_scan(request: Request) -> dict[str, Any]:
     rows = plan.row_count if plan.row_count is not None else sum(s.file_rows for s in plan.splits)
     return {
         "scan": _plans.put(planned),
-        "snapshot": plan.snapshot_id,
+        "snapshot": plan.snapshot_id if plan.pinned else None,
         "rows": rows,
         "bytes": _bytes(plan, planned.reading.columns),
         "info": _info(planned),
@@ -91,7 +92,8 @@ def _info(planned: PlannedScan) -> str:
     filtered = f"{len(modes.filtered)} native without superseded rows, " if modes.filtered else ""
     merged = len(plan.splits) - raw - len(modes.filtered) - len(modes.small)
     how = f"{raw} {refusal or 'native'}, {filtered}{small}{merged} merge"
-    parts = [f"snapshot={plan.snapshot_id if plan.snapshot_id is not None else 'none'}"]
+    snapshot = plan.snapshot_id if plan.snapshot_id is not None else "none"
+    parts = [f"changes={plan.changes}" if plan.changes else f"snapshot={snapshot}"]
     if plan.table.schema.partition_keys:
         parts.append(f"partitions={counts.partitions}/{counts.partitions_seen}")
     parts.append(f"files={counts.files}/{counts.files_seen}")
@@ -109,18 +111,15 @@ def _bytes(plan: SelectPlan, columns: tuple[str, ...]) -> int:
 def _plan(request: Request) -> PlannedScan:
     args = request.args
     table = _table(request)
-    system = SYSTEM_SCANS.get(args["table"].get("scan_of", ""))
-    kinds = system is not None and system.keep_kinds
+    system = SYSTEM_SCANS.get(args["table"].get("scan_of", ""), SystemScan(""))
     metadata = tuple(c for c in METADATA_COLUMNS if c in args["columns"] and c not in table.schema.field_names)
-    columns = tuple(c for c in args["columns"] if not (kinds and c == AUDIT_ROW_KIND) and c not in metadata)
-    top = {table.options.num_levels - 1}
+    columns = tuple(c for c in args["columns"] if not (system.keep_kinds and c == AUDIT_ROW_KIND) and c not in metadata)
     plan = plan_select(
         table,
         columns=columns,
-        predicate=_predicate(request, table),
+        predicate=TRUE if system.pairs else _predicate(request, table),
         limit=args["limit"],
-        levels=top if system is not None and system.top_level_only and table.is_primary_key_table else None,
-        keep_kinds=kinds,
+        how=replace(_how(request), keep_kinds=system.keep_kinds, top_level_only=system.top_level_only),
     )
     reading = ReadRequest(
         plan.table,
@@ -128,10 +127,16 @@ def _plan(request: Request) -> PlannedScan:
         plan.predicate,
         plan.splits,
         keep_kinds=plan.keep_kinds,
+        pairs=system.pairs,
         limit=plan.limit,
         metadata=metadata,
     )
     return PlannedScan(plan, reading)
+
+
+def _how(request: Request) -> ReadOptions:
+    envelope = request.envelope
+    return ReadOptions(drop_retracts=drops_retracts(envelope.conf), local_zone=envelope.zone)
 
 
 def _table(request: Request) -> Table:
@@ -167,7 +172,7 @@ def count_rows(request: Request) -> dict[str, Any]:
     if is_rows(request.args["table"]):
         return {"count": None}
     table = _table(request)
-    plan = plan_select(table, columns=(), predicate=_predicate(request, table))
+    plan = plan_select(table, columns=(), predicate=_predicate(request, table), how=_how(request))
     return {"count": plan.row_count}
 
 

@@ -11,15 +11,23 @@ import pyarrow as pa
 from paimon_spark.bridge.protocol import Envelope
 from paimon_spark.bridge.tables import catalog_of, load_named, pinned
 from paimon_spark.core.columns import AUDIT_ROW_KIND, TRACKING_FIELDS
+from paimon_spark.core.merge.config import SEQUENCE_FIELD
 from paimon_spark.core.metadata.row_tracking import tracks_rows
 from paimon_spark.core.scan.scan import scan
-from paimon_spark.core.system.tables import SYSTEM_SCANS, check_system_table, system_table, system_table_schema
+from paimon_spark.core.system.tables import (
+    SYSTEM_SCANS,
+    SystemScan,
+    check_system_table,
+    shows_sequence_numbers,
+    system_table,
+    system_table_schema,
+)
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ErrorKind, NotFoundError, UnsupportedError, did_you_mean
 from paimon_spark.format.arrow_types import from_arrow
 from paimon_spark.spark.types import struct_to_spark, type_to_spark
 from paimon_spark.spec.identifier import Identifier
-from paimon_spark.spec.types import not_null
+from paimon_spark.spec.types import STRING, ArrayType, DataField, not_null
 
 Json = dict[str, Any]
 SYSTEM_DATABASE = "sys"
@@ -103,19 +111,32 @@ def describe_system(table: Table, identifier: Identifier, snapshot: int | None) 
         token["rows_of"] = name
         return _described(identifier.full_name, struct_of(system_table_schema(name)), [], token)
     token["scan_of"] = name
-    struct = struct_to_spark(table.schema.fields)
-    if SYSTEM_SCANS[name].keep_kinds:
-        kind = {"name": AUDIT_ROW_KIND, "type": "string", "nullable": True, "metadata": {}}
-        struct = {"type": "struct", "fields": [kind, *struct["fields"]]}
-    if SYSTEM_SCANS[name].tracking:
+    how = SYSTEM_SCANS[name]
+    # A filter on a partition column is not exact for arrays.
+    partition_keys = [] if how.pairs else list(table.schema.partition_keys)
+    return _described(identifier.full_name, struct_to_spark(_scan_fields(table, how)), partition_keys, token)
+
+
+def _scan_fields(table: Table, how: SystemScan) -> list[DataField]:
+    """Return the columns of a system table that scans the rows of `table`.
+
+    Raises:
+        UnsupportedError: this table does not have it.
+    """
+    fields = list(table.schema.fields)
+    if how.pairs:
+        fields = [replace(f, type=ArrayType(replace(f.type, nullable=True)), default_value=None) for f in fields]
+    if how.keep_kinds:
+        kind = DataField(-1, AUDIT_ROW_KIND, STRING)
+        return [kind, *([SEQUENCE_FIELD] if shows_sequence_numbers(table) else []), *fields]
+    if how.tracking:
         if not tracks_rows(table):
             raise UnsupportedError(
                 f"Table {table.name} has no system table $row_tracking: its rows have no ids.",
                 hint="Only tables with 'row-tracking.enabled' = 'true' have it.",
             )
-        known = [replace(f, type=not_null(f.type)) for f in TRACKING_FIELDS]
-        struct = struct_to_spark((*table.schema.fields, *known))
-    return _described(identifier.full_name, struct, list(table.schema.partition_keys), token)
+        return [*fields, *(replace(f, type=not_null(f.type)) for f in TRACKING_FIELDS)]
+    return fields
 
 
 def _described(name: str, struct: Json, partition_keys: list[str], token: Json) -> Json:

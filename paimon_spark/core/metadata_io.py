@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import TypeVar
 
 from paimon_spark.errors import (
     CorruptTableError,
@@ -18,6 +20,9 @@ from paimon_spark.errors import (
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.refusals import is_full, refusal
 
+THREADS = 8
+_K = TypeVar("_K")
+_T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 
@@ -129,3 +134,11 @@ def read_needed(file_io: FileIO, path: str, what: str) -> bytes:
             kind=ErrorKind.FILE_MISSING,
         )
     return data
+
+
+def in_parallel(read: Callable[[_K], _T], keys: Sequence[_K], threads: int = THREADS) -> list[_T]:
+    """Return what `read` returns for each key, in order; several files are read at a time."""
+    if len(keys) <= 1:
+        return [read(k) for k in keys]
+    with ThreadPoolExecutor(min(threads, len(keys))) as pool:
+        return list(pool.map(read, keys))

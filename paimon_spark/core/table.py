@@ -38,7 +38,11 @@ TRAVEL_OPTIONS = (
     "scan.timestamp-millis",
     "scan.version",
 )
-"""Options that select the snapshot to read; setting one of them replaces all stored ones."""
+"""Options that select one snapshot, which is read with its own schema."""
+CHANGE_OPTIONS = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
+"""Options that read what changed between two snapshots."""
+START_OPTIONS = (*TRAVEL_OPTIONS, "scan.file-creation-time-millis", "scan.creation-time-millis", *CHANGE_OPTIONS)
+"""Options that say where a read starts; setting one of them replaces all stored ones."""
 
 _KEY_OPTIONS = ("primary-key", "partition")
 """Options that the stored schema keeps as fields of its own."""
@@ -164,8 +168,8 @@ class Table:
                     hint="Change it with ALTER TABLE … SET TBLPROPERTIES, where that is allowed.",
                     kind=ErrorKind.INVALID_OPTION,
                 )
-        if any(key in dynamic for key in TRAVEL_OPTIONS):
-            present = {k: v for k, v in present.items() if k not in (*TRAVEL_OPTIONS, "scan.mode")}
+        if any(key in dynamic for key in START_OPTIONS):
+            present = {k: v for k, v in present.items() if k not in (*START_OPTIONS, "scan.mode")}
         return replace(self, options=CoreOptions(present | dict(dynamic)))
 
     def _is_fixed(self, key: str, value: str) -> bool:

@@ -2,22 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import tzinfo
 
 import pyarrow as pa
 
 from paimon_spark.core.columns import ROW_KIND_FIELD
-from paimon_spark.core.metadata.time_travel import resolve_snapshot
+from paimon_spark.core.metadata.change_range import resolve_changes
+from paimon_spark.core.metadata.scan_modes import ScanStart, scan_start
+from paimon_spark.core.metadata.time_travel import ReadStart, resolve_start
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.read.split_reader import first_rows, read_split
-from paimon_spark.core.scan.result import ScanCounts
+from paimon_spark.core.scan.changes import ChangeFilter, plan_changes
+from paimon_spark.core.scan.result import Scan, ScanCounts, YoungFiles
 from paimon_spark.core.scan.scan import scan_buckets
 from paimon_spark.core.scan.splits import Split, plan_splits
 from paimon_spark.core.table import Table
+from paimon_spark.core.write.rolling import wall_clock_millis
+from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
+from paimon_spark.spec.bounds import LEAST_MILLIS, MOST_MILLIS
 from paimon_spark.spec.features import check_readable
 from paimon_spark.spec.predicate import TRUE, Predicate, columns_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What a read of rows differs in from others.
+
+    Attributes:
+        keep_kinds: keep retracts and tell the kind of every row.
+        top_level_only: read only files of the highest level of a primary-key table.
+        drop_retracts: without `keep_kinds`, leave -U and -D out of changes; otherwise they are rows like others.
+        local_zone: time zone of texts without one in scan options; that of this machine by default.
+    """
+
+    keep_kinds: bool = False
+    top_level_only: bool = False
+    drop_retracts: bool = False
+    local_zone: tzinfo | None = None
+
+
+DEFAULT_READ = ReadOptions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +60,10 @@ class SelectPlan:
     limit: int | None = None
     keep_kinds: bool = False
     row_count: int | None = None
+    changes: str = ""
+    """Which changes are read, for people; empty for a state of the table."""
+    pinned: bool = True
+    """Whether reading the snapshot by its id gives the same rows."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -50,47 +81,109 @@ def plan_select(
     limit: int | None = None,
     version: str | int | None = None,
     timestamp_millis: int | None = None,
-    levels: Collection[int] | None = None,
-    keep_kinds: bool = False,
+    how: ReadOptions = DEFAULT_READ,
 ) -> SelectPlan:
     """Plan a query.
 
     Args:
-        table: the table with the options of the statement; its scan options may name the snapshot.
+        table: the table with the options of the statement; its scan options may name the snapshot, or changes.
         columns: columns to read; all if not given.
         predicate: filter over any columns.
         limit: how many rows are enough, if any.
         version: snapshot id or tag to travel to.
         timestamp_millis: time to travel to.
-        levels: only files of these levels.
-        keep_kinds: keep retracts and tell the kind of every row.
+        how: what else to read, or to leave out.
     """
-    snapshot, schema = resolve_snapshot(table, version=version, timestamp_millis=timestamp_millis)
-    table = table.with_schema(schema)
-    names = tuple(schema.field(c).name for c in columns) if columns is not None else schema.field_names
-    check_readable(table.effective_schema, names)
-    condition = predicate or TRUE
-    for column in columns_of(condition):
-        schema.field(column)
-    only = None if table.options.scan_bucket is None else (table.options.scan_bucket,)
-    found = scan_buckets(
-        table, snapshot, statistics=False, predicate=condition, levels=levels, buckets=only, visible_only=True
-    )
-    splits = plan_splits(table, found, always_merge=keep_kinds)
-    whole = columns_of(condition) <= set(schema.partition_keys) and not keep_kinds
+    start = scan_start(table.options) if version is None and timestamp_millis is None else None
+    if start is not None and start.reads_changes:
+        found = _changes(table, start, predicate or TRUE, columns, how)
+    else:
+        begin = resolve_start(table, version=version, timestamp_millis=timestamp_millis, local_zone=how.local_zone)
+        found = _state(table.with_schema(begin.schema), begin, predicate or TRUE, columns, how)
+    whole = columns_of(found.predicate) <= set(found.table.schema.partition_keys) and not how.keep_kinds
     if whole and limit is not None:
-        splits = _enough(splits, limit)
+        return replace(found, limit=limit, splits=tuple(_enough(found.splits, limit)))
+    return replace(found, limit=limit, row_count=_row_count(found.splits) if whole and limit is None else None)
+
+
+def _state(
+    table: Table, start: ReadStart, condition: Predicate, columns: Sequence[str] | None, how: ReadOptions
+) -> SelectPlan:
+    names = _checked_names(table, columns, condition)
+    levels = (table.options.num_levels - 1,) if how.top_level_only and table.is_primary_key_table else None
+    scanned: Scan = scan_buckets(
+        table,
+        start.snapshot,
+        statistics=False,
+        predicate=condition,
+        levels=levels,
+        buckets=_wanted_buckets(table),
+        visible_only=True,
+    )
+    if start.files_created_from is not None:
+        scanned = YoungFiles(scanned, _stored_time(start.files_created_from))
     return SelectPlan(
         table=table,
-        snapshot_id=snapshot.id if snapshot else None,
-        splits=tuple(splits),
-        counts=found.counts,
+        snapshot_id=start.snapshot.id if start.snapshot else None,
+        splits=tuple(plan_splits(table, scanned, always_merge=how.keep_kinds)),
+        counts=scanned.counts,
         columns=names,
         predicate=condition,
-        limit=limit,
-        keep_kinds=keep_kinds,
-        row_count=_row_count(splits) if whole and limit is None else None,
+        keep_kinds=how.keep_kinds,
+        pinned=start.files_created_from is None,
     )
+
+
+def _changes(
+    table: Table, start: ScanStart, condition: Predicate, columns: Sequence[str] | None, how: ReadOptions
+) -> SelectPlan:
+    """Plan a read of changes, which are read with the latest schema."""
+    if how.top_level_only:
+        raise UnsupportedError(
+            f"The option '{start.option}' does not apply to the system table $ro of table {table.name}: changes are "
+            "not at the top level.",
+            hint="Read the table itself, or its $audit_log.",
+        )
+    names = _checked_names(table, columns, condition)
+    changes = resolve_changes(table, start, how.local_zone)
+    plan = SelectPlan(
+        table=table,
+        snapshot_id=None,
+        columns=names,
+        predicate=condition,
+        keep_kinds=how.keep_kinds,
+        changes=str(changes or "none"),
+        pinned=False,
+    )
+    if changes is None:
+        return plan
+    wanted = ChangeFilter(predicate=condition, buckets=_wanted_buckets(table))
+    splits, counts = plan_changes(table, changes, wanted, drop_retracts=how.drop_retracts)
+    return replace(plan, splits=tuple(splits), counts=counts)
+
+
+def _checked_names(table: Table, columns: Sequence[str] | None, condition: Predicate) -> tuple[str, ...]:
+    """Return the names of the columns to read.
+
+    Raises:
+        NotFoundError: there is no such column.
+        UnsupportedError: this release cannot read the table.
+    """
+    schema = table.schema
+    names = tuple(schema.field(c).name for c in columns) if columns is not None else schema.field_names
+    check_readable(table.effective_schema, names)
+    for column in columns_of(condition):
+        schema.field(column)
+    return names
+
+
+def _wanted_buckets(table: Table) -> tuple[int, ...] | None:
+    return None if table.options.scan_bucket is None else (table.options.scan_bucket,)
+
+
+def _stored_time(millis: int) -> int:
+    """Return an epoch time as the creation times of files are stored."""
+    return wall_clock_millis(min(max(millis, LEAST_MILLIS), MOST_MILLIS))
 
 
 def _row_count(splits: Iterable[Split]) -> int | None:
@@ -100,9 +193,9 @@ def _row_count(splits: Iterable[Split]) -> int | None:
     return sum(known) if len(known) == len(counts) else None
 
 
-def _enough(splits: list[Split], limit: int) -> list[Split]:
+def _enough(splits: Sequence[Split], limit: int) -> Sequence[Split]:
     """Return the leading splits that hold `limit` rows; all of them where a count is unknown."""
-    rows, out = 0, []
+    rows, out = 0, list[Split]()
     for split in splits:
         if rows >= limit:
             break

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
-from paimon_spark.core.table import TRAVEL_OPTIONS
+from paimon_spark.core.table import START_OPTIONS
 from paimon_spark.errors import OptionError, did_you_mean
 from paimon_spark.spec.catalogue import find_option, known_options
 from paimon_spark.spec.identifier import Identifier
@@ -15,7 +15,8 @@ from paimon_spark.spec.support import Scope, check_dynamic, scope_of
 
 PREFIX = "spark.paimon."
 FLINK_PREFIX = "paimon."
-PROGRAM_KEYS = ("python", "pythonPath", "log.dir", "progress", "requiredSparkConfsCheck.enabled")
+DROP_RETRACTS = "incremental.drop-retracts"
+PROGRAM_KEYS = ("python", "pythonPath", "log.dir", "progress", "requiredSparkConfsCheck.enabled", DROP_RETRACTS)
 """Settings of the bridge, as opposed to table options."""
 _NAMES = 3
 _ANY = "*"
@@ -53,6 +54,20 @@ def canonical(full: str) -> str:
     return full if full.startswith(PREFIX) else PREFIX + full.removeprefix(FLINK_PREFIX)
 
 
+def drops_retracts(conf: Mapping[str, str]) -> bool:
+    """Return whether queries of changes leave out -U and -D, which are rows like others by default.
+
+    Raises:
+        OptionError: the setting is neither true nor false.
+    """
+    value = conf.get(PREFIX + DROP_RETRACTS, "false").strip().lower()
+    if value not in ("true", "false"):
+        raise OptionError(
+            f"The session option '{PREFIX}{DROP_RETRACTS}' holds '{value}'.", hint="Set it to true or to false."
+        )
+    return value == "true"
+
+
 def spellings(full: str) -> list[str]:
     """Return a session key in both spellings."""
     key = canonical(full)
@@ -65,8 +80,8 @@ def session_options(
     """Return the options that the session sets for one table.
 
     Options for all tables come first, then those with a name pattern; the pattern with more exact names wins, and among
-    equally exact ones the one that is exact further left. An option that chooses a snapshot replaces weaker ones of
-    that kind. The spelling ``spark.paimon.…`` beats ``paimon.…``.
+    equally exact ones the one that is exact further left. An option that says where a read starts replaces weaker
+    ones of that kind. The spelling ``spark.paimon.…`` beats ``paimon.…``.
 
     Args:
         conf: the session's settings.
@@ -85,8 +100,8 @@ def session_options(
             _check(m.full, m.key)
             if travel or scope_of(m.key) is not Scope.READ:
                 given[m.key] = m.value
-        if any(key in TRAVEL_OPTIONS for key in given):
-            options = {k: v for k, v in options.items() if k not in (*TRAVEL_OPTIONS, "scan.mode")}
+        if any(key in START_OPTIONS for key in given):
+            options = {k: v for k, v in options.items() if k not in (*START_OPTIONS, "scan.mode")}
         options |= given
     return options
 

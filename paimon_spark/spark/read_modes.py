@@ -34,6 +34,8 @@ class ReadRequest:
     predicate: Predicate
     splits: tuple[Split, ...]
     keep_kinds: bool = False
+    pairs: bool = False
+    """Whether columns are arrays, and the two rows of an update are one; with `keep_kinds`."""
     limit: int | None = None
     metadata: tuple[str, ...] = ()
     """Which of `METADATA_COLUMNS` come after the columns."""
@@ -112,7 +114,7 @@ def choose_read_modes(request: ReadRequest) -> ReadModes:
     tracked = any(f in TRACKING_FIELDS for f in request.places)
     if native_access(request.table).refusal or request.keep_kinds or tracked:
         return ReadModes(workers=request.splits)
-    candidates = [_Candidate(s, request.native_columns.layouts(s)) for s in request.splits]
+    candidates = [_Candidate(s, request.native_columns.layouts(s) if s.is_state else None) for s in request.splits]
     native, small = _by_file_size(request, [c for c in candidates if c.plain])
     picks = request.table.options.merge_engine in PICKING
     filtered = [c for c in candidates if c.leaves_rows_out(picks=picks)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import chain
 from typing import Any
@@ -16,7 +17,7 @@ from paimon_spark.core.columns import AUDIT_ROW_KIND, PARTITION
 from paimon_spark.core.scan.splits import Split, splits_to_json
 from paimon_spark.core.table import Table
 from paimon_spark.spark.arrow_map import map_in_arrow, quoted
-from paimon_spark.spark.executor.worker import FOUND, finder, keyed_splits, reader
+from paimon_spark.spark.executor.worker import FOUND, RowForm, finder, keyed_splits, reader
 from paimon_spark.spark.jvm_frames import empty_frame, native_frame, superseded_rows_of, tasks_at_once, text_frame
 from paimon_spark.spark.native_access import native_access
 from paimon_spark.spark.native_columns import NativeFiles
@@ -24,6 +25,7 @@ from paimon_spark.spark.native_scan import native_spec, superseded_rows_key
 from paimon_spark.spark.read_modes import ReadRequest
 from paimon_spark.spark.types import plain_struct
 from paimon_spark.spec.predicate import TRUE, to_json
+from paimon_spark.spec.types import ArrayType
 
 
 def read_frame(session: SparkSession, request: ReadRequest) -> DataFrame:
@@ -42,7 +44,8 @@ def read_frame(session: SparkSession, request: ReadRequest) -> DataFrame:
         predicate = None if request.predicate == TRUE else to_json(request.predicate)
         names = [f.name for f in request.read_columns]
         places = tuple(p.name for p in request.places)
-        run = reader(request.table, names, predicate, places=places, kinds=request.keep_kinds, limit=request.limit)
+        form = RowForm.BINLOG if request.pairs else RowForm.AUDIT_LOG if request.keep_kinds else RowForm.PLAIN
+        run = reader(request.table, names, predicate, places=places, form=form, limit=request.limit)
         frames.append(map_in_arrow(text_frame(session, lines), run, _row_type(request)))
     rows = reduce(DataFrame.unionAll, frames) if frames else empty_frame(session, _row_type(request))
     if PARTITION not in request.metadata:
@@ -70,11 +73,14 @@ def _superseded_rows(session: SparkSession, table: Table, splits: Sequence[Split
 
 
 def _work(split: Split) -> int:
-    return task_cost(split.size, len(split.files))
+    return task_cost(split.size, split.file_count)
 
 
 def _row_type(request: ReadRequest) -> StructType:
-    struct = plain_struct((*request.read_columns, *request.places))
+    columns = list(request.read_columns)
+    if request.pairs:
+        columns = [replace(f, type=ArrayType(replace(f.type, nullable=True))) for f in columns]
+    struct = plain_struct((*columns, *request.places))
     if request.keep_kinds:
         kind = {"name": AUDIT_ROW_KIND, "type": "string", "nullable": True, "metadata": {}}
         struct = {"type": "struct", "fields": [kind, *struct["fields"]]}

@@ -88,6 +88,15 @@ class ChangelogProducer(StrEnum):
     LOOKUP = "lookup"
 
 
+class ChangeSource(StrEnum):
+    """From which files changes between two snapshots are read."""
+
+    AUTO = "auto"
+    DELTA = "delta"
+    CHANGELOG = "changelog"
+    DIFF = "diff"
+
+
 KEY_PREFIX = "_KEY_"
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 VALUE_KIND = "_VALUE_KIND"

@@ -26,8 +26,11 @@ class Scope(StrEnum):
 
 
 _READ = """
-    deletion-vectors.merge-on-read  scan.bucket  scan.mode  scan.snapshot-id  scan.tag-name  scan.timestamp
-    scan.timestamp-millis  scan.version  scan.watermark  source.split.open-file-cost  source.split.target-size
+    deletion-vectors.merge-on-read  full-compaction.delta-commits  incremental-between  incremental-between-scan-mode
+    incremental-between-tag-to-snapshot  incremental-between-timestamp  incremental-to-auto-tag  scan.bucket
+    scan.creation-time-millis  scan.file-creation-time-millis  scan.mode  scan.snapshot-id  scan.tag-name
+    scan.timestamp  scan.timestamp-millis  scan.version  scan.watermark  source.split.open-file-cost
+    source.split.target-size  tag.creation-period  tag.creation-period-duration  tag.period-formatter
 """
 _WRITE = """
     changelog-file.compression  changelog-file.format  changelog-file.prefix  changelog-file.stats-mode
@@ -70,7 +73,8 @@ _TABLE = """
     fields.<col>.distinct  fields.<col>.ignore-retract  fields.<col>.list-agg-delimiter  fields.<col>.nested-key
     fields.<col>.nested-key-null-strategy  fields.<col>.nested-sequence-field  fields.<col>.ts-field
     fields.<col[,col]>.sequence-group  fields.default-aggregate-function  partial-update.remove-record-on-delete
-    partial-update.remove-record-on-sequence-group  rowkind.field  sequence.field  sequence.field.sort-order  type
+    partial-update.remove-record-on-sequence-group  rowkind.field  sequence.field  sequence.field.sort-order
+    table-read.sequence-number.enabled  type
 """
 _CATALOG = "case-sensitive  defaultDatabase  lock.enabled  metastore  warehouse"
 _PROGRAM = "requiredSparkConfsCheck.enabled"
@@ -87,18 +91,9 @@ ONLY_VALUES = {
     "file.format": "parquet, orc or avro, on write",
     "lock.enabled": "false",
     "row-tracking.enabled": "false where there are deletion vectors, on write",
-    "scan.mode": "a mode that reads one snapshot",
     "type": "table",
 }
 """Options that are honoured for some values only, with these values; a table with another value is refused."""
-
-_TRAVELLING = (
-    "incremental-between",
-    "incremental-between-timestamp",
-    "incremental-to-auto-tag",
-    "scan.creation-time-millis",
-    "scan.file-creation-time-millis",
-)
 
 _REFUSED = """
     blob-descriptor-field  blob-field  blob-view-field  chain-table.enabled  clustering.incremental
@@ -112,7 +107,7 @@ _REFUSED = """
     tag.callbacks  tag.create-success-file  upsert-key  vector-field  visibility-callback.enabled
     write.sequence-number-init-mode
 """
-REFUSED = frozenset((*_REFUSED.split(), *_TRAVELLING))
+REFUSED = frozenset(_REFUSED.split())
 """Options that this release supports only with their default value."""
 
 
@@ -192,8 +187,6 @@ def _why_not(key: str, option: Option) -> str:
 def _instead(key: str, option: Option) -> str:
     if key == "branch":
         return "Write the branch into the name: `t$branch_b`."
-    if option.name in _TRAVELLING:
-        return "Read single snapshots: VERSION AS OF or TIMESTAMP AS OF."
     return "Leave it out."
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TypeVar
 
-from paimon_spark.core.metadata_io import create_once, read_if_there
+from paimon_spark.core.metadata_io import THREADS, create_once, in_parallel, read_if_there
 from paimon_spark.core.snapshots import SnapshotStore
 from paimon_spark.core.table import Table
 from paimon_spark.errors import (
@@ -31,9 +29,6 @@ _CONSUMER = "consumer-"
 _CHANGELOG = "changelog-"
 _LISTINGS = 20
 """How often references are listed again if one vanishes while it is read."""
-_THREADS = 8
-_K = TypeVar("_K")
-_T = TypeVar("_T")
 
 RefKey = tuple[str, str, str]
 """(kind, branch, name)."""
@@ -118,7 +113,7 @@ class RefStore:
 
     def tags(self) -> dict[str, Tag]:
         """Return all tags, sorted by name; a tag deleted while the tags are read is left out."""
-        found = _parallel(self.find_tag, names := self.tag_names())
+        found = in_parallel(self.find_tag, names := self.tag_names())
         return {name: tag for name, tag in zip(names, found, strict=True) if tag is not None}
 
     def create_tag(self, name: str, tag: Tag) -> None:
@@ -229,7 +224,7 @@ def branch_name(directory: FileStatus) -> str:
     return directory.name.removeprefix(BRANCH_PREFIX)
 
 
-def protecting_refs(table: Table, *, threads: int = _THREADS) -> list[ProtectingRef]:
+def protecting_refs(table: Table, *, threads: int = THREADS) -> list[ProtectingRef]:
     """Return every snapshot, tag and long-lived changelog of the table and all its branches.
 
     Snapshots of the table's own branch come first, then tags, then the rest. If one vanishes after it was listed, its
@@ -245,7 +240,7 @@ def protecting_refs(table: Table, *, threads: int = _THREADS) -> list[Protecting
     """
     for _ in range(_LISTINGS):
         listed = _listed(table)
-        found = [h for h in _parallel(lambda key: _ref(table, key), listed, threads) if h is not None]
+        found = [h for h in in_parallel(lambda key: _ref(table, key), listed, threads) if h is not None]
         if len(found) == len(listed):
             return sorted(found, key=lambda h: _order(h, table.branch))
     raise CorruptTableError(
@@ -295,13 +290,6 @@ def _order(holder: ProtectingRef, branch: str) -> tuple[int, int, str]:
     own = holder.kind is RefKind.SNAPSHOT and holder.branch == branch
     rank = 0 if own else 1 if holder.kind is RefKind.TAG else 2
     return (rank, holder.snapshot.id, holder.branch)
-
-
-def _parallel(read: Callable[[_K], _T], keys: list[_K], threads: int = _THREADS) -> list[_T]:
-    if len(keys) <= 1:
-        return [read(k) for k in keys]
-    with ThreadPoolExecutor(min(threads, len(keys))) as pool:
-        return list(pool.map(read, keys))
 
 
 def _names(files: Iterable[FileStatus], prefix: str) -> list[str]:

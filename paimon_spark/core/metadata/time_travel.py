@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 
 from paimon_spark.core.metadata.refs import RefStore
-from paimon_spark.core.table import TRAVEL_OPTIONS, Table
-from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UnsupportedError, did_you_mean
+from paimon_spark.core.metadata.scan_modes import ScanStart, scan_start
+from paimon_spark.core.table import Table
+from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, did_you_mean
 from paimon_spark.spec.bounds import LEAST_MILLIS, MOST_MILLIS
-from paimon_spark.spec.kinds import CommitKind
+from paimon_spark.spec.kinds import BATCH_COMMIT_IDENTIFIER, ChangelogProducer, CommitKind
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Snapshot
 
 _WATERMARK = re.compile(r"watermark-(-?\d+)")
-_NEWEST_MODES = ("default", "latest-full", "full", "latest")
-_NOT_YET = (
-    "incremental-between",
-    "incremental-between-timestamp",
-    "incremental-to-auto-tag",
-    "scan.creation-time-millis",
-    "scan.file-creation-time-millis",
-)
-"""Options that read other rows than those of one snapshot; ignoring them would give a wrong result."""
-_MODE_OPTIONS = {
-    "from-snapshot": ("scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version"),
-    "from-snapshot-full": ("scan.snapshot-id",),
-    "from-timestamp": ("scan.timestamp", "scan.timestamp-millis"),
-}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStart:
+    """The snapshot that a read starts from, and the schema to read it with.
+
+    The snapshot is None if the table has none and no time travel is requested. `files_created_from`: only files created
+    at or after this epoch time are read.
+    """
+
+    snapshot: Snapshot | None
+    schema: TableSchema
+    files_created_from: int | None = None
 
 
 def resolve_snapshot(
@@ -37,10 +38,27 @@ def resolve_snapshot(
     timestamp_millis: int | None = None,
     local_zone: tzinfo | None = None,
 ) -> tuple[Snapshot | None, TableSchema]:
-    """Return the snapshot to read and the schema to read it with.
+    """Return the one snapshot to read and the schema to read it with; the arguments are those of `resolve_start`.
 
-    The snapshot is None if the table has none and no time travel is requested. With time travel, a snapshot is read
-    with its own schema.
+    Raises:
+        OptionError: scan options contradict each other, or do not read the whole of one snapshot.
+    """
+    start = resolve_start(table, version=version, timestamp_millis=timestamp_millis, local_zone=local_zone)
+    if start.files_created_from is not None:
+        raise _not_one_snapshot(table, scan_start(table.options))
+    return start.snapshot, start.schema
+
+
+def resolve_start(
+    table: Table,
+    *,
+    version: str | int | None = None,
+    timestamp_millis: int | None = None,
+    local_zone: tzinfo | None = None,
+) -> ReadStart:
+    """Return where a read of one snapshot starts.
+
+    With time travel, a snapshot is read with its own schema.
 
     Args:
         table: the table; its scan options apply if neither of the next two is given.
@@ -50,17 +68,24 @@ def resolve_snapshot(
 
     Raises:
         NotFoundError: there is no such snapshot or tag.
-        OptionError: scan options contradict each other.
-        UnsupportedError: the scan mode is not implemented.
+        OptionError: scan options contradict each other, or read changes.
     """
     if version is not None:
-        return _with_schema(table, by_version(table, str(version)))
+        return ReadStart(*_with_schema(table, by_version(table, str(version))))
     if timestamp_millis is not None:
-        return _with_schema(table, at_time(table, timestamp_millis))
-    chosen = _by_options(table, local_zone)
-    if chosen is not None:
-        return _with_schema(table, chosen)
-    return table.snapshots.latest(), table.schema
+        return ReadStart(*_with_schema(table, at_time(table, timestamp_millis)))
+    start = scan_start(table.options)
+    if start.reads_changes:
+        raise _not_one_snapshot(table, start)
+    return _by_options(table, start, local_zone)
+
+
+def _not_one_snapshot(table: Table, start: ScanStart) -> OptionError:
+    return OptionError(
+        f"The option '{start.option}' does not read the state of table {table.name} at one snapshot, "
+        "which is needed here.",
+        hint="Leave the option out, or RESET it.",
+    )
 
 
 def by_version(table: Table, version: str) -> Snapshot:
@@ -120,73 +145,50 @@ def at_watermark(table: Table, watermark: int) -> Snapshot:
     )
 
 
-def _by_options(table: Table, local_zone: tzinfo | None) -> Snapshot | None:
-    values = table.options.values
-    given = {k: values[k].strip() for k in TRAVEL_OPTIONS if values.get(k, "").strip()}
-    if len(given) > 1:
-        raise OptionError(
-            f"The options {' and '.join(repr(k) for k in given)} exclude each other.", hint="Set only one of them."
-        )
-    for key in _NOT_YET:
-        if values.get(key, "").strip():
-            raise UnsupportedError(
-                f"Reading with the option '{key}' is not supported.",
-                hint="Read single snapshots: VERSION AS OF or TIMESTAMP AS OF.",
-            )
-    mode = values.get("scan.mode", "default").strip().lower() or "default"
-    _check_mode(mode, given)
-    if mode == "compacted-full":
-        return _newest_compacted(table)
-    if not given:
-        return None
-    ((key, value),) = given.items()
-    return _by_option(table, key, value, local_zone)
+def _by_options(table: Table, start: ScanStart, local_zone: tzinfo | None) -> ReadStart:
+    if start.option is None:
+        return ReadStart(_newest_compacted(table) if start.compacted else table.snapshots.latest(), table.schema)
+    if start.option == "scan.file-creation-time-millis":
+        return ReadStart(table.snapshots.latest(), table.schema, files_created_from=start.number())
+    if start.option == "scan.creation-time-millis":
+        return _from_creation(table, start.number())
+    return ReadStart(*_with_schema(table, _by_option(table, start, local_zone)))
 
 
-def _check_mode(mode: str, given: dict[str, str]) -> None:
-    if mode in _MODE_OPTIONS:
-        wanted, foreign = _MODE_OPTIONS[mode], sorted(set(given) - set(_MODE_OPTIONS[mode]))
-        if len(given) != 1 or foreign:
-            raise OptionError(
-                f"The scan mode '{mode}' needs exactly one of the options {', '.join(repr(k) for k in wanted)}"
-                + (f" and excludes {', '.join(repr(k) for k in foreign)}." if foreign else "."),
-                hint="Set one, or leave 'scan.mode' out.",
-            )
-    elif mode in (*_NEWEST_MODES, "compacted-full"):
-        if given and mode != "default":
-            raise OptionError(
-                f"The scan mode '{mode}' excludes the option {', '.join(repr(k) for k in given)}.",
-                hint="Leave 'scan.mode' out for time travel.",
-            )
-    else:
-        raise UnsupportedError(
-            f"The scan mode '{mode}' is not supported.",
-            hint=f"Use one of {', '.join(['default', 'compacted-full', *_MODE_OPTIONS])}.",
-        )
+def _from_creation(table: Table, millis: int) -> ReadStart:
+    """Return the snapshot after the newest one before `millis`; else the newest, with its files created since then."""
+    before = table.snapshots.at_or_before(millis - 1)
+    following = None if before is None else table.snapshots.find(before.id + 1)
+    if following is not None:
+        return ReadStart(following, table.schema)
+    return ReadStart(table.snapshots.latest(), table.schema, files_created_from=millis)
 
 
-def _by_option(table: Table, key: str, value: str, local_zone: tzinfo | None) -> Snapshot:
+def _by_option(table: Table, start: ScanStart, local_zone: tzinfo | None) -> Snapshot:
+    key = start.option
     if key == "scan.version":
-        return by_version(table, value)
+        return by_version(table, start.value)
     if key == "scan.tag-name":
-        return at_tag(table, value)
+        return at_tag(table, start.value)
     if key == "scan.timestamp":
-        return at_time(table, _millis_of_text(value, local_zone))
-    try:
-        number = int(value)
-    except ValueError as e:
-        raise OptionError(f"The option '{key}' holds '{value}', which is not a number.", hint="Give an integer.") from e
+        return at_time(table, millis_of_text(key, start.value, local_zone))
+    number = start.number()
     if key == "scan.snapshot-id":
         return table.snapshots.get(number)
     return at_watermark(table, number) if key == "scan.watermark" else at_time(table, number)
 
 
-def _millis_of_text(text: str, local_zone: tzinfo | None) -> int:
+def millis_of_text(key: str, text: str, local_zone: tzinfo | None) -> int:
+    """Return the epoch time of the text of an option; without a zone of its own, it is in `local_zone`.
+
+    Raises:
+        OptionError: it is not a time.
+    """
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as e:
         raise OptionError(
-            f"The option 'scan.timestamp' holds '{text}', which is not a time.",
+            f"The option '{key}' holds '{text}', which is not a time.",
             hint="Write it as yyyy-MM-dd or yyyy-MM-dd HH:mm:ss, optionally with milliseconds.",
         ) from e
     zoned = moment if moment.tzinfo or local_zone is None else moment.replace(tzinfo=local_zone)
@@ -194,12 +196,24 @@ def _millis_of_text(text: str, local_zone: tzinfo | None) -> int:
 
 
 def _newest_compacted(table: Table) -> Snapshot | None:
-    snapshots = table.snapshots
+    """Return the newest snapshot of a compaction, or the newest one without.
+
+    With full compactions every so many commits, only those count.
+    """
+    snapshots, options = table.snapshots, table.options
+    every = options.number_or_none("full-compaction.delta-commits")
+    if every is None and options.changelog_producer is ChangelogProducer.FULL_COMPACTION:
+        every = 1
     for snapshot_id in reversed(snapshots.ids()):
         found = snapshots.find(snapshot_id)
-        if found is not None and found.commit_kind is CommitKind.COMPACT:
+        if found is not None and found.commit_kind is CommitKind.COMPACT and _is_full(found, every):
             return found
     return snapshots.latest()
+
+
+def _is_full(snapshot: Snapshot, every: int | None) -> bool:
+    identifier = snapshot.commit_identifier
+    return every is None or identifier == BATCH_COMMIT_IDENTIFIER or (every > 0 and identifier % every == 0)
 
 
 def _with_schema(table: Table, snapshot: Snapshot) -> tuple[Snapshot, TableSchema]:

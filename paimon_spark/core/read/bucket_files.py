@@ -118,7 +118,7 @@ class BucketFiles:
                     kind=ErrorKind.CORRUPT_DATA_FILE,
                 )
             # Row group offsets are computed only on demand: some formats have to count rows for them.
-            tracked = any(f in TRACKING_FIELDS for f in fields)
+            tracked = not self.table.is_primary_key_table and any(f in TRACKING_FIELDS for f in fields)
             located = ROW_INDEX in metadata_columns or tracked or deleted is not None
             starts = np.concatenate([[0], np.cumsum(reader.row_group_rows)]) if located else _NOWHERE
             for index in reader.select_row_groups(_pushable(condition, plan)):

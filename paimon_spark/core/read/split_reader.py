@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from paimon_spark.core.columns import LEVEL, METADATA_FIELDS, ROW_KIND, ROW_KIND_FIELD, TRACKING_FIELDS
 from paimon_spark.core.levels import SortedRun, oldest_first, sections
-from paimon_spark.core.merge.config import merge_order, needed_fields
+from paimon_spark.core.merge.config import KIND_FIELD, merge_order, needed_fields
 from paimon_spark.core.merge.key_groups import drop_retracts
 from paimon_spark.core.merge.multi_pass import RunSource, merge_sources, runs_at_once
 from paimon_spark.core.read.arrow_predicates import to_expression
@@ -59,7 +59,8 @@ def read_split(
     read = (*(read or table.schema.fields[:1]), *(f for f in TRACKING_FIELDS if f.name in metadata_columns))
     files = BucketFiles(table, split.partition, split.bucket, deleted_rows(table, split))
     wanted_places = tuple(f for f in METADATA_FIELDS if f.name in metadata_columns)
-    rows = _read_rows(files, split, read, condition, keep_kinds=keep_kinds, metadata_columns=metadata_columns)
+    source = _changes if split.unmerged else _read_rows if split.difference is None else _difference
+    rows = source(files, split, read, condition, keep_kinds=keep_kinds, metadata_columns=metadata_columns)
     expression = None if condition == TRUE else to_expression(condition, {f.name: f for f in read})
     out = (*wanted, *((ROW_KIND_FIELD,) if keep_kinds else ()), *wanted_places)
     schema = to_arrow_schema(out)
@@ -111,6 +112,54 @@ def _read_rows(
             kept = rows if keep_kinds else drop_retracts(rows)
             if kept.num_rows:
                 yield kept.rename_columns({VALUE_KIND: ROW_KIND}) if keep_kinds else kept
+
+
+def _changes(
+    files: BucketFiles,
+    split: Split,
+    read: tuple[DataField, ...],
+    condition: Predicate,
+    *,
+    keep_kinds: bool,
+    metadata_columns: Sequence[str],
+) -> Iterator[pa.Table]:
+    """Yield the rows of files one by one, as they were written."""
+    stored = files.table.is_primary_key_table and (keep_kinds or not split.raw)
+    fields = (*read, KIND_FIELD) if stored else read
+    for file in split.files:
+        for rows in files.chunks(file, fields, condition, metadata_columns=metadata_columns):
+            if not keep_kinds:
+                yield drop_retracts(rows) if stored else rows
+            else:
+                yield rows.rename_columns({VALUE_KIND: ROW_KIND}) if stored else _with_kind(rows)
+
+
+def _difference(
+    files: BucketFiles,
+    split: Split,
+    read: tuple[DataField, ...],
+    condition: Predicate,
+    *,
+    keep_kinds: bool,
+    metadata_columns: Sequence[str],
+) -> Iterator[pa.Table]:
+    """Yield the rows by which two states differ; all columns are read, because all are compared."""
+    from paimon_spark.core.read.difference import difference_rows  # not at module level: most workers start without it
+
+    table, schema = files.table, files.table.schema
+    if split.difference is None:
+        raise AssertionError
+    on_keys = project(condition, (*schema.partition_keys, *schema.trimmed_primary_keys))
+    fields = tuple({f.id: f for f in (*schema.fields, *read)}.values())
+
+    def merged(side: Split) -> Iterator[pa.Table]:
+        bucket = BucketFiles(table, side.partition, side.bucket, deleted_rows(table, side))
+        return merged_rows(bucket, sections(side.files, table.key_types), fields, on_keys, metadata_columns)
+
+    before, after = ([merged(s) for s in side] for side in (split.difference.before, split.difference.after))
+    values = [n for n in schema.field_names if n not in schema.partition_keys and n not in schema.primary_keys]
+    for rows in difference_rows(before, after, table.key_fields, values, keep_kinds=keep_kinds):
+        yield rows.rename_columns({VALUE_KIND: ROW_KIND}) if keep_kinds else rows
 
 
 def _with_kind(rows: pa.Table) -> pa.Table:

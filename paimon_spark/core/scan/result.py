@@ -175,3 +175,33 @@ class PackedScan:
         """Yield the files by bucket, in entry order."""
         for (key, total), numbers in zip(self.bucket_keys, self.numbers, strict=True):
             yield PackedBucket(*key, total, self.pool, numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class YoungFiles:
+    """The files of a scan that were created at or after a time, which is given as creation times are stored."""
+
+    scanned: Scan
+    created_from: int
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """Return the scanned snapshot."""
+        return self.scanned.snapshot
+
+    @property
+    def index_entries(self) -> Sequence[IndexManifestEntry]:
+        """Return the index entries of the buckets."""
+        return self.scanned.index_entries
+
+    @property
+    def counts(self) -> ScanCounts:
+        """Return the counts of the scan, older files included."""
+        return self.scanned.counts
+
+    def buckets(self) -> Iterator[Bucket]:
+        """Yield the younger files by bucket."""
+        for b in self.scanned.buckets():
+            young = [f for f in b.files if f.creation_time is not None and f.creation_time >= self.created_from]
+            if young:
+                yield Bucket(b.partition, b.bucket, b.total_buckets, young)

@@ -39,20 +39,54 @@ class Split:
     """Exact number of rows that reading gives, or None if only reading can tell."""
     vectors: tuple[VectorRef | None, ...] = ()
     """One entry per file, or empty if no file has a deletion vector."""
+    unmerged: bool = False
+    """Whether the rows are changes, which are not merged: each row counts, in file order, with its stored kind. A raw
+    split has the retracts too, as rows; any other only if the kinds are read."""
+    difference: Difference | None = None
+    """What the rows are the difference of; the split then has no files of its own."""
 
     @property
     def size(self) -> int:
         """Return the total size of the files in bytes."""
+        if self.difference is not None:
+            return sum(s.size for s in self.difference.splits)
         return self.files.size if isinstance(self.files, PackedFileList) else sum(f.file_size for f in self.files)
+
+    @property
+    def file_count(self) -> int:
+        """Return the number of files to read."""
+        if self.difference is not None:
+            return sum(len(s.files) for s in self.difference.splits)
+        return len(self.files)
 
     @property
     def file_rows(self) -> int:
         """Return the total row count of the files, including rows that are not visible to readers."""
+        if self.difference is not None:
+            return sum(s.file_rows for s in self.difference.splits)
         return _rows_in(self.files)
+
+    @property
+    def is_state(self) -> bool:
+        """Return whether the rows are those of one snapshot or raw rows of files, rather than computed changes."""
+        return self.difference is None and (self.raw or not self.unmerged)
 
     def vector_of(self, index: int) -> VectorRef | None:
         """Return the deletion vector of the file at `index`."""
         return self.vectors[index] if self.vectors else None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The files that two snapshots do not have in common, of one range of keys; each split is of one bucket."""
+
+    before: tuple[Split, ...]
+    after: tuple[Split, ...]
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        """Return the splits of both sides."""
+        return (*self.before, *self.after)
 
 
 def plan_splits(table: Table, result: Scan, *, always_merge: bool = False) -> list[Split]:
@@ -70,7 +104,7 @@ def plan_splits(table: Table, result: Scan, *, always_merge: bool = False) -> li
     for found in result.buckets():
         for files, raw in _groups(table, found):
             is_raw = raw and not (always_merge and table.is_primary_key_table)
-            refs = _vectors_of(found, files, vectors)
+            refs = vectors_of(found, files, vectors)
             split = Split(
                 partition=found.partition,
                 bucket=found.bucket,
@@ -78,7 +112,7 @@ def plan_splits(table: Table, result: Scan, *, always_merge: bool = False) -> li
                 files=files,
                 raw=is_raw,
                 snapshot_id=result.snapshot.id,
-                row_count=_row_count(files, refs) if is_raw else None,
+                row_count=known_rows(files, refs) if is_raw else None,
                 vectors=refs,
             )
             out.append(split)
@@ -116,16 +150,17 @@ def _in_key_order(files: Sequence[DataFileMeta], key_types: Sequence[DataType]) 
     return [f for section in sections(files, key_types) for run in section for f in run.files]
 
 
-def _vectors_of(
+def vectors_of(
     found: ScannedBucket, files: Sequence[DataFileMeta], vectors: dict[DataFileKey, VectorRef]
 ) -> tuple[VectorRef | None, ...]:
+    """Return the deletion vectors of files of a bucket, or nothing where none has one."""
     if not vectors:
         return ()
     refs = tuple(vectors.get(DataFileKey(found.partition, found.bucket, f.file_name)) for f in files)
     return refs if any(v is not None for v in refs) else ()
 
 
-def _row_count(files: Sequence[DataFileMeta], vectors: Iterable[VectorRef | None]) -> int | None:
+def known_rows(files: Sequence[DataFileMeta], vectors: Iterable[VectorRef | None]) -> int | None:
     """Return the row count of a raw split if the metadata determines it.
 
     (docs/spec/semantics.md, R9)
@@ -158,5 +193,8 @@ def splits_from_json(text: str) -> list[Split]:
 
 
 def _with_tuple(split: Split) -> Split:
-    """Return the split with its files in a tuple."""
+    """Return the split with its files, and those that it compares, in tuples."""
+    if split.difference is not None:
+        sides = (tuple(map(_with_tuple, side)) for side in (split.difference.before, split.difference.after))
+        split = replace(split, difference=Difference(*sides))
     return split if isinstance(split.files, tuple) else replace(split, files=tuple(split.files))

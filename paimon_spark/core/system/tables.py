@@ -47,24 +47,31 @@ class SystemScan:
     """A system table that scans the table's own rows.
 
     `top_level_only`: for a primary-key table, only files of the highest level, which need no merge. `keep_kinds`: rows
-    of all kinds, with a first column `rowkind` (nullable string: +I, -U, +U, -D). `tracking`: the tracking columns are
-    appended; only for tables with row tracking.
+    of all kinds, with a first column `rowkind` (nullable string: +I, -U, +U, -D). `pairs`: columns are arrays, and the
+    two rows of an update are one. `tracking`: the tracking columns are appended; only for tables with row tracking.
     """
 
     name: str
     top_level_only: bool = False
     keep_kinds: bool = False
+    pairs: bool = False
     tracking: bool = False
 
 
 SYSTEM_SCANS: Mapping[str, SystemScan] = {
     "ro": SystemScan("ro", top_level_only=True),
     "audit_log": SystemScan("audit_log", keep_kinds=True),
+    "binlog": SystemScan("binlog", keep_kinds=True, pairs=True),
     "row_tracking": SystemScan("row_tracking", tracking=True),
 }
-_UNSUPPORTED = ("binlog", "compact_buckets", "file_monitor", "file_indexes")
+_UNSUPPORTED = ("compact_buckets", "file_monitor", "file_indexes")
 
 SYSTEM_TABLE_NAMES = tuple(sorted([*_ROWS, *SYSTEM_SCANS]))
+
+
+def shows_sequence_numbers(table: Table) -> bool:
+    """Return whether the system tables with row kinds have the column ``_SEQUENCE_NUMBER``, too."""
+    return table.is_primary_key_table and table.options.flag("table-read.sequence-number.enabled")
 
 
 def check_system_table(name: str) -> str:
@@ -103,8 +110,13 @@ def system_table(table: Table, name: str, *, snapshot: Snapshot | None = None, z
 
     Raises:
         NotFoundError: there is no such system table.
+        UnsupportedError: it is a scan of the table's own rows.
     """
     known = check_system_table(name)
+    if known in SYSTEM_SCANS:
+        raise UnsupportedError(
+            f"The system table ${known} shows rows of the table, not metadata.", hint="Query it with SQL."
+        )
     if snapshot is None and known in _BY_SNAPSHOT:
         snapshot, schema = resolve_snapshot(table)
         table = table.with_schema(schema)

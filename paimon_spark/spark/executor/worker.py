@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -16,6 +17,7 @@ from paimon_spark.core.commit_message import messages_to_json
 from paimon_spark.core.compact.space_filling_curves import hilbert_keys, zorder_keys
 from paimon_spark.core.read.split_reader import first_rows, read_split
 from paimon_spark.core.read.superseded_rows import superseded_rows
+from paimon_spark.core.read.update_pairs import packed_pairs
 from paimon_spark.core.scan.splits import Split, splits_from_json, splits_to_json
 from paimon_spark.core.spill.space import local_directories
 from paimon_spark.core.table import Table, table_of_task
@@ -33,6 +35,14 @@ Batches = Iterator[pa.RecordBatch]
 _SMALL_BATCH = 1 << 20
 _NEXT = "\t"
 """Between texts of JSON, which have none in them."""
+
+
+class RowForm(StrEnum):
+    """How a read job shows rows: the columns alone, after the kind, or as arrays after the kind."""
+
+    PLAIN = "plain"
+    AUDIT_LOG = "audit_log"
+    BINLOG = "binlog"
 
 
 class TextList(AccumulatorParam[list[str]]):
@@ -141,24 +151,27 @@ def read_rows(
     places: tuple[str, ...],
     batches: Batches,
     *,
-    kinds: bool,
+    form: RowForm,
     limit: int | None,
 ) -> Batches:
     """Yield the rows of the splits that `batches` name, or so many of them as are enough.
 
-    With `kinds` the column ``rowkind`` comes first; the columns that `places` names come last.
+    The column ``rowkind``, if the form has it, comes first; the columns that `places` names come last.
     """
+    kinds = form is not RowForm.PLAIN
     source = table_of_task(table)
     condition: Predicate | None = from_json(predicate) if predicate is not None else None
     with _task():
         splits = (split for text in _texts(batches) for split in splits_from_json(text))
-        rows = (
-            b
-            for s in splits
-            for b in read_split(source, s, columns, condition, keep_kinds=kinds, metadata_columns=places)
-        )
+
+        def rows_of(split: Split) -> Batches:
+            rows = read_split(source, split, columns, condition, keep_kinds=kinds, metadata_columns=places)
+            found = map(batch_for_spark, rows)
+            return packed_pairs(found, pairs=split.unmerged, plain=places) if form is RowForm.BINLOG else found
+
+        rows = chain.from_iterable(map(rows_of, splits))
         for batch in _few_batches(first_rows(rows, limit)):
-            yield batch_for_spark(_kind_first(batch) if kinds else batch)
+            yield _kind_first(batch) if kinds else batch
 
 
 def keyed_splits(splits: Iterable[tuple[str, Split]]) -> str:
@@ -225,11 +238,11 @@ def reader(
     predicate: str | None,
     *,
     places: tuple[str, ...] = (),
-    kinds: bool = False,
+    form: RowForm = RowForm.PLAIN,
     limit: int | None = None,
 ) -> Any:
     """Return the function of a read job; see `read_rows`."""
-    return partial(read_rows, table.to_config(), columns, predicate, places, kinds=kinds, limit=limit)
+    return partial(read_rows, table.to_config(), columns, predicate, places, form=form, limit=limit)
 
 
 def finder(table: Table) -> Any:

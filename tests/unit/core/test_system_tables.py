@@ -201,8 +201,10 @@ def test_names() -> None:
         system_table(samples.table(), "snapshot")
     with pytest.raises(NotFoundError, match="There are: aggregation_fields"):
         system_table(samples.table(), "qqq")
-    with pytest.raises(UnsupportedError, match="binlog"):
-        system_table(samples.table(), "binlog")
+    with pytest.raises(UnsupportedError, match="file_monitor"):
+        system_table(samples.table(), "file_monitor")
+    with pytest.raises(UnsupportedError, match=r"\$audit_log shows rows of the table"):
+        system_table(samples.table(), "audit_log")
     assert set(SYSTEM_SCANS) | set(COLUMNS) == set(SYSTEM_TABLE_NAMES)
     assert SYSTEM_SCANS["ro"].top_level_only
     assert SYSTEM_SCANS["audit_log"].keep_kinds

@@ -7,10 +7,12 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from paimon_spark.core.metadata.refs import RefStore
-from paimon_spark.core.metadata.time_travel import resolve_snapshot
+from paimon_spark.core.metadata.time_travel import resolve_snapshot, resolve_start
 from paimon_spark.core.table import Table
-from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UnsupportedError
+from paimon_spark.errors import ErrorKind, NotFoundError, OptionError
 from paimon_spark.spec.kinds import CommitKind
+from paimon_spark.spec.options import CoreOptions
+from paimon_spark.spec.tag_periods import tag_time
 from tests.unit.core import samples
 from tests.unit.core.samples import snapshot
 
@@ -77,7 +79,14 @@ def test_time(table: Table) -> None:
         ({"scan.timestamp": "2026-01-01 12:00:03+00:00"}, 3),
         ({"scan.mode": "from-snapshot", "scan.snapshot-id": "2"}, 2),
         ({"scan.mode": "from-timestamp", "scan.timestamp-millis": str(NOON + 2500)}, 2),
+        ({"scan.mode": "from-snapshot-full", "scan.snapshot-id": "2"}, 2),
         ({"scan.mode": "compacted-full"}, 4),
+        ({"scan.mode": "compacted-full", "full-compaction.delta-commits": "1"}, 4),
+        ({"scan.mode": "compacted-full", "full-compaction.delta-commits": "2"}, 5),
+        ({"scan.creation-time-millis": str(NOON + 2000)}, 2),
+        ({"scan.creation-time-millis": str(NOON + 2001)}, 3),
+        ({"scan.mode": "from-creation-timestamp", "scan.creation-time-millis": str(NOON + 5000)}, 5),
+        ({"scan.mode": "full"}, 5),
         ({"scan.mode": "latest-full"}, 5),
         ({"scan.mode": "latest"}, 5),
     ],
@@ -116,6 +125,14 @@ def test_arguments_win_over_options(table: Table) -> None:
         {"scan.mode": "from-snapshot"},
         {"scan.mode": "from-timestamp", "scan.snapshot-id": "2"},
         {"scan.mode": "latest", "scan.snapshot-id": "2"},
+        {"scan.mode": "compacted-full", "scan.tag-name": "first"},
+        {"scan.mode": "from-snapshot-full", "scan.tag-name": "first"},
+        {"scan.mode": "incremental"},
+        {"scan.mode": "incremental", "scan.snapshot-id": "2"},
+        {"scan.mode": "from-file-creation-time"},
+        {"scan.file-creation-time-millis": "1", "scan.creation-time-millis": "1"},
+        {"scan.creation-time-millis": "noon"},
+        {"incremental-between": "1,2", "scan.watermark": "1"},
     ],
 )
 def test_contradictions(table: Table, options: dict[str, str]) -> None:
@@ -123,10 +140,63 @@ def test_contradictions(table: Table, options: dict[str, str]) -> None:
         found(table.with_options(options))
 
 
-@pytest.mark.parametrize("options", [{"scan.mode": "incremental"}, {"incremental-between": "1,2"}])
-def test_incremental_is_not_supported_yet(table: Table, options: dict[str, str]) -> None:
-    with pytest.raises(UnsupportedError, match="incremental"):
+@pytest.mark.parametrize("millis", [NOON, NOON + 1000, NOON + 5001])
+def test_times_without_a_following_snapshot_choose_files(table: Table, millis: int) -> None:
+    start = resolve_start(table.with_options({"scan.creation-time-millis": str(millis)}))
+    assert start.snapshot is not None
+    assert (start.snapshot.id, start.files_created_from) == (5, millis)
+    by_file = {"scan.file-creation-time-millis": str(millis)}
+    assert resolve_start(table.with_options(by_file)) == start
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"incremental-between": "1,2"}, {"incremental-to-auto-tag": "x"}, {"scan.file-creation-time-millis": "1"}],
+)
+def test_what_reads_no_whole_snapshot_is_refused(table: Table, options: dict[str, str]) -> None:
+    with pytest.raises(OptionError, match=next(iter(options))):
         found(table.with_options(options))
+
+
+def test_an_option_of_a_statement_replaces_stored_ones(table: Table) -> None:
+    stored = table.with_options({"scan.mode": "from-snapshot", "scan.snapshot-id": "2"})
+    assert found(stored.with_options({"scan.creation-time-millis": str(NOON + 3000)})) == 3
+    changes = stored.with_options({"incremental-between": "1,2"})
+    assert not {"scan.mode", "scan.snapshot-id"} & set(changes.options.values)
+
+
+def test_only_time_travel_chooses_a_schema(table: Table) -> None:
+    newer = dataclasses.replace(table.schema, id=1, comment="newer")
+    table.schema_store.try_create(newer)
+    now = table.with_schema(newer).with_options({"scan.mode": "compacted-full"})
+    assert resolve_snapshot(now) == (table.snapshots.get(4), newer)
+
+
+@pytest.mark.parametrize(
+    ("name", "period", "form", "expected"),
+    [
+        ("2026-12-04", "daily", "with_dashes", datetime(2026, 12, 4)),
+        ("2026-12-04 10", "daily", "with_dashes", datetime(2026, 12, 4)),
+        ("20261204", "daily", "without_dashes", datetime(2026, 12, 4)),
+        ("2026-12-04", "daily", "without_dashes", None),
+        ("2026-13-04", "daily", "with_dashes", None),
+        ("2026-12-04 10", "hourly", "with_dashes", datetime(2026, 12, 4, 10)),
+        ("20261204 10", "hourly", "without_dashes", datetime(2026, 12, 4, 10)),
+        ("2026120410", "hourly", "without_dashes_and_spaces", datetime(2026, 12, 4, 10)),
+        ("2026-12-04 25", "hourly", "with_dashes", None),
+        ("2026-12-04 10", "two-hours", "without_dashes", datetime(2026, 12, 4, 10)),
+        ("first", "daily", "with_dashes", None),
+    ],
+)
+def test_names_of_automatic_tags(name: str, period: str, form: str, expected: datetime | None) -> None:
+    options = CoreOptions({"tag.creation-period": period, "tag.period-formatter": form})
+    assert tag_time(name, options) == expected
+
+
+def test_names_of_tags_of_a_period_have_minutes() -> None:
+    options = CoreOptions({"tag.creation-period-duration": "5 min"})
+    assert tag_time("202612041005", options) == datetime(2026, 12, 4, 10, 5)
+    assert tag_time("2026-12-04", options) is None
 
 
 def test_the_schema_is_the_snapshots(table: Table) -> None:

@@ -18,7 +18,7 @@ from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState
 from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import WritePlan, complete_write, plan_write, write_arrow
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import plan_select, read_arrow, read_batches
+from paimon_spark.engine.select import ReadOptions, plan_select, read_arrow, read_batches
 from paimon_spark.errors import (
     ArgumentError,
     ConflictError,
@@ -79,7 +79,7 @@ def test_buffer_merge_and_kinds() -> None:
     assert (file.level, file.row_count, file.delete_row_count) == (0, 2, 1)
     assert (file.min_sequence_number, file.max_sequence_number, file.file_source) == (1, 2, FileSource.APPEND)
     assert rows_of(table) == [(1, "b")]
-    plan = plan_select(table, keep_kinds=True)
+    plan = plan_select(table, how=ReadOptions(keep_kinds=True))
     kept = [tuple(r.values()) for b in read_batches(plan) for r in b.to_pylist()]
     assert kept == [(1, "b", 0), (2, "x", 3)]
 

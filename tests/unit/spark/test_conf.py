@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from paimon_spark.errors import OptionError
-from paimon_spark.spark.conf import canonical, check_setting, session_key, session_options
+from paimon_spark.spark.conf import canonical, check_setting, drops_retracts, session_key, session_options
 from paimon_spark.spec.identifier import Identifier
 
 TABLE = Identifier("db", "t")
@@ -105,3 +105,12 @@ def test_only_a_key_of_this_table_stands_in_the_way() -> None:
     assert session_options(conf, "c", TABLE) == {}
     with pytest.raises(OptionError, match=r"'spark\.paimon\.c\.db\.t\.lookup\.async'.*has no effect on Spark"):
         session_options({"spark.paimon.c.db.t.lookup.async": "true"}, "c", TABLE)
+
+
+def test_a_session_may_drop_retracts_of_changes() -> None:
+    key = "spark.paimon.incremental.drop-retracts"
+    assert not drops_retracts({})
+    assert drops_retracts({key: " TRUE "})
+    assert session_options({key: "true"}, "paimon", Identifier("db", "t")) == {}
+    with pytest.raises(OptionError, match="drop-retracts' holds 'no'"):
+        drops_retracts({key: "no"})

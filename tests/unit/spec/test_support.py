@@ -36,7 +36,7 @@ JUDGES = {
     for name in ("catalogue.py", "support.py", "features.py", "schema_rules.py", "schema.py", "merge_rules.py")
 }
 #: Tuples and dicts of keys that are looked up one by one.
-KEY_LISTS = {"TRAVEL_OPTIONS", "_KEY_OPTIONS", "_PATH"}
+KEY_LISTS = {"TRAVEL_OPTIONS", "CHANGE_OPTIONS", "START_OPTIONS", "_KEY_OPTIONS", "_PATH"}
 
 
 def test_what_is_listed_as_obeyed_is_what_the_source_reads() -> None:
@@ -53,9 +53,8 @@ def test_members_of_families_are_what_the_writers_read() -> None:
 
 def test_what_is_listed_as_refused_is_what_the_rules_refuse() -> None:
     judged = {key for table in (features._FLAGS, features._SETTINGS, features._WORDS) for key, *_ in table}
-    travel = run_path(str(PACKAGE / "core" / "metadata" / "time_travel.py"))
     others = {"fields.<col>.map.storage-layout", "manifest.format"}
-    assert (judged - set(honoured())) | set(travel["_NOT_YET"]) | others == REFUSED
+    assert (judged - set(honoured())) | others == REFUSED
 
 
 def test_the_lists_name_options_of_the_catalogue_once() -> None:
@@ -153,7 +152,6 @@ def _read_by_scala() -> set[str]:
         ("write-bufer-size", "Did you mean 'write-buffer-size'"),
         ("header", "There is no table option 'header'"),
         ("lookup.async", "has no effect on Spark"),
-        ("incremental-between", "VERSION AS OF"),
         ("branch", "t$branch_b"),
         ("parquet.bloom.filter.enabled", "parquet.block.size"),
         ("warehouse", "one of the catalog"),

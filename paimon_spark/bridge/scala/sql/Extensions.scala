@@ -20,6 +20,7 @@ class Extensions extends (SparkSessionExtensions => Unit) {
     Cancel.onInterrupt
     extensions.injectParser((session, delegate) => Extensions.parser(session, delegate))
     extensions.injectHintResolutionRule(session => PaimonByDefault(session))
+    extensions.injectHintResolutionRule(session => ChangesOfTables(session))
     extensions.injectHintResolutionRule(session => OptionsOfReads(session))
     extensions.injectHintResolutionRule(session => OptionsOfNewTables(session))
     extensions.injectHintResolutionRule(session => CheckAlteredNames(session))

@@ -1,0 +1,65 @@
+package org.apache.spark.sql.paimonbridge
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.analysis.{UnresolvedRelation, UnresolvedTableValuedFunction}
+import org.apache.spark.sql.catalyst.expressions.{Expression, Literal, UnaryMinus}
+import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, LogicalPlan}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.CurrentOrigin
+import org.apache.spark.sql.catalyst.util.DateTimeUtils
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** Table functions that read changes: each is a reference to a table with an option, resolved like any other. */
+case class ChangesOfTables(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = AnalysisHelper.allowInvokingTransformsInAnalyzer {
+    plan.transformDownWithSubqueries {
+      case f: UnresolvedTableValuedFunction if TableFunctions.known(f.name) =>
+        CurrentOrigin.withOrigin(f.origin)(TableFunctions.reference(session, f.name.last.toLowerCase, f.functionArgs))
+    }
+  }
+}
+
+object TableFunctions {
+  private case class Changes(option: String, limits: Seq[String])
+
+  private val All = Map(
+    "paimon_incremental_query" -> Changes("incremental-between", Seq("start", "end")),
+    "paimon_incremental_between_timestamp" -> Changes("incremental-between-timestamp", Seq("start", "end")),
+    "paimon_incremental_to_auto_tag" -> Changes("incremental-to-auto-tag", Seq("tag")))
+  private val MicrosPerMilli = 1000L
+
+  def known(name: Seq[String]): Boolean = name.length == 1 && All.contains(name.head.toLowerCase)
+
+  def reference(session: SparkSession, name: String, args: Seq[Expression]): UnresolvedRelation = {
+    val changes = All(name)
+    val usage = s"Write $name('table', ${changes.limits.mkString(", ")})."
+    if (args.length != changes.limits.length + 1) throw refused(
+      s"The table function $name has ${args.length} arguments instead of ${changes.limits.length + 1}. $usage")
+    val texts = args.map(text(_).getOrElse(throw refused(
+      s"An argument of the table function $name is not a literal. $usage")))
+    val table = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.sqlParser
+      .parseMultipartIdentifier(texts.head)
+    val isView = CreateLike.manager(session).v1SessionCatalog.isTempView(table)
+    if (isView || !Extensions.ours(session, table)) throw refused(
+      s"'${texts.head}', an argument of the table function $name, is ${if (isView) "a view" else
+        "not in a Paimon catalog"}. Name a Paimon table.")
+    val options = Map(changes.option -> texts.tail.mkString(","))
+    UnresolvedRelation(table, new CaseInsensitiveStringMap(options.asJava))
+  }
+
+  /** The text of a literal; instants are in epoch milliseconds. */
+  private def text(argument: Expression): Option[String] = argument match {
+    case Literal(null, _) => None
+    case Literal(value, _: StringType | _: IntegralType) => Some(value.toString)
+    case UnaryMinus(Literal(value, _: IntegralType), _) => Some(s"-$value")
+    case Literal(micros: Long, TimestampType) => Some(Math.floorDiv(micros, MicrosPerMilli).toString)
+    case Literal(micros: Long, TimestampNTZType) => Some(DateTimeUtils.microsToLocalDateTime(micros).toString)
+    case Literal(days: Int, DateType) => Some(DateTimeUtils.daysToLocalDate(days).toString)
+    case _ => None
+  }
+
+  private def refused(message: String) = new PaimonException(s"[INVALID_ARGUMENT] $message", "INVALID_ARGUMENT")
+}

@@ -1,0 +1,269 @@
+"""Splits of changes: the files that commits added, and the files that two snapshots do not have in common.
+
+(docs/spec/semantics.md, section 12)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from paimon_spark.core.bin_packing import bin_packed
+from paimon_spark.core.levels import sections
+from paimon_spark.core.metadata.change_range import ChangeRange, CommitRange, StateRange
+from paimon_spark.core.metadata.deletion_vectors import VectorRef, vector_refs
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata_io import in_parallel
+from paimon_spark.core.scan.pruning import EntryPruner, StatisticsFilter
+from paimon_spark.core.scan.result import ScanCounts, ScannedBucket
+from paimon_spark.core.scan.scan import scan_buckets
+from paimon_spark.core.scan.splits import Difference, Split, known_rows
+from paimon_spark.core.table import Table
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.spec.kinds import ChangeSource, CommitKind, FileKind
+from paimon_spark.spec.manifest import BucketKey, DataFileKey, DataFileMeta, ManifestEntry, ManifestFileMeta
+from paimon_spark.spec.predicate import TRUE, AlwaysTrue, Predicate, project
+from paimon_spark.spec.snapshot import Snapshot
+
+_FileIdentity = tuple[str, int]
+"""Name and level: a file that a compaction moved to another level may no longer be merged with the same files."""
+_COMMITS_AT_ONCE = 64
+_READ_KINDS = {
+    ChangeSource.DELTA: (CommitKind.APPEND,),
+    ChangeSource.CHANGELOG: (CommitKind.APPEND, CommitKind.COMPACT, CommitKind.ANALYZE),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeFilter:
+    """Which changes are wanted: those that match `predicate`, in some `buckets`; None is all."""
+
+    predicate: Predicate = TRUE
+    buckets: Collection[int] | None = None
+
+
+def plan_changes(
+    table: Table, changes: ChangeRange, wanted: ChangeFilter, *, drop_retracts: bool = False
+) -> tuple[list[Split], ScanCounts]:
+    """Return the splits of changes, and how many files they have.
+
+    Args:
+        table: the table at the schema that the changes are read with.
+        changes: which changes.
+        wanted: which of them.
+        drop_retracts: leave out -U and -D; otherwise they are rows like others.
+    """
+    if isinstance(changes, CommitRange):
+        splits = _commit_splits(table, changes, wanted, drop_retracts=drop_retracts)
+    elif table.is_primary_key_table:
+        splits = _difference_splits(table, changes, wanted)
+    else:
+        splits = _added_splits(table, changes, wanted)
+    buckets = {(s.partition, s.bucket) for s in splits}
+    partitions = len({p for p, _ in buckets})
+    files, rows = sum(s.file_count for s in splits), sum(s.file_rows for s in splits)
+    counts = ScanCounts(
+        files_seen=files, files=files, partitions_seen=partitions, partitions=partitions, rows_seen=rows, rows=rows
+    )
+    return splits, counts
+
+
+# ------------------------------------------------------------------------------------------------- commits
+
+
+def _commit_splits(table: Table, changes: CommitRange, wanted: ChangeFilter, *, drop_retracts: bool) -> list[Split]:
+    found: dict[BucketKey, list[tuple[int, ManifestEntry]]] = {}
+    commits = _Commits(table, wanted)
+    for first in range(changes.after + 1, changes.to + 1, _COMMITS_AT_ONCE):
+        ids = range(first, min(first + _COMMITS_AT_ONCE, changes.to + 1))
+        for snapshot_id, added in zip(ids, in_parallel(partial(commits.entries, changes.source), ids), strict=True):
+            for entry in added:
+                found.setdefault(entry.bucket_key, []).append((snapshot_id, entry))
+    out: list[Split] = []
+    for key, entries in found.items():
+        # The rows of an update pair may be in two files of one commit.
+        whole = changes.source is ChangeSource.CHANGELOG
+        for files in _packed(table, _by_commit(entries) if whole else [[e.file] for _, e in entries]):
+            raw = not (drop_retracts and table.is_primary_key_table)
+            split = Split(
+                partition=key.partition,
+                bucket=key.bucket,
+                total_buckets=entries[0][1].total_buckets,
+                files=tuple(files),
+                raw=raw,
+                snapshot_id=changes.to,
+                row_count=sum(f.row_count for f in files) if raw else None,
+                unmerged=True,
+            )
+            out.append(split)
+    return out
+
+
+def _by_commit(entries: Iterable[tuple[int, ManifestEntry]]) -> list[list[DataFileMeta]]:
+    commits: dict[int, list[DataFileMeta]] = {}
+    for snapshot_id, entry in entries:
+        commits.setdefault(snapshot_id, []).append(entry.file)
+    return list(commits.values())
+
+
+def _packed(table: Table, items: Iterable[list[DataFileMeta]]) -> Iterator[list[DataFileMeta]]:
+    target, cost = table.options.source_split_target_size, table.options.source_split_open_file_cost
+    for together in bin_packed(items, lambda files: sum(f.file_size for f in files), target, cost):
+        yield [f for files in together for f in files]
+
+
+class _Commits:
+    """The files that single commits added."""
+
+    def __init__(self, table: Table, wanted: ChangeFilter) -> None:
+        self._store = ManifestStore(table)
+        self._predicate = wanted.predicate
+        self._pruner = EntryPruner.of(table, TRUE, wanted.predicate, wanted.buckets, None)
+        self._statistics = StatisticsFilter(table)
+
+    def entries(self, source: ChangeSource, snapshot_id: int) -> list[ManifestEntry]:
+        """Return the entries of one commit, in order, that may have matching rows.
+
+        Raises:
+            NotFoundError: the snapshot does not exist.
+            UnsupportedError: the commit replaced files although it only appended rows.
+        """
+        snapshot = self._store.table.snapshots.get(snapshot_id)
+        if snapshot.commit_kind not in _READ_KINDS[source]:
+            return []
+        return [e for m in self._manifests(snapshot, source) if self._pruner.may_match(m) for e in self._added(m)]
+
+    def _added(self, meta: ManifestFileMeta) -> list[ManifestEntry]:
+        manifest = self._store.open(meta)
+        columns = manifest.entry_columns()
+        rows = np.flatnonzero(self._pruner.wants(columns))
+        if (columns.kind[rows] != FileKind.ADD).any():
+            raise UnsupportedError(
+                f"A commit of table {self._store.table.name} that appends rows also replaces files, by the manifest "
+                f"{meta.file_name}: its changes are not those of its files.",
+                hint="Compare the snapshots: set 'incremental-between-scan-mode' = 'diff'.",
+            )
+        return list(filter(self._may_match, self._store.entries(manifest, rows)))
+
+    def _manifests(self, snapshot: Snapshot, source: ChangeSource) -> Sequence[ManifestFileMeta]:
+        if source is ChangeSource.DELTA:
+            return self._store.read_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+        if snapshot.changelog_manifest_list is None:
+            return ()
+        return self._store.read_list(snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size)
+
+    def _may_match(self, entry: ManifestEntry) -> bool:
+        return isinstance(self._predicate, AlwaysTrue) or self._statistics.may_match_values(entry, self._predicate)
+
+
+# ------------------------------------------------------------------------------------------------- states
+
+
+class _StateFile(NamedTuple):
+    """A file of a state, where it is, and which of its rows are deleted."""
+
+    file: DataFileMeta
+    bucket: int
+    vector: VectorRef | None
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The buckets of one snapshot, and the deletion vectors of their files."""
+
+    snapshot_id: int
+    buckets: dict[BucketKey, ScannedBucket]
+    vectors: dict[DataFileKey, VectorRef]
+
+    @classmethod
+    def of(cls, table: Table, snapshot: Snapshot | None, predicate: Predicate, wanted: ChangeFilter) -> _State:
+        found = scan_buckets(table, snapshot, statistics=False, predicate=predicate, buckets=wanted.buckets)
+        buckets = {BucketKey(b.partition, b.bucket): b for b in found.buckets()}
+        return cls(snapshot.id if snapshot else 0, buckets, vector_refs(table, found.index_entries))
+
+    def take(self, keys: Iterable[BucketKey]) -> dict[_FileIdentity, _StateFile]:
+        """Return the files of some buckets, which are forgotten here."""
+        out = {}
+        for key in keys:
+            bucket = self.buckets.pop(key, None)
+            for f in bucket.files if bucket is not None else ():
+                vector = self.vectors.get(DataFileKey(*key, f.file_name))
+                out[f.file_name, f.level] = _StateFile(f, key.bucket, vector)
+        return out
+
+    def splits(self, partition: bytes, files: Iterable[_StateFile]) -> Iterator[Split]:
+        """Yield a split for each bucket with some of `files`."""
+        of_bucket: dict[int, list[_StateFile]] = {}
+        for found in files:
+            of_bucket.setdefault(found.bucket, []).append(found)
+        for bucket, members in of_bucket.items():
+            refs = tuple(f.vector for f in members)
+            yield Split(
+                partition=partition,
+                bucket=bucket,
+                total_buckets=0,
+                files=tuple(f.file for f in members),
+                raw=False,
+                snapshot_id=self.snapshot_id,
+                vectors=refs if any(v is not None for v in refs) else (),
+            )
+
+
+def _difference_splits(table: Table, changes: StateRange, wanted: ChangeFilter) -> list[Split]:
+    """Return splits of disjoint key ranges, each with the files of both sides that the other side does not have.
+
+    Only conditions on the key may leave out files: one on another column could leave out the row of one side only.
+    """
+    schema = table.schema
+    on_keys = project(wanted.predicate, (*schema.partition_keys, *schema.trimmed_primary_keys))
+    states = [_State.of(table, s, on_keys, wanted) for s in (changes.before, changes.after)]
+    out: list[Split] = []
+    for group in _bucket_groups(states):
+        sides = [state.take(group) for state in states]
+        common = {k for k in sides[0].keys() & sides[1].keys() if sides[0][k] == sides[1][k]}
+        differing = [{k: f for k, f in side.items() if k not in common} for side in sides]
+        files = [f.file for f in (differing[0] | differing[1]).values()]
+        ranges = ([f for run in section for f in run.files] for section in sections(files, table.key_types))
+        for together in _packed(table, ranges):
+            keys = [(f.file_name, f.level) for f in together]
+            before, after = (
+                tuple(state.splits(group[0].partition, [side[k] for k in keys if k in side]))
+                for state, side in zip(states, differing, strict=True)
+            )
+            out.append(_difference(Difference(before, after), changes.after.id))
+    return out
+
+
+def _difference(found: Difference, snapshot_id: int) -> Split:
+    first = found.splits[0]
+    return replace(first, files=(), vectors=(), snapshot_id=snapshot_id, difference=found)
+
+
+def _bucket_groups(states: Sequence[_State]) -> list[list[BucketKey]]:
+    """Return the buckets of the states, those of a partition together if it was rescaled in between."""
+    partitions: dict[bytes, list[BucketKey]] = {}
+    for key in dict.fromkeys(k for s in reversed(states) for k in s.buckets):
+        partitions.setdefault(key.partition, []).append(key)
+    out: list[list[BucketKey]] = []
+    for keys in partitions.values():
+        totals = {s.buckets[k].total_buckets for s in states for k in keys if k in s.buckets}
+        out += [keys] if len(totals) > 1 else [[k] for k in keys]
+    return out
+
+
+def _added_splits(table: Table, changes: StateRange, wanted: ChangeFilter) -> list[Split]:
+    """Return the splits of an append table's files that only the later state has."""
+    before, after = (_State.of(table, s, wanted.predicate, wanted) for s in (changes.before, changes.after))
+    out: list[Split] = []
+    for key in list(after.buckets):
+        known = before.take([key])
+        added = {name: f for (name, level), f in after.take([key]).items() if (name, level) not in known}
+        ordered = sorted((f.file for f in added.values()), key=lambda f: (f.min_sequence_number, f.file_name))
+        for files in _packed(table, [[f] for f in ordered]):
+            splits = after.splits(key.partition, [added[f.file_name] for f in files])
+            out += [replace(s, raw=True, row_count=known_rows(s.files, s.vectors)) for s in splits]
+    return out
