@@ -13,7 +13,16 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.arrays import I64, U64
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.rows import Timestamp
-from paimon_spark.spec.types import AtomicType, DataField, DataType, TypeRoot, atomic_text
+from paimon_spark.spec.types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    RowType,
+    TypeRoot,
+    atomic_text,
+)
 
 _RAW = (TypeRoot.DATE, TypeRoot.TIME)
 _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
@@ -44,6 +53,8 @@ def row_at(rows: pa.Table, fields: Sequence[DataField], i: int) -> tuple[Any, ..
 def arrow_scalar(value: Any, t: DataType) -> pa.Scalar:
     """Return a value of a binary row as an Arrow scalar of the column's type.
 
+    An ARRAY and a ROW are given as tuples, a MAP as a tuple of pairs.
+
     Raises:
         UnsupportedError: a time is outside the range of the column's unit.
     """
@@ -61,7 +72,24 @@ def arrow_scalar(value: Any, t: DataType) -> pa.Scalar:
         return pa.scalar(units, pa.int64()).cast(arrow)
     if isinstance(t, AtomicType) and t.root in _RAW:
         return pa.scalar(value, pa.int32()).cast(arrow)
-    return pa.scalar(value, arrow)
+    return pa.scalar(value, arrow) if isinstance(t, AtomicType) else _nested_scalar(value, t)
+
+
+def _nested_scalar(value: Any, t: DataType) -> pa.Scalar:
+    def column(values: Sequence[Any], of: DataType) -> pa.Array:
+        return pa.array([arrow_scalar(v, of) for v in values], to_arrow_type(of))
+
+    arrow = to_arrow_type(t)
+    if isinstance(t, RowType):
+        members = [column([v], f.type) for v, f in zip(value, t.fields, strict=True)]
+        return pa.StructArray.from_arrays(members, fields=list(arrow))[0]
+    ends = pa.array([0, len(value)], pa.int32())
+    if isinstance(t, MapType):
+        keys, items = column([k for k, _ in value], t.key), column([v for _, v in value], t.value)
+        return pa.MapArray.from_arrays(ends, keys, items, type=arrow)[0]
+    if isinstance(t, ArrayType):
+        return pa.ListArray.from_arrays(ends, column(value, t.element), type=arrow)[0]
+    raise TypeError(f"{t} has no values of its own")
 
 
 def constant_column(value: Any, t: DataType, n: int) -> pa.Array:

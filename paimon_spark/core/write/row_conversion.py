@@ -18,8 +18,8 @@ from paimon_spark.errors import ArgumentError, ErrorKind, PaimonError
 from paimon_spark.format.arrays import I64
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.format.registry import for_name
+from paimon_spark.spec.defaults import parse_default
 from paimon_spark.spec.kinds import RowKind
-from paimon_spark.spec.literals import parse_value
 from paimon_spark.spec.merge_rules import refused_kinds
 from paimon_spark.spec.types import DataField, type_to_json
 
@@ -134,7 +134,7 @@ def _fit(column: pa.ChunkedArray, f: DataField, rules: WriteRules) -> pa.Chunked
                 kind=ErrorKind.TYPE_MISMATCH,
             ) from e
     if f.default_value is not None and column.null_count:
-        column = pc.fill_null(column, arrow_scalar(parse_value(f.default_value, f.type), f.type))
+        column = pc.fill_null(column, arrow_scalar(parse_default(f.default_value, f.type), f.type))
     for name in rules.formats:
         for_name(name).check_values(f.name, column)
     return column
