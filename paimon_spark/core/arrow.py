@@ -153,3 +153,32 @@ def decimal_limbs(column: pa.Array) -> tuple[U64, I64]:
         return np.zeros(n, np.uint64), np.zeros(n, np.int64)
     limbs = np.frombuffer(buffer, np.uint64, 2 * n, column.offset * 16).reshape(n, 2)
     return np.ascontiguousarray(limbs[:, 0]), np.ascontiguousarray(limbs[:, 1]).view(np.int64)
+
+
+def with_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch of the JVM with offsets in all its arrays.
+
+    Java writes no offset for an empty array inside of another one, and Arrow reads the first one when it measures the
+    batch: whatever is in memory there.
+    """
+    lacking = [_lacks_offsets(c) for c in batch.columns]
+    if not any(lacking):
+        return batch
+    columns = [
+        pa.concat_arrays([c, c.slice(0, 0)]) if lacks else c for c, lacks in zip(batch.columns, lacking, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _lacks_offsets(column: pa.Array) -> bool:
+    t = column.type
+    if pa.types.is_struct(t):
+        return any(_lacks_offsets(column.field(i)) for i in range(t.num_fields))
+    nested = pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_map(t)
+    if len(column) == 0 and (nested or pa.types.is_string(t) or pa.types.is_binary(t)):
+        offsets = column.buffers()[1]
+        if offsets is None or offsets.size == 0:
+            return True
+    if pa.types.is_map(t):
+        return _lacks_offsets(column.keys) or _lacks_offsets(column.items)
+    return nested and _lacks_offsets(column.values)

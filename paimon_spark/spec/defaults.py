@@ -19,6 +19,9 @@ _QUOTED = re.compile(r"'(?:\\.|''|[^'\\])*'|\"(?:\\.|\"\"|[^\"\\])*\"", re.DOTAL
 _PIECE = re.compile(rf"{_QUOTED.pattern}|->|[(\[{{]|[)\]}}]|,|.", re.DOTALL)
 _PLAIN = re.compile(r"[+-]?[0-9.]+|true|false", re.IGNORECASE)
 _TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
+_FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+_SUFFIX = re.compile(r"(?<=[0-9.])[dDfF]$")
+_TIMES = {TypeRoot.DATE: "DATE", TypeRoot.TIMESTAMP: "TIMESTAMP_NTZ", TypeRoot.TIMESTAMP_LTZ: "TIMESTAMP"}
 _OPEN, _CLOSED = "([{", ")]}"
 _ARRAY = re.compile(r"\s*(?:ARRAY\s*\((?P<a>.*)\)|\[(?P<b>.*)\])\s*", re.IGNORECASE | re.DOTALL)
 _ROW = re.compile(r"\s*(?:STRUCT\s*\((?P<a>.*)\)|\{(?P<b>.*)\})\s*", re.IGNORECASE | re.DOTALL)
@@ -53,7 +56,8 @@ def parse_default(text: str, t: DataType) -> Any:
     if is_null_default(text):
         return None
     if isinstance(t, AtomicType):
-        return parse_value(_unquoted(text), t)
+        plain = _unquoted(text)
+        return parse_value(_SUFFIX.sub("", plain) if t.root in _FLOATS else plain, t)
     if isinstance(t, ArrayType):
         return tuple(parse_default(v, t.element) for v in _items(_inside(_ARRAY, text, t), ","))
     if isinstance(t, RowType):
@@ -64,6 +68,20 @@ def parse_default(text: str, t: DataType) -> Any:
     if isinstance(t, MapType):
         return _parse_map(text, t)
     raise _invalid(text, t, "A column of this type cannot have a default.")
+
+
+def sql_default(text: str, t: DataType) -> str:
+    """Return a default as SQL that has the column's type, in which a text is not a date or a timestamp."""
+    if not isinstance(t, AtomicType) or is_null_default(text):
+        return text
+    if t.root in _TIMES:
+        return f"{_TIMES[t.root]} {_quoted(_unquoted(text))}"
+    known = _QUOTED.fullmatch(text.strip()) or _PLAIN.fullmatch(text.strip())
+    return _quoted(text) if t.root in _TEXTS and not known else text
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _parse_map(text: str, t: MapType) -> tuple[tuple[Any, Any], ...]:

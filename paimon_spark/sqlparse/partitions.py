@@ -20,7 +20,7 @@ from paimon_spark.sqlparse.casts import cast_text, local_time
 from paimon_spark.sqlparse.options_text import Pair, split_pairs
 
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
-_PLAIN = re.compile(r"[\w.+-]+")
+_PLAIN = re.compile(r"[^\s,;'\"]([^,;'\"]*[^\s,;'\"])?")
 """The texts of values that need no quotes."""
 
 
@@ -95,4 +95,4 @@ def _spelt(value: Any, t: DataType, default: str, zone: tzinfo) -> str:
     text = "0x" + value.hex() if isinstance(value, bytes) else value_text(value, t, legacy=False)
     if _PLAIN.fullmatch(text) and text != default:
         return text
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -76,6 +76,12 @@ def test_replace_columns_is_one_change(spark: SparkSession) -> None:
     assert spark.table("t").columns == ["n", "id", "r", "v"]
 
 
+def test_nulls_of_deeply_nested_columns_are_written(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT, n ARRAY<STRUCT<k: STRING, m: MAP<INT, ARRAY<DATE>>>>)")
+    spark.sql("INSERT INTO t (id) VALUES (1)")
+    assert rows(spark, "SELECT * FROM t") == [(1, None)]
+
+
 def test_drop_column_if_exists(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE t (id INT, v INT)")
     spark.sql("ALTER TABLE t DROP COLUMN IF EXISTS nope")
@@ -93,6 +99,19 @@ def test_defaults_replace_nulls_as_in_paimon(spark: SparkSession) -> None:
     spark.sql("INSERT INTO t VALUES (4, DEFAULT, DEFAULT, DEFAULT, DEFAULT)")
     filled = ("it's", 7, [1, 2], {"k": 1})
     assert rows(spark, "SELECT * FROM t ORDER BY id") == [(1, *filled), (2, *filled), (3, "", 0, [], {}), (4, *filled)]
+
+
+def test_defaults_of_dates_are_texts(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT, d DATE DEFAULT '2024-05-14', ts TIMESTAMP DEFAULT '2024-05-14 10:20:30')")
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    try:
+        spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+        spark.sql("INSERT INTO t (id) VALUES (1)")
+        spark.sql("INSERT INTO t VALUES (2, NULL, NULL), (3, DEFAULT, DEFAULT)")
+        found = rows(spark, "SELECT DISTINCT CAST(d AS STRING), CAST(ts AS STRING) FROM t")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    assert found == [("2024-05-14", "2024-05-14 10:20:30")]
 
 
 def test_a_default_that_is_no_literal_is_refused(spark: SparkSession) -> None:
@@ -145,10 +164,9 @@ def test_the_partitions_that_compact_lists_can_be_given(spark: SparkSession) -> 
     spark.sql("INSERT INTO t VALUES (1, TIMESTAMP '2024-05-14 10:20:30', DATE '2024-05-14')")
     spark.sql("INSERT INTO t VALUES (2, TIMESTAMP '2024-05-14 10:20:30', DATE '2024-05-14')")
     missing = rows(spark, "CALL sys.compact(table => 't', partitions => 'd=1999-01-01')")
-    spec = "ts='2024-05-14 10:20:30.000000',d=2024-05-14"
-    assert f"There are: {spec}" in missing[0][1]
-    quoted = spec.replace("'", "\\'")
-    found = rows(spark, f"CALL sys.compact(table => 't', partitions => '{quoted}', compact_strategy => 'full')")
+    spec = "'ts=2024-05-14 10:20:30.000000,d=2024-05-14'"
+    assert f"There are: {spec}." in missing[0][1]
+    found = rows(spark, f"CALL sys.compact(table => 't', partitions => {spec}, compact_strategy => 'full')")
     assert "no partition" not in found[0][1]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.spec.defaults import check_default, parse_default
+from paimon_spark.spec.defaults import check_default, parse_default, sql_default
 from paimon_spark.spec.evolution import UpdateColumnDefault, apply_changes, new_schema
 from paimon_spark.spec.types import STRING, ArrayType, DataField, DataType, MapType, RowType, parse_atomic
 
@@ -33,6 +33,7 @@ def typed(t: str | DataType) -> DataType:
         ("7", "INT", 7),
         ("'7'", "INT", 7),
         ("-1.50", "DECIMAL(5, 2)", Decimal("-1.50")),
+        ("1.5D", "DOUBLE", 1.5),
         ("TRUE", "BOOLEAN", True),
         ("'1970-01-02'", "DATE", 1),
         ("null", "STRING", None),
@@ -69,6 +70,24 @@ def test_the_text_of_a_default_is_a_literal(text: str, t: str | DataType, value:
 def test_expressions_and_other_values_are_no_defaults(text: str, t: str | DataType) -> None:
     with pytest.raises(PaimonError, match="is not a value of type"):
         check_default(text, typed(t))
+
+
+@pytest.mark.parametrize(
+    ("text", "t", "sql"),
+    [
+        ("dv", "STRING", "'dv'"),
+        ("it's", "STRING", r"'it\'s'"),
+        ("'x'", "STRING", "'x'"),
+        ("5", "STRING", "5"),
+        ("'2024-05-14'", "DATE", "DATE '2024-05-14'"),
+        ("2024-05-14 10:20:30", "TIMESTAMP(6)", "TIMESTAMP_NTZ '2024-05-14 10:20:30'"),
+        ("NULL", "DATE", "NULL"),
+        ("7", "INT", "7"),
+        ("ARRAY(1)", ArrayType(INT), "ARRAY(1)"),
+    ],
+)
+def test_sql_sees_a_default_in_the_type_of_the_column(text: str, t: str | DataType, sql: str) -> None:
+    assert sql_default(text, typed(t)) == sql
 
 
 def test_the_default_null_is_none() -> None:
