@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 from functools import partial
 from typing import Any
 
@@ -126,10 +127,10 @@ class Compact:
         partitions = or_(*(predicate for _, predicate in asked)) if asked else None
         if order != _NONE:
             sort = plan_sort(table, Order(order), _sort_columns(table, order_by, options), partitions)
-            return _plan(sort, asked, sort_actions(sort))
+            return _plan(sort, asked, ctx.zone, sort_actions(sort))
         buckets = None if idle_ms is None else idle_buckets(table, partitions, idle_ms, ctx.clock_millis())
         plan = plan_compaction(table, strategy=strategy, partitions=partitions, buckets=buckets)
-        return _plan(plan, asked, compaction_actions(plan))
+        return _plan(plan, asked, ctx.zone, compaction_actions(plan))
 
     def execute(self, ctx: CallContext, plan: Plan[_Compaction]) -> Report:
         """Run the tasks and commit each group; or sort, and commit once."""
@@ -165,9 +166,9 @@ class _Compaction:
 
 
 def _plan(
-    work: CompactionPlan | SortPlan, asked: Sequence[tuple[str, Predicate]], actions: Iterable[Action]
+    work: CompactionPlan | SortPlan, asked: Sequence[tuple[str, Predicate]], zone: tzinfo, actions: Iterable[Action]
 ) -> Plan[_Compaction]:
-    notes = unmatched(work.table, asked, work.partitions_seen)
+    notes = unmatched(work.table, asked, work.partitions_seen, zone)
     warnings = (Action(WARN, work.table.path, 0, note) for note in notes)
     return Plan((*warnings, *actions), _Compaction(work, notes))
 

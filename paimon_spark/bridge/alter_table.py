@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.types import type_from_spark
 from paimon_spark.spec import evolution
+from paimon_spark.spec.types import DataField
 
 Json = dict[str, Any]
+
+
+def schema_changes(changes: Sequence[Json]) -> list[evolution.SchemaChange]:
+    """Return the schema changes that the table changes of one statement ask for.
+
+    REPLACE COLUMNS arrives as a drop of each column, followed by the new columns; no other statement has both.
+
+    Raises:
+        UnsupportedError: the table format has no such change.
+    """
+    ops = [raw["op"] for raw in changes]
+    dropped = ops.count("drop")
+    if 0 < dropped < len(ops) and ops == ["drop"] * dropped + ["add"] * (len(ops) - dropped):
+        old = tuple(raw["column"][0] for raw in changes[:dropped])
+        return [evolution.ReplaceColumns(old, tuple(_replacing(raw) for raw in changes[dropped:]))]
+    return [schema_change(raw) for raw in changes]
+
+
+def _replacing(raw: Json) -> DataField:
+    (name,) = raw["column"]
+    column_type = type_from_spark(raw["type"], nullable=raw["nullable"])
+    return DataField(0, name, column_type, raw["comment"], raw.get("default"))
 
 
 def schema_change(raw: Json) -> evolution.SchemaChange:
@@ -26,7 +50,7 @@ def schema_change(raw: Json) -> evolution.SchemaChange:
     if op == "rename":
         return evolution.RenameColumn(column, raw["to"])
     if op == "drop":
-        return evolution.DropColumn(column)
+        return evolution.DropColumn(column, if_exists=bool(raw.get("if_exists")))
     if op == "type":
         return evolution.UpdateColumnType(column, type_from_spark(raw["type"]))
     if op == "nullability":

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from paimon_spark.bridge.alter_table import schema_change
+from paimon_spark.bridge.alter_table import schema_changes
 from paimon_spark.bridge.protocol import Request
 from paimon_spark.bridge.system_tables import SYSTEM_DATABASE, describe_global, describe_system, global_tables
 from paimon_spark.bridge.tables import (
@@ -205,7 +205,7 @@ def alter_table(request: Request) -> Json:
     catalog = catalog_of(request.envelope.catalog)
     if identifier.system_table is not None:
         raise UnsupportedError(f"'{identifier.full_name}' is a system table and cannot be altered.")
-    catalog.alter_table(identifier, [schema_change(raw) for raw in args["changes"]])
+    catalog.alter_table(identifier, schema_changes(args["changes"]))
     return {}
 
 

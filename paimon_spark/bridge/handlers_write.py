@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from paimon_spark.bridge.handlers_catalog import new_schema_from_spark
-from paimon_spark.bridge.protocol import Request, compared, predicate_from_jvm
+from paimon_spark.bridge.protocol import Request, in_partition, predicate_from_jvm
 from paimon_spark.bridge.tables import (
     TableToken,
     catalog_at,
@@ -27,7 +27,7 @@ from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.values import value_from_jvm, value_to_jvm
 from paimon_spark.spark.writes import write_frame
 from paimon_spark.spec.kinds import Operation
-from paimon_spark.spec.predicate import FALSE, TRUE, Predicate, and_, or_
+from paimon_spark.spec.predicate import FALSE, TRUE, Predicate, and_, exactly, or_
 from paimon_spark.spec.support import Scope
 
 Json = dict[str, Any]
@@ -37,7 +37,7 @@ def write(request: Request) -> Json:
     """Write the attached frame: append, static or dynamic overwrite."""
     args = request.args
     table = load_to_change(request.envelope, args["table"], args["options"])
-    predicate = predicate_from_jvm(args["predicate"], table.schema) if args["predicate"] else None
+    predicate = exactly(predicate_from_jvm(args["predicate"], table.schema)) if args["predicate"] else None
     return _write(request, table, args["mode"], predicate)
 
 
@@ -118,7 +118,7 @@ def drop_partitions(request: Request) -> Json:
     chosen: list[Predicate] = []
     for values in request.args["partitions"]:
         typed = [value_from_jvm(v, f.type) for v, f in zip(values, fields, strict=True)]
-        chosen.append(and_(*(compared("<=>", f.name, v, f.type) for f, v in zip(fields, typed, strict=True))))
+        chosen.append(and_(*(in_partition(f, v) for f, v in zip(fields, typed, strict=True))))
     return _remove(request, table, or_(*chosen) if chosen else FALSE, Operation.TRUNCATE)
 
 
@@ -132,9 +132,9 @@ def _remove(request: Request, table: Table, partitions: Predicate | None, operat
 def list_partitions(request: Request) -> Json:
     """Return the values of all partitions with data in which the given columns have the given values."""
     table = load_token(request.envelope, TableToken.of(request.args["table"]))
-    types = {k: table.schema.field(k).type for k in request.args["fixed"]}
-    fixed = {k: value_from_jvm(v, types[k]) for k, v in request.args["fixed"].items()}
-    condition = and_(TRUE, *(compared("<=>", k, v, types[k]) for k, v in fixed.items()))
+    fields = {k: table.schema.field(k) for k in request.args["fixed"]}
+    fixed = {k: value_from_jvm(v, fields[k].type) for k, v in request.args["fixed"].items()}
+    condition = and_(TRUE, *(in_partition(fields[k], v) for k, v in fixed.items()))
     found = scan(table, table.snapshots.latest(), partition_predicate=condition)
     rows = sorted({e.partition for e in found.entries})
     return {"partitions": [[value_to_jvm(v) for v in table.partition_values(p)] for p in rows]}

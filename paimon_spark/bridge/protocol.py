@@ -30,11 +30,12 @@ from paimon_spark.spec.predicate import (
     Predicate,
     StartsWith,
     and_,
+    is_partition,
     project,
 )
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.schema import TableSchema
-from paimon_spark.spec.types import AtomicType, DataType, TypeRoot
+from paimon_spark.spec.types import AtomicType, DataField, DataType, TypeRoot
 
 VERSION = 2
 CANCEL = "cancel"
@@ -214,3 +215,8 @@ def compared(op: Operator, column: str, value: Any, t: DataType) -> Predicate:
     if op == "<=>":
         return And((IsNull(column, negated=True), *equal.parts))
     return equal if op == "=" else Or((Comparison("<", column, value), passed))
+
+
+def in_partition(f: DataField, value: Any) -> Predicate:
+    """Return what holds of the rows of a partition whose value Spark sees as `value`."""
+    return compared("<=>", f.name, value, f.type) if _is_cut(f.type) else is_partition(f.name, value)

@@ -13,7 +13,16 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.arrays import I64, U64
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.rows import Timestamp
-from paimon_spark.spec.types import AtomicType, DataField, DataType, TypeRoot, atomic_text
+from paimon_spark.spec.types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    RowType,
+    TypeRoot,
+    atomic_text,
+)
 
 _RAW = (TypeRoot.DATE, TypeRoot.TIME)
 _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
@@ -44,6 +53,8 @@ def row_at(rows: pa.Table, fields: Sequence[DataField], i: int) -> tuple[Any, ..
 def arrow_scalar(value: Any, t: DataType) -> pa.Scalar:
     """Return a value of a binary row as an Arrow scalar of the column's type.
 
+    An ARRAY and a ROW are given as tuples, a MAP as a tuple of pairs.
+
     Raises:
         UnsupportedError: a time is outside the range of the column's unit.
     """
@@ -61,7 +72,24 @@ def arrow_scalar(value: Any, t: DataType) -> pa.Scalar:
         return pa.scalar(units, pa.int64()).cast(arrow)
     if isinstance(t, AtomicType) and t.root in _RAW:
         return pa.scalar(value, pa.int32()).cast(arrow)
-    return pa.scalar(value, arrow)
+    return pa.scalar(value, arrow) if isinstance(t, AtomicType) else _nested_scalar(value, t)
+
+
+def _nested_scalar(value: Any, t: DataType) -> pa.Scalar:
+    def column(values: Sequence[Any], of: DataType) -> pa.Array:
+        return pa.array([arrow_scalar(v, of) for v in values], to_arrow_type(of))
+
+    arrow = to_arrow_type(t)
+    if isinstance(t, RowType):
+        members = [column([v], f.type) for v, f in zip(value, t.fields, strict=True)]
+        return pa.StructArray.from_arrays(members, fields=list(arrow))[0]
+    ends = pa.array([0, len(value)], pa.int32())
+    if isinstance(t, MapType):
+        keys, items = column([k for k, _ in value], t.key), column([v for _, v in value], t.value)
+        return pa.MapArray.from_arrays(ends, keys, items, type=arrow)[0]
+    if isinstance(t, ArrayType):
+        return pa.ListArray.from_arrays(ends, column(value, t.element), type=arrow)[0]
+    raise TypeError(f"{t} has no values of its own")
 
 
 def constant_column(value: Any, t: DataType, n: int) -> pa.Array:
@@ -125,3 +153,32 @@ def decimal_limbs(column: pa.Array) -> tuple[U64, I64]:
         return np.zeros(n, np.uint64), np.zeros(n, np.int64)
     limbs = np.frombuffer(buffer, np.uint64, 2 * n, column.offset * 16).reshape(n, 2)
     return np.ascontiguousarray(limbs[:, 0]), np.ascontiguousarray(limbs[:, 1]).view(np.int64)
+
+
+def with_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch of the JVM with offsets in all its arrays.
+
+    Java writes no offset for an empty array inside of another one, and Arrow reads the first one when it measures the
+    batch: whatever is in memory there.
+    """
+    lacking = [_lacks_offsets(c) for c in batch.columns]
+    if not any(lacking):
+        return batch
+    columns = [
+        pa.concat_arrays([c, c.slice(0, 0)]) if lacks else c for c, lacks in zip(batch.columns, lacking, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _lacks_offsets(column: pa.Array) -> bool:
+    t = column.type
+    if pa.types.is_struct(t):
+        return any(_lacks_offsets(column.field(i)) for i in range(t.num_fields))
+    nested = pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_map(t)
+    if len(column) == 0 and (nested or pa.types.is_string(t) or pa.types.is_binary(t)):
+        offsets = column.buffers()[1]
+        if offsets is None or offsets.size == 0:
+            return True
+    if pa.types.is_map(t):
+        return _lacks_offsets(column.keys) or _lacks_offsets(column.items)
+    return nested and _lacks_offsets(column.values)

@@ -19,7 +19,7 @@ from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.fs.resolve import file_io_from_config
 from paimon_spark.spec.catalogue import find_option
-from paimon_spark.spec.column_changes import is_about_columns
+from paimon_spark.spec.column_options import is_about_columns
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.option_checks import validate_options

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import tzinfo
 
 from paimon_spark.core.compact.rewrite import preview
 from paimon_spark.core.compact.task import CompactTask
@@ -15,6 +16,7 @@ from paimon_spark.engine.compact import CompactionPlan
 from paimon_spark.errors import suggestion
 from paimon_spark.spec.manifest import BucketKey, DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate
+from paimon_spark.sqlparse.partitions import partition_spec
 
 REWRITE = "rewrite"
 UPGRADE = "upgrade"
@@ -38,14 +40,17 @@ def idle_buckets(table: Table, partitions: Predicate | None, idle_ms: int, clock
     return {key for key in buckets if newest[key.partition] <= limit}
 
 
-def unmatched(table: Table, asked: Sequence[tuple[str, Predicate]], seen: Iterable[bytes]) -> tuple[str, ...]:
-    """Return a message for each filter that matches none of the partitions in `seen`."""
+def unmatched(
+    table: Table, asked: Sequence[tuple[str, Predicate]], seen: Iterable[bytes], zone: tzinfo
+) -> tuple[str, ...]:
+    """Return a message for each filter that matches none of the partitions in `seen`; `zone` is that of timestamps."""
     seen = frozenset(seen)
     missing = [text for text, predicate in asked if not matching_partitions(table, seen, predicate)]
     if not missing:
         return ()
     found = scan_buckets(table, table.snapshots.latest(), statistics=False)
-    known = sorted({table.partition_text(b.partition).rstrip("/").replace("/", ",") for b in found.buckets()})
+    present = {b.partition for b in found.buckets()}
+    known = sorted(partition_spec(table.partition_values(p), table.schema, zone=zone) for p in present)
     hints = ((text, suggestion(text, known) or "The table has no partitions.") for text in missing)
     return tuple(f"no partition matches {text}. {hint}" for text, hint in hints)
 

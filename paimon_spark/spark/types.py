@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import ErrorKind, UnsupportedError
+from paimon_spark.spec.defaults import sql_default
 from paimon_spark.spec.types import (
     BYTES,
     STRING,
@@ -168,8 +169,7 @@ def _field_to_spark(f: DataField) -> Json:
     if f.description:
         metadata["comment"] = f.description
     if f.default_value is not None:
-        metadata["CURRENT_DEFAULT"] = f.default_value
-        metadata["EXISTS_DEFAULT"] = f.default_value
+        metadata["CURRENT_DEFAULT"] = metadata["EXISTS_DEFAULT"] = sql_default(f.default_value, f.type)
     return {"name": f.name, "type": type_to_spark(f.type), "nullable": f.type.nullable, "metadata": metadata}
 
 

@@ -6,12 +6,13 @@ A column is named by its path: inside a ROW by the member's name, inside an ARRA
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from paimon_spark.errors import ErrorKind, NotFoundError, UnsupportedError, UsageError, did_you_mean
 from paimon_spark.spec.casts import can_change
-from paimon_spark.spec.literals import parse_value
+from paimon_spark.spec.column_options import Path, options_naming, rename_in_options
+from paimon_spark.spec.defaults import check_default, is_null_default
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.schema_rules import check_column_name, check_type, invalid
@@ -29,7 +30,6 @@ from paimon_spark.spec.types import (
     type_to_json,
 )
 
-Path = tuple[str, ...]
 Fields = tuple[DataField, ...]
 _ELEMENT, _VALUE = "element", "value"
 
@@ -55,9 +55,10 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True)
 class DropColumn:
-    """Drop a column."""
+    """Drop a column; with `if_exists`, one that does not exist is left out."""
 
     column: Path
+    if_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,87 +178,17 @@ def _rename(schema: TableSchema, change: RenameColumn) -> TableSchema:
             raise invalid(f"The column '{_text((*change.column[:-1], new))}' already exists.", "Choose another name.")
         return _with(fields, at, replace(fields[at], name=new))
 
-    renamed = replace(schema, fields=_siblings(schema.fields, change.column, update))
-    if not top:
-        return renamed
-    keys = tuple(new if k == old else k for k in schema.primary_keys)
-    return replace(renamed, primary_keys=keys, options=rename_in_options(schema.options, old, new))
-
-
-_NAMING = (
-    "bucket-key",
-    "sequence.field",
-    "rowkind.field",
-    "record-level.time-field",
-    "upsert-key",
-    "clustering.columns",
-    "partial-update.remove-record-on-sequence-group",
-    "changelog-producer.row-deduplicate-ignore-fields",
-    "manifest-sort.partition-field",
-    "blob-field",
-    "blob-descriptor-field",
-    "blob-view-field",
-    "vector-field",
-)
-"""Options whose value is a list of columns."""
-_NAMING_VALUES = ".sequence-group"
-"""Suffix of the ``fields.`` options whose value is a list of columns."""
-
-
-def _names_in_key(key: str) -> tuple[str, tuple[str, ...], str]:
-    """Split ``fields.<columns>.<what>`` into its three parts; no columns for other keys."""
-    prefix, _, rest = key.partition(".")
-    columns, dot, what = rest.partition(".")
-    if prefix == "fields" and dot:
-        return "fields.", tuple(columns.split(",")), dot + what
-    return key, (), ""
-
-
-def _names_columns(key: str) -> bool:
-    index = key.startswith("file-index.") and key.endswith(".columns")
-    return key in _NAMING or index or (key.startswith("fields.") and key.endswith(_NAMING_VALUES))
-
-
-def is_about_columns(key: str) -> bool:
-    """Return whether an option names columns, in its key or in its value."""
-    return _names_columns(key) or bool(_names_in_key(key)[1])
-
-
-def rename_in_options(options: Mapping[str, str], old: str, new: str) -> dict[str, str]:
-    """Return options with the column `old` renamed to `new` in keys and values."""
-    out: dict[str, str] = {}
-    for key, value in options.items():
-        prefix, columns, suffix = _names_in_key(key)
-        renamed = prefix + ",".join(new if c.strip() == old else c for c in columns) + suffix
-        if _names_columns(key):
-            value = ",".join(new if c.strip() == old else c for c in value.split(","))
-        out[renamed] = value
-    return out
-
-
-def options_naming(schema: TableSchema, column: str) -> list[str]:
-    """Return the options that name `column`, in their key or in their value."""
-    found = []
-    for key, value in schema.options.items():
-        mentioned = {c.strip() for c in _names_in_key(key)[1]}
-        if _names_columns(key):
-            mentioned |= {c.strip() for c in value.split(",")}
-        if column in mentioned:
-            found.append(key)
-    return found
+    fields = _siblings(schema.fields, change.column, update)
+    keys = tuple(new if top and k == old else k for k in schema.primary_keys)
+    return replace(
+        schema, fields=fields, primary_keys=keys, options=rename_in_options(schema.options, change.column, new)
+    )
 
 
 def _drop(schema: TableSchema, change: DropColumn) -> TableSchema:
-    name = change.column[-1]
-    if len(change.column) == 1:
-        _refuse_keys(schema.partition_keys, name, "a partition column", "dropped")
-        _refuse_keys(schema.primary_keys, name, "part of the primary key", "dropped")
-        users = options_naming(schema, name)
-        if users:
-            raise invalid(
-                f"The column '{name}' cannot be dropped: the option '{users[0]}' names it.",
-                "Remove the option first, with ALTER TABLE … UNSET TBLPROPERTIES.",
-            )
+    if change.if_exists and not _exists(schema.fields, change.column):
+        return schema
+    check_droppable(schema, change.column)
 
     def remove(fields: Fields, last: str) -> Fields:
         at = _index(fields, last, change.column)
@@ -266,6 +197,23 @@ def _drop(schema: TableSchema, change: DropColumn) -> TableSchema:
         return (*fields[:at], *fields[at + 1 :])
 
     return replace(schema, fields=_siblings(schema.fields, change.column, remove))
+
+
+def check_droppable(schema: TableSchema, column: Path) -> None:
+    """Reject that a column or member is dropped on which keys or options depend.
+
+    Raises:
+        UsageError: it is a key, or an option names it.
+    """
+    if len(column) == 1:
+        _refuse_keys(schema.partition_keys, column[0], "a partition column", "dropped")
+        _refuse_keys(schema.primary_keys, column[0], "part of the primary key", "dropped")
+    users = options_naming(schema.options, column)
+    if users:
+        raise invalid(
+            f"The column '{_text(column)}' cannot be dropped: the option '{users[0]}' names it.",
+            "Remove the option first, with ALTER TABLE … UNSET TBLPROPERTIES.",
+        )
 
 
 def _move(fields: Fields, name: str, change: UpdateColumnPosition) -> Fields:
@@ -291,22 +239,43 @@ def _update(schema: TableSchema, change: _Update) -> Callable[[Fields, str], Fie
         if isinstance(change, UpdateColumnComment):
             return _with(fields, at, replace(field, description=change.comment))
         if isinstance(change, UpdateColumnDefault):
-            if change.default is not None:
-                parse_value(change.default, field.type)
-            return _with(fields, at, replace(field, default_value=change.default))
+            return _with(fields, at, replace(field, default_value=_default(change, field.type)))
         t = _retyped(schema, change, field.type)
         if field.default_value is not None:
-            parse_value(field.default_value, t)
+            check_default(field.default_value, t)
         return _with(fields, at, replace(field, type=t))
 
     if isinstance(change, UpdateColumnType | UpdateColumnNullability) and len(change.column) == 1:
         name = change.column[0]
         if isinstance(change, UpdateColumnType):
-            _refuse_keys(schema.partition_keys, name, "a partition column", "given another type")
-            _refuse_keys(schema.primary_keys, name, "part of the primary key", "given another type")
+            check_retypable(schema, name)
         elif change.nullable:
             _refuse_keys(schema.primary_keys, name, "part of the primary key", "made nullable")
     return update
+
+
+def _default(change: UpdateColumnDefault, t: DataType) -> str | None:
+    """Return the default to store: none for NULL, which is what a column has without one."""
+    if change.default is None or is_null_default(change.default):
+        return None
+    if len(change.column) > 1:
+        raise UnsupportedError(
+            f"'{_text(change.column)}' cannot have a default: it is part of a column.",
+            hint="Set the default of the whole column.",
+        )
+    check_default(change.default, t)
+    return change.default
+
+
+def check_retypable(schema: TableSchema, name: str) -> None:
+    """Reject another type for a column whose stored values determine where rows are.
+
+    Raises:
+        UsageError: the column is a partition column, or part of the primary key or the bucket key.
+    """
+    _refuse_keys(schema.partition_keys, name, "a partition column", "given another type")
+    _refuse_keys(schema.primary_keys, name, "part of the primary key", "given another type")
+    _refuse_keys(CoreOptions(schema.options).bucket_key, name, "part of the bucket key", "given another type")
 
 
 def _retyped(schema: TableSchema, change: UpdateColumnType | UpdateColumnNullability, old: DataType) -> DataType:
@@ -378,10 +347,23 @@ def _inside(t: DataType, path: Path, change: Callable[[Fields, str], Fields], *,
         (field,) = change((DataField(-1, word, inner),), word)
         if field.name != word:
             raise invalid(f"The part '{word}' of the column '{_text(whole[:-1])}' cannot be renamed.")
+        if field.description is not None:
+            raise invalid(
+                f"The part '{word}' of the column '{_text(whole[:-1])}' cannot have a comment.",
+                "Comment on the column itself.",
+            )
         inner = field.type
     else:
         inner = _inside(inner, path[1:], change, exists=exists, whole=whole)
     return replace(t, value=inner) if isinstance(t, MapType) else replace(t, element=inner)
+
+
+def _exists(fields: Fields, path: Path) -> bool:
+    try:
+        _siblings(fields, path, lambda found, _: found)
+    except NotFoundError:
+        return False
+    return True
 
 
 def _with(fields: Fields, at: int, field: DataField) -> Fields:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from paimon_spark.errors import ErrorKind, OptionError, UsageError
 from paimon_spark.spec.catalogue import find_option
@@ -23,10 +24,12 @@ from paimon_spark.spec.column_changes import (
     UpdateColumnType,
     change_column,
 )
+from paimon_spark.spec.defaults import check_default, is_null_default
 from paimon_spark.spec.features import check_creatable
-from paimon_spark.spec.literals import parse_value
+from paimon_spark.spec.merge_rules import check_time_members
 from paimon_spark.spec.option_checks import check_together, validate_options
 from paimon_spark.spec.options import CoreOptions
+from paimon_spark.spec.replace_columns import ReplaceColumns, replacing_changes
 from paimon_spark.spec.schema import CURRENT_VERSION, TableSchema
 from paimon_spark.spec.schema_rules import check_schema
 from paimon_spark.spec.types import DataField, not_null, reassign_ids
@@ -36,6 +39,7 @@ __all__ = [
     "DropColumn",
     "RemoveOption",
     "RenameColumn",
+    "ReplaceColumns",
     "SchemaChange",
     "SetComment",
     "SetOption",
@@ -78,7 +82,7 @@ class SetComment:
     comment: str | None
 
 
-SchemaChange = SetOption | RemoveOption | SetComment | ColumnChange
+SchemaChange = SetOption | RemoveOption | SetComment | ColumnChange | ReplaceColumns
 
 
 def new_schema(
@@ -105,7 +109,7 @@ def new_schema(
     primary = _keys(stored.pop(PRIMARY_KEY, None), primary_keys, "primary key")
     partitions = _keys(stored.pop(PARTITION, None), partition_keys, "partition columns")
     columns, highest = _number(fields)
-    columns = tuple(replace(f, type=not_null(f.type)) if f.name in primary else f for f in columns)
+    columns = tuple(replace(f, type=not_null(f.type)) if f.name in primary else f for f in map(_created, columns))
     schema = TableSchema(
         id=0,
         fields=columns,
@@ -119,9 +123,14 @@ def new_schema(
     check_schema(schema)
     for f in schema.fields:
         if f.default_value is not None:
-            parse_value(f.default_value, f.type)
+            check_default(f.default_value, f.type)
     check_creatable(schema)
     return schema
+
+
+def _created(f: DataField) -> DataField:
+    """Return a column of a new table; a default NULL is none."""
+    return replace(f, default_value=None) if f.default_value and is_null_default(f.default_value) else f
 
 
 def _number(fields: Sequence[DataField]) -> tuple[tuple[DataField, ...], int]:
@@ -184,12 +193,14 @@ def apply_changes(
         elif isinstance(change, SetComment):
             out = replace(out, comment=change.comment)
         else:
-            out = change_column(out, change)
+            columns = replacing_changes(out, change) if isinstance(change, ReplaceColumns) else [change]
+            out = reduce(change_column, columns, out)
     if out == schema:
         return schema
     if out.options != schema.options:
         check_together(CoreOptions(out.options))
     check_schema(out)
+    check_time_members(schema, out)
     check_creatable(out, before=schema)
     return replace(out, id=schema.id + 1, time_millis=now_millis, version=max(schema.version, CURRENT_VERSION))
 

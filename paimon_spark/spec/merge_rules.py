@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from paimon_spark.errors import OptionError, UnsupportedError
+from paimon_spark.errors import ErrorKind, OptionError, UnsupportedError, UsageError
 from paimon_spark.spec.aggregates import (
     AGGREGATION_REMOVE_ON_DELETE,
     REMOVE_ON_DELETE,
@@ -16,11 +16,12 @@ from paimon_spark.spec.aggregates import (
     AggregateOptions,
     aggregate_options,
     sequence_groups,
+    time_member,
 )
 from paimon_spark.spec.kinds import MergeEngine, Operation, RowKind
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.schema import TableSchema
-from paimon_spark.spec.types import DataField
+from paimon_spark.spec.types import DataField, MapType, RowType
 
 _RETRACTS = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
 _PLAIN = (AggregateName.LAST_VALUE, AggregateName.LAST_NON_NULL_VALUE)
@@ -90,6 +91,45 @@ def _check_partial_update(schema: TableSchema, options: CoreOptions) -> None:
                 hint="Protect it by a sequence group, 'fields.<sequence column>.sequence-group', or use the engine "
                 "aggregation.",
             )
+
+
+def check_time_members(before: TableSchema, after: TableSchema) -> None:
+    """Refuse a change of columns that gives a ``merge_map_with_keytime`` column another time member.
+
+    The time is the last member of the map's rows unless an option names it.
+
+    Raises:
+        UsageError: a new or moved member would become the time.
+    """
+    try:
+        old = _time_members(before)
+    except OptionError:  # written by another engine; the change may mend it
+        return
+    new = _time_members(after)
+    for column, time in new.items():
+        if column in old and old[column].id != time.id:
+            name = next(f.name for f in after.fields if f.id == column)
+            if after.options.get(f"fields.{name}.ts-field") != before.options.get(f"fields.{name}.ts-field"):
+                continue
+            raise UsageError(
+                f"The change would make the member '{time.name}' the time of the entries of column '{name}'.",
+                hint=f"Set 'fields.{name}.ts-field' = '{old[column].name}' first.",
+                kind=ErrorKind.SCHEMA_INVALID,
+            )
+
+
+def _time_members(schema: TableSchema) -> dict[int, DataField]:
+    """Return the time member of each ``merge_map_with_keytime`` column, by the id of the column."""
+    options = CoreOptions(schema.options)
+    found: dict[int, DataField] = {}
+    if not schema.primary_keys:
+        return found
+    for f, function in aggregated_fields(schema, options):
+        if function.function is AggregateName.MERGE_MAP_WITH_KEYTIME and isinstance(f.type, MapType):
+            row, name = f.type.value, time_member(f, function)
+            if isinstance(row, RowType):
+                found[f.id] = next(m for m in row.fields if m.name == name)
+    return found
 
 
 def _contradiction(one: str, other: str) -> OptionError:

@@ -19,13 +19,17 @@ from paimon_spark.errors import ArgumentError
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.stats import ColumnStats
 
-Operator = Literal["=", "!=", "<", "<=", ">", ">=", "<=>"]
+Operator = Literal["=", "!=", "<", "<=", ">", ">=", "<=>", "is"]
+_NULL_SAFE = ("<=>", "is")
 MAX_COMBINATIONS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`column` `op` `value`; ``<=>`` is null-safe equality."""
+    """`column` `op` `value`.
+
+    ``<=>`` is null-safe equality; ``is`` also tells 0.0 from -0.0, which are two partitions.
+    """
 
     op: Operator
     column: str
@@ -117,6 +121,21 @@ def split_and(pred: Predicate) -> list[Predicate]:
     return [] if isinstance(pred, AlwaysTrue) else [pred]
 
 
+def is_partition(column: str, value: Any) -> Comparison:
+    """Return the test that a partition column has exactly one value."""
+    zero = isinstance(value, float) and value == 0
+    return Comparison("is" if zero else "<=>" if value is None else "=", column, value)
+
+
+def exactly(pred: Predicate) -> Predicate:
+    """Return `pred` with the null-safe equalities among its conjuncts as tests of exactly one partition value."""
+    return and_(*map(_exactly, split_and(pred)))
+
+
+def _exactly(pred: Predicate) -> Predicate:
+    return is_partition(pred.column, pred.value) if isinstance(pred, Comparison) and pred.op == "<=>" else pred
+
+
 def columns_of(pred: Predicate) -> frozenset[str]:
     """Return the columns that `pred` reads."""
     return frozenset(leaf.column for leaf in _leaves(pred))
@@ -203,10 +222,10 @@ def _all(values: Iterator[bool | None]) -> bool | None:
 def _evaluate_leaf(pred: Leaf, value: Any) -> bool | None:
     if isinstance(pred, IsNull):
         return (value is None) is not pred.negated
-    if isinstance(pred, Comparison) and pred.op == "<=>":
+    if isinstance(pred, Comparison) and pred.op in _NULL_SAFE:
         if value is None or pred.value is None:
             return value is None and pred.value is None
-        return order(value, pred.value) == 0
+        return order(value, pred.value) == 0 and (pred.op == "<=>" or _sign(value) == _sign(pred.value))
     if value is None:
         return None
     if isinstance(pred, Comparison):
@@ -237,6 +256,10 @@ def order(a: Any, b: Any) -> int:
     if a > b:
         return 1
     return int(_is_nan(a)) - int(_is_nan(b))
+
+
+def _sign(value: Any) -> float:
+    return math.copysign(1, value) if isinstance(value, float) and value == 0 else 0
 
 
 def _is_nan(value: Any) -> bool:
@@ -283,7 +306,7 @@ def _may(pred: Predicate, stats: Mapping[str, ColumnStats], row_count: int, numb
     all_null = column.null_count is not None and column.null_count >= row_count
     if isinstance(pred, IsNull):
         return not all_null if pred.negated else column.null_count != 0
-    if isinstance(pred, Comparison) and pred.op == "<=>" and pred.value is None:
+    if isinstance(pred, Comparison) and pred.op in _NULL_SAFE and pred.value is None:
         return column.null_count != 0
     if all_null:
         return False
@@ -326,7 +349,7 @@ def _may_leaf(pred: Comparison | InList | StartsWith, low: Any, high: Any) -> bo
     value = pred.value
     if value is None:
         return False
-    if pred.op in ("=", "<=>"):
+    if pred.op == "=" or pred.op in _NULL_SAFE:
         return _within(value, low, high)
     if pred.op == "!=":
         return low is None or high is None or not (order(low, value) == 0 == order(high, value))
@@ -343,7 +366,7 @@ _OPPOSITES: dict[str, Operator] = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", "
 
 
 def push_not(pred: Predicate) -> Predicate:
-    """Return an equivalent predicate in which Not applies to StartsWith only."""
+    """Return an equivalent predicate in which Not applies to StartsWith and ``is`` only."""
     if isinstance(pred, And | Or):
         return type(pred)(tuple(push_not(p) for p in pred.parts))
     return _negate(pred.part) if isinstance(pred, Not) else pred
@@ -362,7 +385,7 @@ def _negate(pred: Predicate) -> Predicate:
         return InList(pred.column, pred.values, not pred.negated)
     if isinstance(pred, IsNull):
         return IsNull(pred.column, not pred.negated)
-    if isinstance(pred, StartsWith):
+    if isinstance(pred, StartsWith) or pred.op == "is":
         return Not(pred)
     if pred.op != "<=>":
         return Comparison(_OPPOSITES[pred.op], pred.column, pred.value)

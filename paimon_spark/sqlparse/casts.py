@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import Decimal
 from typing import Any
 
@@ -67,3 +67,10 @@ def _instant(wall: Timestamp, zone: tzinfo) -> Timestamp:
     local = _EPOCH + timedelta(milliseconds=wall.millis)
     offset = local.replace(tzinfo=zone).utcoffset() or timedelta()
     return Timestamp(wall.millis - offset // timedelta(milliseconds=1), wall.nano_of_milli)
+
+
+def local_time(instant: Timestamp, zone: tzinfo) -> Timestamp:
+    """Return the wall-clock time of an instant in a time zone."""
+    at = (_EPOCH + timedelta(milliseconds=instant.millis)).replace(tzinfo=UTC).astimezone(zone)
+    offset = at.utcoffset() or timedelta()
+    return Timestamp(instant.millis + offset // timedelta(milliseconds=1), instant.nano_of_milli)

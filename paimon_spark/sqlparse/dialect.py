@@ -15,7 +15,8 @@ from sqlglot.errors import SqlglotError
 from sqlglot.parsers.spark import SparkParser
 
 from paimon_spark.errors import SqlSyntaxError
-from paimon_spark.sqlparse.literals import Literal, number_value, string_value
+from paimon_spark.spec.quoted_text import string_value
+from paimon_spark.sqlparse.literals import Literal, number_value
 from paimon_spark.sqlparse.tokens import PieceKind, pieces, position
 
 _STRINGS = (TokenType.STRING, TokenType.RAW_STRING)

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from paimon_spark.errors import SqlSyntaxError, UnsupportedError
-from paimon_spark.sqlparse.literals import string_value
+from paimon_spark.spec.quoted_text import string_value
 from paimon_spark.sqlparse.tokens import Piece, PieceKind, join_touching_strings, pieces
 
 _HINT = re.compile(r"/\*\+\s*OPTIONS\s*\((?P<body>.*)\)\s*\*/", re.IGNORECASE | re.DOTALL)

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from paimon_spark.errors import SqlSyntaxError
-
 _SUFFIXES = {"L": "BIGINT", "S": "SMALLINT", "Y": "TINYINT", "D": "DOUBLE", "F": "FLOAT", "BD": "DECIMAL"}
 _NUMBER = re.compile(r"^(?P<digits>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?P<suffix>[a-zA-Z]*)$")
 _RANGES = {"TINYINT": 1 << 7, "SMALLINT": 1 << 15, "INT": 1 << 31, "BIGINT": 1 << 63}
-_ESCAPE = re.compile(
-    r"\\(?:u(?P<u4>[0-9a-fA-F]{4})|U(?P<u8>[0-9a-fA-F]{8})|(?P<octal>[0-3][0-7]{2})|(?P<char>.))", re.DOTALL
-)
-_CONTROL = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,30 +36,6 @@ class Literal:
     def is_integer(self) -> bool:
         """Return whether the literal is an integer without fraction or exponent."""
         return self.type in _RANGES
-
-
-def string_value(source: str) -> str:
-    r"""Return the value of one quoted literal, given with its prefix and quotes; ``\n``, ``\'`` … are resolved.
-
-    Raises:
-        SqlSyntaxError: an escape is above the highest Unicode code point.
-    """
-    if source[0] in "rR":
-        return source[2:-1]
-    return _ESCAPE.sub(_unescape, source[1:-1])
-
-
-def _unescape(m: re.Match[str]) -> str:
-    if m["u4"] or m["u8"]:
-        code = int(m["u4"] or m["u8"], 16)
-        if code > sys.maxunicode:
-            raise SqlSyntaxError(
-                f"The escape {m.group()} does not stand for a character.", hint="The last one is \\U0010FFFF."
-            )
-        return chr(code)
-    if m["octal"]:
-        return chr(int(m["octal"], 8))
-    return _CONTROL.get(m["char"], m["char"])
 
 
 def number_value(source: str, *, negative: bool) -> tuple[str, Any] | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from paimon_spark.errors import ArgumentError
-from paimon_spark.sqlparse.literals import string_value
+from paimon_spark.spec.quoted_text import string_value
 
 _QUOTED = r"'(?:''|\\.|[^'\\])*'|\"(?:\"\"|\\.|[^\"\\])*\""
 

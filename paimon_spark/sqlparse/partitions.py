@@ -6,15 +6,22 @@ partitions with the given values.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from datetime import UTC, tzinfo
+from typing import Any
 
 from paimon_spark.errors import ArgumentError, did_you_mean
-from paimon_spark.spec.predicate import Comparison, IsNull, Predicate, and_
+from paimon_spark.spec.literals import value_text
+from paimon_spark.spec.predicate import IsNull, Predicate, and_, is_partition
 from paimon_spark.spec.schema import TableSchema
-from paimon_spark.sqlparse.casts import cast_text
+from paimon_spark.spec.types import AtomicType, DataType, TypeRoot
+from paimon_spark.sqlparse.casts import cast_text, local_time
 from paimon_spark.sqlparse.options_text import Pair, split_pairs
 
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
+_PLAIN = re.compile(r"[^\s,;'\"]([^,;'\"]*[^\s,;'\"])?")
+"""The texts of values that need no quotes."""
 
 
 def each_partition(
@@ -72,4 +79,20 @@ def _test(column: str, pair: Pair, schema: TableSchema, zone: tzinfo, parameter:
     default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
     if not pair.quoted and pair.value == default:
         return IsNull(column)
-    return Comparison("=", column, cast_text(pair.value, schema.field(column).type, zone=zone, parameter=parameter))
+    return is_partition(column, cast_text(pair.value, schema.field(column).type, zone=zone, parameter=parameter))
+
+
+def partition_spec(values: Sequence[Any], schema: TableSchema, *, zone: tzinfo = UTC) -> str:
+    """Return the specification that `each_partition` reads as the partition with these values, all of its columns."""
+    default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
+    pairs = zip(schema.partition_fields, values, strict=True)
+    return ",".join(f"{f.name}={default if v is None else _spelt(v, f.type, default, zone)}" for f, v in pairs)
+
+
+def _spelt(value: Any, t: DataType, default: str, zone: tzinfo) -> str:
+    if isinstance(t, AtomicType) and t.root is TypeRoot.TIMESTAMP_LTZ:
+        value = local_time(value, zone)
+    text = "0x" + value.hex() if isinstance(value, bytes) else value_text(value, t, legacy=False)
+    if _PLAIN.fullmatch(text) and text != default:
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

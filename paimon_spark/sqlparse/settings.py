@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from paimon_spark.errors import SqlSyntaxError
-from paimon_spark.sqlparse.literals import string_value
+from paimon_spark.spec.quoted_text import string_value
 from paimon_spark.sqlparse.tokens import Piece, PieceKind, join_touching_strings, pieces
 
 _PREFIXES = ("spark.paimon.", "paimon.")

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from paimon_spark.errors import ArgumentError
-from paimon_spark.sqlparse.literals import string_value
+from paimon_spark.spec.quoted_text import string_value
 from paimon_spark.sqlparse.script import split_script
 from paimon_spark.sqlparse.tokens import Piece, PieceKind, join_touching_strings, pieces
 

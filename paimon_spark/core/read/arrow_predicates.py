@@ -68,6 +68,8 @@ def _leaf(p: Comparison | InList | IsNull | StartsWith, field: DataField, negate
         return _in_list(column, field, p, negated=p.negated is not negated)
     if p.op == "<=>":
         return _null_safe(column, field, p.value, negated=negated)
+    if p.op == "is":
+        return _identical(column, field, p.value, negated=negated)
     if p.value is None:
         return pc.scalar(False)  # noqa: FBT003 - an Arrow literal
     return _compare(column, field, _OPPOSITE[p.op] if negated else p.op, p.value)
@@ -91,6 +93,15 @@ def _null_safe(column: pc.Expression, field: DataField, value: Any, *, negated: 
     if negated:
         return column.is_null() | _compare(column, field, "!=", value)
     return _compare(column, field, "=", value)
+
+
+def _identical(column: pc.Expression, field: DataField, value: Any, *, negated: bool) -> pc.Expression:
+    """Test like ``<=>``, but tell 0.0 from -0.0: their reciprocals are infinite with different signs."""
+    found = _null_safe(column, field, value, negated=negated)
+    if not isinstance(value, float) or value != 0:
+        return found
+    other = pc.divide(pc.scalar(1.0), column) != pc.scalar(math.copysign(math.inf, value))
+    return found | other if negated else found & ~other
 
 
 def _compare(column: pc.Expression, field: DataField, op: str, value: Any) -> pc.Expression:

@@ -12,16 +12,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.core.arrow import arrow_scalar, one_chunk, values_of
+from paimon_spark.core.casts.times import UTC, instant_millis
 from paimon_spark.core.columns import ROW_KIND, SHUFFLE_BUCKET, SHUFFLE_HASH
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, ErrorKind, PaimonError
 from paimon_spark.format.arrays import I64
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.format.registry import for_name
+from paimon_spark.spec.defaults import parse_default
 from paimon_spark.spec.kinds import RowKind
-from paimon_spark.spec.literals import parse_value
 from paimon_spark.spec.merge_rules import refused_kinds
-from paimon_spark.spec.types import DataField, type_to_json
+from paimon_spark.spec.rows import Timestamp
+from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, type_to_json
 
 _UNITS = ("s", "ms", "us", "ns")
 _RECODE_FROM = 1 << 40
@@ -40,6 +42,8 @@ class WriteRules:
     """The file formats that the values must be representable in."""
     refused_kinds: Mapping[RowKind, PaimonError] = field(default_factory=dict)
     """The kinds that the merge engine cannot merge, with the error for such a row."""
+    zone: str = UTC
+    """The time zone of defaults."""
 
     @classmethod
     def of(cls, table: Table) -> WriteRules:
@@ -50,7 +54,8 @@ class WriteRules:
             dropped = (*dropped, RowKind.UPDATE_BEFORE)
         refused = {k: e for k, e in refused_kinds(table.schema, options).items() if k not in dropped}
         keyed, formats = table.is_primary_key_table, options.file_formats
-        return cls(table.name, table.schema.fields, keyed, options.rowkind_field, dropped, formats, refused)
+        kind = options.rowkind_field
+        return cls(table.name, table.schema.fields, keyed, kind, dropped, formats, refused, table.zone)
 
     def without_defaults(self) -> WriteRules:
         """Return the rules without default values, for rows whose nulls are intended."""
@@ -134,10 +139,19 @@ def _fit(column: pa.ChunkedArray, f: DataField, rules: WriteRules) -> pa.Chunked
                 kind=ErrorKind.TYPE_MISMATCH,
             ) from e
     if f.default_value is not None and column.null_count:
-        column = pc.fill_null(column, arrow_scalar(parse_value(f.default_value, f.type), f.type))
+        column = pc.fill_null(column, _default(f, rules.zone))
     for name in rules.formats:
         for_name(name).check_values(f.name, column)
     return column
+
+
+def _default(f: DataField, zone: str) -> pa.Scalar:
+    """Return the default of a column; a time with time zone is a local one in `zone`."""
+    value = parse_default(f.default_value or "", f.type)
+    if isinstance(value, Timestamp) and isinstance(f.type, AtomicType) and f.type.root is TypeRoot.TIMESTAMP_LTZ:
+        (millis,) = instant_millis(np.array([value.millis]), zone)
+        value = Timestamp(int(millis), value.nano_of_milli)
+    return arrow_scalar(value, f.type)
 
 
 def _coarser(given: pa.DataType, wanted: pa.DataType) -> bool:

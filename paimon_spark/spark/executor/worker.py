@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
+from paimon_spark.core.arrow import with_offsets
 from paimon_spark.core.columns import AUDIT_ROW_KIND, ROW_KIND
 from paimon_spark.core.commit_message import messages_to_json
 from paimon_spark.core.compact.space_filling_curves import hilbert_keys, zorder_keys
@@ -83,7 +84,7 @@ def unpacked(batches: Batches) -> Batches:
     size = 0
     for packed in chain.from_iterable(batch.column(0) for batch in batches):
         stream = packed.as_buffer()
-        waiting.extend(pa.ipc.open_stream(stream))
+        waiting.extend(map(with_offsets, pa.ipc.open_stream(stream)))
         size += stream.size
         if size >= _SMALL_BATCH:
             yield from _joined(waiting)

@@ -262,6 +262,65 @@ def test_rename_follows_keys_and_options() -> None:
     assert out.field("key").id == NESTED.field("id").id
 
 
+AGGREGATED = _create(
+    types={"id": "INT", "a": ArrayType(ROW), "m": MapType(STRING, RowType((*ROW.fields, DataField(2, "t", STRING))))},
+    options={
+        "primary-key": "id",
+        "bucket": "1",
+        "merge-engine": "aggregation",
+        "fields.a.aggregate-function": "nested_update",
+        "fields.a.nested-key": "x,y",
+        "fields.a.nested-sequence-field": "x",
+        "fields.m.aggregate-function": "merge_map_with_keytime",
+    },
+)
+
+
+def test_rename_of_a_member_follows_options() -> None:
+    timed = _alter(SetOption("fields.m.ts-field", "y"), schema=AGGREGATED)
+    out = _alter(
+        RenameColumn(("a", "element", "x"), "key"), RenameColumn(("m", "value", "y"), "at"), schema=timed
+    ).options
+    assert (out["fields.a.nested-key"], out["fields.a.nested-sequence-field"]) == ("key,y", "key")
+    assert out["fields.m.ts-field"] == "at"
+
+
+def test_a_member_that_an_option_names_stays() -> None:
+    with pytest.raises(PaimonError, match="nested-key' names it"):
+        _alter(DropColumn(("a", "element", "y")), schema=AGGREGATED)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        AddColumn(("m", "value", "late"), STRING),
+        DropColumn(("m", "value", "t")),
+        UpdateColumnPosition(("m", "value", "t"), first=True),
+    ],
+)
+def test_the_time_of_map_entries_stays_the_same_member(change: SchemaChange) -> None:
+    with pytest.raises(PaimonError, match="the time of the entries of column 'm'"):
+        _alter(change, schema=AGGREGATED)
+    assert (
+        _alter(SetOption("fields.m.ts-field", "t"), AddColumn(("m", "value", "late"), STRING), schema=AGGREGATED).id
+        == 1
+    )
+    assert _alter(SetOption("fields.m.ts-field", "y"), schema=AGGREGATED).id == 1
+    assert _alter(RenameColumn(("m", "value", "t"), "u"), schema=AGGREGATED).id == 1
+
+
+def test_drop_if_exists() -> None:
+    assert _alter(DropColumn(("nope",), if_exists=True), schema=NESTED) is NESTED
+    assert _alter(DropColumn(("r", "nope"), if_exists=True), schema=NESTED) is NESTED
+    assert "m" not in _names(_alter(DropColumn(("m",), if_exists=True), schema=NESTED))
+
+
+def test_the_bucket_key_keeps_its_type() -> None:
+    schema = _create({"bucket": "2", "bucket-key": "a"}, types={"a": "INT", "b": "INT"})
+    with pytest.raises(PaimonError, match="part of the bucket key"):
+        _alter(UpdateColumnType(("a",), BIGINT), schema=schema)
+
+
 def test_types_comments_positions_defaults() -> None:
     out = _alter(
         UpdateColumnType(("r", "x"), BIGINT),
@@ -317,6 +376,7 @@ def test_nullability() -> None:
         (UpdateColumnNullability(("id",), nullable=True), "primary key"),
         (UpdateColumnPosition(("v",), after="v"), "after itself"),
         (UpdateColumnDefault(("v",), "x"), "not a value of type"),
+        (UpdateColumnComment(("a", "element"), "x"), "cannot have a comment"),
     ],
 )
 def test_columns_that_cannot_change(change: SchemaChange, says: str) -> None:

@@ -6,13 +6,29 @@ from typing import Any
 import pytest
 
 from paimon_spark.errors import ArgumentError
-from paimon_spark.spec.predicate import And, Comparison, InList, IsNull, Not, Or, Predicate, StartsWith, or_
+from paimon_spark.spec.predicate import (
+    And,
+    Comparison,
+    InList,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    StartsWith,
+    and_,
+    evaluate,
+    from_json,
+    may_match,
+    or_,
+    to_json,
+)
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.stats import ColumnStats
 from paimon_spark.spec.types import DataField, parse_atomic
 from paimon_spark.sqlparse.casts import timestamp_millis
 from paimon_spark.sqlparse.options_text import parse_options
-from paimon_spark.sqlparse.partitions import each_partition
+from paimon_spark.sqlparse.partitions import each_partition, partition_spec
 from paimon_spark.sqlparse.where import parse_where
 
 COLUMNS = {"id": "INT", "dt": "STRING", "hh": "INT", "d": "DATE", "ts": "TIMESTAMP(3) WITH LOCAL TIME ZONE"}
@@ -54,6 +70,39 @@ def eq(column: Any, value: Any) -> Any:
 )
 def test_partitions(text: Any, expected: Any) -> None:
     assert parse_partitions(text, SCHEMA) == expected
+
+
+@pytest.mark.parametrize("zone", [UTC, EAST])
+@pytest.mark.parametrize(
+    "values",
+    [
+        ("a", 1, 2, Timestamp(1_717_236_000_500, 0)),
+        ("", -1, -400, Timestamp(-1, 0)),
+        ('it\'s, a;b = "c"\\\\', None, None, None),
+        ("__DEFAULT_PARTITION__", 0, 19000, None),
+        (" x ", 0, 0, Timestamp(0, 0)),
+        (None, 1, 1, None),
+    ],
+)
+def test_the_spec_of_a_partition_names_it(values: tuple[Any, ...], zone: tzinfo) -> None:
+    spec = partition_spec(values, SCHEMA, zone=zone)
+    ((_, found),) = each_partition(spec, SCHEMA, zone=zone)
+    named = zip(SCHEMA.partition_keys, values, strict=True)
+    assert found == and_(*(IsNull(c) if v is None else eq(c, v) for c, v in named))
+
+
+def test_two_zeros_are_two_partitions() -> None:
+    fields = (DataField(0, "p", parse_atomic("DOUBLE")), DataField(1, "v", parse_atomic("INT")))
+    schema = TableSchema(id=0, fields=fields, highest_field_id=1, partition_keys=("p",))
+    for value, other in ((0.0, -0.0), (-0.0, 0.0)):
+        found = parse_partitions(partition_spec((value,), schema), schema)
+        assert evaluate(found, {"p": value}) is True
+        assert evaluate(found, {"p": other}) is False
+        assert evaluate(Not(found), {"p": other}) is True
+        assert evaluate(found, {"p": None}) is False
+        assert from_json(to_json(found)) == found
+        assert may_match(found, {"p": ColumnStats(-1.0, 1.0, 0)}, 9)
+        assert not may_match(found, {"p": ColumnStats(1.0, 2.0, 0)}, 9)
 
 
 @pytest.mark.parametrize(

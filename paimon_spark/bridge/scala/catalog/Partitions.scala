@@ -53,7 +53,7 @@ case class PaimonDropCommand(table: PaimonPartitionedTable, specs: Seq[Map[Strin
       val name = table.name.split('.')
       throw new NoSuchPartitionsException(name.init.mkString("."), name.last, missing)
     }
-    val chosen = found.flatMap(_._2).distinct
+    val chosen = found.flatMap(_._2) // not distinct: 0.0 and -0.0 are two partitions
     if (chosen.nonEmpty) table.dropPartitions(chosen.toArray)
     Nil
   }

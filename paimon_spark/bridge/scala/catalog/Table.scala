@@ -9,6 +9,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.analysis.NoSuchPartitionsException
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
 import org.apache.spark.sql.connector.catalog._
@@ -148,7 +149,11 @@ class PaimonPartitionedTable(catalog: CatalogRef, described: JsonNode)
   }
 
   override def dropPartition(ident: InternalRow): Boolean = dropPartitions(Array(ident))
-  override def truncatePartition(ident: InternalRow): Boolean = dropPartitions(Array(ident))
+  /** TRUNCATE TABLE with a full spec, which names one partition; a partial spec selects among the existing ones. */
+  override def truncatePartition(ident: InternalRow): Boolean = {
+    if (!partitionExists(ident)) throw new NoSuchPartitionsException(name, Seq(ident), partitionSchema)
+    dropPartitions(Array(ident))
+  }
   override def truncatePartitions(idents: Array[InternalRow]): Boolean = dropPartitions(idents)
 
   private def refused(what: String) = new PaimonException(
