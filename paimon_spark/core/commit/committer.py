@@ -138,6 +138,23 @@ class FileStoreCommit:
             self._published |= _file_names(overwrite_part(items, (), ()))
         return self._and_compaction(ids, compact_part(items), metadata)
 
+    @translate_io_errors()
+    def commit_plan(self, plan: Planner, kind: CommitKind, metadata: CommitMetadata = BATCH_COMMIT) -> CommitResult:
+        """Publish a change that is computed from the latest snapshot in every attempt; nothing if it is empty.
+
+        Args:
+            plan: returns the change.
+            kind: kind of the snapshot.
+            metadata: what the snapshot says of the commit.
+
+        Raises:
+            ConflictError: the change does not fit on the table, or every attempt lost the race.
+            OutcomeUnknownError: the store never said whether the snapshot was created.
+        """
+        if plan(ManifestStore(self.table), self.table.snapshots.latest()).is_empty:
+            return EmptyCommit()
+        return Committed((self._publish(plan, kind, metadata),))
+
     def abort(self, messages: Iterable[CommitMessage]) -> None:
         """Delete the files that uncommitted messages brought.
 

@@ -102,7 +102,7 @@ class SnapshotBuilder:
             delta_record_count=delta_rows,
             changelog_record_count=sum(e.file.row_count for e in change.changelog) if change.changelog else None,
             watermark=_later(base.watermark if base else None, self.metadata.watermark),
-            statistics=base.statistics if base and base.schema_id == schema_id else None,
+            statistics=change.statistics or (base.statistics if base and base.schema_id == schema_id else None),
             properties=self.metadata.properties,
             next_row_id=next_row_id,
             operation=self.metadata.operation,
