@@ -1,0 +1,109 @@
+"""Statistics files: what ANALYZE TABLE has found out (docs/spec/storage.md, section 15)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from paimon_spark.errors import CorruptTableError
+from paimon_spark.spec.bounds import Int, Long
+from paimon_spark.spec.rows import Timestamp
+from paimon_spark.spec.stored_json import json_object, keys_of, missing, read_as, wrong_type
+
+_NANOS_OF_MILLI = 1_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnStatistics:
+    """Statistics of one column. `min` and `max` are texts; lengths are in bytes."""
+
+    col_id: Int
+    distinct_count: Long | None = None
+    min: str | None = None
+    max: str | None = None
+    null_count: Long | None = None
+    avg_len: Long | None = None
+    max_len: Long | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableStatistics:
+    """Statistics of a table at a snapshot: merged rows, their size in bytes, and statistics by column."""
+
+    snapshot_id: Long
+    schema_id: Long
+    merged_record_count: Long | None = None
+    merged_record_size: Long | None = None
+    col_stats: Mapping[str, ColumnStatistics] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Return the file's text."""
+        out = _plain(self, skip="colStats")
+        out["colStats"] = {name: _plain(stats) for name, stats in self.col_stats.items()}
+        return json.dumps(out, indent=2)
+
+    @property
+    def columns_json(self) -> str:
+        """Return the statistics of the columns as the text that `$statistics` shows."""
+        columns = {name: _plain(stats) for name, stats in self.col_stats.items()}
+        return json.dumps(columns, indent=2, separators=(",", " : "), ensure_ascii=False) if columns else "{ }"
+
+
+def parse_statistics(text: str | bytes, where: str) -> TableStatistics:
+    """Parse a statistics file.
+
+    Raises:
+        CorruptTableError: it is not JSON, a required key is missing, or a value has the wrong type.
+    """
+    try:
+        raw = json_object(text)
+        columns = raw.get("colStats")
+        if columns is None:
+            columns = {}
+        if not isinstance(columns, dict):
+            raise wrong_type("colStats", columns)
+        return read_as(TableStatistics, {**raw, "colStats": {k: _column(k, v) for k, v in columns.items()}})
+    except ValueError as e:
+        raise CorruptTableError(
+            f"The statistics file {where} is malformed: {e}.", hint="Run ANALYZE TABLE again."
+        ) from e
+
+
+def statistics_text(value: Any) -> str | None:
+    """Return a minimum or maximum as text: dates as days after 1970, timestamps in ISO form."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Timestamp):
+        return _timestamp_text(value)
+    return str(value)
+
+
+def _timestamp_text(value: Timestamp) -> str:
+    """Return a timestamp in Java's ISO form: seconds only where needed, a fraction in groups of three digits."""
+    seconds, millis = divmod(value.millis, 1000)
+    moment = _EPOCH + timedelta(seconds=seconds)
+    nanos = millis * _NANOS_OF_MILLI + value.nano_of_milli
+    text = moment.strftime("%Y-%m-%dT%H:%M").rjust(len("2024-01-01T00:00"), "0")
+    if moment.second or nanos:
+        text += f":{moment.second:02}"
+    if nanos:
+        digits = f"{nanos:09}"
+        text += "." + (digits[:3] if digits[3:] == "000000" else digits[:6] if digits[6:] == "000" else digits)
+    return text
+
+
+def _plain(stats: TableStatistics | ColumnStatistics, skip: str = "") -> dict[str, Any]:
+    out = {key: getattr(stats, name) for key, name in keys_of(type(stats)).items() if key != skip}
+    return {k: v for k, v in out.items() if v is not None}
+
+
+def _column(name: str, raw: Any) -> ColumnStatistics:
+    if not isinstance(raw, dict):
+        raise missing(name) if raw is None else wrong_type(name, raw)
+    return read_as(ColumnStatistics, raw)
