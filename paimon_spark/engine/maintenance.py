@@ -1,4 +1,4 @@
-"""Maintenance after a commit: expiry of tags, idle consumers and snapshots.
+"""Maintenance after a commit: expiry of tags, idle consumers, snapshots and changelogs.
 
 Failures never affect the commit; they are logged as warnings.
 """
@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from paimon_spark.core.metadata.refs import RefStore
+from paimon_spark.core.metadata.refs import CONSUMER_PREFIX, RefStore
 from paimon_spark.core.table import Table
 from paimon_spark.engine.expire import ExpireConfig, ExpireResult, execute_expire, plan_expire
+from paimon_spark.engine.expire_changelogs import execute_expire_changelogs, plan_expire_changelogs
 from paimon_spark.engine.tags import execute_delete_tags, expired_tags, plan_delete_tags
 from paimon_spark.errors import PaimonError
 
@@ -27,11 +28,12 @@ class Maintenance:
     snapshots: ExpireResult = field(default_factory=ExpireResult)
     tags: tuple[str, ...] = ()
     consumers: tuple[str, ...] = ()
+    changelogs: ExpireResult = field(default_factory=ExpireResult)
     warnings: tuple[str, ...] = ()
 
 
 def maintain_after_commit(table: Table, clock: Callable[[], int] | None = None) -> Maintenance:
-    """Expire tags, consumers and snapshots by the options of the table; nothing for a write-only table.
+    """Expire tags, consumers, snapshots and changelogs by the options of the table; nothing for a write-only table.
 
     Args:
         table: the table at its latest schema.
@@ -44,11 +46,16 @@ def maintain_after_commit(table: Table, clock: Callable[[], int] | None = None) 
     tags = _guarded(lambda: _expire_tags(table, now), _NONE, "tags", warnings)
     consumers = _guarded(lambda: _expire_consumers(table, now), _NONE, "consumers", warnings)
     snapshots = _guarded(lambda: _expire_snapshots(table, now), ExpireResult(), "snapshots", warnings)
-    return Maintenance(snapshots, tags, consumers, tuple(warnings))
+    changelogs = _guarded(lambda: _expire_changelogs(table, now), ExpireResult(), "changelogs", warnings)
+    return Maintenance(snapshots, tags, consumers, changelogs, tuple(warnings))
 
 
 def _expire_snapshots(table: Table, now: int) -> ExpireResult:
     return execute_expire(table, plan_expire(table, ExpireConfig(exact=False), now))
+
+
+def _expire_changelogs(table: Table, now: int) -> ExpireResult:
+    return execute_expire_changelogs(table, plan_expire_changelogs(table, ExpireConfig(exact=False), now))
 
 
 def _expire_tags(table: Table, now: int) -> tuple[str, ...]:
@@ -65,7 +72,7 @@ def _expire_consumers(table: Table, now: int) -> tuple[str, ...]:
     if keep_ms is None:
         return ()
     idle = [f for f in RefStore.of(table).consumer_files() if f.mtime_ms < now - keep_ms]
-    return tuple(f.name.removeprefix("consumer-") for f in idle if table.file_io.delete(f.path))
+    return tuple(f.name.removeprefix(CONSUMER_PREFIX) for f in idle if table.file_io.delete(f.path))
 
 
 def _guarded(run: Callable[[], _T], nothing: _T, what: str, warnings: list[str]) -> _T:
