@@ -26,8 +26,9 @@ class Scope(StrEnum):
 
 
 _READ = """
-    deletion-vectors.merge-on-read  scan.bucket  scan.mode  scan.snapshot-id  scan.tag-name  scan.timestamp
-    scan.timestamp-millis  scan.version  scan.watermark  source.split.open-file-cost  source.split.target-size
+    deletion-vectors.merge-on-read  scan.bucket  scan.fallback-branch  scan.mode  scan.primary-branch
+    scan.snapshot-id  scan.tag-name  scan.timestamp  scan.timestamp-millis  scan.version  scan.watermark
+    source.split.open-file-cost  source.split.target-size
 """
 _WRITE = """
     changelog.num-retained.max  changelog.num-retained.min  changelog.time-retained  commit.force-create-snapshot
@@ -96,14 +97,13 @@ _TRAVELLING = (
 _REFUSED = """
     blob-descriptor-field  blob-field  blob-view-field  chain-table.enabled  clustering.incremental
     commit.callbacks  commit.custom-listeners  commit.strict-mode.last-safe-snapshot  data-evolution.enabled
-    data-file.external-paths  fields.<col>.map.storage-layout  force-lookup  manifest.compression
-    manifest.format  metadata.iceberg.storage  metastore.partitioned-table  metastore.tag-to-partition
-    partition.expiration-time  pk-bitmap.index.columns  pk-btree.index.columns  pk-clustering-override
-    pk-full-text.index.columns  pk-vector.index.columns  query-auth.enabled  record-level.expire-time
-    scan.fallback-branch  scan.fallback-delta-branch  scan.fallback-snapshot-branch
-    scan.primary-branch  sequence.snapshot-ordering  snapshot.clean-empty-directories  tag.automatic-creation
-    tag.callbacks  tag.create-success-file  upsert-key  vector-field  visibility-callback.enabled
-    write.sequence-number-init-mode
+    data-file.external-paths  fields.<col>.map.storage-layout  force-lookup  manifest.compression  manifest.format
+    metadata.iceberg.storage  metastore.partitioned-table  metastore.tag-to-partition  partition.expiration-time
+    pk-bitmap.index.columns  pk-btree.index.columns  pk-clustering-override  pk-full-text.index.columns
+    pk-vector.index.columns  query-auth.enabled  record-level.expire-time  scan.fallback-delta-branch
+    scan.fallback-snapshot-branch  sequence.snapshot-ordering  snapshot.clean-empty-directories
+    tag.automatic-creation  tag.callbacks  tag.create-success-file  upsert-key  vector-field
+    visibility-callback.enabled  write.sequence-number-init-mode
 """
 REFUSED = frozenset((*_REFUSED.split(), *_TRAVELLING))
 """Options that this release supports only with their default value."""
