@@ -1,4 +1,4 @@
-"""Procedures that roll a table back: rollback, rollback_to_timestamp, rollback_to_watermark, rollback_to_as_latest."""
+"""Procedures that roll a table back: rollback, rollback_to_timestamp, rollback_to_as_latest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from paimon_spark.engine.rollback import (
     execute_rollback,
     plan_rollback,
     snapshot_at_time,
-    snapshot_at_watermark,
 )
 from paimon_spark.engine.rollback_as_latest import AsLatestPlan, execute_as_latest, plan_as_latest
 from paimon_spark.errors import ArgumentError
@@ -107,30 +106,6 @@ class RollbackToTimestamp:
         """Find the target and everything newer."""
         table = ctx.table(args.text("table"))
         target = snapshot_at_time(table, args.integer("timestamp") or 0)
-        return _planned(table, plan_rollback(table, snapshot_id=target))
-
-    def execute(self, ctx: CallContext, plan: Plan[_Rollback]) -> Report:
-        """Roll back."""
-        return _execute(plan)
-
-
-@procedure(
-    name="rollback_to_watermark",
-    summary="Roll a table back to its latest snapshot at a watermark.",
-    params=(
-        _TABLE,
-        Param("watermark", ParamType.BIGINT, "The watermark, in milliseconds after 1970.", required=True),
-    ),
-    columns=_COLUMNS,
-    example="CALL sys.rollback_to_watermark('default.T', 1730292023000);",
-)
-class RollbackToWatermark:
-    """Roll back to the newest snapshot whose watermark is not later than the given one, as `rollback_to` does."""
-
-    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Rollback]:
-        """Find the target and everything newer."""
-        table = ctx.table(args.text("table"))
-        target = snapshot_at_watermark(table, args.integer("watermark") or 0)
         return _planned(table, plan_rollback(table, snapshot_id=target))
 
     def execute(self, ctx: CallContext, plan: Plan[_Rollback]) -> Report:

@@ -13,7 +13,6 @@ from paimon_spark.core.maintenance.rollback import Target, deletions, find_targe
 from paimon_spark.core.metadata_io import create_once, translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, CorruptTableError, ErrorKind, NotFoundError
-from paimon_spark.spec.snapshot import NO_WATERMARK
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,30 +80,12 @@ def snapshot_at_time(table: Table, millis: int) -> int:
     """
     found = table.snapshots.at_or_before(millis)
     if found is None:
-        raise _none_before(table, f"committed at or before {millis} ms after 1970")
+        raise NotFoundError(
+            f"Table {table.name} has no snapshot committed at or before {millis} ms after 1970.",
+            hint="See its $snapshots table.",
+            kind=ErrorKind.SNAPSHOT_NOT_FOUND,
+        )
     return found.id
-
-
-@translate_io_errors()
-def snapshot_at_watermark(table: Table, watermark: int) -> int:
-    """Return the newest snapshot whose watermark is at most the given one.
-
-    Raises:
-        NotFoundError: there is no such snapshot.
-    """
-    for snapshot_id in reversed(table.snapshots.ids()):
-        found = table.snapshots.find(snapshot_id)
-        if found is not None and found.watermark not in (None, NO_WATERMARK) and (found.watermark or 0) <= watermark:
-            return found.id
-    raise _none_before(table, f"with a watermark of {watermark} or earlier")
-
-
-def _none_before(table: Table, what: str) -> NotFoundError:
-    return NotFoundError(
-        f"Table {table.name} has no snapshot {what}.",
-        hint="See its $snapshots table.",
-        kind=ErrorKind.SNAPSHOT_NOT_FOUND,
-    )
 
 
 @uninterrupted()

@@ -102,7 +102,9 @@ def _change(store: ManifestStore, target: Snapshot, base: Snapshot | None) -> Ch
     old_index = {e.file.file_name: e for e in store.index_entries(base)}
     gone = [replace(e, kind=FileKind.DELETE) for name, e in old_index.items() if name not in new_index]
     come = [replace(e, kind=FileKind.ADD) for name, e in new_index.items() if name not in old_index]
-    return Change(kind=CommitKind.OVERWRITE, entries=(*removed, *added), index_changes=(*gone, *come))
+    return Change(
+        kind=CommitKind.OVERWRITE, entries=(*removed, *added), index_changes=(*gone, *come), readds_files=True
+    )
 
 
 def _live(store: ManifestStore, snapshot: Snapshot | None) -> dict[object, ManifestEntry]:

@@ -33,6 +33,8 @@ class Change:
     """Fingerprints of the deletion vectors that the change relies on; a file that is not named had none."""
     statistics: str | None = None
     """The new statistics file of the table; None keeps that of the base."""
+    readds_files: bool = False
+    """Some of the added files were removed by an earlier commit; see `SnapshotBuilder`."""
 
     @property
     def is_empty(self) -> bool:
