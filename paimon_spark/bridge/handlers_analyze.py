@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from paimon_spark.bridge.protocol import Request
-from paimon_spark.bridge.tables import load_to_change
+from paimon_spark.bridge.tables import TableToken, load_to_change, load_token
+from paimon_spark.core.metadata.statistics import statistics_of
 from paimon_spark.core.table import Table
 from paimon_spark.engine.analyze import commit_statistics, plan_analyze
 from paimon_spark.engine.maintenance import maintain_after_commit
-from paimon_spark.spark.values import value_from_jvm
-from paimon_spark.spec.table_statistics import ColumnStatistics, statistics_text
+from paimon_spark.errors import PaimonError
+from paimon_spark.spark.values import value_from_jvm, value_to_jvm
+from paimon_spark.spec.table_statistics import ColumnStatistics, statistics_text, statistics_value
+from paimon_spark.spec.types import DataField
 
 Json = dict[str, Any]
+_log = logging.getLogger(__name__)
 
 
 def plan_analyze_table(request: Request) -> Json:
@@ -46,4 +51,33 @@ def _column(table: Table, name: str, raw: Json) -> ColumnStatistics:
     )
 
 
-HANDLERS = {h.__name__: h for h in (plan_analyze_table, analyze_table)}
+def scan_statistics(request: Request) -> Json:
+    """Return the stored statistics of the columns of a read; none if the file cannot be read: no row depends on it."""
+    args = request.args
+    table = load_token(request.envelope, TableToken.of(args["table"]), args["options"])
+    snapshot = None if args["snapshot"] is None else table.snapshots.find(args["snapshot"])
+    try:
+        found = statistics_of(table, snapshot)
+    except PaimonError as e:
+        _log.warning("The statistics of %s are not used: %s", table.name, e)
+        return {}
+    stored = {} if found is None else found.col_stats
+    known = [c for c in args["columns"] if c in stored and c in table.schema.field_names]
+    return {c: _shown(stored[c], table.schema.field(c)) for c in known}
+
+
+def _shown(stats: ColumnStatistics, field: DataField) -> Json:
+    """Return the statistics of a column with bounds as Spark's internal values; none if its id or type has changed."""
+    if stats.col_id != field.id:
+        return {}
+    bounds = {"min": statistics_value(stats.min, field.type), "max": statistics_value(stats.max, field.type)}
+    return {
+        "distinct_count": stats.distinct_count,
+        "null_count": stats.null_count,
+        "avg_len": stats.avg_len,
+        "max_len": stats.max_len,
+        **{k: value_to_jvm(v) for k, v in bounds.items()},
+    }
+
+
+HANDLERS = {h.__name__: h for h in (plan_analyze_table, analyze_table, scan_statistics)}

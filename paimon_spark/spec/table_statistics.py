@@ -6,13 +6,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.bounds import Int, Long
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.stored_json import json_object, keys_of, missing, read_as, wrong_type
+from paimon_spark.spec.types import AtomicType, DataType, TypeRoot
 
+_INTEGERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.DATE)
 _NANOS_OF_MILLI = 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -84,6 +87,30 @@ def statistics_text(value: Any) -> str | None:
     return str(value)
 
 
+def statistics_value(text: str | None, t: DataType) -> Any:
+    """Return the minimum or maximum of a column of type `t` as a value; None if the text is not a value of it."""
+    if text is None or not isinstance(t, AtomicType):
+        return None
+    try:
+        if t.root in _INTEGERS:
+            return int(text)
+        if t.root in (TypeRoot.DOUBLE, TypeRoot.FLOAT):
+            return float(text)
+        if t.root is TypeRoot.DECIMAL:
+            return Decimal(text)
+        if t.root is TypeRoot.BOOLEAN:
+            return {"true": True, "false": False}.get(text)
+        return _timestamp(text) if t.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ) else None
+    except (ValueError, ArithmeticError):
+        return None
+
+
+def _timestamp(text: str) -> Timestamp:
+    moment = datetime.fromisoformat(text[: len("2024-01-01T00:00:00.123456")]).replace(tzinfo=UTC)
+    micros = (moment - _EPOCH) // timedelta(microseconds=1)
+    return Timestamp(micros // 1000, micros % 1000 * 1000)
+
+
 def _timestamp_text(value: Timestamp) -> str:
     """Return a timestamp in Java's ISO form: seconds only where needed, a fraction in groups of three digits."""
     seconds, millis = divmod(value.millis, 1000)
@@ -99,7 +126,8 @@ def _timestamp_text(value: Timestamp) -> str:
 
 
 def _plain(stats: TableStatistics | ColumnStatistics, skip: str = "") -> dict[str, Any]:
-    out = {key: getattr(stats, name) for key, name in keys_of(type(stats)).items() if key != skip}
+    keys = keys_of(type(stats))  # type: ignore[arg-type]  # classes are hashable
+    out = {key: getattr(stats, name) for key, name in keys.items() if key != skip}
     return {k: v for k, v in out.items() if v is not None}
 
 
