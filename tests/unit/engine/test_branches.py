@@ -163,7 +163,7 @@ def test_a_branch_is_not_made_of_a_snapshot_that_expired() -> None:
     assert list(table.file_io.list_recursive(table.paths.branch_dir("b"))) == []
 
 
-def test_the_rest_of_an_interrupted_creation_is_completed_or_refused() -> None:
+def test_an_interrupted_creation_is_completed_or_refused() -> None:
     table = keyed()
     plan = plan_create_branch(table, "b", snapshot_id=1)
     table.file_io.write(plan.files[0].path, plan.files[0].data)
@@ -173,7 +173,7 @@ def test_the_rest_of_an_interrupted_creation_is_completed_or_refused() -> None:
     assert rows(create(table, "b", snapshot_id=1)) == [(1, 0)]
 
 
-def test_a_branch_protects_its_files_from_expiry_and_orphan_removal() -> None:
+def test_a_branch_protects_its_files() -> None:
     table = keyed()
     tag(table, "a", 1)
     branch = create(table, "b", tag="a")

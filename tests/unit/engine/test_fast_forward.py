@@ -203,7 +203,7 @@ class _FailingWrite:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def write(self, path: str, data: bytes, overwrite: bool = True) -> None:  # noqa: FBT001, FBT002
+    def write(self, path: str, data: bytes, overwrite: bool = True) -> None:
         self._left -= 1
         if self._left == -1:
             raise OSError(5, "the disk failed", path)
