@@ -104,12 +104,12 @@ def total_rows(plans: Sequence[SelectPlan]) -> int | None:
 
 def reads_other_branch(table: Table) -> bool:
     """Return whether an option of the table names another branch to read from."""
-    return any((table.options.get(k) or "").strip() for k in OTHER_BRANCH)
+    return bool(table.options.scan_fallback_branch or table.options.scan_primary_branch)
 
 
 def _pair(table: Table) -> _Pair | None:
     """Return the branches of a read, or None if it concerns one branch only."""
-    fallback, primary = ((table.options.get(k) or "").strip() for k in OTHER_BRANCH)
+    fallback, primary = table.options.scan_fallback_branch, table.options.scan_primary_branch
     if not fallback and not primary:
         return None
     if fallback and primary:
