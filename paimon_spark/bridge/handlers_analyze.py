@@ -43,8 +43,8 @@ def _column(table: Table, name: str, raw: Json) -> ColumnStatistics:
     return ColumnStatistics(
         col_id=field.id,
         distinct_count=raw["distinct_count"],
-        min=statistics_text(value_from_jvm(raw["min"], field.type)),
-        max=statistics_text(value_from_jvm(raw["max"], field.type)),
+        min=statistics_text(value_from_jvm(raw["min"], field.type), field.type),
+        max=statistics_text(value_from_jvm(raw["max"], field.type), field.type),
         null_count=raw["null_count"],
         avg_len=raw["avg_len"],
         max_len=raw["max_len"],

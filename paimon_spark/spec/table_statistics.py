@@ -10,13 +10,13 @@ from decimal import Decimal
 from typing import Any
 
 from paimon_spark.errors import CorruptTableError
-from paimon_spark.spec.bounds import Int, Long
+from paimon_spark.spec.bounds import LEAST_MILLIS, MOST_MILLIS, Int, Long
+from paimon_spark.spec.literals import timestamp_text, value_text
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.stored_json import json_object, keys_of, missing, read_as, wrong_type
 from paimon_spark.spec.types import AtomicType, DataType, TypeRoot
 
 _INTEGERS = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.DATE)
-_NANOS_OF_MILLI = 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -76,15 +76,18 @@ def parse_statistics(text: str | bytes, where: str) -> TableStatistics:
         ) from e
 
 
-def statistics_text(value: Any) -> str | None:
-    """Return a minimum or maximum as text: dates as days after 1970, timestamps in ISO form."""
-    if value is None:
+def statistics_text(value: Any, t: DataType) -> str | None:
+    """Return a minimum or maximum of a column of type `t` as Paimon reads it; None if it has no such text.
+
+    Dates are days after 1970. Paimon fails on every commit to a table whose statistics it cannot read.
+    """
+    if value is None or not isinstance(t, AtomicType):
         return None
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, Timestamp):
-        return _timestamp_text(value)
-    return str(value)
+    if not isinstance(value, Timestamp):
+        return value_text(value, t)
+    if not LEAST_MILLIS <= value.millis <= MOST_MILLIS:
+        return None
+    return timestamp_text(value, digits=t.precision or 0, separator=" ")
 
 
 def statistics_value(text: str | None, t: DataType) -> Any:
@@ -106,23 +109,9 @@ def statistics_value(text: str | None, t: DataType) -> Any:
 
 
 def _timestamp(text: str) -> Timestamp:
-    moment = datetime.fromisoformat(text[: len("2024-01-01T00:00:00.123456")]).replace(tzinfo=UTC)
+    moment = datetime.fromisoformat(text[: len("2024-01-01 00:00:00.123456")]).replace(tzinfo=UTC)
     micros = (moment - _EPOCH) // timedelta(microseconds=1)
     return Timestamp(micros // 1000, micros % 1000 * 1000)
-
-
-def _timestamp_text(value: Timestamp) -> str:
-    """Return a timestamp in Java's ISO form: seconds only where needed, a fraction in groups of three digits."""
-    seconds, millis = divmod(value.millis, 1000)
-    moment = _EPOCH + timedelta(seconds=seconds)
-    nanos = millis * _NANOS_OF_MILLI + value.nano_of_milli
-    text = moment.strftime("%Y-%m-%dT%H:%M").rjust(len("2024-01-01T00:00"), "0")
-    if moment.second or nanos:
-        text += f":{moment.second:02}"
-    if nanos:
-        digits = f"{nanos:09}"
-        text += "." + (digits[:3] if digits[3:] == "000000" else digits[:6] if digits[6:] == "000" else digits)
-    return text
 
 
 def _plain(stats: TableStatistics | ColumnStatistics, skip: str = "") -> dict[str, Any]:

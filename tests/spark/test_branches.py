@@ -122,7 +122,7 @@ def test_analyze_stores_what_the_optimizer_uses(spark: SparkSession) -> None:
     assert found["k"] == {"colId": 0, "distinctCount": 3, "min": "1", "max": "3", "nullCount": 0, "avgLen": 4}
     assert found["s"] == {"colId": 1, "distinctCount": 2, "min": None, "max": None, "nullCount": 1, "avgLen": 2}
     assert (found["d"]["min"], found["d"]["max"]) == ("19723", "19723")
-    assert (found["n"]["min"], found["b"]["max"], found["t"]["min"]) == ("1.25", "true", "2024-01-01T10:00")
+    assert (found["n"]["min"], found["b"]["max"], found["t"]["min"]) == ("1.25", "true", "2024-01-01 10:00:00.000000")
     assert isinstance(text, str)
     last = rows(spark, "SELECT commit_kind, delta_record_count FROM `t$snapshots` ORDER BY snapshot_id DESC LIMIT 1")
     assert last == [("ANALYZE", 0)]

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptTableError
+from paimon_spark.spec.bounds import LEAST_MILLIS, MOST_MILLIS
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.table_statistics import (
     ColumnStatistics,
@@ -76,16 +77,19 @@ def test_a_malformed_file_is_named(text: str) -> None:
         (True, "BOOLEAN", "true"),
         (False, "BOOLEAN", "false"),
         (-2.5, "DOUBLE", "-2.5"),
+        (1e22, "DOUBLE", "1.0E22"),
+        (float("inf"), "FLOAT", "Infinity"),
+        (Timestamp(1_704_103_200_000), "TIMESTAMP(0)", "2024-01-01 10:00:00"),
         (Decimal("-7.00"), "DECIMAL(8, 2)", "-7.00"),
-        (Timestamp(1_704_103_200_000), "TIMESTAMP(3)", "2024-01-01T10:00"),
-        (Timestamp(1_704_103_201_000), "TIMESTAMP(3)", "2024-01-01T10:00:01"),
-        (Timestamp(1_704_103_200_500), "TIMESTAMP(6)", "2024-01-01T10:00:00.500"),
-        (Timestamp(1_704_103_200_500, 7000), "TIMESTAMP(6)", "2024-01-01T10:00:00.500007"),
-        (Timestamp(-1), "TIMESTAMP(3)", "1969-12-31T23:59:59.999"),
+        (Timestamp(1_704_103_200_000), "TIMESTAMP(3)", "2024-01-01 10:00:00.000"),
+        (Timestamp(1_704_103_201_000), "TIMESTAMP(3)", "2024-01-01 10:00:01.000"),
+        (Timestamp(1_704_103_200_500), "TIMESTAMP(6)", "2024-01-01 10:00:00.500000"),
+        (Timestamp(1_704_103_200_500, 7000), "TIMESTAMP(6)", "2024-01-01 10:00:00.500007"),
+        (Timestamp(-1), "TIMESTAMP(3)", "1969-12-31 23:59:59.999"),
     ],
 )
 def test_bounds_are_texts(value: object, kind: str, text: str | None) -> None:
-    assert statistics_text(value) == text
+    assert statistics_text(value, parse_atomic(kind)) == text
     assert statistics_value(text, parse_atomic(kind)) == value
 
 
@@ -96,7 +100,13 @@ def test_a_text_of_another_type_is_no_bound(text: str, kind: str) -> None:
     assert statistics_value(text, parse_atomic(kind)) is None
 
 
-@given(st.integers(-62_135_596_800_000, 253_402_300_799_999), st.integers(0, 999))
+@given(st.integers(LEAST_MILLIS, MOST_MILLIS), st.integers(0, 999))
 def test_timestamps_survive_their_text(millis: int, micros: int) -> None:
     value = Timestamp(millis, micros * 1000)
-    assert statistics_value(statistics_text(value), parse_atomic("TIMESTAMP(6)")) == value
+    kind = parse_atomic("TIMESTAMP(6)")
+    assert statistics_value(statistics_text(value, kind), kind) == value
+
+
+def test_values_that_paimon_cannot_parse_are_left_out() -> None:
+    assert statistics_text(Timestamp(253_402_300_800_000), parse_atomic("TIMESTAMP(3)")) is None
+    assert statistics_text(float("nan"), parse_atomic("DOUBLE")) == "NaN"
