@@ -146,6 +146,14 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
         "A retract of zero divides a product of the aggregation or partial-update engine by zero.",
         "Set `fields.<column>.ignore-retract`, or correct the rows of the key.",
     ),
+    ErrorKind.BRANCH_NOT_FOUND: (
+        "The table has no branch of that name.",
+        "``SELECT * FROM `t$branches` `` lists all branches but `main`.",
+    ),
+    ErrorKind.BRANCH_EXISTS: (
+        "The table has a branch of that name, or the rest of one whose creation or deletion was interrupted.",
+        "Choose another name, pass `ignoreIfExists => true`, or call `sys.delete_branch` first.",
+    ),
     ErrorKind.RETRACT_NOT_SUPPORTED: (
         "A `-U` or `-D` is merged with other rows of its key, but the engine or a function cannot take it back.",
         "Set one of the options that the message names, then run the statement again.",

@@ -1,4 +1,4 @@
-"""Procedures over consumers, the progress of streaming readers: reset_consumer."""
+"""Procedures over consumers, the progress of streaming readers: reset_consumer, clear_consumers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.core.table import Table
-from paimon_spark.engine.consumers import ConsumerPlan, execute_reset, plan_reset
+from paimon_spark.engine.consumers import ClearPlan, ConsumerPlan, execute_clear, execute_reset, plan_clear, plan_reset
+
+_TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
+_RESULT = Column("result", "boolean", "true; a failed CALL raises an error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,7 @@ class _Reset:
     name="reset_consumer",
     summary="Set the snapshot that a consumer reads next, or delete the consumer.",
     params=(
-        Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True),
+        _TABLE,
         Param("consumer_id", ParamType.STRING, "The id of the consumer.", required=True, aliases=("consumerId",)),
         Param(
             "next_snapshot_id",
@@ -34,7 +37,7 @@ class _Reset:
             aliases=("nextSnapshotId",),
         ),
     ),
-    columns=(Column("result", "boolean", "true; a failed CALL raises an error"),),
+    columns=(_RESULT,),
     example="CALL sys.reset_consumer('default.T', 'myid', 10);",
 )
 class ResetConsumer:
@@ -65,4 +68,62 @@ class ResetConsumer:
             bytes_in=work.plan.action.bytes if changed and not written else 0,
             bytes_out=work.plan.action.bytes if written else 0,
             changed_tables=(work.table.name,) if changed else (),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Clearing:
+    table: Table
+    latest_id: int | None
+    plan: ClearPlan
+
+
+@procedure(
+    name="clear_consumers",
+    summary="Delete the consumers of a table whose ids match.",
+    params=(
+        _TABLE,
+        Param(
+            "including_consumers",
+            ParamType.STRING,
+            "Regular expression that matches the whole id of a consumer to delete.",
+            default="all consumers",
+            aliases=("includingConsumers",),
+        ),
+        Param(
+            "excluding_consumers",
+            ParamType.STRING,
+            "Regular expression that matches the whole id of a consumer to keep.",
+            default="no consumer",
+            aliases=("excludingConsumers",),
+        ),
+    ),
+    columns=(_RESULT,),
+    example="CALL sys.clear_consumers('default.T', 'etl_.*', 'etl_daily');",
+)
+class ClearConsumers:
+    """Delete consumers, so that the snapshots that they have not read can expire.
+
+    A consumer that matches both expressions is kept. Each branch has its own consumers: name the table `t$branch_b` for
+    those of the branch `b`.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Clearing]:
+        """Find the consumers."""
+        table = ctx.table(args.text("table"))
+        plan = plan_clear(table, args.optional_text("including_consumers"), args.optional_text("excluding_consumers"))
+        return Plan(plan.actions, _Clearing(table, table.snapshots.latest_id(), plan))
+
+    def execute(self, ctx: CallContext, plan: Plan[_Clearing]) -> Report:
+        """Delete the consumers."""
+        work = plan.payload
+        done = execute_clear(work.table, work.plan)
+        return Report(
+            result_rows=[(True,)],
+            status=DONE if done else NOTHING_TO_DO,
+            snapshot_before=work.latest_id,
+            snapshot_after=work.latest_id,
+            files_in=len(done),
+            bytes_in=sum(a.bytes for a in plan.actions),
+            changed_tables=(work.table.name,) if done else (),
         )

@@ -1,4 +1,4 @@
-"""Procedures over the history of a table: expire_snapshots, repair_snapshots, rollback_to."""
+"""Procedures over the history of a table: expire_snapshots, expire_changelogs, repair_snapshots, rollback_to."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOve
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.core.table import Table
 from paimon_spark.engine.expire import ExpireConfig, ExpirePlan, execute_expire, plan_expire
+from paimon_spark.engine.expire_changelogs import (
+    ExpireChangelogsPlan,
+    execute_expire_changelogs,
+    plan_expire_changelogs,
+)
 from paimon_spark.engine.repair import Repair, execute_repair, plan_repair
 from paimon_spark.engine.rollback import RollbackPlan, execute_rollback, plan_rollback
 from paimon_spark.sqlparse.casts import timestamp_millis
@@ -107,6 +112,96 @@ class ExpireSnapshots:
             status=DONE if done.count else NOTHING_TO_DO,
             snapshot_before=work.latest_id,
             snapshot_after=work.table.snapshots.latest_id(),
+            files_in=done.files,
+            bytes_in=done.bytes,
+            changed_tables=(work.table.name,) if done.count else (),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _ChangelogExpiry:
+    table: Table
+    latest_id: int | None
+    plan: ExpireChangelogsPlan
+    everything: bool
+
+
+@procedure(
+    name="expire_changelogs",
+    summary="Remove old long-lived changelogs, and the files that only they reference.",
+    params=(
+        _TABLE,
+        Param(
+            "retain_max",
+            ParamType.INT,
+            "Keep at most this many changelogs, those of snapshots included, whatever their age.",
+            default="table option `changelog.num-retained.max`",
+        ),
+        Param(
+            "retain_min",
+            ParamType.INT,
+            "Keep at least this many changelogs, those of snapshots included.",
+            default="table option `changelog.num-retained.min`, or `retain_max` if that is less",
+        ),
+        Param(
+            "older_than",
+            ParamType.STRING,
+            "Remove changelogs committed before this time (`2024-05-14 10:00:00`, session time zone).",
+            default="now minus table option `changelog.time-retained`",
+        ),
+        Param(
+            "max_deletes",
+            ParamType.INT,
+            "Remove at most this many changelogs.",
+            default="table option `snapshot.expire.limit`",
+        ),
+        Param(
+            "delete_all",
+            ParamType.BOOLEAN,
+            "Remove all long-lived changelogs, whatever the other arguments and consumers.",
+            default="false",
+        ),
+    ),
+    columns=(Column("result", "string", "number of removed changelogs, or a note if all were removed"),),
+    forms=(
+        PositionalOverload(("table", "retain_max"), doc="a number in second position is `retain_max`"),
+        PositionalOverload(("table", "delete_all"), doc="a boolean in second position is `delete_all`"),
+    ),
+    example="CALL sys.expire_changelogs('default.T', 100, 10);",
+)
+class ExpireChangelogs:
+    """Remove long-lived changelogs beyond the given limits, oldest first, and the files that nothing else references.
+
+    A changelog outlives its snapshot if one of the `changelog.*-retained` options of the table exceeds its `snapshot.*`
+    counterpart. The newest long-lived changelog stays unless all are removed, and so do those that a consumer has yet
+    to read.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_ChangelogExpiry]:
+        """Select the changelogs and collect the files to delete."""
+        table = ctx.table(args.text("table"))
+        older_than = args.optional_text("older_than")
+        config = ExpireConfig(
+            retain_max=args.integer("retain_max"),
+            retain_min=args.integer("retain_min"),
+            older_than_millis=None
+            if older_than is None
+            else timestamp_millis(older_than, zone=ctx.zone, parameter="older_than"),
+            max_deletes=args.integer("max_deletes"),
+        )
+        everything = args.flag("delete_all")
+        plan = plan_expire_changelogs(table, config, ctx.clock_millis(), everything=everything)
+        return Plan(plan.actions, _ChangelogExpiry(table, table.snapshots.latest_id(), plan, everything))
+
+    def execute(self, ctx: CallContext, plan: Plan[_ChangelogExpiry]) -> Report:
+        """Delete the changelogs and their files."""
+        work = plan.payload
+        done = execute_expire_changelogs(work.table, work.plan)
+        return Report(
+            result_rows=[("All long-lived changelogs are removed." if work.everything else str(done.count),)],
+            status=DONE if done.count else NOTHING_TO_DO,
+            snapshot_before=work.latest_id,
+            snapshot_after=work.latest_id,
             files_in=done.files,
             bytes_in=done.bytes,
             changed_tables=(work.table.name,) if done.count else (),

@@ -20,6 +20,7 @@ from paimon_spark.core.system.tables import system_table
 from paimon_spark.core.table import START_OPTIONS, Table
 from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.fallback import plan_reads, read_plans, total_rows
 from paimon_spark.engine.insert import Overwrite, write_arrow
 from paimon_spark.engine.orphans import execute_orphans, plan_orphans
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
@@ -209,8 +210,9 @@ class TableHandle:
         """
 
         def once() -> pa.Table:
-            plan = self._plan(columns, filter, version, as_of, limit)
-            return pa.Table.from_batches(read_batches(plan), schema=plan.schema).replace_schema_metadata(None)
+            plans = self._plan(columns, filter, version, as_of, limit)
+            rows = read_plans(plans, limit)
+            return pa.Table.from_batches(rows, schema=plans[0].schema).replace_schema_metadata(None)
 
         return self._repeated(once, again=True)
 
@@ -225,8 +227,8 @@ class TableHandle:
         limit: int | None = None,
     ) -> pa.RecordBatchReader:
         """Read rows batch by batch, with one row group per file in memory; the arguments are those of `to_arrow`."""
-        plan = self._plan(columns, filter, version, as_of, limit)
-        return pa.RecordBatchReader.from_batches(plan.schema, read_batches(plan))
+        plans = self._plan(columns, filter, version, as_of, limit)
+        return pa.RecordBatchReader.from_batches(plans[0].schema, read_plans(plans, limit))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Stream the latest snapshot to any Arrow consumer: ``polars.from_arrow(table)``, duckdb, pandas."""
@@ -235,9 +237,9 @@ class TableHandle:
     @checked
     def count(self, filter: str | None = None, version: int | str | None = None) -> int:  # noqa: A002
         """Return the number of rows, from metadata only if possible."""
-        plan = self._plan((), filter, version, None, None)
-        if plan.row_count is not None:
-            return plan.row_count
+        rows = total_rows(self._plan((), filter, version, None, None))
+        if rows is not None:
+            return rows
         first = self.load().schema.field_names[:1]
         return self.to_arrow(first, filter, version).num_rows
 
@@ -427,14 +429,14 @@ class TableHandle:
         version: int | str | None,
         as_of: Moment | None,
         limit: int | None,
-    ) -> SelectPlan:
+    ) -> tuple[SelectPlan, ...]:
         if version is not None and as_of is not None:
             raise ArgumentError("version and as_of exclude each other.", hint="Leave one of them out.")
         table = self.load()
         if isinstance(version, int):
             table, version = table.with_options({"scan.snapshot-id": str(version)}), None
         predicate: Predicate = TRUE if condition is None else parse_filter(condition, table.schema)
-        return plan_select(
+        return plan_reads(
             table,
             columns=None if columns is None else names(columns, "columns"),
             predicate=predicate,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from paimon_spark.bridge import (
+    handlers_analyze,
     handlers_call,
     handlers_catalog,
     handlers_replace,
@@ -20,5 +21,6 @@ HANDLERS: dict[str, Handler] = {
     **handlers_replace.HANDLERS,
     **handlers_rows.HANDLERS,
     **handlers_call.HANDLERS,
+    **handlers_analyze.HANDLERS,
     **handlers_session.HANDLERS,
 }

@@ -16,6 +16,7 @@ from paimon_spark.bridge.tables import (
     described,
     load_named,
     path_table,
+    split_branch,
     time_travelled,
 )
 from paimon_spark.catalog.base import Catalog
@@ -106,11 +107,11 @@ def load_table(request: Request) -> Json:
     args = request.args
     if args["database"] == SYSTEM_DATABASE:
         return describe_global(request.envelope, args["name"])
-    identifier = _wanted(args)
+    identifier, options = split_branch(_wanted(args), args.get("options") or {})
     _require_database(request, identifier)
     writes = bool(args.get("writes"))
     loaded = load_named(request.envelope, identifier, writes=writes)
-    given = checked_options(loaded, args.get("options") or {}, Scope.READ)
+    given = checked_options(loaded, options, Scope.READ)
     table, snapshot = time_travelled(loaded.with_options(given), args["travel"], request.envelope.zone)
     if identifier.system_table is not None:
         return describe_system(table, identifier, snapshot)
@@ -143,8 +144,9 @@ def _require_database(request: Request, identifier: Identifier) -> None:
 def load_path(request: Request) -> Json:
     """Return the description of the table at a directory."""
     args = request.args
-    found = path_table(request.envelope, args["path"], args["options"])
-    given = checked_options(found, args["options"], Scope.READ)
+    named, options = split_branch(Identifier("path", "table"), args["options"])
+    found = path_table(request.envelope, args["path"], options, branch=named.branch)
+    given = checked_options(found, options, Scope.READ)
     table, snapshot = time_travelled(found.with_options(given), {}, request.envelope.zone)
     identifier = table.identifier
     token = TableToken(identifier.database, identifier.object_name, table.schema.id, args["path"], snapshot)

@@ -6,8 +6,10 @@ import threading
 import uuid
 from collections import OrderedDict
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from paimon_spark.bridge.protocol import Request, scan_predicate
@@ -17,13 +19,15 @@ from paimon_spark.bridge.tables import TableToken, load_token, pinned
 from paimon_spark.core.columns import AUDIT_ROW_KIND, METADATA_COLUMNS
 from paimon_spark.core.system.tables import SYSTEM_SCANS, SystemScan
 from paimon_spark.core.table import Table
-from paimon_spark.engine.select import ReadOptions, SelectPlan, plan_select
+from paimon_spark.engine.fallback import OTHER_BRANCH, plan_reads, total_rows
+from paimon_spark.engine.select import ReadOptions, SelectPlan
 from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.conf import drops_retracts
 from paimon_spark.spark.jvm_frames import arrow_frame, session_for
 from paimon_spark.spark.native_access import native_access
 from paimon_spark.spark.read_modes import ReadRequest
 from paimon_spark.spark.reads import read_frame
+from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.predicate import TRUE, Predicate
 
 _KEPT_PLANS = 256
@@ -33,10 +37,20 @@ _KEPT_FILES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class PlannedScan:
-    """A plan that the JVM may ask the frame of, and how it is read."""
+    """The plans that the JVM may ask the frame of, one for each branch that is read, and how they are read."""
 
-    plan: SelectPlan
-    reading: ReadRequest
+    plans: tuple[SelectPlan, ...]
+    readings: tuple[ReadRequest, ...]
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """Return the snapshot of the table's own branch, if reading it by its id gives the same rows."""
+        return self.plans[0].snapshot_id if self.plans[0].pinned else None
+
+    @property
+    def files(self) -> int:
+        """Return the number of files to read."""
+        return sum(p.counts.files for p in self.plans)
 
 
 class _Plans:
@@ -51,10 +65,10 @@ class _Plans:
         key = str(uuid.uuid4())
         with self._lock:
             self._plans[key] = plan
-            self._files += plan.plan.counts.files
+            self._files += plan.files
             while len(self._plans) > _KEPT_PLANS or (len(self._plans) > 1 and self._files > _KEPT_FILES):
                 _, oldest = self._plans.popitem(last=False)
-                self._files -= oldest.plan.counts.files
+                self._files -= oldest.files
         return key
 
     def get(self, key: str) -> PlannedScan | None:
@@ -71,22 +85,22 @@ def plan_scan(request: Request) -> dict[str, Any]:
     if is_rows(token):
         return {"scan": "", "snapshot": token.get("snapshot"), "rows": None, "bytes": 1 << 16, "info": "system table"}
     planned = _plan(request)
-    plan = planned.plan
-    rows = plan.row_count if plan.row_count is not None else sum(s.file_rows for s in plan.splits)
+    exact = total_rows(planned.plans)
+    rows = exact if exact is not None else sum(s.file_rows for plan in planned.plans for s in plan.splits)
+    parts = list(zip(planned.plans, planned.readings, strict=True))
     return {
         "scan": _plans.put(planned),
-        "snapshot": plan.snapshot_id if plan.pinned else None,
+        "snapshot": planned.snapshot_id,
         "rows": rows,
-        "bytes": _bytes(plan, planned.reading.columns),
-        "info": _info(planned),
+        "bytes": sum(_bytes(plan, reading.columns) for plan, reading in parts),
+        "info": "; ".join(_info(plan, reading) for plan, reading in parts),
     }
 
 
-def _info(planned: PlannedScan) -> str:
-    plan = planned.plan
+def _info(plan: SelectPlan, reading: ReadRequest) -> str:
     counts = plan.counts
     refusal = native_access(plan.table).refusal
-    modes = planned.reading.read_modes
+    modes = reading.read_modes
     raw = sum(s.raw for s in plan.splits) if refusal else len(modes.native)
     small = f"{len(modes.small)} of small files, " if modes.small else ""
     filtered = f"{len(modes.filtered)} native without superseded rows, " if modes.filtered else ""
@@ -114,24 +128,32 @@ def _plan(request: Request) -> PlannedScan:
     system = SYSTEM_SCANS.get(args["table"].get("scan_of", ""), SystemScan(""))
     metadata = tuple(c for c in METADATA_COLUMNS if c in args["columns"] and c not in table.schema.field_names)
     columns = tuple(c for c in args["columns"] if not (system.keep_kinds and c == AUDIT_ROW_KIND) and c not in metadata)
-    plan = plan_select(
-        table,
+    plans = plan_reads(
+        _own_branch_only(table) if metadata or args["table"].get("writes") else table,
         columns=columns,
         predicate=TRUE if system.pairs else _predicate(request, table),
         limit=args["limit"],
         how=replace(_how(request), keep_kinds=system.keep_kinds, top_level_only=system.top_level_only),
     )
-    reading = ReadRequest(
+    return PlannedScan(plans, tuple(_reading(plan, columns, metadata, pairs=system.pairs) for plan in plans))
+
+
+def _reading(plan: SelectPlan, columns: tuple[str, ...], metadata: tuple[str, ...], *, pairs: bool) -> ReadRequest:
+    return ReadRequest(
         plan.table,
         columns,
         plan.predicate,
         plan.splits,
         keep_kinds=plan.keep_kinds,
-        pairs=system.pairs,
+        pairs=pairs,
         limit=plan.limit,
         metadata=metadata,
     )
-    return PlannedScan(plan, reading)
+
+
+def _own_branch_only(table: Table) -> Table:
+    """Return the table without the branches that its options name: a statement changes rows of its own branch."""
+    return replace(table, options=CoreOptions({k: v for k, v in table.options.values.items() if k not in OTHER_BRANCH}))
 
 
 def _how(request: Request) -> ReadOptions:
@@ -158,13 +180,16 @@ def scan_frame(request: Request) -> JvmAnswer:
         chosen = rows.select(request.args["columns"] or rows.schema.names[:1])
         frame = arrow_frame(session, chosen, StructType.fromJson(struct_of(chosen.schema)))
         return JvmAnswer(frame._jdf)
-    reading = (_plans.get(request.args["scan"]) or _plan(request)).reading
+    readings = (_plans.get(request.args["scan"]) or _plan(request)).readings
     if request.args.get("prunes_later"):
-        reading = replace(reading, prunes_later=True)
-    frame = read_frame(session, reading)
-    if (reading.keep_kinds or reading.metadata) and request.args["columns"]:
-        frame = frame.select(*[quoted(c) for c in request.args["columns"]])
-    return JvmAnswer(frame._jdf)
+        readings = tuple(replace(r, prunes_later=True) for r in readings)
+    frames = [read_frame(session, r) for r in readings]
+    first, names = readings[0], request.args["columns"]
+    if len(frames) > 1 and not names:
+        names = frames[0].columns[:1]
+    if (first.keep_kinds or first.metadata or len(frames) > 1) and names:
+        frames = [frame.select(*[quoted(c) for c in names]) for frame in frames]
+    return JvmAnswer(reduce(DataFrame.unionAll, frames)._jdf)
 
 
 def count_rows(request: Request) -> dict[str, Any]:
@@ -172,8 +197,9 @@ def count_rows(request: Request) -> dict[str, Any]:
     if is_rows(request.args["table"]):
         return {"count": None}
     table = _table(request)
-    plan = plan_select(table, columns=(), predicate=_predicate(request, table), how=_how(request))
-    return {"count": plan.row_count}
+    own = _own_branch_only(table) if request.args["table"].get("writes") else table
+    plans = plan_reads(own, columns=(), predicate=_predicate(request, table), how=_how(request))
+    return {"count": total_rows(plans)}
 
 
 HANDLERS = {h.__name__: h for h in (plan_scan, scan_frame, count_rows)}

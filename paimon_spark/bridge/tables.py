@@ -14,19 +14,23 @@ import msgspec
 from paimon_spark.bridge.protocol import CatalogInfo, Envelope
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.catalog.resolve import open_catalog
+from paimon_spark.core.metadata.branches import on_branch
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.metadata.row_tracking import tracks_rows
 from paimon_spark.core.metadata.time_travel import resolve_snapshot
 from paimon_spark.core.table import TRAVEL_OPTIONS, Table
-from paimon_spark.errors import EngineError, UnsupportedError
+from paimon_spark.engine.fallback import reads_other_branch
+from paimon_spark.errors import EngineError, OptionError, UnsupportedError
 from paimon_spark.spark.conf import session_options
 from paimon_spark.spark.types import struct_to_spark
 from paimon_spark.spec.aggregates import sequence_groups
-from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.identifier import Identifier, check_name
 from paimon_spark.spec.kinds import BucketMode, MergeEngine
 from paimon_spark.spec.option_checks import STORE_PREFIXES
+from paimon_spark.spec.paths import MAIN_BRANCH
 from paimon_spark.spec.support import Scope, check_given
 
+BRANCH_OPTION = "branch"
 _HIDDEN_OPTIONS = frozenset({"owner"})
 _OF_SPARK = frozenset(
     {"path", "paths", "catalog", "database", "table", "__partition_columns", "versionasof", "timestampasof"}
@@ -108,15 +112,39 @@ def load_token(
     Raises:
         OptionError: the statement gives an option that does not exist, or that it would not obey.
     """
-    writes = token.writes or use is Scope.WRITE
+    writes, given = token.writes or use is Scope.WRITE, dict(options or {})
+    identifier = token.identifier
+    if use is Scope.READ:
+        identifier, given = split_branch(identifier, given)
     if token.path is not None:
-        table = path_table(envelope, token.path, options or {}, writes=writes)
+        table = path_table(envelope, token.path, given, branch=identifier.branch, writes=writes)
     else:
-        table = load_named(envelope, token.identifier, writes=writes)
-    table = table.with_options(checked_options(table, options or {}, use))
+        table = load_named(envelope, identifier, writes=writes)
+    table = table.with_options(checked_options(table, given, use))
     if token.snapshot is not None:
         table = pinned(table, token.snapshot)
     return table.at_schema(token.schema_id)
+
+
+def split_branch(identifier: Identifier, options: Mapping[str, str]) -> tuple[Identifier, dict[str, str]]:
+    """Return the table of a read on the branch of its option `branch`, if that is given, and the other options.
+
+    Raises:
+        OptionError: the name of the table has another branch.
+    """
+    given = {k: v for k, v in options.items() if k.lower() == BRANCH_OPTION}
+    others = {k: v for k, v in options.items() if k not in given}
+    if not given:
+        return identifier, others
+    (name,) = {v.strip() for v in given.values()}
+    named = identifier.branch or MAIN_BRANCH
+    if identifier.branch is not None and name != named:
+        raise OptionError(
+            f"The option '{BRANCH_OPTION}' is '{name}', but the name of the table has the branch '{named}'.",
+            hint="Leave one of the two out.",
+        )
+    check_name(name, "branch")
+    return dataclasses.replace(identifier, branch=None if name == MAIN_BRANCH else name), others
 
 
 def load_to_change(envelope: Envelope, raw: Mapping[str, Any], options: Mapping[str, str] | None = None) -> Table:
@@ -165,11 +193,16 @@ def checked_options(table: Table, given: Mapping[str, str], use: Scope) -> dict[
     return options
 
 
-def path_table(envelope: Envelope, path: str, options: Mapping[str, str], *, writes: bool = False) -> Table:
+def path_table(
+    envelope: Envelope, path: str, options: Mapping[str, str], *, branch: str | None = None, writes: bool = False
+) -> Table:
     """Return the table at a directory, of a store that `options` say how to reach; their others are not applied."""
     conf = {k: v for k, v in envelope.conf.items() if k.startswith("spark.paimon.")}
     session = session_options(conf, "*", Identifier("*", "*"), travel=not writes)
-    return catalog_at(envelope, path, options).load_table_at(path, session).in_zone(envelope.zone)
+    table = catalog_at(envelope, path, options).load_table_at(path, {} if branch else session)
+    if branch is not None:
+        table = on_branch(table, branch).with_options(session)
+    return table.in_zone(envelope.zone)
 
 
 def pinned(table: Table, snapshot_id: int) -> Table:
@@ -203,10 +236,13 @@ def time_travelled(table: Table, travel: Mapping[str, Any], zone: tzinfo) -> tup
 def described(envelope: Envelope, table: Table, token: TableToken) -> dict[str, Any]:
     """Return what the JVM shows of a data table."""
     schema = table.schema
+    fields = schema.fields
+    if reads_other_branch(table):  # a column may be NOT NULL in one of the branches only
+        fields = tuple(dataclasses.replace(f, type=dataclasses.replace(f.type, nullable=True)) for f in fields)
     return {
         "kind": "data",
         "name": table.name,
-        "schema": struct_to_spark(schema.fields),
+        "schema": struct_to_spark(fields),
         "partition_keys": list(schema.partition_keys),
         "primary_keys": list(schema.primary_keys),
         "routing_keys": _routing_keys(table),

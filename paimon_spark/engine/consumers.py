@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from paimon_spark.core.maintenance.deletion import DELETE, WARN, WRITE, Action
-from paimon_spark.core.metadata.refs import RefStore
+from paimon_spark.core.metadata.refs import CONSUMER_PREFIX, RefStore
+from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.table import Table
-from paimon_spark.errors import did_you_mean
+from paimon_spark.errors import ArgumentError, did_you_mean
+from paimon_spark.fs.base import FileStatus
 from paimon_spark.spec.identifier import check_name
 from paimon_spark.spec.refs import consumer_json
 
@@ -52,3 +55,57 @@ def execute_reset(table: Table, plan: ConsumerPlan) -> bool:
         return refs.delete_consumer(plan.name)
     refs.write_consumer(plan.name, plan.next_snapshot)
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class ClearPlan:
+    """The consumers to delete."""
+
+    names: tuple[str, ...] = ()
+    actions: tuple[Action, ...] = ()
+
+
+@translate_io_errors()
+def plan_clear(table: Table, including: str | None = None, excluding: str | None = None) -> ClearPlan:
+    """Plan the deletion of consumers of the table's branch; nothing is changed.
+
+    Args:
+        table: the table.
+        including: regular expression that matches the whole name of a consumer to delete; all by default.
+        excluding: regular expression that matches the whole name of a consumer to keep; none by default.
+
+    Raises:
+        ArgumentError: one of the two is not a regular expression.
+    """
+    wanted = _pattern(including, "including_consumers")
+    kept = _pattern(excluding, "excluding_consumers")
+    chosen = [
+        f
+        for f in RefStore.of(table).consumer_files()
+        if (wanted is None or wanted.fullmatch(_name(f))) and not (kept is not None and kept.fullmatch(_name(f)))
+    ]
+    actions = tuple(Action(DELETE, f.path, f.size, f"consumer '{_name(f)}' is deleted") for f in chosen)
+    return ClearPlan(tuple(_name(f) for f in chosen), actions)
+
+
+@translate_io_errors()
+def execute_clear(table: Table, plan: ClearPlan) -> tuple[str, ...]:
+    """Delete the consumers of a plan; return those that existed."""
+    refs = RefStore.of(table)
+    return tuple(name for name in plan.names if refs.delete_consumer(name))
+
+
+def _name(file: FileStatus) -> str:
+    return file.name.removeprefix(CONSUMER_PREFIX)
+
+
+def _pattern(text: str | None, parameter: str) -> re.Pattern[str] | None:
+    if text is None:
+        return None
+    try:
+        return re.compile(text)
+    except re.error as e:
+        raise ArgumentError(
+            f"The argument '{parameter}' holds '{text}', which is not a regular expression: {e}.",
+            hint="Write a pattern such as 'etl_.*'.",
+        ) from e

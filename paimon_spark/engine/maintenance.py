@@ -1,4 +1,4 @@
-"""Maintenance after a commit: automatic tags, and expiry of tags, partitions, idle consumers and snapshots.
+"""Maintenance after a commit: automatic tags, and expiry of tags, partitions, idle consumers, snapshots and changelogs.
 
 Failures never affect the commit; they are logged as warnings.
 """
@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from paimon_spark.core.metadata.refs import RefStore
+from paimon_spark.core.metadata.refs import CONSUMER_PREFIX, RefStore
 from paimon_spark.core.table import Table
 from paimon_spark.engine.automatic_tags import create_automatic_tags
 from paimon_spark.engine.expire import ExpireConfig, ExpireResult, execute_expire, plan_expire
+from paimon_spark.engine.expire_changelogs import execute_expire_changelogs, plan_expire_changelogs
 from paimon_spark.engine.partition_expiry import expire_partitions_after_commit
 from paimon_spark.engine.tags import execute_delete_tags, expired_tags, plan_delete_tags
 from paimon_spark.errors import PaimonError
@@ -31,11 +32,12 @@ class Maintenance:
     tags: tuple[str, ...] = ()
     partitions: tuple[str, ...] = ()
     consumers: tuple[str, ...] = ()
+    changelogs: ExpireResult = field(default_factory=ExpireResult)
     warnings: tuple[str, ...] = ()
 
 
 def maintain_after_commit(table: Table, clock: Callable[[], int] | None = None) -> Maintenance:
-    """Create tags, then expire tags, partitions, consumers and snapshots by the options of the table.
+    """Create tags, then expire tags, partitions, consumers, snapshots and changelogs by the options of the table.
 
     Nothing is done for a write-only table.
 
@@ -52,11 +54,24 @@ def maintain_after_commit(table: Table, clock: Callable[[], int] | None = None) 
     partitions = _guarded(lambda: expire_partitions_after_commit(table, now), _NONE, "expiring partitions", warnings)
     consumers = _guarded(lambda: _expire_consumers(table, now), _NONE, "expiring consumers", warnings)
     snapshots = _guarded(lambda: _expire_snapshots(table, now), ExpireResult(), "expiring snapshots", warnings)
-    return Maintenance(created, snapshots, tags, partitions, consumers, tuple(warnings))
+    changelogs = _guarded(lambda: _expire_changelogs(table, now), ExpireResult(), "expiring changelogs", warnings)
+    return Maintenance(
+        created_tags=created,
+        snapshots=snapshots,
+        tags=tags,
+        partitions=partitions,
+        consumers=consumers,
+        changelogs=changelogs,
+        warnings=tuple(warnings),
+    )
 
 
 def _expire_snapshots(table: Table, now: int) -> ExpireResult:
     return execute_expire(table, plan_expire(table, ExpireConfig(exact=False), now))
+
+
+def _expire_changelogs(table: Table, now: int) -> ExpireResult:
+    return execute_expire_changelogs(table, plan_expire_changelogs(table, ExpireConfig(exact=False), now))
 
 
 def _expire_tags(table: Table, now: int) -> tuple[str, ...]:
@@ -73,7 +88,7 @@ def _expire_consumers(table: Table, now: int) -> tuple[str, ...]:
     if keep_ms is None:
         return ()
     idle = [f for f in RefStore.of(table).consumer_files() if f.mtime_ms < now - keep_ms]
-    return tuple(f.name.removeprefix("consumer-") for f in idle if table.file_io.delete(f.path))
+    return tuple(f.name.removeprefix(CONSUMER_PREFIX) for f in idle if table.file_io.delete(f.path))
 
 
 def _guarded(run: Callable[[], _T], nothing: _T, what: str, warnings: list[str]) -> _T:

@@ -10,17 +10,22 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
+from paimon_spark.core.commit.change_set import Change, overwrite_part
+from paimon_spark.core.commit.commit_retry import Planner
 from paimon_spark.core.commit.committer import Committed, FileStoreCommit
 from paimon_spark.core.maintenance.deletion import Action
+from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata_io import translate_io_errors
-from paimon_spark.core.scan.scan import scan_buckets
+from paimon_spark.core.scan.scan import live_in_partitions, scan_buckets
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import wall_clock_millis
 from paimon_spark.errors import ArgumentError, OptionError
 from paimon_spark.spec.features import check_writable
+from paimon_spark.spec.kinds import CommitKind
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.partition_times import partition_time
 from paimon_spark.spec.paths import partition_text
+from paimon_spark.spec.snapshot import Snapshot
 
 DROP = "drop partition"
 _last_checks: dict[str, float] = {}
@@ -107,9 +112,20 @@ def execute_partition_expiry(plan: PartitionExpiryPlan) -> tuple[int, ...]:
     ids: list[int] = []
     size = plan.table.options.number_or_none("partition.expiration-batch-size") or max(1, len(plan.partitions))
     for start in range(0, len(plan.partitions), size):
-        done = FileStoreCommit(plan.table).drop_partitions(plan.partitions[start : start + size])
+        dropped = _dropping(frozenset(plan.partitions[start : start + size]))
+        done = FileStoreCommit(plan.table).commit_plan(dropped, CommitKind.OVERWRITE)
         ids += done.snapshot_ids if isinstance(done, Committed) else ()
     return tuple(ids)
+
+
+def _dropping(partitions: frozenset[bytes]) -> Planner:
+    """Return what removes partitions as they are at the moment of the commit."""
+
+    def plan(store: ManifestStore, base: Snapshot | None) -> Change:
+        index = [i for i in store.index_entries(base) if i.partition in partitions]
+        return overwrite_part((), live_in_partitions(store, base, set(partitions)), index)
+
+    return plan
 
 
 def expire_partitions_after_commit(table: Table, clock_millis: int) -> tuple[str, ...]:

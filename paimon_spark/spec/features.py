@@ -151,8 +151,6 @@ def _flags(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
 
 
 _SETTINGS = (
-    ("scan.fallback-branch", Use.READ, "part of its rows is in another branch"),
-    ("scan.primary-branch", Use.READ, "part of its rows is in another branch"),
     ("scan.fallback-snapshot-branch", Use.READ, "part of its rows is in another branch"),
     ("scan.fallback-delta-branch", Use.READ, "part of its rows is in another branch"),
     ("commit.strict-mode.last-safe-snapshot", Use.WRITE, "later commits of others are not checked"),

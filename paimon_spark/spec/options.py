@@ -442,6 +442,16 @@ class CoreOptions:
         return self.number_or_none("scan.bucket")
 
     @property
+    def scan_fallback_branch(self) -> str:
+        """Return the branch to read missing partitions from; empty for none."""
+        return (self.get("scan.fallback-branch") or "").strip()
+
+    @property
+    def scan_primary_branch(self) -> str:
+        """Return the branch to read partitions from first; empty for none."""
+        return (self.get("scan.primary-branch") or "").strip()
+
+    @property
     def source_split_target_size(self) -> int:
         """Return the target size of a split in bytes."""
         return self.memory("source.split.target-size")

@@ -26,11 +26,11 @@ class Scope(StrEnum):
 
 
 _READ = """
-    deletion-vectors.merge-on-read  full-compaction.delta-commits  incremental-between  incremental-between-scan-mode
+    deletion-vectors.merge-on-read  incremental-between  incremental-between-scan-mode
     incremental-between-tag-to-snapshot  incremental-between-timestamp  incremental-to-auto-tag  scan.bucket
-    scan.creation-time-millis  scan.file-creation-time-millis  scan.mode  scan.snapshot-id  scan.tag-name
-    scan.timestamp  scan.timestamp-millis  scan.version  scan.watermark  source.split.open-file-cost
-    source.split.target-size  tag.creation-period  tag.creation-period-duration  tag.period-formatter
+    scan.creation-time-millis  scan.fallback-branch  scan.file-creation-time-millis  scan.mode  scan.primary-branch
+    scan.snapshot-id  scan.tag-name  scan.timestamp  scan.timestamp-millis  scan.version  scan.watermark
+    source.split.open-file-cost  source.split.target-size
 """
 _WRITE = """
     changelog-file.compression  changelog-file.format  changelog-file.prefix  changelog-file.stats-mode
@@ -98,14 +98,12 @@ ONLY_VALUES = {
 _REFUSED = """
     blob-descriptor-field  blob-field  blob-view-field  chain-table.enabled  clustering.incremental
     commit.callbacks  commit.custom-listeners  commit.strict-mode.last-safe-snapshot  data-evolution.enabled
-    data-file.external-paths  fields.<col>.map.storage-layout  manifest.compression
-    manifest.format  metadata.iceberg.storage  metastore.partitioned-table  metastore.tag-to-partition
-    pk-bitmap.index.columns  pk-btree.index.columns  pk-clustering-override
-    pk-full-text.index.columns  pk-vector.index.columns  query-auth.enabled
-    scan.fallback-branch  scan.fallback-delta-branch  scan.fallback-snapshot-branch
-    scan.primary-branch  sequence.snapshot-ordering  snapshot.clean-empty-directories
-    tag.callbacks  tag.create-success-file  upsert-key  vector-field  visibility-callback.enabled
-    write.sequence-number-init-mode
+    data-file.external-paths  fields.<col>.map.storage-layout  manifest.compression  manifest.format
+    metadata.iceberg.storage  metastore.partitioned-table  metastore.tag-to-partition  pk-bitmap.index.columns
+    pk-btree.index.columns  pk-clustering-override  pk-full-text.index.columns  pk-vector.index.columns
+    query-auth.enabled  scan.fallback-delta-branch  scan.fallback-snapshot-branch  sequence.snapshot-ordering
+    snapshot.clean-empty-directories  tag.callbacks  tag.create-success-file  upsert-key  vector-field
+    visibility-callback.enabled  write.sequence-number-init-mode
 """
 REFUSED = frozenset(_REFUSED.split())
 """Options that this release supports only with their default value."""

@@ -11,8 +11,9 @@ from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, protecting_refs, ref_path
 from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
-from paimon_spark.spec.kinds import Operation
+from paimon_spark.spec.kinds import FileKind, FileSource, Operation
 from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, HASH_INDEX, ManifestEntry
+from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.stored_json import json_object
 
 _OWN = ("schema", "snapshot", "tag", "branch", "consumer", "changelog")
@@ -24,6 +25,9 @@ def needed(table: Table) -> set[str]:
     store, paths, found = ManifestStore(table), table.paths, set()
     for holder in protecting_refs(table):
         s = holder.snapshot
+        if holder.kind is RefKind.CHANGELOG:
+            found |= _needed_by_changelog(table, s)
+            continue
         lists = [s.base_manifest_list, s.delta_manifest_list]
         metas = store.data_manifests(s)
         if holder.kind is RefKind.SNAPSHOT and s.changelog_manifest_list is not None:
@@ -38,6 +42,18 @@ def needed(table: Table) -> set[str]:
         if s.statistics is not None:
             found.add(paths.statistics(s.statistics))
     return found
+
+
+def _needed_by_changelog(table: Table, changelog: Snapshot) -> set[str]:
+    """Return the files of a long-lived changelog: its changelog files or, if it has none, the files that it wrote."""
+    store, paths = ManifestStore(table), table.paths
+    own = changelog.changelog_manifest_list
+    name = changelog.delta_manifest_list if own is None else own
+    metas = store.read_list(name)
+    added = [e for m in metas for e in store.read(m) if e.kind is FileKind.ADD]
+    written = [e for e in added if own is not None or e.file.file_source is not FileSource.COMPACT]
+    files = {p for e in written for p in paths.file_paths(e.partition, e.bucket, e.file)}
+    return files | {paths.manifest(n) for n in (name, *(m.file_name for m in metas))}
 
 
 def present(table: Table) -> set[str]:

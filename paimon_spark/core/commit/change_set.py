@@ -31,11 +31,15 @@ class Change:
     index_changes: tuple[IndexManifestEntry, ...] = ()
     vectors_seen: Mapping[DataFileKey, int] = field(default_factory=dict)
     """Fingerprints of the deletion vectors that the change relies on; a file that is not named had none."""
+    statistics: str | None = None
+    """The new statistics file of the table; None keeps that of the base."""
+    readds_files: bool = False
+    """Some of the added files were removed by an earlier commit; see `SnapshotBuilder`."""
 
     @property
     def is_empty(self) -> bool:
         """Return whether nothing changes."""
-        return not (self.entries or self.changelog or self.index_changes)
+        return not (self.entries or self.changelog or self.index_changes or self.statistics)
 
     @property
     def partitions(self) -> set[bytes]:

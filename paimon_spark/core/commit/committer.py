@@ -139,17 +139,21 @@ class FileStoreCommit:
         return self._and_compaction(ids, compact_part(items), metadata)
 
     @translate_io_errors()
-    def drop_partitions(self, partitions: Iterable[bytes], metadata: CommitMetadata = BATCH_COMMIT) -> CommitResult:
-        """Remove partitions, given in serialized form, as they are at the moment of the commit.
+    def commit_plan(self, plan: Planner, kind: CommitKind, metadata: CommitMetadata = BATCH_COMMIT) -> CommitResult:
+        """Publish a change that is computed from the latest snapshot in every attempt; nothing if it is empty.
+
+        Args:
+            plan: returns the change.
+            kind: kind of the snapshot.
+            metadata: what the snapshot says of the commit.
 
         Raises:
-            ConflictError: every attempt lost the race.
+            ConflictError: the change does not fit on the table, or every attempt lost the race.
             OutcomeUnknownError: the store never said whether the snapshot was created.
         """
-        plan = _replacement(self.table, [], set(partitions), None)
         if plan(ManifestStore(self.table), self.table.snapshots.latest()).is_empty:
             return EmptyCommit()
-        return Committed((self._publish(plan, CommitKind.OVERWRITE, metadata),))
+        return Committed((self._publish(plan, kind, metadata),))
 
     def abort(self, messages: Iterable[CommitMessage]) -> None:
         """Delete the files that uncommitted messages brought.

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from paimon_spark.core.commit.change_set import Change, combine_index
 from paimon_spark.core.commit.conflict_check import check_change, conflict_error
 from paimon_spark.core.commit.conflict_detection import VectorChanged
 from paimon_spark.core.commit.deletion_vector_rewrite import RewrittenVectors, rewrite_deletion_vectors
 from paimon_spark.core.metadata.manifest_merge import merge_manifests
-from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata.manifest_store import ManifestStore, may_hold_partition
 from paimon_spark.core.metadata.row_tracking import assign_row_ids, tracks_rows
+from paimon_spark.core.scan.entry_filter import deleted_entries, in_partitions
+from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
 from paimon_spark.spec.kinds import BATCH_COMMIT_IDENTIFIER, FileKind, Operation
-from paimon_spark.spec.manifest import ManifestEntry
+from paimon_spark.spec.manifest import ManifestEntry, ManifestFileMeta
 from paimon_spark.spec.snapshot import Snapshot
 
 
@@ -79,8 +83,7 @@ class SnapshotBuilder:
             entries, next_row_id = assign_row_ids(change.entries, snapshot_id, next_row_id or 0, grouped=grouped)
             change = replace(change, entries=entries)
         schema_id = max(self.table.schema_store.ids(), default=self.table.schema.id)
-        kept = merge_manifests(store, store.data_manifests(base)) if base else []
-        base_list, base_size = store.write_list(kept)
+        base_list, base_size = store.write_list(_base_manifests(store, base, change) if base else [])
         delta_list, delta_size = store.write_list(store.write(change.entries))
         changelog_list, changelog_size = _write_changelog(store, change)
         delta_rows = _row_balance(change.entries)
@@ -103,11 +106,33 @@ class SnapshotBuilder:
             delta_record_count=delta_rows,
             changelog_record_count=sum(e.file.row_count for e in change.changelog) if change.changelog else None,
             watermark=_later(base.watermark if base else None, self.metadata.watermark),
-            statistics=base.statistics if base and base.schema_id == schema_id else None,
+            statistics=change.statistics or (base.statistics if base and base.schema_id == schema_id else None),
             properties=self.metadata.properties,
             next_row_id=next_row_id,
             operation=self.metadata.operation,
         )
+
+
+def _base_manifests(store: ManifestStore, base: Snapshot, change: Change) -> list[ManifestFileMeta]:
+    """Return the manifests of the base: merged or, if the change adds removed files again, only with live entries.
+
+    A DELETE cancels every ADD of its file in the manifests of a snapshot, whatever their order.
+    """
+    metas = store.data_manifests(base)
+    again = change.readds_files or _adds_deleted(store, metas, change)
+    return store.write(list(live_entries(store, metas))) if again else merge_manifests(store, metas)
+
+
+def _adds_deleted(store: ManifestStore, metas: Sequence[ManifestFileMeta], change: Change) -> bool:
+    """Return whether a file that the change moves to another level was there before: some DELETE names it."""
+    gone = {e.file.file_name for e in change.entries if e.kind is FileKind.DELETE}
+    moved = {e.identity for e in change.entries if e.kind is FileKind.ADD and e.file.file_name in gone}
+    if not moved:
+        return False
+    partitions, buckets = {i.partition for i in moved}, [i.bucket for i in moved]
+    near = [m for m in metas if may_hold_partition(m, partitions, store.table.partition_types)]
+    found = deleted_entries(store, near, lambda c: in_partitions(c, partitions) & np.isin(c.bucket, buckets))
+    return any(e.identity in moved for e in found)
 
 
 def _write_changelog(store: ManifestStore, change: Change) -> tuple[str | None, int | None]:

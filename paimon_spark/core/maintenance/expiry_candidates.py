@@ -44,6 +44,11 @@ class ExpiryCandidates:
         entries = self._or_nothing(lambda: tuple(self._store.changelog_entries(snapshot)))
         self._add_files((e for e in entries if e.kind is FileKind.ADD), reason)
 
+    def add_added(self, snapshot: Snapshot, reason: str) -> None:
+        """Add the data files that the commit of a snapshot added to the table."""
+        entries = self._or_nothing(lambda: tuple(self._store.delta_entries(snapshot)))
+        self._add_files((e for e in entries if e.kind is FileKind.ADD), reason)
+
     def add_state(self, snapshot: Snapshot, reason: str) -> None:
         """Add all live data files of a snapshot."""
         entries = self._or_nothing(lambda: tuple(live_entries(self._store, self._store.data_manifests(snapshot))))

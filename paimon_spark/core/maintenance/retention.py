@@ -1,4 +1,4 @@
-"""Snapshot retention: which snapshots may expire, computed without I/O (docs/spec/semantics.md, E1, E2, E4).
+"""Retention: which snapshots and changelogs may expire, computed without I/O (docs/spec/semantics.md, E1, E2, E4, E5).
 
 A snapshot is retained until its *successor* is older than the retention time: a query that started just before the
 successor was committed still finds its files.
@@ -72,4 +72,37 @@ def choose_end(
         successor_time = time_of(snapshot_id + 1)
         if successor_time is not None and successor_time >= rule.older_than_millis:
             return snapshot_id
+    return end
+
+
+def choose_changelog_end(
+    rule: RetentionRule,
+    earliest: int,
+    last: int,
+    latest: int,
+    *,
+    consumer_floor: int | None,
+    time_of: Callable[[int], int | None],
+) -> int:
+    """Return the exclusive end of the long-lived changelogs to expire; `earliest` or less means none.
+
+    The limits count from the latest snapshot, because the changelogs of snapshots count too. The last long-lived
+    changelog stays.
+
+    Args:
+        rule: how much history to retain.
+        earliest: id of the oldest long-lived changelog.
+        last: id of the newest long-lived changelog.
+        latest: id of the newest snapshot.
+        consumer_floor: smallest snapshot id that a consumer has not read yet.
+        time_of: commit time of a long-lived changelog in epoch milliseconds, None if it does not exist.
+    """
+    begin = max(latest - rule.retain_max + 1, earliest)
+    end = min(latest - rule.retain_min + 1, earliest + rule.max_deletes, last)
+    if consumer_floor is not None:
+        end = min(end, consumer_floor)
+    for changelog_id in range(begin, end):
+        time = time_of(changelog_id)
+        if time is not None and time >= rule.older_than_millis:
+            return changelog_id
     return end

@@ -25,7 +25,7 @@ from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
 
 _TAG = "tag-"
 BRANCH_PREFIX = "branch-"
-_CONSUMER = "consumer-"
+CONSUMER_PREFIX = "consumer-"
 _CHANGELOG = "changelog-"
 _LISTINGS = 20
 """How often references are listed again if one vanishes while it is read."""
@@ -178,7 +178,7 @@ class RefStore:
 
     def consumer_names(self) -> list[str]:
         """Return the names of all consumers, sorted."""
-        return _names(self.file_io.list(self.paths.consumer_dir), _CONSUMER)
+        return _names(self.file_io.list(self.paths.consumer_dir), CONSUMER_PREFIX)
 
     def write_consumer(self, name: str, next_snapshot: int) -> None:
         """Write the progress of a consumer, replacing the previous one."""
@@ -191,7 +191,7 @@ class RefStore:
     def consumer_files(self) -> list[FileStatus]:
         """Return the files of all consumers."""
         files = self.file_io.list(self.paths.consumer_dir)
-        return [s for s in files if not s.is_dir and s.name.startswith(_CONSUMER)]
+        return [s for s in files if not s.is_dir and s.name.startswith(CONSUMER_PREFIX)]
 
 
 def check_tag_name(name: str) -> str:

@@ -54,7 +54,7 @@ def select_live(
     """
     remember = store.cache.fits(metas)
     netted = None if seen is not None else wanted
-    deleted = _DeletedRows(DeletedEntries(_deleted_entries(store, metas, netted, remember=remember)))
+    deleted = _DeletedRows(DeletedEntries(deleted_entries(store, metas, netted, remember=remember)))
     for meta in metas:
         if meta.num_added_files == 0:
             continue
@@ -71,10 +71,10 @@ def select_live(
             yield SelectedEntries(manifest, columns, rows)
 
 
-def _deleted_entries(
-    store: ManifestStore, metas: Sequence[ManifestFileMeta], wanted: EntryFilter | None, *, remember: bool
+def deleted_entries(
+    store: ManifestStore, metas: Sequence[ManifestFileMeta], wanted: EntryFilter | None, *, remember: bool = True
 ) -> Iterator[ManifestEntry]:
-    """Yield the wanted DELETE entries; without `wanted`, all."""
+    """Yield the wanted DELETE entries; without `wanted`, all. `remember` keeps the manifests in the cache."""
     for meta in metas:
         if meta.num_deleted_files > 0:
             manifest = store.open(meta, remember=remember)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from paimon_spark.core.metadata.refs import RefStore, branch_name, branches
-from paimon_spark.core.metadata_io import read_if_there
+from paimon_spark.core.metadata.statistics import statistics_of
 from paimon_spark.core.system.context import SystemContext
 from paimon_spark.core.system.render import flat_json, local_time, text_list, type_text
-from paimon_spark.errors import CorruptTableError, ErrorKind
 from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.spec.stored_json import json_object
 from paimon_spark.spec.types import field_to_json
 
 Row = tuple[Any, ...]
@@ -98,22 +95,15 @@ def consumers(context: SystemContext) -> Iterator[Row]:
 
 def statistics(context: SystemContext) -> Iterator[Row]:
     """Yield the statistics of the last ANALYZE that are valid for the snapshot."""
-    if context.snapshot is None or context.snapshot.statistics is None:
-        return
-    path = context.table.paths.statistics(context.snapshot.statistics)
-    data = read_if_there(context.table.file_io, path)
-    if data is None:
-        raise CorruptTableError(
-            f"The statistics file {path} is missing.", hint="Run ANALYZE TABLE again.", kind=ErrorKind.FILE_MISSING
+    found = statistics_of(context.table, context.snapshot)
+    if found is not None:
+        yield (
+            found.snapshot_id,
+            found.schema_id,
+            found.merged_record_count,
+            found.merged_record_size,
+            found.columns_json,
         )
-    try:
-        raw = json_object(data)
-        columns = json.dumps(raw.get("colStats") or {}, indent=2, separators=(",", " : "), ensure_ascii=False)
-        yield (raw["snapshotId"], raw["schemaId"], raw.get("mergedRecordCount"), raw.get("mergedRecordSize"), columns)
-    except (ValueError, KeyError) as e:
-        raise CorruptTableError(
-            f"The statistics file {path} is malformed: {e}.", hint="Run ANALYZE TABLE again."
-        ) from e
 
 
 def aggregation_fields(context: SystemContext) -> Iterator[Row]:

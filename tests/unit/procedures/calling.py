@@ -7,11 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 
+import procedures.branches
 import procedures.cleanup
 import procedures.compaction
 import procedures.consumers
 import procedures.merge
 import procedures.observe
+import procedures.rollback
 import procedures.snapshots
 import procedures.tags
 from paimon_spark.calls.context import CallContext
@@ -27,11 +29,13 @@ from paimon_spark.testing.tables import new_table
 
 REGISTRY = Registry.of_modules(
     [
+        procedures.branches,
         procedures.cleanup,
         procedures.compaction,
         procedures.consumers,
         procedures.merge,
         procedures.observe,
+        procedures.rollback,
         procedures.snapshots,
         procedures.tags,
     ]

@@ -19,17 +19,29 @@ NAMES = [p.name for p in REGISTRY]
 
 def test_the_first_procedures() -> None:
     assert NAMES == [
+        "clear_consumers",
         "compact",
         "compact_database",
+        "create_branch",
         "create_tag",
+        "delete_branch",
         "delete_tag",
+        "expire_changelogs",
         "expire_snapshots",
+        "fast_forward",
         "help",
+        "merge_branch",
         "merge_into",
         "remove_orphan_files",
+        "rename_branch",
+        "rename_tag",
         "repair_snapshots",
+        "replace_tag",
         "reset_consumer",
+        "rollback",
         "rollback_to",
+        "rollback_to_as_latest",
+        "rollback_to_timestamp",
     ]
 
 

@@ -42,7 +42,7 @@ def test_supported(options: dict[str, str]) -> None:
         ("chain-table.enabled", "true"),
         ("pk-clustering-override", "true"),
         ("sequence.snapshot-ordering", "true"),
-        ("scan.fallback-branch", "b"),
+        ("scan.fallback-snapshot-branch", "b"),
         ("fields.v.map.storage-layout", "shared-shredding"),
     ],
 )

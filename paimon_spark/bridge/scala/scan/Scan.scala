@@ -1,6 +1,6 @@
 package org.apache.spark.sql.paimonbridge
 
-import java.util.OptionalLong
+import java.util.{Map => JMap, Optional, OptionalLong}
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
@@ -15,6 +15,8 @@ import org.apache.spark.sql.connector.expressions.{Expressions, NamedReference}
 import org.apache.spark.sql.connector.expressions.aggregate.{Aggregation, CountStar}
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.read._
+import org.apache.spark.sql.connector.read.colstats.ColumnStatistics
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -74,6 +76,20 @@ class PaimonScanBuilder(table: PaimonTable, options: CaseInsensitiveStringMap) e
   }
 }
 
+/** The stored statistics of one column; bounds are Spark's internal values. */
+class AnalyzedColumn(stats: JsonNode, dataType: DataType) extends ColumnStatistics {
+  private def long(name: String): OptionalLong =
+    Json.optional(stats, name).map(n => OptionalLong.of(n.asLong())).getOrElse(OptionalLong.empty())
+  private def bound(name: String): Optional[Object] =
+    Optional.ofNullable(Json.optional(stats, name).fold[Any](null)(Values.decode(_, dataType)).asInstanceOf[Object])
+  override def distinctCount(): OptionalLong = long("distinct_count")
+  override def min(): Optional[Object] = bound("min")
+  override def max(): Optional[Object] = bound("max")
+  override def nullCount(): OptionalLong = long("null_count")
+  override def avgLen(): OptionalLong = long("avg_len")
+  override def maxLen(): OptionalLong = long("max_len")
+}
+
 /** A scan that returns a count from metadata. */
 class CountScan(override val readSchema: StructType, count: Long) extends LocalScan {
   import org.apache.spark.sql.catalyst.InternalRow
@@ -110,6 +126,16 @@ class PaimonScan(val table: PaimonTable, override val readSchema: StructType, re
     override def sizeInBytes(): OptionalLong = OptionalLong.of(plan.get("bytes").asLong())
     override def numRows(): OptionalLong =
       Json.optional(plan, "rows").map(n => OptionalLong.of(n.asLong())).getOrElse(OptionalLong.empty())
+    override def columnStats(): JMap[NamedReference, ColumnStatistics] =
+      if (SQLConf.get.cboEnabled || SQLConf.get.planStatsEnabled) analyzed else JMap.of()
+  }
+
+  /** What ANALYZE TABLE has stored for the columns of this read; only the cost-based optimizer asks for it. */
+  private lazy val analyzed: JMap[NamedReference, ColumnStatistics] = {
+    val answer = Engine.json("scan_statistics", request + ("snapshot" -> plan.get("snapshot")), table.catalog)
+    readSchema.fields.flatMap(f => Json.optional(answer, f.name).map(s =>
+      (Expressions.column(quoteIdentifier(f.name)): NamedReference) -> new AnalyzedColumn(s, f.dataType)))
+      .toMap[NamedReference, ColumnStatistics].asJava
   }
 
   override def filterAttributes(): Array[NamedReference] = {

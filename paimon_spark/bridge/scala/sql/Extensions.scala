@@ -28,6 +28,7 @@ class Extensions extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(session => ResolveDropPartitions(session))
     extensions.injectResolutionRule(_ => FillDefaultColumns)
     extensions.injectPostHocResolutionRule(_ => RowLevelRule)
+    extensions.injectPostHocResolutionRule(_ => ResolveAnalyze)
     extensions.injectPostHocResolutionRule(session => ExplainUnresolvedTables(session))
     extensions.injectPostHocResolutionRule(session => ExplainUnresolvedDatabases(session))
     extensions.injectPostHocResolutionRule(session => ClearErrors(session))

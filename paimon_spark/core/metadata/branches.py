@@ -1,0 +1,74 @@
+"""Branches of a table: their names, existence, and the table on another branch.
+
+A branch is a directory with its own schemas, snapshots, tags, consumers and changelogs. It exists once it has a schema:
+a directory without one is what an interrupted creation or deletion left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from paimon_spark.core.metadata.refs import branch_name, branches
+from paimon_spark.core.schemas import SchemaStore
+from paimon_spark.core.table import Table
+from paimon_spark.errors import AlreadyExistsError, ErrorKind, NotFoundError, suggestion
+from paimon_spark.spec.identifier import is_one_name, shown
+from paimon_spark.spec.paths import MAIN_BRANCH
+
+BRANCH_OPTIONS = (
+    "scan.fallback-branch",
+    "scan.primary-branch",
+    "scan.fallback-snapshot-branch",
+    "scan.fallback-delta-branch",
+)
+"""Options that name a branch which the table's reads need."""
+
+
+def on_branch(table: Table, name: str) -> Table:
+    """Return the table on another branch at its latest schema and with its options, or the table if it is on it.
+
+    Raises:
+        NotFoundError: there is no such branch.
+    """
+    if name == table.branch:
+        return table
+    schema = branch_schemas(table, name).latest() if is_one_name(name) else None
+    if schema is None:
+        raise no_such_branch(table, name)
+    branch = None if name == MAIN_BRANCH else name
+    found = Table.of(replace(table.identifier, branch=branch), table.path, schema, table.file_io)
+    return replace(found, zone=table.zone, manifest_cache=table.manifest_cache)
+
+
+def branch_schemas(table: Table, name: str) -> SchemaStore:
+    """Return the schemas of a branch, whether it exists or not."""
+    return SchemaStore(table.file_io, replace(table, branch=name).paths)
+
+
+def branch_names(table: Table) -> list[str]:
+    """Return the names of all branches except main, sorted; incomplete ones are left out."""
+    found = sorted(branch_name(d) for d in branches(table))
+    return [name for name in found if branch_schemas(table, name).ids()]
+
+
+def branch_exists(table: Table, name: str) -> bool:
+    """Return whether a branch exists."""
+    return is_one_name(name) and bool(branch_schemas(table, name).ids())
+
+
+def no_such_branch(table: Table, name: str) -> NotFoundError:
+    """Return the error for a missing branch."""
+    return NotFoundError(
+        f"Table {table.identifier.base.full_name} has no branch {shown(name)}.",
+        hint=suggestion(name, branch_names(table)) or "It has no branches.",
+        kind=ErrorKind.BRANCH_NOT_FOUND,
+    )
+
+
+def branch_exists_error(table: Table, name: str) -> AlreadyExistsError:
+    """Return the error for an existing branch."""
+    return AlreadyExistsError(
+        f"Table {table.identifier.base.full_name} already has a branch '{name}'.",
+        hint="Pick another name, or delete the branch first.",
+        kind=ErrorKind.BRANCH_EXISTS,
+    )

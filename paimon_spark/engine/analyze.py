@@ -1,0 +1,101 @@
+"""ANALYZE TABLE: stores statistics of the rows of a table in a new snapshot of the kind ANALYZE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from paimon_spark.core.commit.change_set import Change
+from paimon_spark.core.commit.committer import CommitResult, FileStoreCommit
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata.statistics import write_statistics
+from paimon_spark.core.metadata_io import delete_best_effort, translate_io_errors
+from paimon_spark.core.scan.scan import live_entries
+from paimon_spark.core.table import Table
+from paimon_spark.errors import ErrorKind, NotFoundError, OutcomeUnknownError, PaimonError, UnsupportedError
+from paimon_spark.spec.features import check_writable
+from paimon_spark.spec.kinds import CommitKind
+from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.table_statistics import ColumnStatistics, TableStatistics
+from paimon_spark.spec.types import AtomicType, TypeRoot
+
+_WITHOUT = (TypeRoot.VARIANT, TypeRoot.BLOB, TypeRoot.TIME)
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyzePlan:
+    """The table, the snapshot whose rows are analyzed (None: there are none), and the columns."""
+
+    table: Table
+    snapshot: Snapshot | None
+    columns: tuple[str, ...] = ()
+
+
+@translate_io_errors()
+def plan_analyze(table: Table, columns: Sequence[str] = (), *, all_columns: bool = False) -> AnalyzePlan:
+    """Plan an ANALYZE of the latest snapshot; nothing is changed.
+
+    Args:
+        table: the table.
+        columns: columns to analyze; names are compared without regard to case if none matches exactly.
+        all_columns: analyze all columns.
+
+    Raises:
+        NotFoundError: there is no such column.
+        UnsupportedError: a column has a type without statistics, or the table is not supported for writes.
+    """
+    check_writable(table.effective_schema)
+    names = table.schema.field_names if all_columns else tuple(dict.fromkeys(_column(table, c) for c in columns))
+    for name in names:
+        t = table.schema.field(name).type
+        if not isinstance(t, AtomicType) or t.root in _WITHOUT:
+            raise UnsupportedError(
+                f"The column '{name}' of type {t} cannot be analyzed.", hint="Name the other columns in FOR COLUMNS."
+            )
+    return AnalyzePlan(table, table.snapshots.latest(), names)
+
+
+def _column(table: Table, name: str) -> str:
+    known = table.schema.field_names
+    found = name if name in known else next((k for k in known if k.lower() == name.lower()), None)
+    if found is None:
+        raise NotFoundError(
+            f"Table {table.name} has no column '{name}' to analyze.",
+            hint=f"Its columns are {', '.join(known)}.",
+            kind=ErrorKind.COLUMN_NOT_FOUND,
+        )
+    return found
+
+
+@translate_io_errors()
+def commit_statistics(
+    table: Table, snapshot: Snapshot, rows: int, columns: Mapping[str, ColumnStatistics]
+) -> CommitResult:
+    """Write the statistics of a snapshot and commit them.
+
+    Args:
+        table: the table.
+        snapshot: the snapshot whose rows were analyzed.
+        rows: number of its merged rows.
+        columns: statistics by column.
+    """
+    store = ManifestStore(table)
+    size = sum(e.file.file_size for e in live_entries(store, store.data_manifests(snapshot)))
+    total = max(snapshot.total_record_count, 1)
+    statistics = TableStatistics(
+        snapshot_id=snapshot.id,
+        schema_id=snapshot.schema_id,
+        merged_record_count=rows,
+        merged_record_size=size * min(rows, total) // total,
+        col_stats=dict(columns),
+    )
+    name = write_statistics(table, statistics)
+    try:
+        return FileStoreCommit(table).commit_plan(
+            lambda _store, _base: Change(kind=CommitKind.ANALYZE, statistics=name), CommitKind.ANALYZE
+        )
+    except OutcomeUnknownError:
+        raise
+    except (PaimonError, OSError):
+        delete_best_effort(table.file_io, [table.paths.statistics(name)])
+        raise

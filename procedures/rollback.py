@@ -1,0 +1,170 @@
+"""Procedures that roll a table back: rollback, rollback_to_timestamp, rollback_to_as_latest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paimon_spark.calls.arguments import Arguments
+from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.plan import Plan
+from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
+from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
+from paimon_spark.core.table import Table
+from paimon_spark.engine.rollback import (
+    RollbackPlan,
+    execute_rollback,
+    plan_rollback,
+    snapshot_at_time,
+)
+from paimon_spark.engine.rollback_as_latest import AsLatestPlan, execute_as_latest, plan_as_latest
+from paimon_spark.errors import ArgumentError
+
+_TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
+_COLUMNS = (
+    Column("previous_snapshot_id", "bigint", "latest snapshot before the rollback", nullable=False),
+    Column("current_snapshot_id", "bigint", "latest snapshot after the rollback", nullable=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rollback:
+    table: Table
+    plan: RollbackPlan
+
+
+def _planned(table: Table, plan: RollbackPlan) -> Plan[_Rollback]:
+    return Plan(tuple(plan.actions), _Rollback(table, plan))
+
+
+def _execute(plan: Plan[_Rollback]) -> Report:
+    """Roll back and report the latest snapshots before and after."""
+    work = plan.payload
+    done = execute_rollback(work.table, work.plan)
+    return Report(
+        result_rows=[(done.previous_snapshot_id, done.current_snapshot_id)],
+        status=DONE if plan.actions else NOTHING_TO_DO,
+        snapshot_before=done.previous_snapshot_id,
+        snapshot_after=done.current_snapshot_id,
+        files_in=done.files,
+        bytes_in=done.bytes,
+        changed_tables=(work.table.name,) if plan.actions else (),
+    )
+
+
+@procedure(
+    name="rollback",
+    summary="Roll a table back to an earlier snapshot or a tag.",
+    params=(
+        _TABLE,
+        Param("version", ParamType.STRING, "The id of a snapshot, if it consists of digits, or the name of a tag."),
+        Param("snapshot", ParamType.BIGINT, "The snapshot to roll back to.", aliases=("snapshot_id",)),
+        Param("tag", ParamType.STRING, "The tag to roll back to."),
+    ),
+    columns=_COLUMNS,
+    example="CALL sys.rollback(table => 'default.T', snapshot => 10);",
+)
+class Rollback:
+    """Roll back to exactly one of version, snapshot and tag, as `rollback_to` does.
+
+    All newer snapshots and the tags of newer snapshots are removed. Their data files remain as orphans, and the schema
+    does not change.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Rollback]:
+        """Find the target and everything newer."""
+        table = ctx.table(args.text("table"))
+        version, snapshot, tag = args.optional_text("version"), args.integer("snapshot"), args.optional_text("tag")
+        if sum(value is not None for value in (version, snapshot, tag)) != 1:
+            raise ArgumentError(
+                "The CALL of sys.rollback needs exactly one of the arguments version, snapshot and tag.",
+                hint="Give one of them.",
+            )
+        if version is not None:
+            is_id = version.isascii() and version.isdigit()
+            snapshot, tag = (int(version), None) if is_id else (None, version)
+        return _planned(table, plan_rollback(table, snapshot_id=snapshot, tag=tag))
+
+    def execute(self, ctx: CallContext, plan: Plan[_Rollback]) -> Report:
+        """Roll back."""
+        return _execute(plan)
+
+
+@procedure(
+    name="rollback_to_timestamp",
+    summary="Roll a table back to its latest snapshot at a time.",
+    params=(
+        _TABLE,
+        Param("timestamp", ParamType.BIGINT, "The time, in milliseconds after 1970.", required=True),
+    ),
+    columns=_COLUMNS,
+    example="CALL sys.rollback_to_timestamp('default.T', 1730292023000);",
+)
+class RollbackToTimestamp:
+    """Roll back to the newest snapshot that was committed at or before a time, as `rollback_to` does."""
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Rollback]:
+        """Find the target and everything newer."""
+        table = ctx.table(args.text("table"))
+        target = snapshot_at_time(table, args.integer("timestamp") or 0)
+        return _planned(table, plan_rollback(table, snapshot_id=target))
+
+    def execute(self, ctx: CallContext, plan: Plan[_Rollback]) -> Report:
+        """Roll back."""
+        return _execute(plan)
+
+
+@dataclass(frozen=True, slots=True)
+class _AsLatest:
+    table: Table
+    plan: AsLatestPlan
+
+
+@procedure(
+    name="rollback_to_as_latest",
+    summary="Give a table the content of an earlier snapshot or tag in a new snapshot, and keep its history.",
+    params=(
+        _TABLE,
+        Param("tag", ParamType.STRING, "The tag to roll back to."),
+        Param("snapshot_id", ParamType.BIGINT, "The snapshot to roll back to.", aliases=("snapshot",)),
+    ),
+    columns=(
+        Column("previous_snapshot_id", "bigint", "latest snapshot before the rollback", nullable=False),
+        Column("rolled_back_snapshot_id", "bigint", "snapshot whose content is restored", nullable=False),
+        Column("current_snapshot_id", "bigint", "latest snapshot after the rollback", nullable=False),
+    ),
+    forms=(
+        PositionalOverload(("table", "tag"), doc="a string is the name of a tag, even if it consists of digits"),
+        PositionalOverload(("table", "snapshot_id"), doc="a number is the id of a snapshot"),
+    ),
+    example="CALL sys.rollback_to_as_latest('default.T', 10);",
+)
+class RollbackToAsLatest:
+    """Commit an OVERWRITE snapshot with the content of exactly one of tag and snapshot. No row is read or rewritten.
+
+    All snapshots and tags stay. Without a tag, the CALL creates one, `rollback-to-as-latest-<id>-<uuid>`, which
+    protects the restored files; delete it once the snapshots in between have expired.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_AsLatest]:
+        """Find the target."""
+        table = ctx.table(args.text("table"))
+        plan = plan_as_latest(
+            table,
+            snapshot_id=args.integer("snapshot_id"),
+            tag=args.optional_text("tag"),
+            clock_millis=ctx.clock_millis(),
+        )
+        return Plan(plan.actions, _AsLatest(table, plan))
+
+    def execute(self, ctx: CallContext, plan: Plan[_AsLatest]) -> Report:
+        """Commit the content of the target."""
+        work = plan.payload
+        current = execute_as_latest(work.table, work.plan)
+        previous = work.plan.previous_id
+        return Report(
+            result_rows=[(previous, work.plan.target.id, current)],
+            status=DONE if plan.actions else NOTHING_TO_DO,
+            snapshot_before=previous,
+            snapshot_after=current,
+            changed_tables=(work.table.name,) if plan.actions else (),
+        )

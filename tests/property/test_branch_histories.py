@@ -1,0 +1,221 @@
+"""Random histories of a table with branches: every snapshot and tag of every branch keeps its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from paimon_spark.core.metadata.branches import branch_names, on_branch
+from paimon_spark.core.metadata.refs import RefStore
+from paimon_spark.core.table import Table
+from paimon_spark.engine.branches import (
+    execute_create_branch,
+    execute_delete_branches,
+    execute_rename_branch,
+    plan_create_branch,
+    plan_delete_branches,
+    plan_rename_branch,
+)
+from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.expire_changelogs import execute_expire_changelogs, plan_expire_changelogs
+from paimon_spark.engine.fast_forward import execute_fast_forward, plan_fast_forward
+from paimon_spark.engine.insert import write_arrow
+from paimon_spark.engine.orphans import execute_orphans, plan_orphans
+from paimon_spark.engine.rollback import execute_rollback, plan_rollback
+from paimon_spark.engine.rollback_as_latest import execute_as_latest, plan_as_latest
+from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.engine.select import read_arrow
+from paimon_spark.engine.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
+from paimon_spark.spec.paths import MAIN_BRANCH
+from paimon_spark.testing.invariants import violations
+from paimon_spark.testing.tables import new_table
+
+FAR = 4_102_444_800_000
+NAMES = ("b", "c", "d")
+Rows = dict[int, int]
+STEPS = (
+    "put",
+    "put",
+    "compact",
+    "tag",
+    "untag",
+    "create",
+    "create_empty",
+    "delete",
+    "rename",
+    "forward",
+    "expire",
+    "rollback",
+    "as_latest",
+    "orphans",
+    "changelogs",
+)
+
+
+@dataclass
+class Branch:
+    """The expected rows of the snapshots and tags of a branch."""
+
+    snapshots: dict[int, Rows] = field(default_factory=dict)
+    tags: dict[str, tuple[int, Rows]] = field(default_factory=dict)
+
+    @property
+    def latest(self) -> Rows:
+        return self.snapshots[max(self.snapshots)] if self.snapshots else {}
+
+    def copy(self) -> Branch:
+        return Branch(dict(self.snapshots), dict(self.tags))
+
+
+class Machine:
+    """A table and what it is expected to hold."""
+
+    def __init__(self, draw: st.DataObject) -> None:
+        options = {"bucket": "1", "write-only": "true"}
+        if draw.draw(st.booleans(), "long-lived changelogs"):
+            options["changelog.time-retained"] = "365 d"
+        self.table: Table = new_table({"k": "INT", "v": "INT"}, primary_key=["k"], options=options)
+        self.branches = {MAIN_BRANCH: Branch()}
+        self.draw = draw
+        self.count = 0
+
+    def pick(self, *, others: bool = False) -> str | None:
+        names = sorted(n for n in self.branches if not (others and n == MAIN_BRANCH))
+        return self.draw.draw(st.sampled_from(names), "branch") if names else None
+
+    def run(self, step: str) -> None:
+        name = self.pick(others=step in ("delete", "rename", "forward"))
+        if name is not None:
+            getattr(self, step)(name, self.branches[name], on_branch(self.table, name))
+
+    def put(self, _name: str, branch: Branch, table: Table) -> None:
+        key, self.count = self.draw.draw(st.integers(0, 3), "key"), self.count + 1
+        columns = {"k": pa.array([key], pa.int32()), "v": pa.array([self.count], pa.int32())}
+        write_arrow(table, pa.table(columns))
+        branch.snapshots[max(branch.snapshots, default=0) + 1] = branch.latest | {key: self.count}
+
+    def compact(self, _name: str, branch: Branch, table: Table) -> None:
+        plan = plan_compaction(table, strategy=Strategy.FULL)
+        if not plan.is_empty:
+            execute_compaction(plan, LocalRunner())
+            branch.snapshots[max(branch.snapshots) + 1] = branch.latest
+
+    def tag(self, _name: str, branch: Branch, table: Table) -> None:
+        tag = self.draw.draw(st.sampled_from(["x", "y"]), "tag")
+        if branch.snapshots and tag not in branch.tags:
+            chosen = self.draw.draw(st.sampled_from(sorted(branch.snapshots)), "snapshot")
+            execute_tag(table, plan_create_tag(table, tag, snapshot_id=chosen, clock_millis=0))
+            branch.tags[tag] = (chosen, branch.snapshots[chosen])
+
+    def untag(self, _name: str, branch: Branch, table: Table) -> None:
+        if branch.tags:
+            tag = self.draw.draw(st.sampled_from(sorted(branch.tags)), "tag")
+            execute_delete_tags(table, plan_delete_tags(table, tag))
+            del branch.tags[tag]
+
+    def create(self, _name: str, branch: Branch, table: Table) -> None:
+        new = self._new_name()
+        if new is None or not (branch.tags or branch.snapshots):
+            return
+        if branch.tags and self.draw.draw(st.booleans(), "from a tag"):
+            tag = self.draw.draw(st.sampled_from(sorted(branch.tags)), "tag")
+            chosen, rows = branch.tags[tag]
+            execute_create_branch(table, plan_create_branch(table, new, tag=tag))
+            self.branches[new] = Branch({chosen: rows}, {tag: (chosen, rows)})
+        elif branch.snapshots:
+            chosen = self.draw.draw(st.sampled_from(sorted(branch.snapshots)), "snapshot")
+            execute_create_branch(table, plan_create_branch(table, new, snapshot_id=chosen))
+            self.branches[new] = Branch({chosen: branch.snapshots[chosen]})
+
+    def create_empty(self, _name: str, _branch: Branch, table: Table) -> None:
+        new = self._new_name()
+        if new is not None:
+            execute_create_branch(table, plan_create_branch(table, new))
+            self.branches[new] = Branch()
+
+    def delete(self, name: str, _branch: Branch, _table: Table) -> None:
+        execute_delete_branches(self.table, plan_delete_branches(self.table, name))
+        del self.branches[name]
+
+    def rename(self, name: str, branch: Branch, _table: Table) -> None:
+        new = self._new_name()
+        if new is not None:
+            execute_rename_branch(self.table, plan_rename_branch(self.table, name, new))
+            del self.branches[name]
+            self.branches[new] = branch
+
+    def forward(self, name: str, branch: Branch, _table: Table) -> None:
+        if not branch.snapshots:
+            return
+        execute_fast_forward(self.table, plan_fast_forward(self.table, name))
+        main, first = self.branches[MAIN_BRANCH], min(branch.snapshots)
+        kept = {i: rows for i, rows in main.snapshots.items() if i < first}
+        tags = {n: t for n, t in main.tags.items() if t[0] < first}
+        self.branches[MAIN_BRANCH] = Branch(kept | branch.snapshots, tags | branch.tags)
+
+    def expire(self, _name: str, branch: Branch, table: Table) -> None:
+        if branch.snapshots:
+            execute_expire(table, plan_expire(table, ExpireConfig(retain_max=1, retain_min=1), FAR))
+            latest = max(branch.snapshots)
+            branch.snapshots = {latest: branch.snapshots[latest]}
+
+    def rollback(self, _name: str, branch: Branch, table: Table) -> None:
+        if branch.snapshots:
+            target = self.draw.draw(st.sampled_from(sorted(branch.snapshots)), "target")
+            execute_rollback(table, plan_rollback(table, snapshot_id=target))
+            branch.snapshots = {i: rows for i, rows in branch.snapshots.items() if i <= target}
+            branch.tags = {n: t for n, t in branch.tags.items() if t[0] <= target}
+
+    def as_latest(self, _name: str, branch: Branch, table: Table) -> None:
+        if not branch.snapshots:
+            return
+        target = self.draw.draw(st.sampled_from(sorted(branch.snapshots)), "target")
+        plan = plan_as_latest(table, snapshot_id=target, clock_millis=FAR)
+        now = execute_as_latest(table, plan)
+        branch.snapshots[now] = branch.snapshots[target]
+        if plan.pin is not None:
+            branch.tags[plan.pin.name] = (target, branch.snapshots[target])
+
+    def orphans(self, _name: str, _branch: Branch, _table: Table) -> None:
+        execute_orphans(plan_orphans([self.table], LocalRunner(), clock_millis=FAR))
+
+    def changelogs(self, _name: str, _branch: Branch, table: Table) -> None:
+        everything = self.draw.draw(st.booleans(), "all")
+        execute_expire_changelogs(
+            table, plan_expire_changelogs(table, ExpireConfig(retain_min=1), FAR, everything=everything)
+        )
+
+    def _new_name(self) -> str | None:
+        free = [n for n in NAMES if n not in self.branches]
+        return self.draw.draw(st.sampled_from(free), "new name") if free else None
+
+    def check(self) -> None:
+        assert ["main", *branch_names(self.table)] == ["main", *sorted(set(self.branches) - {"main"})]
+        for name, expected in self.branches.items():
+            table = on_branch(self.table, name)
+            assert table.snapshots.ids() == sorted(expected.snapshots)
+            for snapshot_id, rows in expected.snapshots.items():
+                assert _rows(table, {"scan.snapshot-id": str(snapshot_id)}) == rows
+            assert RefStore.of(table).tag_names() == sorted(expected.tags)
+            for tag, (_, rows) in expected.tags.items():
+                assert _rows(table, {"scan.tag-name": tag}) == rows
+            assert violations(table) == []
+
+
+def _rows(table: Table, options: dict[str, str]) -> Rows:
+    found: list[dict[str, Any]] = read_arrow(table.with_options(options)).to_pylist()
+    return {r["k"]: r["v"] for r in found}
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(draw=st.data())
+def test_every_snapshot_of_every_branch_keeps_its_rows(draw: st.DataObject) -> None:
+    machine = Machine(draw)
+    for step in draw.draw(st.lists(st.sampled_from(STEPS), min_size=5, max_size=25), "steps"):
+        machine.run(step)
+        machine.check()

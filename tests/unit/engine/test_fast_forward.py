@@ -1,0 +1,299 @@
+"""Fast-forward of the main branch, and merging of append branches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_spark.core.metadata.branches import on_branch
+from paimon_spark.core.metadata.refs import RefStore
+from paimon_spark.core.table import Table
+from paimon_spark.engine.branches import execute_create_branch, plan_create_branch
+from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.fast_forward import execute_fast_forward, plan_fast_forward
+from paimon_spark.engine.insert import write_arrow
+from paimon_spark.engine.merge_branch import execute_merge_branch, plan_merge_branch
+from paimon_spark.engine.select import read_arrow
+from paimon_spark.engine.tags import execute_tag, plan_create_tag
+from paimon_spark.errors import ArgumentError, EngineError, NotFoundError, UnsupportedError, UsageError
+from paimon_spark.spec.column_changes import AddColumn
+from paimon_spark.spec.evolution import SchemaChange, apply_changes
+from paimon_spark.spec.types import parse_atomic
+from paimon_spark.testing.tables import new_table
+
+FAR = 10**15
+
+
+def table_of(*, keyed: bool = True, **options: str) -> Table:
+    key = (
+        {"primary_key": ["k"], "options": {"bucket": "1", "write-only": "true", **options}}
+        if keyed
+        else {"options": options}
+    )
+    return new_table({"k": "INT", "v": "INT"}, **key)  # type: ignore[arg-type]
+
+
+def put(table: Table, *rows: tuple[int, ...]) -> None:
+    columns = zip(table.schema.field_names, zip(*rows, strict=True), strict=True)
+    write_arrow(table, pa.table({name: pa.array(values, pa.int32()) for name, values in columns}))
+
+
+def rows(table: Table) -> list[tuple[Any, ...]]:
+    return sorted(tuple(r.values()) for r in read_arrow(table).to_pylist())
+
+
+def tag(table: Table, name: str, snapshot_id: int) -> None:
+    execute_tag(table, plan_create_tag(table, name, snapshot_id=snapshot_id, clock_millis=0))
+
+
+def branch_of(table: Table, name: str, **start: object) -> Table:
+    execute_create_branch(table, plan_create_branch(table, name, **start))  # type: ignore[arg-type]
+    return on_branch(table, name)
+
+
+def forward(table: Table, name: str) -> None:
+    execute_fast_forward(table, plan_fast_forward(table, name))
+
+
+def alter(table: Table, *changes: SchemaChange) -> Table:
+    schema = apply_changes(table.schema, changes, 0, has_snapshots=True)
+    assert table.schema_store.try_create(schema)
+    return table.with_schema(schema)
+
+
+def state(table: Table) -> dict[str, bytes]:
+    store = table.file_io
+    return {s.path: store.read(s.path) for s in store.list_recursive(table.path) if not s.path.endswith("EARLIEST")}
+
+
+@pytest.fixture
+def table() -> Table:
+    """Return a table with three snapshots, the tag `a` on the second and `c` on the third."""
+    table = table_of()
+    for i in range(3):
+        put(table, (1, i))
+    tag(table, "a", 2)
+    tag(table, "c", 3)
+    return table
+
+
+@pytest.mark.parametrize("more", [0, 1, 2, 3])
+def test_main_gets_the_history_of_a_branch_of_any_length(table: Table, more: int) -> None:
+    branch = branch_of(table, "b", tag="a")
+    for i in range(more):
+        put(branch, (2, i))
+    before = {i: branch.snapshots.get(i) for i in branch.snapshots.ids()}
+    forward(table, "b")
+    assert rows(table) == rows(branch)
+    assert table.snapshots.ids() == list(range(1, 3 + more))
+    assert {i: table.snapshots.get(i) for i in before} == before
+    assert RefStore.of(table).tag_names() == ["a"]
+    assert rows(table.with_options({"scan.snapshot-id": "1"})) == [(1, 0)]
+    assert plan_fast_forward(table, "b").actions == ()
+
+
+def test_main_and_branch_are_apart_after_a_fast_forward(table: Table) -> None:
+    branch = branch_of(table, "b", tag="a")
+    put(branch, (2, 2))
+    forward(table, "b")
+    put(table, (3, 3))
+    assert rows(table) == [(1, 1), (2, 2), (3, 3)]
+    assert rows(branch) == [(1, 1), (2, 2)]
+    forward(table, "b")
+    assert rows(table) == [(1, 1), (2, 2)]
+
+
+def test_a_branch_that_was_empty_replaces_all_of_main(table: Table) -> None:
+    branch = branch_of(table, "b")
+    put(branch, (7, 7))
+    forward(table, "b")
+    assert rows(table) == [(7, 7)]
+    assert table.snapshots.ids() == [1]
+    assert RefStore.of(table).tag_names() == []
+    put(table, (8, 8))
+    assert rows(table) == [(7, 7), (8, 8)]
+
+
+def test_main_gets_back_snapshots_that_expired_there(table: Table) -> None:
+    branch = branch_of(table, "b", tag="a")
+    put(branch, (2, 2))
+    execute_expire(table, plan_expire(table, ExpireConfig(retain_max=1, retain_min=1), FAR))
+    assert table.snapshots.earliest_id() == 3
+    forward(table, "b")
+    assert table.snapshots.earliest_id() == 2
+    assert rows(table.with_options({"scan.snapshot-id": "2"})) == [(1, 1)]
+    assert rows(table) == [(1, 1), (2, 2)]
+
+
+def test_tags_and_changelogs_of_main_from_the_start_on_go(table: Table) -> None:
+    refs = RefStore.of(table)
+    for i in (1, 2, 3):
+        table.file_io.write(table.paths.changelog(i), table.snapshots.get(i).to_json().encode())
+    branch = branch_of(table, "b", tag="a")
+    tag(branch, "own", 2)
+    forward(table, "b")
+    assert refs.tag_names() == ["a", "own"]
+    assert refs.changelog_ids() == [1]
+    assert table.file_io.read(f"{table.paths.changelog_dir}/LATEST") == b"1"
+
+
+def test_main_gets_the_schemas_of_the_branch(table: Table) -> None:
+    branch = alter(branch_of(table, "b", tag="a"), AddColumn(("d",), parse_atomic("INT")))
+    put(branch, (2, 2, 2))
+    alter(alter(table, AddColumn(("c",), parse_atomic("INT"))), AddColumn(("e",), parse_atomic("INT")))
+    forward(table, "b")
+    assert table.schema_store.ids() == [0, 1]
+    now = table.at_schema(1)
+    assert now.schema.field_names == ("k", "v", "d")
+    assert rows(now) == [(1, 1, None), (2, 2, 2)]
+
+
+def test_a_snapshot_that_stays_keeps_its_schema() -> None:
+    table = table_of()
+    empty = branch_of(table, "b")
+    for i in range(3):
+        put(empty, (1, i))
+    later = alter(empty, AddColumn(("d",), parse_atomic("INT")))
+    put(later, (2, 2, 2))
+    execute_expire(later, plan_expire(later, ExpireConfig(retain_max=1, retain_min=1), FAR))
+    assert later.snapshots.earliest_id() == 4
+    put(alter(table, AddColumn(("c",), parse_atomic("INT"))), (5, 5, 5))
+    before = state(table)
+    with pytest.raises(UsageError, match="schema 1"):
+        plan_fast_forward(table, "b")
+    assert state(table) == before
+
+
+def test_branches_that_main_cannot_be_forwarded_to(table: Table) -> None:
+    branch_of(table, "empty")
+    with pytest.raises(ArgumentError):
+        plan_fast_forward(table, "main")
+    with pytest.raises(NotFoundError, match="nosuch"):
+        plan_fast_forward(table, "nosuch")
+    with pytest.raises(NotFoundError, match="no snapshot"):
+        plan_fast_forward(table, "empty")
+
+
+def test_a_fast_forward_that_fails_changes_nothing(table: Table) -> None:
+    branch = branch_of(table, "b", tag="a")
+    for i in range(3):
+        put(branch, (2, i))
+    plan = plan_fast_forward(table, "b")
+    before = state(table)
+    writes = sum(a.action == "write" for a in plan.actions)
+    for failing in range(writes + 1):
+        faulty = _FailingWrite(table.file_io, failing)
+        if failing < len(plan.schemas) + len(plan.snapshots) + 1:
+            with pytest.raises(EngineError):
+                execute_fast_forward(replace(table, file_io=faulty), plan)
+            assert state(table) == before
+    assert rows(table) == [(1, 2)]
+
+
+class _FailingWrite:
+    """A store whose n-th write to the main branch fails once."""
+
+    def __init__(self, inner: Any, number: int) -> None:
+        self._inner = inner
+        self._left = number
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def write(self, path: str, data: bytes, overwrite: bool = True) -> None:
+        self._left -= 1
+        if self._left == -1:
+            raise OSError(5, "the disk failed", path)
+        self._inner.write(path, data, overwrite)
+
+
+# ---- merging
+
+
+@pytest.fixture
+def append() -> Table:
+    table = table_of(keyed=False)
+    put(table, (1, 1))
+    tag(table, "a", 1)
+    return table
+
+
+def merge(table: Table, source: str, target: str = "main") -> int | None:
+    return execute_merge_branch(plan_merge_branch(table, source, target))
+
+
+def test_a_merge_adds_the_files_that_the_target_lacks(append: Table) -> None:
+    branch = branch_of(append, "b", tag="a")
+    put(branch, (2, 2))
+    put(append, (3, 3))
+    files = len(plan_merge_branch(append, "b", "main").files)
+    assert files == 1
+    assert merge(append, "b") == 3
+    assert rows(append) == [(1, 1), (2, 2), (3, 3)]
+    assert rows(branch) == [(1, 1), (2, 2)]
+    assert merge(append, "b") is None
+    put(branch, (4, 4))
+    assert merge(append, "b") == 4
+    assert rows(append) == [(1, 1), (2, 2), (3, 3), (4, 4)]
+    assert merge(append, "main", "b") == 4
+    assert rows(branch) == rows(append)
+
+
+def test_an_unrelated_branch_is_merged_whole(append: Table) -> None:
+    branch = branch_of(append, "b")
+    put(branch, (9, 9))
+    merge(append, "b")
+    assert rows(append) == [(1, 1), (9, 9)]
+
+
+def test_a_merge_assigns_new_row_ids() -> None:
+    table = table_of(keyed=False, **{"row-tracking.enabled": "true"})
+    put(table, (1, 1))
+    tag(table, "a", 1)
+    branch = branch_of(table, "b", tag="a")
+    put(branch, (2, 2))
+    put(table, (3, 3))
+    merge(table, "b")
+    latest = table.snapshots.latest()
+    assert latest is not None
+    assert latest.next_row_id == 3
+
+
+def test_merges_that_are_refused(append: Table) -> None:
+    keyed = table_of()
+    put(keyed, (1, 1))
+    put(branch_of(keyed, "b"), (2, 2))
+    with pytest.raises(UnsupportedError, match="primary key"):
+        plan_merge_branch(keyed, "b", "main")
+    with pytest.raises(ArgumentError):
+        plan_merge_branch(append, "main", "main")
+    with pytest.raises(NotFoundError, match="nosuch"):
+        plan_merge_branch(append, "nosuch", "main")
+    branch_of(append, "empty")
+    with pytest.raises(NotFoundError, match="no snapshot"):
+        plan_merge_branch(append, "empty", "main")
+
+
+def test_a_merge_needs_all_snapshots_and_only_inserts(append: Table) -> None:
+    branch = branch_of(append, "b", tag="a")
+    put(branch, (2, 2))
+    write_arrow(append, pa.table({"k": pa.array([5], pa.int32()), "v": pa.array([5], pa.int32())}), overwrite="static")
+    with pytest.raises(UsageError, match="OVERWRITE"):
+        plan_merge_branch(append, "b", "main")
+    put(append, (6, 6))
+    execute_expire(append, plan_expire(append, ExpireConfig(retain_max=1, retain_min=1), FAR))
+    with pytest.raises(UsageError, match="snapshot 1 does not exist"):
+        plan_merge_branch(append, "b", "main")
+
+
+def test_a_merge_needs_the_same_columns_and_schemas(append: Table) -> None:
+    branch = alter(branch_of(append, "b", tag="a"), AddColumn(("d",), parse_atomic("INT")))
+    put(branch, (2, 2, 2))
+    with pytest.raises(UsageError, match="columns"):
+        plan_merge_branch(append, "b", "main")
+    now = alter(append, AddColumn(("d",), parse_atomic("INT")))
+    assert merge(now, "b") == 2
+    assert rows(now) == [(1, 1, None), (2, 2, 2)]
