@@ -328,7 +328,7 @@ def test_a_stream_in_the_way_of_another_write_is_not_repeated(catalog: CatalogHa
         ("sink.parallelism", "4", "tasks of a Spark job"),
         ("sink.use-managed-memory-allocator", "true", "tasks of a Spark job"),
         ("lookup.async", "true", "has no effect on Spark"),
-        ("scan.fallback-branch", "b", "this release does not implement it"),
+        ("scan.fallback-delta-branch", "b", "this release does not implement it"),
         ("cache-page-size", "8 kb", "it has no effect here"),
         ("warehouse", "/elsewhere", "one of the catalog"),
     ],
