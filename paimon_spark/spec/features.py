@@ -13,7 +13,7 @@ from enum import IntEnum
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spec.compressions import COMPRESSIONS, IDLE, compression_of
 from paimon_spark.spec.kinds import PICKING, ChangelogProducer
-from paimon_spark.spec.options import POSTPONE_BUCKET, UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
+from paimon_spark.spec.options import UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import AtomicType, DataType, TypeRoot, children
 
@@ -120,22 +120,15 @@ def _merging(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]
     if options.deletion_vectors_enabled:
         hint = "It can be read; to write it, use Apache Paimon: replaced rows would have to be marked as deleted."
         yield Unsupported(_option("deletion-vectors.enabled", options), hint, Use.WRITE)
-    if not set(schema.partition_keys) <= set(schema.primary_keys) and options.bucket == UNAWARE_OR_DYNAMIC_BUCKET:
+    crossing = not set(schema.partition_keys) <= set(schema.primary_keys)
+    if crossing and options.bucket == UNAWARE_OR_DYNAMIC_BUCKET and options.ignore_delete:
         yield Unsupported(
-            "dynamic buckets and a primary key that does not contain the partition columns",
-            f"Put the columns {', '.join(schema.partition_keys)} into the primary key, or give a number of buckets: "
-            "keys are then unique per partition, not per table.",
+            f"{_option('ignore-delete', options)}, dynamic buckets and a primary key that does not contain the "
+            "partition columns",
+            f"Put the columns {', '.join(schema.partition_keys)} into the primary key, or leave the option out: a key "
+            "that moves to another partition is deleted from the old one.",
             Use.WRITE,
         )
-
-
-def _buckets(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
-    if options.bucket == POSTPONE_BUCKET:
-        hint = f"{_ELSEWHERE}, or choose a number of buckets, or -1 for dynamic ones."
-        yield Unsupported(_option("bucket", options), hint, Use.READ)
-    if options.bucket > 0 and options.bucket_function_type == "hive":
-        hint = f"{_ELSEWHERE}, or choose the default function."
-        yield Unsupported(_option("bucket-function.type", options), hint, Use.WRITE)
 
 
 _FLAGS = (
@@ -143,6 +136,7 @@ _FLAGS = (
     ("chain-table.enabled", Use.READ, "its rows are spread over several branches"),
     ("pk-clustering-override", Use.READ, "its files are not sorted by key"),
     ("sequence.snapshot-ordering", Use.READ, "its rows are ordered by snapshot"),
+    ("postpone.merge-on-read", Use.READ, "postponed rows would have to be merged with the buckets"),
     ("query-auth.enabled", Use.READ, "a server decides who may read which rows"),
     ("clustering.incremental", Use.WRITE, "its files are kept clustered"),
     ("visibility-callback.enabled", Use.WRITE, "its commits wait for other jobs"),
@@ -249,7 +243,6 @@ def _holds(t: DataType, root: TypeRoot) -> bool:
 _CHECKS: tuple[Callable[[TableSchema, CoreOptions], Iterator[Unsupported]], ...] = (
     _kind,
     _merging,
-    _buckets,
     _flags,
     _settings,
     _formats,

@@ -36,14 +36,16 @@ _WRITE = """
     compaction.force-up-level-0  compaction.incremental-size-threshold  compaction.max-size-amplification-percent
     compaction.min.file-num  compaction.offpeak-ratio  compaction.offpeak.end.hour  compaction.offpeak.start.hour
     compaction.optimization-interval  compaction.size-ratio  compaction.small-file-ratio
-    compaction.total-size-threshold  consumer.changelog-only  consumer.expiration-time  data-file.prefix
-    delete.force-produce-changelog  deletion-vector.index-file.target-size  deletion-vectors.bitmap64
+    compaction.total-size-threshold  consumer.changelog-only  consumer.expiration-time
+    cross-partition-upsert.index-ttl  data-file.prefix  delete.force-produce-changelog  deletion-vector.index-file.target-size  deletion-vectors.bitmap64
     dynamic-bucket.assigner-parallelism  dynamic-bucket.max-buckets  dynamic-bucket.target-row-num
     fields.<col>.stats-mode  file.block-size  file.compression
     file.compression.per.level  file.compression.zstd-level  file.format  file.format.per.level
     file.suffix.include.compression  ignore-delete  ignore-update-before  local-sort.max-num-file-handles
     manifest.full-compaction-threshold-size  manifest.merge-min-count  manifest.target-file-size
     metadata.stats-keep-first-n-columns  metadata.stats-mode  metadata.stats-mode.per.level  num-levels
+    postpone.batch-write-fixed-bucket  postpone.batch-write-fixed-bucket.max-parallelism
+    postpone.default-bucket-num  postpone.target-row-num-per-bucket  postpone.target-size-per-bucket
     num-sorted-run.compaction-trigger  orc.<param>  overwrite-upgrade  parquet.<param>  parquet.enable.dictionary
     sink.managed.writer-buffer-memory  sink.parallelism  sink.use-managed-memory-allocator  snapshot.expire.limit
     snapshot.ignore-empty-commit  snapshot.num-retained.max  snapshot.num-retained.min  snapshot.time-retained
@@ -73,8 +75,6 @@ PATTERN_KEYS = {
 """Honoured members of the option families of file formats."""
 
 ONLY_VALUES = {
-    "bucket": "a positive number or -1",
-    "bucket-function.type": "default or mod",
     "changelog-producer": "none, on write",
     "deletion-vectors.enabled": "false where there is a primary key, on write",
     "file.format": "parquet, orc or avro, on write",
@@ -99,7 +99,7 @@ _REFUSED = """
     data-file.external-paths  fields.<col>.map.storage-layout  force-lookup  manifest.compression
     manifest.format  metadata.iceberg.storage  metastore.partitioned-table  metastore.tag-to-partition
     partition.expiration-time  pk-bitmap.index.columns  pk-btree.index.columns  pk-clustering-override
-    pk-full-text.index.columns  pk-vector.index.columns  query-auth.enabled  record-level.expire-time
+    pk-full-text.index.columns  pk-vector.index.columns  postpone.merge-on-read  query-auth.enabled  record-level.expire-time
     scan.fallback-branch  scan.fallback-delta-branch  scan.fallback-snapshot-branch
     scan.primary-branch  sequence.snapshot-ordering  snapshot.clean-empty-directories  tag.automatic-creation
     tag.callbacks  tag.create-success-file  upsert-key  vector-field  visibility-callback.enabled

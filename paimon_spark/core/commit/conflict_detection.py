@@ -95,6 +95,24 @@ class HashIndexMoved:
 
 
 @dataclass(frozen=True, slots=True)
+class KeysMoved:
+    """Rows were written after a cross-partition upsert looked up the partitions of its keys."""
+
+    partition: bytes
+    bucket: int
+    snapshot_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileAdded:
+    """A partition that a change rewrites as a whole has a file that the change does not remove."""
+
+    partition: bytes
+    bucket: int
+    file_name: str
+
+
+@dataclass(frozen=True, slots=True)
 class VectorChanged:
     """Other rows of a data file are deleted than the change knows of."""
 
@@ -111,6 +129,8 @@ Conflict = (
     | KeyRangesOverlap
     | IndexFileGone
     | HashIndexMoved
+    | KeysMoved
+    | FileAdded
     | VectorChanged
 )
 
@@ -281,6 +301,16 @@ def describe(conflict: Conflict, partition_text: Callable[[bytes], str]) -> tupl
                 f"Another commit added keys to {where}, or replaced it, after this write looked up the buckets of its "
                 "keys.",
                 again + " Let one job at a time write new keys to a partition with dynamic buckets.",
+            )
+        case KeysMoved(snapshot_id=number):
+            return (
+                f"Another commit wrote rows (snapshot {number}) after this write looked up the partitions of its keys.",
+                again + " Let one job at a time write a table whose primary key lacks partition columns.",
+            )
+        case FileAdded(file_name=name):
+            return (
+                f"Another commit added the file '{name}' to {where}, which this commit rewrites as a whole.",
+                again,
             )
         case VectorChanged(file_name=name):
             return f"Another commit deleted rows of the file '{name}' of {where}, which this commit changes.", again
