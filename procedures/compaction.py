@@ -15,11 +15,19 @@ from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOve
 from paimon_spark.calls.report import DONE, FAILED, NOTHING_TO_DO, UPGRADED, Report
 from paimon_spark.core.maintenance.deletion import WARN, Action
 from paimon_spark.core.table import Table
-from paimon_spark.engine.compact import CompactionPlan, CompactionResult, Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.compact import (
+    CompactionPlan,
+    CompactionResult,
+    GroupResult,
+    Strategy,
+    execute_compaction,
+    plan_compaction,
+)
 from paimon_spark.engine.compact_database import TablePlan, TableResult, compact_combined, compact_divided
 from paimon_spark.engine.compact_explain import compaction_actions, idle_buckets, unmatched
 from paimon_spark.engine.postpone_compact import (
     PostponedPlan,
+    distribute_postponed,
     execute_postponed,
     plan_postponed,
     postponed_actions,
@@ -261,7 +269,7 @@ class CompactDatabase:
     A failure of one table, in planning, in a task or at the commit, is reported in that table's row, and the other
     tables are still compacted. A table whose files only moved to another level is `upgraded`. Tables that do not
     consist of Paimon's files are skipped. If another job writes to a table after it was planned, the table is planned
-    again before its turn.
+    again before its turn. In tables with postponed buckets, postponed rows are written to their buckets first.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Database]:
@@ -273,10 +281,12 @@ class CompactDatabase:
         options = {"write-only": "false", **args.table_options("table_options")}
         found: list[TablePlan] = []
         for name in _matching(ctx, args):
-            plan = TablePlan.of(name.full_name, partial(_plan_table, ctx, name, options, strategy, idle_ms))
+            given = args.optional_text("compact_strategy") is not None
+            planner = partial(_plan_table, ctx, name, options, strategy, idle_ms, given=given)
+            plan = TablePlan.of(name.full_name, planner, partial(_distribute_table, ctx, name, options))
             if plan.error is not None or (plan.plan is not None and plan.plan.table.is_file_store):
                 found.append(plan)
-        actions = [a for t in found for a in _table_actions(t)]
+        actions = [a for t in found for a in _table_actions(ctx, t)]
         return Plan(tuple(actions), _Database(tuple(found), combined))
 
     def execute(self, ctx: CallContext, plan: Plan[_Database]) -> Report:
@@ -339,20 +349,41 @@ def _idle_postponed(table: Table) -> ArgumentError:
     )
 
 
+def _distribute_table(ctx: CallContext, name: Identifier, options: Mapping[str, str]) -> list[GroupResult]:
+    """Distribute the postponed rows of a table, if it has postponed buckets."""
+    table = ctx.load(name, options)
+    if not table.is_file_store or table.bucket_mode is not BucketMode.POSTPONE:
+        return []
+    return distribute_postponed(_plan_postponed(ctx, table, Strategy.MINOR, None), ctx.jobs)
+
+
 def _plan_table(
-    ctx: CallContext, name: Identifier, options: Mapping[str, str], strategy: Strategy, idle_ms: int | None
+    ctx: CallContext,
+    name: Identifier,
+    options: Mapping[str, str],
+    strategy: Strategy,
+    idle_ms: int | None,
+    *,
+    given: bool,
 ) -> CompactionPlan:
     table = ctx.load(name, options)
+    if table.is_file_store and table.bucket_mode is BucketMode.POSTPONE:
+        if idle_ms is not None:
+            raise _idle_postponed(table)
+        strategy = strategy if given else Strategy.MINOR
     if not table.is_file_store:
         return CompactionPlan(table, strategy, None, ())
     buckets = None if idle_ms is None else idle_buckets(table, None, idle_ms, ctx.clock_millis())
     return plan_compaction(table, strategy=strategy, buckets=buckets)
 
 
-def _table_actions(work: TablePlan) -> tuple[Action, ...]:
+def _table_actions(ctx: CallContext, work: TablePlan) -> tuple[Action, ...]:
     if work.plan is None:
         return (Action(WARN, work.name, 0, f"cannot be compacted: {work.error}"),)
-    return compaction_actions(work.plan)
+    table, actions = work.plan.table, compaction_actions(work.plan)
+    if table.is_file_store and table.bucket_mode is BucketMode.POSTPONE:
+        return (*postponed_actions(_plan_postponed(ctx, table, work.plan.strategy, None)), *actions)
+    return actions
 
 
 def _status(done: CompactionResult) -> str:

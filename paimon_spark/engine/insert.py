@@ -100,9 +100,8 @@ def plan_write(
     info = WriterRestoreState(assigners=assigners) if overwrite else _state(table, assigners)
     if table.bucket_mode is BucketMode.POSTPONE:
         info = postpone_state(table, info)
-    if overwrite is None:
-        if table.is_primary_key_table or operation not in _CHANGES:
-            check_bucket_number(table, info)
+    if overwrite is None and (table.is_primary_key_table or operation not in _CHANGES):
+        check_bucket_number(table, info)
     return WritePlan(
         table=table,
         info=info,

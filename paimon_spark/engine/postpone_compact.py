@@ -131,21 +131,28 @@ def execute_postponed(
         ConflictError: another commit distributed one of the files; the table is as that commit left it.
     """
     started = time.monotonic()
-    groups = [_distribute(plan, replay)] if plan.files else []
+    groups = distribute_postponed(plan, replay)
     compaction = plan_compaction(plan.table, strategy=plan.strategy, partitions=plan.partitions)
     done = execute_compaction(compaction, runner, progress)
     result = CompactionResult.of(compaction, [*groups, *done.groups], started)
     return replace(result, snapshot_before=plan.write.snapshot_id)
 
 
-def _distribute(plan: PostponedPlan, replay: PostponedReplay | None) -> GroupResult:
+def distribute_postponed(plan: PostponedPlan, replay: PostponedReplay | None) -> list[GroupResult]:
+    """Distribute the postponed rows in one COMPACT snapshot; without postponed files, return no result.
+
+    Raises:
+        ConflictError: see `execute_postponed`.
+    """
+    if not plan.files:
+        return []
     written = _replay_here(plan) if replay is None else replay.replay_postponed(plan)
     messages = [*map(_as_compaction, written), *map(_removal, plan.files)]
     commit = FileStoreCommit(plan.table)
     with commit.or_abort(messages):
         committed = commit.commit(messages)
     after = [f for m in written for f in m.new_files]
-    return GroupResult(
+    done = GroupResult(
         snapshot_ids=committed.snapshot_ids if isinstance(committed, Committed) else (),
         buckets=len({(m.partition, m.bucket) for m in written}),
         files_in=len(plan.files),
@@ -155,6 +162,7 @@ def _distribute(plan: PostponedPlan, replay: PostponedReplay | None) -> GroupRes
         rows_in=sum(e.file.row_count for e in plan.files),
         rows_out=sum(f.row_count for f in after),
     )
+    return [done]
 
 
 def _replay_here(plan: PostponedPlan) -> list[CommitMessage]:

@@ -10,8 +10,8 @@ from paimon_spark.engine.merge_into import MergeRequest, PreparedMerge
 from paimon_spark.engine.postpone_compact import PostponedPlan
 from paimon_spark.engine.rescale import RescalePlan
 from paimon_spark.engine.sort_compact import SortPlan
-from paimon_spark.spark.merge_into import prepare_merge
 from paimon_spark.spark.jvm_frames import tasks_at_once
+from paimon_spark.spark.merge_into import prepare_merge
 from paimon_spark.spark.rebucket import move_rows
 from paimon_spark.spark.sort import rewrite_sorted
 from paimon_spark.spec.identifier import Identifier

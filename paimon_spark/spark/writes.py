@@ -164,8 +164,8 @@ def _check_overwrite(table: Table, overwrite: Overwrite | None, partitions: Pred
     """Refuse to overwrite some partitions only: keys of the new rows may be in the others."""
     if overwrite == "dynamic" or (partitions is not None and not isinstance(partitions, AlwaysTrue)):
         raise UnsupportedError(
-            f"INSERT OVERWRITE cannot replace single partitions of table {table.name}: its primary key does not contain "
-            "the partition columns, so keys of the new rows may be in other partitions.",
+            f"INSERT OVERWRITE cannot replace single partitions of table {table.name}: its primary key does not "
+            "contain the partition columns, so keys of the new rows may be in other partitions.",
             hint="Overwrite the whole table, or DELETE the partitions and INSERT the rows.",
         )
 

@@ -166,8 +166,7 @@ class CoreOptions:
     @property
     def postpone_default_bucket_num(self) -> int | None:
         """Return the number of buckets of a partition whose rows are compacted first; None if it is not set."""
-        key = "postpone.default-bucket-num"
-        return self.number(key) if self.is_set(key) else None
+        return self.number("postpone.default-bucket-num") if self.is_set("postpone.default-bucket-num") else None
 
     @property
     def postpone_target_row_num_per_bucket(self) -> int | None:

@@ -37,7 +37,8 @@ _WRITE = """
     compaction.min.file-num  compaction.offpeak-ratio  compaction.offpeak.end.hour  compaction.offpeak.start.hour
     compaction.optimization-interval  compaction.size-ratio  compaction.small-file-ratio
     compaction.total-size-threshold  consumer.changelog-only  consumer.expiration-time
-    cross-partition-upsert.index-ttl  data-file.prefix  delete.force-produce-changelog  deletion-vector.index-file.target-size  deletion-vectors.bitmap64
+    cross-partition-upsert.index-ttl  data-file.prefix
+    delete.force-produce-changelog  deletion-vector.index-file.target-size  deletion-vectors.bitmap64
     dynamic-bucket.assigner-parallelism  dynamic-bucket.max-buckets  dynamic-bucket.target-row-num
     fields.<col>.stats-mode  file.block-size  file.compression
     file.compression.per.level  file.compression.zstd-level  file.format  file.format.per.level
@@ -99,7 +100,8 @@ _REFUSED = """
     data-file.external-paths  fields.<col>.map.storage-layout  force-lookup  manifest.compression
     manifest.format  metadata.iceberg.storage  metastore.partitioned-table  metastore.tag-to-partition
     partition.expiration-time  pk-bitmap.index.columns  pk-btree.index.columns  pk-clustering-override
-    pk-full-text.index.columns  pk-vector.index.columns  postpone.merge-on-read  query-auth.enabled  record-level.expire-time
+    pk-full-text.index.columns  pk-vector.index.columns  postpone.merge-on-read  query-auth.enabled
+    record-level.expire-time
     scan.fallback-branch  scan.fallback-delta-branch  scan.fallback-snapshot-branch
     scan.primary-branch  sequence.snapshot-ordering  snapshot.clean-empty-directories  tag.automatic-creation
     tag.callbacks  tag.create-success-file  upsert-key  vector-field  visibility-callback.enabled

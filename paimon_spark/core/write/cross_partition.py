@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.core.arrow import row_at, values_of
-from paimon_spark.core.columns import EXISTING_BUCKET, ROW_KIND, SHUFFLE_BUCKET, SHUFFLE_HASH
+from paimon_spark.core.columns import EXISTING_BUCKET, ROW_KIND, SHUFFLE_BUCKET
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.merge.keys import Column, comparable_columns
 from paimon_spark.core.table import Table

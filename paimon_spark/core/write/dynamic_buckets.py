@@ -39,7 +39,7 @@ class BucketFiller:
         self._counts = dict(counts)
 
     def assign(self, fresh: I32) -> I32:
-        """Return the buckets of new keys, given by distinct hashes, in order of arrival; each assigner fills its own."""
+        """Return the buckets of new keys, given by their hashes in order of arrival; each assigner fills its own."""
         out = np.empty(len(fresh), dtype=np.int32)
         owner = np.mod(fresh.astype(np.int64), self._limits.assigners)
         for assigner in np.unique(owner).tolist():

@@ -28,6 +28,7 @@ def test_the_first_procedures() -> None:
         "merge_into",
         "remove_orphan_files",
         "repair_snapshots",
+        "rescale",
         "reset_consumer",
         "rollback_to",
     ]
