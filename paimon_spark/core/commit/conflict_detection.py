@@ -296,6 +296,15 @@ def describe(conflict: Conflict, partition_text: Callable[[bytes], str]) -> tupl
                 "commit wrote the bucket.",
                 again + " Let one job at a time write a table with dynamic buckets.",
             )
+        case _:
+            return _describe_moved(conflict, where, again)
+
+
+def _describe_moved(
+    conflict: HashIndexMoved | KeysMoved | FileAdded | VectorChanged, where: str, again: str
+) -> tuple[str, str]:
+    """Return the error message and its hint, if another commit changed what this one looked up."""
+    match conflict:
         case HashIndexMoved():
             return (
                 f"Another commit added keys to {where}, or replaced it, after this write looked up the buckets of its "
