@@ -99,7 +99,7 @@ def plan_write(
     assigners, base = _assigners(table, parallelism, size_hint), table.snapshots.latest_id()
     info = WriterRestoreState(assigners=assigners) if overwrite else _state(table, assigners)
     if table.bucket_mode is BucketMode.POSTPONE:
-        info = postpone_state(table, info)
+        info = postpone_state(table, info, overwrite=overwrite is not None)
     if overwrite is None and (table.is_primary_key_table or operation not in _CHANGES):
         check_bucket_number(table, info)
     return WritePlan(

@@ -17,11 +17,16 @@ from paimon_spark.spec.manifest import ManifestEntry
 from paimon_spark.spec.options import CoreOptions
 
 
-def postpone_state(table: Table, info: WriterRestoreState) -> WriterRestoreState:
+def postpone_state(table: Table, info: WriterRestoreState, *, overwrite: bool) -> WriterRestoreState:
     """Return the state of the writers of a table with postponed buckets.
 
     Existing partitions keep their number of buckets. Without `postpone.batch-write-fixed-bucket`, all rows are
     postponed.
+
+    Args:
+        table: the table.
+        info: the state that tables of all bucket modes have.
+        overwrite: whether the statement replaces the postponed rows of the partitions that it writes.
     """
     options = table.options
     if not options.postpone_batch_write_fixed_bucket:
@@ -29,7 +34,9 @@ def postpone_state(table: Table, info: WriterRestoreState) -> WriterRestoreState
         user = str(uuid.uuid4())
         return replace(info, postpone_user=f"{prefix}_{user}" if prefix else user)
     entries = live_in_partitions(ManifestStore(table), table.snapshots.latest(), None)
-    return replace(info, bucket_counts=bucket_counts(entries), new_buckets=1)
+    ordered = overwrite or bool(options.sequence_field)
+    waiting = () if ordered else tuple(sorted({e.partition for e in entries if e.bucket < 0}))
+    return replace(info, bucket_counts=bucket_counts(entries), waiting=waiting)
 
 
 def bucket_counts(entries: Iterable[ManifestEntry]) -> dict[bytes, int]:

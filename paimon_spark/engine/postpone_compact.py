@@ -128,7 +128,8 @@ def execute_postponed(
         progress: see `execute_compaction`.
 
     Raises:
-        ConflictError: another commit distributed one of the files; the table is as that commit left it.
+        ConflictError: another commit distributed one of the files, or wrote rows to the buckets; the table is as that
+            commit left it.
     """
     started = time.monotonic()
     groups = distribute_postponed(plan, replay)
@@ -150,7 +151,7 @@ def distribute_postponed(plan: PostponedPlan, replay: PostponedReplay | None) ->
     messages = [*map(_as_compaction, written), *map(_removal, plan.files)]
     commit = FileStoreCommit(plan.table)
     with commit.or_abort(messages):
-        committed = commit.commit(messages)
+        committed = commit.commit(messages, rows_of=plan.write.snapshot_id or 0)
     after = [f for m in written for f in m.new_files]
     done = GroupResult(
         snapshot_ids=committed.snapshot_ids if isinstance(committed, Committed) else (),

@@ -110,7 +110,9 @@ def rescale_actions(plan: RescalePlan) -> Iterator[Action]:
     for e in plan.entries:
         where = table.partition_text(e.partition).rstrip("/") or "the table"
         path = table.paths.data_file(e.partition, e.bucket, e.file)
-        yield Action(RESCALE, path, e.file.file_size, f"{where}: {e.total_buckets} buckets become {plan.buckets}")
+        yield Action(
+            RESCALE, path, e.file.file_size, f"{where}: rewritten from {e.total_buckets} to {plan.buckets} buckets"
+        )
 
 
 def execute_rescale(plan: RescalePlan, rescaler: Rescaler | None) -> CompactionResult:

@@ -50,11 +50,12 @@ def with_bucket_counts(
     if only in known or few or options.postpone_max_buckets <= 1:
         yield plan, _counted(session, table, frame, known)
         return
-    kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
+    # With a column of its own, the stored rows are not those of a query that the user has cached.
+    kept = frame.withColumn(BUCKETS, f.lit(0)).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         counts = {**_new_counts(session, plan, kept), **known}
         info = replace(plan.info, bucket_counts=counts)
-        yield replace(plan, info=info), _counted(session, table, kept, counts)
+        yield replace(plan, info=info), _counted(session, table, kept.drop(BUCKETS), counts)
     finally:
         kept.unpersist()
 

@@ -74,7 +74,7 @@ def test_rescale_rewrites_partitions_with_other_buckets(spark: SparkSession) -> 
     assert spark.sql("CALL sys.rescale('t', 2)").collect()[0].status == "nothing to do"
     assert kinds(spark)[-1] == "OVERWRITE"
     plan = rows(spark, "CALL sys.rescale(table => 't', bucket_num => 3, where => \"p = 'new'\", dry_run => true)")
-    assert [(a, reason) for a, _, _, reason, _ in plan] == [("rescale", "p=new: 2 buckets become 3")]
+    assert [(a, reason) for a, _, _, reason, _ in plan] == [("rescale", "p=new: rewritten from 2 to 3 buckets")]
 
 
 def test_rescale_of_an_append_table_keeps_rows_and_types(spark: SparkSession) -> None:
@@ -291,3 +291,66 @@ def test_what_moved_keys_rule_out_is_refused(spark: SparkSession, options: str, 
             "CREATE TABLE t (k INT NOT NULL, a INT, p INT) PARTITIONED BY (p) "
             f"TBLPROPERTIES ('primary-key'='k', {options})",
         )
+
+
+# ---- statements over all modes
+
+MODES = {
+    "postponed": "'primary-key'='k', 'bucket'='-2'",
+    "postponed rows": f"'primary-key'='k', {POSTPONED}",
+    "cross-partition": "'primary-key'='k', 'bucket'='-1'",
+    "hive": "'primary-key'='k,p', 'bucket'='3', 'bucket-function.type'='hive'",
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_tables_of_queries(spark: SparkSession, mode: str) -> None:
+    query = "SELECT CAST(id AS INT) AS k, concat('p', id % 3) AS p, id * 2 AS v FROM range(2000)"
+    run(
+        spark,
+        f"CREATE TABLE t PARTITIONED BY (p) TBLPROPERTIES ({MODES[mode]}) AS {query}",
+        "CALL sys.compact('t')",
+    )
+    assert rows(spark, "SELECT count(*), count(DISTINCT k), sum(v) FROM t") == [(2000, 2000, 3998000)]
+    run(
+        spark,
+        f"CREATE OR REPLACE TABLE t PARTITIONED BY (p) TBLPROPERTIES ({MODES[mode]}) AS {query} WHERE id < 50",
+        "CALL sys.compact('t')",
+    )
+    assert rows(spark, "SELECT count(*), count(DISTINCT k), sum(v) FROM t") == [(50, 50, 2450)]
+
+
+@pytest.mark.parametrize("mode", ["postponed", "postponed rows", "cross-partition"])
+def test_merge_into_applies_its_actions_in_order(spark: SparkSession, mode: str) -> None:
+    run(
+        spark,
+        f"CREATE TABLE t (k INT NOT NULL, v INT, p STRING NOT NULL) PARTITIONED BY (p) TBLPROPERTIES ({MODES[mode]})",
+        "INSERT INTO t SELECT id, 0, 'a' FROM range(20)",
+        "CALL sys.compact('t')",
+        "CREATE TABLE s (k INT, v INT)",
+        "INSERT INTO s SELECT id, id FROM range(10, 30)",
+        "CALL sys.merge_into(target_table => 't', source_table => 's', merge_condition => 't.k = s.k', "
+        "matched_upsert_condition => 's.k < 15', matched_upsert_setting => 'v = s.v', "
+        "matched_delete_condition => 's.k >= 15', "
+        "not_matched_insert_condition => 's.k < 25', not_matched_insert_values => \"s.k, s.v, 'a'\")",
+        "CALL sys.compact('t')",
+    )
+    expected = [(k, 0) for k in range(10)] + [(k, k) for k in range(10, 15)] + [(k, k) for k in range(20, 25)]
+    assert rows(spark, "SELECT k, v FROM t ORDER BY k") == expected
+
+
+@pytest.mark.parametrize("mode", ["divided", "combined"])
+def test_compact_database_distributes_postponed_rows(spark: SparkSession, mode: str) -> None:
+    run(
+        spark,
+        f"CREATE TABLE t (k INT NOT NULL) TBLPROPERTIES ('primary-key'='k', {POSTPONED})",
+        "INSERT INTO t VALUES (1), (2)",
+        "CREATE TABLE u (k INT NOT NULL) TBLPROPERTIES ('primary-key'='k', 'bucket'='1')",
+        "INSERT INTO u VALUES (1)",
+    )
+    name = rows(spark, "SELECT current_database()")[0][0]
+    done = spark.sql(f"CALL sys.compact_database(including_databases => '{name}', mode => '{mode}')").collect()
+    assert done[0][0] == "Compact database finished. Success: 2, Failed: 0"
+    found = {r.table: (r.status, r.files_in, r.snapshot_after) for r in done[1:]}
+    assert found[f"{name}.t"] == ("done", 1, 2)
+    assert rows(spark, "SELECT * FROM t ORDER BY k") == [(1,), (2,)]

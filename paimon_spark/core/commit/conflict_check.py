@@ -12,6 +12,7 @@ from paimon_spark.core.commit.conflict_detection import (
     Conflict,
     FileAdded,
     KeysMoved,
+    RowsAdded,
     bucket_count_conflict,
     describe,
     find_conflict,
@@ -79,6 +80,28 @@ def check_same_keys(store: ManifestStore, base: Snapshot | None, snapshot_id: in
         found = store.table.snapshots.find(number)
         if found is None or found.commit_kind is not CommitKind.COMPACT:
             raise conflict_error(store.table, KeysMoved(b"", 0, number))
+
+
+def check_same_rows(store: ManifestStore, base: Snapshot | None, change: Change, snapshot_id: int) -> None:
+    """Check that no rows were written to buckets of the changed partitions since their sequence numbers were read.
+
+    Args:
+        store: manifests of the table.
+        base: snapshot that the change follows.
+        change: the change to commit.
+        snapshot_id: snapshot that the sequence numbers are of.
+
+    Raises:
+        ConflictError: another commit wrote rows, or the snapshots in between have expired.
+    """
+    for number in range(snapshot_id + 1, (base.id if base is not None else 0) + 1):
+        found = store.table.snapshots.find(number)
+        if found is not None and found.commit_kind is CommitKind.COMPACT:
+            continue
+        added = [] if found is None else store.delta_entries(found)
+        rows = [e for e in added if e.kind is FileKind.ADD and e.bucket >= 0 and e.partition in change.partitions]
+        if found is None or rows:
+            raise conflict_error(store.table, RowsAdded(rows[0].partition if rows else b"", 0, number))
 
 
 def check_whole_partitions(store: ManifestStore, base: Snapshot | None, change: Change) -> None:

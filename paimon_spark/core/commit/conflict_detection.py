@@ -104,6 +104,15 @@ class KeysMoved:
 
 
 @dataclass(frozen=True, slots=True)
+class RowsAdded:
+    """Rows were written to buckets to which a compaction replays postponed rows."""
+
+    partition: bytes
+    bucket: int
+    snapshot_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class FileAdded:
     """A partition that a change rewrites as a whole has a file that the change does not remove."""
 
@@ -130,6 +139,7 @@ Conflict = (
     | IndexFileGone
     | HashIndexMoved
     | KeysMoved
+    | RowsAdded
     | FileAdded
     | VectorChanged
 )
@@ -301,7 +311,7 @@ def describe(conflict: Conflict, partition_text: Callable[[bytes], str]) -> tupl
 
 
 def _describe_moved(
-    conflict: HashIndexMoved | KeysMoved | FileAdded | VectorChanged, where: str, again: str
+    conflict: HashIndexMoved | KeysMoved | RowsAdded | FileAdded | VectorChanged, where: str, again: str
 ) -> tuple[str, str]:
     """Return the error message and its hint, if another commit changed what this one looked up."""
     match conflict:
@@ -316,6 +326,12 @@ def _describe_moved(
                 f"Another commit wrote rows (snapshot {number}) after this write looked up the partitions of its keys.",
                 again + " Let one job at a time write a table whose primary key lacks partition columns.",
             )
+        case RowsAdded(snapshot_id=number):
+            return (
+                f"Another commit (snapshot {number}) wrote rows to the buckets that this compaction adds postponed "
+                "rows to, so their order is open.",
+                again,
+            )
         case FileAdded(file_name=name):
             return (
                 f"Another commit added the file '{name}' to {where}, which this commit rewrites as a whole.",
@@ -326,7 +342,7 @@ def _describe_moved(
 
 
 def _place(conflict: Conflict, partition_text: Callable[[bytes], str]) -> str:
-    partition = partition_text(conflict.partition)
+    partition = partition_text(conflict.partition) if conflict.partition else ""
     return f"bucket {conflict.bucket} of partition '{partition}'" if partition else f"bucket {conflict.bucket}"
 
 

@@ -55,6 +55,7 @@ class WriterRestoreState:
         rescaled_partitions: partitions that are organised with another number of buckets than the table now says.
         bucket_counts: number of buckets by partition, in a table with postponed buckets.
         new_buckets: number of buckets of any other partition of such a table.
+        waiting: partitions with postponed rows, which must reach their buckets before new rows do.
         postpone_user: the commit user in the names of postponed files; None if rows are written to buckets.
         bucket_rows: rows by partition and bucket, in a table with cross-partition upsert.
         buffer: the bytes that one writer may hold; what the table says if not given.
@@ -66,6 +67,7 @@ class WriterRestoreState:
     rescaled_partitions: Mapping[bytes, Int] = field(default_factory=dict)
     bucket_counts: Mapping[bytes, Int] = field(default_factory=dict)
     new_buckets: Int = 1
+    waiting: tuple[bytes, ...] = ()
     postpone_user: str | None = None
     bucket_rows: Mapping[bytes, Mapping[Int, Long]] = field(default_factory=dict)
     buffer: Long | None = None
@@ -282,6 +284,8 @@ class TableWriter(AbortableWriter):
         present = self._plan.rescaled_partitions.get(partition)
         if present is not None:
             raise other_buckets(self._table, partition, present)
+        if partition in self._plan.waiting:
+            raise _postponed_first(self._table, partition)
         unaware = self._mode is BucketMode.BUCKET_UNAWARE
         first = 0 if unaware else self._plan.max_sequences.get(partition, {}).get(bucket, -1) + 1
         if self._table.is_primary_key_table:
@@ -336,4 +340,13 @@ def other_buckets(table: Table, partition: bytes, present: int) -> UsageError:
         "buckets.",
         hint="Reorganise it with INSERT OVERWRITE or CALL sys.rescale before adding rows.",
         kind=ErrorKind.INVALID_OPTION,
+    )
+
+
+def _postponed_first(table: Table, partition: bytes) -> UsageError:
+    where = table.partition_text(partition) or "it"
+    return UsageError(
+        f"Table {table.name} has no 'sequence.field', and {where} has postponed rows. Compacted later, they would "
+        "replace the rows that are written to buckets now.",
+        hint="Call sys.compact first, or write with 'postpone.batch-write-fixed-bucket' = 'false'.",
     )

@@ -19,7 +19,7 @@ from paimon_spark.engine.insert import complete_write, plan_write, write_arrow
 from paimon_spark.engine.postpone_compact import execute_postponed, plan_postponed
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
-from paimon_spark.errors import ConflictError
+from paimon_spark.errors import ConflictError, UsageError
 from paimon_spark.spec.manifest import ManifestEntry
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.testing.tables import new_table
@@ -149,3 +149,35 @@ def test_first_writes_with_different_buckets_conflict() -> None:
     with pytest.raises(ConflictError, match="spread over 1 buckets, but this commit uses 4"):
         complete_write(late, messages, LocalRunner())
     assert rows_of(table) == [(1, "a")]
+
+
+def test_rows_written_to_the_buckets_meanwhile_conflict() -> None:
+    table = postponed({"k": "INT", "v": "STRING", "n": "INT"}, sequence__field="n")
+    write(table, (1, "postponed", 1))
+    late = plan_postponed(table, strategy=Strategy.MINOR)
+    write(table, (2, "postponed later", 1))
+    write(table.with_options({"postpone.batch-write-fixed-bucket": "true"}), (1, "newer", 2))
+    with pytest.raises(ConflictError, match=r"snapshot 3\) wrote rows to the buckets"):
+        execute_postponed(late, None, LocalRunner())
+    assert rows_of(table) == [(1, "newer", 2)]
+    compact(table)
+    write(table, (3, "c", 1))
+    late = plan_postponed(table, strategy=Strategy.MINOR)
+    write(table, (3, "d", 1))
+    execute_postponed(late, None, LocalRunner())
+    compact(table)
+    assert rows_of(table) == [(1, "newer", 2), (2, "postponed later", 1), (3, "d", 1)]
+
+
+def test_postponed_rows_go_to_buckets_before_newer_rows() -> None:
+    table = postponed({"k": "INT", "v": "STRING", "p": "STRING"}, partition=("p",))
+    write(table, (1, "old", "x"), (1, "old", "y"))
+    direct = table.with_options({"postpone.batch-write-fixed-bucket": "true"})
+    with pytest.raises(UsageError, match="p=x has postponed rows"):
+        write(direct, (1, "new", "x"))
+    write(direct, (1, "new", "z"))
+    write(direct, (1, "over", "y"), overwrite="static", static_partitions=Comparison("=", "p", "y"))
+    compact(table)
+    write(direct, (1, "new", "x"))
+    compact(table)
+    assert rows_of(table) == [(1, "new", "x"), (1, "new", "z"), (1, "over", "y")]
