@@ -136,7 +136,6 @@ _FLAGS = (
     ("chain-table.enabled", Use.READ, "its rows are spread over several branches"),
     ("pk-clustering-override", Use.READ, "its files are not sorted by key"),
     ("sequence.snapshot-ordering", Use.READ, "its rows are ordered by snapshot"),
-    ("postpone.merge-on-read", Use.READ, "postponed rows would have to be merged with the buckets"),
     ("query-auth.enabled", Use.READ, "a server decides who may read which rows"),
     ("clustering.incremental", Use.WRITE, "its files are kept clustered"),
     ("visibility-callback.enabled", Use.WRITE, "its commits wait for other jobs"),

@@ -179,6 +179,11 @@ class CoreOptions:
         return self.memory("postpone.target-size-per-bucket")
 
     @property
+    def postpone_merge_on_read(self) -> bool:
+        """Return whether batch readers merge postponed rows."""
+        return self.flag("postpone.merge-on-read")
+
+    @property
     def cross_partition_index_ttl_ms(self) -> int | None:
         """Return the age of files whose keys a cross-partition upsert forgets, in milliseconds."""
         return self.duration_ms_or_none("cross-partition-upsert.index-ttl")

@@ -26,8 +26,8 @@ class Scope(StrEnum):
 
 
 _READ = """
-    deletion-vectors.merge-on-read  scan.bucket  scan.mode  scan.snapshot-id  scan.tag-name  scan.timestamp
-    scan.timestamp-millis  scan.version  scan.watermark  source.split.open-file-cost  source.split.target-size
+    deletion-vectors.merge-on-read  postpone.merge-on-read  scan.bucket  scan.mode  scan.snapshot-id
+    scan.tag-name  scan.timestamp  scan.timestamp-millis  scan.version  scan.watermark  source.split.open-file-cost  source.split.target-size
 """
 _WRITE = """
     changelog.num-retained.max  changelog.num-retained.min  changelog.time-retained  commit.force-create-snapshot
@@ -100,7 +100,7 @@ _REFUSED = """
     data-file.external-paths  fields.<col>.map.storage-layout  force-lookup  manifest.compression
     manifest.format  metadata.iceberg.storage  metastore.partitioned-table  metastore.tag-to-partition
     partition.expiration-time  pk-bitmap.index.columns  pk-btree.index.columns  pk-clustering-override
-    pk-full-text.index.columns  pk-vector.index.columns  postpone.merge-on-read  query-auth.enabled
+    pk-full-text.index.columns  pk-vector.index.columns  query-auth.enabled
     record-level.expire-time
     scan.fallback-branch  scan.fallback-delta-branch  scan.fallback-snapshot-branch
     scan.primary-branch  sequence.snapshot-ordering  snapshot.clean-empty-directories  tag.automatic-creation

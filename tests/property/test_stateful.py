@@ -19,8 +19,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from paimon_spark.core.buckets.fixed_buckets import fixed_buckets
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.fixed_buckets import fixed_buckets
 from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState
 from paimon_spark.engine.insert import complete_write, plan_write
 from paimon_spark.engine.runner import LocalRunner

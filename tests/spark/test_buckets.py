@@ -205,6 +205,26 @@ def test_compact_takes_partitions_and_a_strategy(spark: SparkSession) -> None:
         run(spark, "CALL sys.compact(table => 't', partition_idle_time => '1 h')")
 
 
+def test_queries_may_merge_postponed_rows(spark: SparkSession) -> None:
+    run(
+        spark,
+        f"CREATE TABLE t (k INT NOT NULL, v STRING) TBLPROPERTIES ('primary-key'='k', {POSTPONED}, "
+        "'postpone.merge-on-read'='true', 'postpone.default-bucket-num'='2')",
+        "INSERT INTO t SELECT id, 'old' FROM range(1000)",
+        "CALL sys.compact('t')",
+        "INSERT INTO t SELECT id, 'new' FROM range(500, 1500)",
+        "DELETE FROM t WHERE k < 100",
+    )
+    query = "SELECT v, count(*), min(k), max(k) FROM t GROUP BY v ORDER BY v"
+    assert rows(spark, query) == [("new", 1000, 500, 1499), ("old", 400, 100, 499)]
+    assert rows(spark, "SELECT count(*) FROM t") == [(1400,)]
+    assert rows(spark, "SELECT count(*) FROM t /*+ OPTIONS('postpone.merge-on-read' = 'false') */") == [(1000,)]
+    with pytest.raises(Exception, match="__paimon_file_path cannot be read while postponed rows"):
+        rows(spark, "SELECT __paimon_file_path FROM t")
+    run(spark, "CALL sys.compact('t')")
+    assert rows(spark, query) == [("new", 1000, 500, 1499), ("old", 400, 100, 499)]
+
+
 # ---- cross-partition upserts
 
 

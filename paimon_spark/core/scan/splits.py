@@ -39,11 +39,14 @@ class Split:
     """Exact number of rows that reading gives, or None if only reading can tell."""
     vectors: tuple[VectorRef | None, ...] = ()
     """One entry per file, or empty if no file has a deletion vector."""
+    postponed: tuple[DataFileMeta, ...] = ()
+    """Postponed files whose rows of this bucket are merged on read, in the order in which they were written."""
 
     @property
     def size(self) -> int:
         """Return the total size of the files in bytes."""
-        return self.files.size if isinstance(self.files, PackedFileList) else sum(f.file_size for f in self.files)
+        postponed = sum(map(_SIZE, self.postponed))
+        return postponed + (self.files.size if isinstance(self.files, PackedFileList) else sum(map(_SIZE, self.files)))
 
     @property
     def file_rows(self) -> int:

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.core.arrow import row_at
+from paimon_spark.core.buckets.fixed_buckets import partition_buckets
 from paimon_spark.core.columns import SHUFFLE_BUCKET
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.fixed_buckets import partition_buckets
 from paimon_spark.core.write.row_conversion import group_codes, partition_codes
 from paimon_spark.spec.rows import encode_row
 

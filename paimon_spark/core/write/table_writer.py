@@ -18,6 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.core.arrow import row_at
+from paimon_spark.core.buckets.bucket_hash import hash_rows
+from paimon_spark.core.buckets.fixed_buckets import partition_buckets
 from paimon_spark.core.columns import TRACKING_FIELDS
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.messages import MessageCodec
@@ -25,9 +27,7 @@ from paimon_spark.core.metadata_io import delete_best_effort, read_needed, trans
 from paimon_spark.core.spill.space import SpillRules, SpillSpace
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.append_writer import AppendWriter
-from paimon_spark.core.write.bucket_hash import hash_rows
 from paimon_spark.core.write.dynamic_buckets import BucketLimits, HashIndex
-from paimon_spark.core.write.fixed_buckets import partition_buckets
 from paimon_spark.core.write.merge_tree_writer import MergeTreeWriter
 from paimon_spark.core.write.postpone_writer import PostponeWriter
 from paimon_spark.core.write.row_conversion import Rows, WriteRules, group_codes, partition_codes, prepare_batch

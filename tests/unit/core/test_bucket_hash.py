@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.core.arrow import value_at
-from paimon_spark.core.write.bucket_hash import bucket_numbers, hash_rows, key_buckets
-from paimon_spark.core.write.hive_hash import hive_hashes
+from paimon_spark.core.buckets.bucket_hash import bucket_numbers, hash_rows, key_buckets
+from paimon_spark.core.buckets.hive_hash import hive_hashes
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spec.bucket_functions import BucketFunction, bucket_for, hashes_with_hive, key_hash
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, parse_atomic

@@ -181,3 +181,57 @@ def test_postponed_rows_go_to_buckets_before_newer_rows() -> None:
     write(direct, (1, "new", "x"))
     compact(table)
     assert rows_of(table) == [(1, "new", "x"), (1, "new", "z"), (1, "over", "y")]
+
+
+# ---- merge on read
+
+
+def merged(table: Table, **how: Any) -> list[tuple[Any, ...]]:
+    reader = table.with_options({"postpone.merge-on-read": "true"} | how.pop("options", {}))
+    return sorted(tuple(r.values()) for r in read_arrow(reader, **how).to_pylist())
+
+
+def test_postponed_rows_are_merged_on_read() -> None:
+    table = postponed({"k": "INT", "v": "STRING", "p": "STRING"}, partition=("p",))
+    write(table, *((k, "old", "x") for k in range(20)))
+    compact(table, default_buckets=3)
+    write(table, *((k, "new", "x") for k in range(10, 30)), (1, "b", "y"))
+    gone = {
+        "k": pa.array([0, 12], pa.int32()),
+        "v": ["", ""],
+        "p": ["x", "x"],
+        "_row_kind_": pa.array([3, 3], pa.int8()),
+    }
+    write_arrow(table, pa.table(gone))
+    expected = [(k, "old" if k < 10 else "new", "x") for k in range(1, 30) if k != 12] + [(1, "b", "y")]
+    assert merged(table) == sorted(expected)
+    assert merged(table, predicate=Comparison("=", "p", "y")) == [(1, "b", "y")]
+    assert merged(table, predicate=Comparison("=", "v", "old")) == [(k, "old", "x") for k in range(1, 10)]
+    assert merged(table, predicate=Comparison("=", "k", 12)) == []
+    assert merged(table, columns=["v"], predicate=Comparison("=", "k", 15)) == [("new",)]
+    assert len(merged(table, version=2)) == 20
+    assert len(rows_of(table)) == 20
+    compact(table)
+    assert merged(table) == rows_of(table) == sorted(expected)
+
+
+@pytest.mark.parametrize("spills", [True, False])
+def test_many_postponed_rows_are_merged_in_runs(spills: bool) -> None:
+    engine = {"merge_engine": "aggregation", "fields__v__aggregate_function": "sum"}
+    table = postponed({"k": "INT", "v": "BIGINT"}, **engine, postpone__target_row_num_per_bucket="3000")
+    for n in range(3):
+        write(table, *((k % 4000, n) for k in range(8000)))
+    options = {"write-buffer-size": "64 kb", "write-buffer-spillable": str(spills).lower()}
+    expected = [(k, 6) for k in range(4000)]
+    assert merged(table, options=options) == expected
+    compact(table)
+    assert rows_of(table) == expected
+
+
+def test_partial_updates_are_merged_on_read_in_order() -> None:
+    table = postponed({"k": "INT", "a": "STRING", "b": "STRING"}, merge_engine="partial-update")
+    write(table, (1, "a1", None), (2, "x", None))
+    compact(table)
+    write(table, (1, None, "b1"))
+    write(table, (1, "a2", None), (3, None, "z"))
+    assert merged(table) == [(1, "a2", "b1"), (2, "x", None), (3, None, "z")]

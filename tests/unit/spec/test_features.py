@@ -38,7 +38,6 @@ def test_supported(options: dict[str, str]) -> None:
     [
         ("type", "format-table"),
         ("data-evolution.enabled", "true"),
-        ("postpone.merge-on-read", "true"),
         ("chain-table.enabled", "true"),
         ("pk-clustering-override", "true"),
         ("sequence.snapshot-ordering", "true"),

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.core.arrow import decimal_limbs, load_words, one_chunk, string_parts, values_of
-from paimon_spark.core.write.hive_hash import hive_hashes
+from paimon_spark.core.buckets.hive_hash import hive_hashes
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.arrays import I32, I64, U32, U64
 from paimon_spark.spec.bucket_functions import BucketFunction

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.core.buckets.bucket_hash import key_buckets
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.bucket_hash import key_buckets
 from paimon_spark.format.arrays import I32, I64
 from paimon_spark.spec.kinds import BucketMode
 
