@@ -27,7 +27,8 @@ class Scope(StrEnum):
 
 _READ = """
     deletion-vectors.merge-on-read  postpone.merge-on-read  scan.bucket  scan.mode  scan.snapshot-id
-    scan.tag-name  scan.timestamp  scan.timestamp-millis  scan.version  scan.watermark  source.split.open-file-cost  source.split.target-size
+    scan.tag-name  scan.timestamp  scan.timestamp-millis  scan.version  scan.watermark
+    source.split.open-file-cost  source.split.target-size
 """
 _WRITE = """
     changelog.num-retained.max  changelog.num-retained.min  changelog.time-retained  commit.force-create-snapshot
