@@ -29,6 +29,7 @@ from benchmarks.process_tree import MemoryPeak, resident
 from benchmarks.report import save
 from paimon_spark import connect
 from paimon_spark.bridge.launcher import relax_garbage_collection
+from paimon_spark.core.buckets.bucket_hash import hash_rows
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.manifest_cache import clear_cache
@@ -37,7 +38,6 @@ from paimon_spark.core.merge.sort_merge import merge_runs
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.bucket_hash import hash_rows
 from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.insert import plan_write
 from paimon_spark.engine.select import plan_select

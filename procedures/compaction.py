@@ -16,12 +16,28 @@ from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOve
 from paimon_spark.calls.report import DONE, FAILED, NOTHING_TO_DO, UPGRADED, Report
 from paimon_spark.core.maintenance.deletion import WARN, Action
 from paimon_spark.core.table import Table
-from paimon_spark.engine.compact import CompactionPlan, CompactionResult, Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.compact import (
+    CompactionPlan,
+    CompactionResult,
+    GroupResult,
+    Strategy,
+    execute_compaction,
+    plan_compaction,
+)
 from paimon_spark.engine.compact_database import TablePlan, TableResult, compact_combined, compact_divided
 from paimon_spark.engine.compact_explain import compaction_actions, idle_buckets, unmatched
+from paimon_spark.engine.postpone_compact import (
+    PostponedPlan,
+    distribute_postponed,
+    execute_postponed,
+    plan_postponed,
+    postponed_actions,
+)
+from paimon_spark.engine.rescale import RescalePlan, execute_rescale, plan_rescale, rescale_actions
 from paimon_spark.engine.sort_compact import Order, SortPlan, execute_sort, plan_sort, sort_actions
 from paimon_spark.errors import ArgumentError, OptionError, did_you_mean
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.predicate import Predicate, or_
 from paimon_spark.spec.units import parse_duration_ms
 from paimon_spark.sqlparse.partitions import each_partition
@@ -107,6 +123,10 @@ class Compact:
     the first column, `zorder` and `hilbert` for filters on any of the columns. The option `sink.parallelism` sets the
     number of ranges that the rows are divided into; it defaults to the expected number of full-size files. For
     `zorder`, only the first `zorder.var-length-contribution` bytes of a string count.
+
+    In a table with postponed buckets (`bucket` = -2), one job first writes the postponed rows to their buckets, in the
+    order of the commits that added them, in one COMPACT snapshot. Then the buckets are compacted as `compact_strategy`
+    says, which is `minor` by default for these tables.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Compaction]:
@@ -125,6 +145,12 @@ class Compact:
         table = ctx.table(args.text("table"), {"write-only": "false", **options})
         asked = _partitions(ctx, table, args)
         partitions = or_(*(predicate for _, predicate in asked)) if asked else None
+        if table.bucket_mode is BucketMode.POSTPONE and order == _NONE:
+            if idle is not None:
+                raise _idle_postponed(table)
+            given = args.optional_text("compact_strategy") is not None
+            postponed = _plan_postponed(ctx, table, strategy if given else Strategy.MINOR, partitions)
+            return _plan(postponed, asked, ctx.zone, postponed_actions(postponed))
         if order != _NONE:
             sort = plan_sort(table, Order(order), _sort_columns(table, order_by, options), partitions)
             return _plan(sort, asked, ctx.zone, sort_actions(sort))
@@ -136,12 +162,16 @@ class Compact:
         """Run the tasks and commit each group; or sort, and commit once."""
         work = plan.payload.work
         table = work.table
+
+        def progress(finished: int, total: int) -> None:
+            ctx.progress(finished, total, f"compact {table.name}")
+
         if isinstance(work, SortPlan):
             done = execute_sort(work, ctx.spark_jobs("compact with an order_strategy"))
+        elif isinstance(work, PostponedPlan):
+            done = execute_postponed(work, ctx.jobs, ctx.runner, progress)
         else:
-            done = execute_compaction(
-                work, ctx.runner, lambda finished, total: ctx.progress(finished, total, f"compact {table.name}")
-            )
+            done = execute_compaction(work, ctx.runner, progress)
         total = done.total
         return Report(
             result_rows=[(True,)],
@@ -161,12 +191,15 @@ class Compact:
 class _Compaction:
     """What to compact, and notes about requested partitions that do not exist."""
 
-    work: CompactionPlan | SortPlan
+    work: CompactionPlan | SortPlan | PostponedPlan
     notes: tuple[str, ...]
 
 
 def _plan(
-    work: CompactionPlan | SortPlan, asked: Sequence[tuple[str, Predicate]], zone: tzinfo, actions: Iterable[Action]
+    work: CompactionPlan | SortPlan | PostponedPlan,
+    asked: Sequence[tuple[str, Predicate]],
+    zone: tzinfo,
+    actions: Iterable[Action],
 ) -> Plan[_Compaction]:
     notes = unmatched(work.table, asked, work.partitions_seen, zone)
     warnings = (Action(WARN, work.table.path, 0, note) for note in notes)
@@ -240,7 +273,7 @@ class CompactDatabase:
     A failure of one table, in planning, in a task or at the commit, is reported in that table's row, and the other
     tables are still compacted. A table whose files only moved to another level is `upgraded`. Tables that do not
     consist of Paimon's files are skipped. If another job writes to a table after it was planned, the table is planned
-    again before its turn.
+    again before its turn. In tables with postponed buckets, postponed rows are written to their buckets first.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Database]:
@@ -252,10 +285,12 @@ class CompactDatabase:
         options = {"write-only": "false", **args.table_options("table_options")}
         found: list[TablePlan] = []
         for name in _matching(ctx, args):
-            plan = TablePlan.of(name.full_name, partial(_plan_table, ctx, name, options, strategy, idle_ms))
+            given = args.optional_text("compact_strategy") is not None
+            planner = partial(_plan_table, ctx, name, options, strategy, idle_ms, given=given)
+            plan = TablePlan.of(name.full_name, planner, partial(_distribute_table, ctx, name, options))
             if plan.error is not None or (plan.plan is not None and plan.plan.table.is_file_store):
                 found.append(plan)
-        actions = [a for t in found for a in _table_actions(t)]
+        actions = [a for t in found for a in _table_actions(ctx, t)]
         return Plan(tuple(actions), _Database(tuple(found), combined))
 
     def execute(self, ctx: CallContext, plan: Plan[_Database]) -> Report:
@@ -306,20 +341,53 @@ def _pattern(args: Arguments, parameter: str) -> re.Pattern[str] | None:
         ) from None
 
 
+def _plan_postponed(ctx: CallContext, table: Table, strategy: Strategy, partitions: Predicate | None) -> PostponedPlan:
+    buckets = 1 if ctx.jobs is None else ctx.jobs.tasks_at_once
+    return plan_postponed(table, strategy=strategy, partitions=partitions, default_buckets=buckets)
+
+
+def _idle_postponed(table: Table) -> ArgumentError:
+    return ArgumentError(
+        f"Table {table.name} has postponed buckets, which partition_idle_time does not apply to.",
+        hint="Leave it out, or name the partitions.",
+    )
+
+
+def _distribute_table(ctx: CallContext, name: Identifier, options: Mapping[str, str]) -> list[GroupResult]:
+    """Distribute the postponed rows of a table, if it has postponed buckets."""
+    table = ctx.load(name, options)
+    if not table.is_file_store or table.bucket_mode is not BucketMode.POSTPONE:
+        return []
+    return distribute_postponed(_plan_postponed(ctx, table, Strategy.MINOR, None), ctx.jobs)
+
+
 def _plan_table(
-    ctx: CallContext, name: Identifier, options: Mapping[str, str], strategy: Strategy, idle_ms: int | None
+    ctx: CallContext,
+    name: Identifier,
+    options: Mapping[str, str],
+    strategy: Strategy,
+    idle_ms: int | None,
+    *,
+    given: bool,
 ) -> CompactionPlan:
     table = ctx.load(name, options)
+    if table.is_file_store and table.bucket_mode is BucketMode.POSTPONE:
+        if idle_ms is not None:
+            raise _idle_postponed(table)
+        strategy = strategy if given else Strategy.MINOR
     if not table.is_file_store:
         return CompactionPlan(table, strategy, None, ())
     buckets = None if idle_ms is None else idle_buckets(table, None, idle_ms, ctx.clock_millis())
     return plan_compaction(table, strategy=strategy, buckets=buckets)
 
 
-def _table_actions(work: TablePlan) -> tuple[Action, ...]:
+def _table_actions(ctx: CallContext, work: TablePlan) -> tuple[Action, ...]:
     if work.plan is None:
         return (Action(WARN, work.name, 0, f"cannot be compacted: {work.error}"),)
-    return compaction_actions(work.plan)
+    table, actions = work.plan.table, compaction_actions(work.plan)
+    if table.is_file_store and table.bucket_mode is BucketMode.POSTPONE:
+        return (*postponed_actions(_plan_postponed(ctx, table, work.plan.strategy, None)), *actions)
+    return actions
 
 
 def _status(done: CompactionResult) -> str:
@@ -403,3 +471,74 @@ def _partitions(ctx: CallContext, table: Table, args: Arguments) -> list[tuple[s
     if partitions is not None:
         return each_partition(partitions, table.schema, zone=ctx.zone)
     return [] if where is None else [(where, parse_where(where, table.schema, zone=ctx.zone))]
+
+
+@procedure(
+    name="rescale",
+    summary="Rewrite partitions with another number of buckets.",
+    params=(
+        Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True),
+        Param("bucket_num", ParamType.INT, "The number of buckets.", default="that of the table"),
+        Param(
+            "partitions",
+            ParamType.STRING,
+            "Only these partitions: `,` is AND, `;` is OR, as in `dt=2024-05-14,hh=1;dt=2024-05-15`.",
+            default="all partitions",
+            aliases=("partition",),
+        ),
+        Param(
+            "where",
+            ParamType.STRING,
+            "Only partitions that match this condition over partition columns; not together with `partitions`.",
+        ),
+    ),
+    columns=(Column("result", "boolean", "true; a failed CALL raises an error"),),
+    example="CALL sys.rescale(table => 'default.T', bucket_num => 4, partitions => 'p=0');",
+)
+class Rescale:
+    """Rewrite the partitions whose number of buckets is not `bucket_num`, in one job and one OVERWRITE snapshot.
+
+    The table option `bucket` stays as it is. Change it with `ALTER TABLE … SET TBLPROPERTIES` first: rows are only
+    added to partitions whose number of buckets is that of the table. A table with postponed buckets needs a
+    `bucket_num`; its postponed rows stay where they are. If another commit adds rows to one of the partitions
+    meanwhile, the CALL fails and changes nothing. If all partitions have `bucket_num` buckets already, the status is
+    `nothing to do`.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Rescale]:
+        """Validate the arguments and find the files to rewrite."""
+        if args.optional_text("partitions") is not None and args.optional_text("where") is not None:
+            raise ArgumentError("partitions and where cannot be given together.", hint="Leave one of them out.")
+        table = ctx.table(args.text("table"), {"write-only": "false"})
+        asked = _partitions(ctx, table, args)
+        partitions = or_(*(predicate for _, predicate in asked)) if asked else None
+        work = plan_rescale(table, args.integer("bucket_num"), partitions)
+        notes = unmatched(table, asked, work.partitions_seen, ctx.zone)
+        warnings = (Action(WARN, table.path, 0, note) for note in notes)
+        return Plan((*warnings, *rescale_actions(work)), _Rescale(work, notes))
+
+    def execute(self, ctx: CallContext, plan: Plan[_Rescale]) -> Report:
+        """Rewrite the partitions and commit."""
+        work = plan.payload.work
+        done = execute_rescale(work, ctx.jobs)
+        total = done.total
+        return Report(
+            result_rows=[(True,)],
+            status=": ".join([_status(done), *([" ".join(plan.payload.notes)] if plan.payload.notes else [])]),
+            snapshot_before=done.snapshot_before,
+            snapshot_after=done.snapshot_after,
+            files_in=total.files_in,
+            files_out=total.files_out,
+            bytes_in=total.bytes_in,
+            bytes_out=total.bytes_out,
+            rows=total.rows_out,
+            changed_tables=(work.table.name,) if done.snapshot_ids else (),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Rescale:
+    """What to rescale, and notes about requested partitions that do not exist."""
+
+    work: RescalePlan
+    notes: tuple[str, ...]

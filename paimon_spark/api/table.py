@@ -23,6 +23,7 @@ from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.fallback import plan_reads, read_plans, total_rows
 from paimon_spark.engine.insert import Overwrite, write_arrow
 from paimon_spark.engine.orphans import execute_orphans, plan_orphans
+from paimon_spark.engine.postpone_compact import execute_postponed, plan_postponed
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.row_level import change_arrow
 from paimon_spark.engine.runner import LocalRunner
@@ -39,7 +40,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.identifier import Identifier
-from paimon_spark.spec.kinds import Operation, RowKind
+from paimon_spark.spec.kinds import BucketMode, Operation, RowKind
 from paimon_spark.spec.predicate import TRUE, Predicate
 from paimon_spark.sqlparse.where import parse_filter, parse_where
 
@@ -321,6 +322,8 @@ class TableHandle:
     def compact(self, *, full: bool = True, partitions: str | None = None, threads: int = 1) -> Compacted:
         """Compact files to make reads faster; retried if another commit replaces the same files.
 
+        In a table with postponed buckets, the postponed rows are written to their buckets first.
+
         Args:
             full: full compaction; otherwise only what automatic compaction would pick now.
             partitions: a condition over partition columns; only matching partitions are compacted.
@@ -335,7 +338,11 @@ class TableHandle:
             if table.options.write_only:
                 table = table.with_options({"write-only": "false"})
             where = None if partitions is None else parse_where(partitions, table.schema, parameter="partitions")
-            plan = plan_compaction(table, strategy=Strategy.FULL if full else Strategy.MINOR, partitions=where)
+            strategy = Strategy.FULL if full else Strategy.MINOR
+            if table.bucket_mode is BucketMode.POSTPONE:
+                postponed = plan_postponed(table, strategy=strategy, partitions=where)
+                return Compacted.of(execute_postponed(postponed, None, LocalRunner(threads)))
+            plan = plan_compaction(table, strategy=strategy, partitions=where)
             return Compacted.of(execute_compaction(plan, LocalRunner(threads)))
 
         return self._repeated(once, again=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.commit.committer import FileStoreCommit
@@ -25,6 +25,8 @@ from paimon_spark.engine.tasks import TaskOutcome, compact_work, task_payload
 from paimon_spark.errors import PaimonError, StatementCancelledError
 
 Planner = Callable[[], CompactionPlan]
+Preparation = Callable[[], Sequence[GroupResult]]
+"""Changes a table before its compaction is planned again: distributes postponed rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +37,36 @@ class TablePlan:
     plan: CompactionPlan | None = None
     again: Planner | None = None
     error: str | None = None
+    preparation: Preparation | None = None
+    prepared: tuple[GroupResult, ...] = ()
+    """What the preparation has done."""
 
     @classmethod
-    def of(cls, name: str, planner: Planner) -> TablePlan:
+    def of(cls, name: str, planner: Planner, preparation: Preparation | None = None) -> TablePlan:
         """Plan one table; a failure is recorded in the plan."""
         try:
-            return cls(name, planner(), planner)
+            return cls(name, planner(), planner, preparation=preparation)
         except StatementCancelledError:
             raise
         except (PaimonError, OSError) as e:
             return cls(name, error=str(e))
+
+    def ready(self) -> TablePlan:
+        """Return the plan after the preparation, replanned if the table has a new snapshot.
+
+        A failure is recorded in the plan.
+        """
+        if self.plan is None:
+            return self
+        done: tuple[GroupResult, ...] = ()
+        try:
+            if self.preparation is not None:
+                done = tuple(self.preparation())
+            return replace(self, plan=self.current(), preparation=None, prepared=done)
+        except StatementCancelledError:
+            raise
+        except Exception as e:  # noqa: BLE001 - includes errors of the runner's engine; the other tables continue
+            return replace(self, plan=None, error=_words(e), prepared=done)
 
     def current(self) -> CompactionPlan | None:
         """Return the plan, replanned if the table has a new snapshot."""
@@ -86,12 +108,16 @@ def _shifted(progress: Progress, start: int, total: int) -> Progress:
     return report
 
 
-def _one(work: TablePlan, runner: TaskRunner, progress: Progress) -> TableResult:
+def _one(given: TablePlan, runner: TaskRunner, progress: Progress) -> TableResult:
+    work = given.ready()
     try:
-        plan = work.current()
-        if plan is None:
+        if work.plan is None:
             return TableResult(work.name, error=work.error)
-        return TableResult(work.name, execute_compaction(plan, runner, progress))
+        started = time.monotonic()
+        done = execute_compaction(work.plan, runner, progress)
+        if work.prepared:
+            done = CompactionResult.of(work.plan, [*work.prepared, *done.groups], started)
+        return TableResult(work.name, done)
     except StatementCancelledError:
         raise
     except Exception as e:  # noqa: BLE001 - includes errors of the runner's engine; the other tables continue
@@ -119,7 +145,7 @@ def compact_combined(plans: Sequence[TablePlan], runner: TaskRunner, progress: P
         StatementCancelledError: the statement was cancelled; committed groups are kept.
     """
     started = time.monotonic()
-    current = [_current(p) for p in plans]
+    current = [p.ready() for p in plans]
     groups = [
         _Group(n, found.plan, g, found.plan.table.with_write_token(), len(g.tasks))
         for n, found in enumerate(current)
@@ -131,11 +157,6 @@ def compact_combined(plans: Sequence[TablePlan], runner: TaskRunner, progress: P
     finally:
         _clean_up(groups)
     return [_result(found, [g for g in groups if g.owner == n], failure, started) for n, found in enumerate(current)]
-
-
-def _current(work: TablePlan) -> TablePlan:
-    again = work.again
-    return work if again is None else TablePlan.of(work.name, lambda: work.current() or again())
 
 
 def _run(groups: Sequence[_Group], runner: TaskRunner, progress: Progress) -> str | None:
@@ -185,7 +206,7 @@ def _clean_up(groups: Sequence[_Group]) -> None:
 def _result(work: TablePlan, groups: Sequence[_Group], failure: str | None, started: float) -> TableResult:
     if work.plan is None:
         return TableResult(work.name, error=work.error)
-    done = [g.result for g in groups if g.result is not None]
+    done = [*work.prepared, *(g.result for g in groups if g.result is not None)]
     errors = [g.error or failure or "Its tasks did not end." for g in groups if g.result is None]
     return TableResult(work.name, CompactionResult.of(work.plan, done, started), errors[0] if errors else None)
 

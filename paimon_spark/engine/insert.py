@@ -19,9 +19,15 @@ from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.dynamic_buckets import BucketLimits
-from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState, check_bucket_mode, check_bucket_number
+from paimon_spark.core.write.table_writer import (
+    TableWriter,
+    WriterRestoreState,
+    check_bucket_number,
+    cross_partition_rows,
+)
 from paimon_spark.engine.compact import CompactionPlan, CompactionResult, Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.maintenance import maintain_after_commit
+from paimon_spark.engine.postpone_buckets import postpone_state
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
 from paimon_spark.errors import ConflictError
 from paimon_spark.spec.features import check_writable
@@ -46,6 +52,8 @@ class WritePlan:
 
     table: Table
     info: WriterRestoreState
+    snapshot_id: int | None = None
+    """The snapshot that the plan is based on."""
     overwrite: Overwrite | None = None
     partitions: Predicate | None = None
     operation: Operation | None = None
@@ -91,18 +99,25 @@ def plan_write(
     check_writable(table.effective_schema)
     if overwrite is None:
         check_statement(table.schema, table.options, operation)
-    assigners = _assigners(table, parallelism, size_hint)
+    assigners, base = _assigners(table, parallelism, size_hint), table.snapshots.latest_id()
     info = WriterRestoreState(assigners=assigners, changelog=False) if overwrite else _state(table, assigners)
-    if overwrite is None:
-        check_bucket_mode(table)
-        if table.is_primary_key_table or operation not in _CHANGES:
-            check_bucket_number(table, info)
-    return WritePlan(table=table, info=info, overwrite=overwrite, partitions=static_partitions, operation=operation)
+    if table.bucket_mode is BucketMode.POSTPONE:
+        info = postpone_state(table, info, overwrite=overwrite is not None)
+    if overwrite is None and (table.is_primary_key_table or operation not in _CHANGES):
+        check_bucket_number(table, info)
+    return WritePlan(
+        table=table,
+        info=info,
+        snapshot_id=base,
+        overwrite=overwrite,
+        partitions=static_partitions,
+        operation=operation,
+    )
 
 
 def _assigners(table: Table, parallelism: int, size_hint: int | None) -> int:
     options = table.options
-    if table.bucket_mode is not BucketMode.HASH_DYNAMIC:
+    if table.bucket_mode not in (BucketMode.HASH_DYNAMIC, BucketMode.KEY_DYNAMIC):
         return 1
     wanted = options.dynamic_bucket_assigner_parallelism or options.dynamic_bucket_initial_buckets
     if wanted is None:
@@ -117,10 +132,14 @@ def _state(table: Table, assigners: int) -> WriterRestoreState:
         return WriterRestoreState(assigners=assigners)
     store, snapshot = ManifestStore(table), table.snapshots.latest()
     sequences: dict[bytes, dict[int, int]] = {}
+    rows: dict[bytes, dict[int, int]] = {}
     foreign: dict[bytes, int] = {}
     for entry in live_in_partitions(store, snapshot, None):
         buckets = sequences.setdefault(entry.partition, {})
         buckets[entry.bucket] = max(buckets.get(entry.bucket, -1), entry.file.max_sequence_number)
+        if mode is BucketMode.KEY_DYNAMIC:
+            counts = rows.setdefault(entry.partition, {})
+            counts[entry.bucket] = counts.get(entry.bucket, 0) + entry.file.row_count
         if mode is BucketMode.HASH_FIXED and _is_foreign(table, entry):
             foreign[entry.partition] = entry.total_buckets
     hash_files: dict[bytes, dict[int, str]] = {}
@@ -129,7 +148,11 @@ def _state(table: Table, assigners: int) -> WriterRestoreState:
             if item.file.index_type == HASH_INDEX:
                 hash_files.setdefault(item.partition, {})[item.bucket] = hash_file_name(item.file)
     return WriterRestoreState(
-        assigners=assigners, max_sequences=sequences, hash_files=hash_files, rescaled_partitions=foreign
+        assigners=assigners,
+        max_sequences=sequences,
+        hash_files=hash_files,
+        rescaled_partitions=foreign,
+        bucket_rows=rows,
     )
 
 
@@ -142,13 +165,21 @@ def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteRes
 
     The files of a write that was certainly not committed are deleted.
     """
-    commit, metadata = FileStoreCommit(plan.table), CommitMetadata(operation=plan.operation)
+    commit = FileStoreCommit(plan.table, plan.info.postpone_user)
+    metadata = CommitMetadata(operation=plan.operation)
     ignore_empty = plan.table.options.ignores_empty_commits
     with commit.or_abort(messages):
         if plan.overwrite is None:
             dynamic = plan.table.bucket_mode is BucketMode.HASH_DYNAMIC
             hash_files = plan.info.hash_files if dynamic else None
-            result = commit.commit(messages, metadata, ignore_empty=ignore_empty, hash_files=hash_files)
+            keys = plan.table.bucket_mode is BucketMode.KEY_DYNAMIC
+            result = commit.commit(
+                messages,
+                metadata,
+                ignore_empty=ignore_empty,
+                hash_files=hash_files,
+                keys_of=(plan.snapshot_id or 0) if keys else None,
+            )
         else:
             result = commit.overwrite(
                 messages,
@@ -159,7 +190,8 @@ def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteRes
             )
     files = tuple(f for m in messages for f in m.new_files)
     done = WriteResult(commit=result, commit_user=str(commit.commit_user), files=files)
-    if not isinstance(result, Committed) or plan.table.options.write_only:
+    postponed = plan.table.bucket_mode is BucketMode.POSTPONE
+    if not isinstance(result, Committed) or plan.table.options.write_only or postponed:
         return done
     written = {BucketKey(m.partition, m.bucket) for m in messages if m.new_files}
     return replace(done, compaction=_next_compaction(plan, written))
@@ -236,6 +268,8 @@ def write_arrow(
         static_partitions: see `plan_write`.
         runner: runs the compaction; in this process by default.
     """
+    if table.bucket_mode is BucketMode.KEY_DYNAMIC:
+        raise cross_partition_rows(table)
     plan = plan_write(table, overwrite=overwrite, static_partitions=static_partitions)
     with TableWriter(table, plan.info) as writer:
         for batch in batches.to_batches() if isinstance(batches, pa.Table) else batches:

@@ -1,12 +1,19 @@
-"""The Spark jobs that procedures need beyond running tasks: joins and sorts."""
+"""The Spark jobs that procedures need beyond running tasks: joins, sorts, and moving rows to other buckets."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 from paimon_spark.engine.merge_into import Merger
+from paimon_spark.engine.postpone_compact import PostponedReplay
+from paimon_spark.engine.rescale import Rescaler
 from paimon_spark.engine.sort_compact import Sorter
 
 
-class SparkJobs(Merger, Sorter, Protocol):
+class SparkJobs(Merger, Sorter, PostponedReplay, Rescaler, Protocol):
     """All jobs that a Spark session runs for procedures."""
+
+    @property
+    def tasks_at_once(self) -> int:
+        """Return how many tasks run at a time."""
+        ...

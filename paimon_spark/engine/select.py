@@ -20,10 +20,12 @@ from paimon_spark.core.scan.scan import scan_buckets
 from paimon_spark.core.scan.splits import Split, plan_splits
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import wall_clock_millis
+from paimon_spark.engine.postpone_read import with_postponed
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.bounds import LEAST_MILLIS, MOST_MILLIS
 from paimon_spark.spec.features import check_readable
+from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.predicate import TRUE, Predicate, columns_of
 
 
@@ -122,10 +124,13 @@ def _state(
     )
     if start.files_created_from is not None:
         scanned = YoungFiles(scanned, _stored_time(start.files_created_from))
+    splits = plan_splits(table, scanned, always_merge=how.keep_kinds)
+    if table.options.postpone_merge_on_read and table.bucket_mode is BucketMode.POSTPONE and levels is None:
+        splits = with_postponed(table, start.snapshot, condition, splits, _wanted_buckets(table))
     return SelectPlan(
         table=table,
         snapshot_id=start.snapshot.id if start.snapshot else None,
-        splits=tuple(plan_splits(table, scanned, always_merge=how.keep_kinds)),
+        splits=tuple(splits),
         counts=scanned.counts,
         columns=names,
         predicate=condition,

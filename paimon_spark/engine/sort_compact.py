@@ -6,7 +6,7 @@ add meanwhile are kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -157,7 +157,7 @@ def execute_sort(plan: SortPlan, sorter: Sorter) -> CompactionResult:
     """
     if not plan.entries:
         return CompactionResult(snapshot_before=plan.snapshot_id)
-    replaced = list(_replaced(plan))
+    replaced = list(replaced_files(plan.table, plan.entries, plan.splits))
     messages = sorter.rewrite_sorted(plan)
     commit = FileStoreCommit(plan.table)
     with commit.or_abort(messages):
@@ -177,14 +177,13 @@ def execute_sort(plan: SortPlan, sorter: Sorter) -> CompactionResult:
     return CompactionResult(snapshot_before=plan.snapshot_id, groups=(group,), snapshot_ids=ids)
 
 
-def _replaced(plan: SortPlan) -> Iterator[CommitMessage]:
-    vectors = StoredVectors(plan.table.file_io)
+def replaced_files(table: Table, entries: Iterable[ManifestEntry], splits: Iterable[Split]) -> Iterator[CommitMessage]:
+    """Yield messages that remove files whose rows, as far as they are not deleted, were read from `splits`."""
+    vectors = StoredVectors(table.file_io)
     refs = {
-        DataFileKey(s.partition, s.bucket, f.file_name): s.vector_of(i)
-        for s in plan.splits
-        for i, f in enumerate(s.files)
+        DataFileKey(s.partition, s.bucket, f.file_name): s.vector_of(i) for s in splits for i, f in enumerate(s.files)
     }
-    for entry in plan.entries:
+    for entry in entries:
         name = entry.file.file_name
         ref = refs.get(DataFileKey(entry.partition, entry.bucket, name))
         yield CommitMessage(

@@ -7,8 +7,12 @@ from pyspark.sql import SparkSession
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.table import Table
 from paimon_spark.engine.merge_into import MergeRequest, PreparedMerge
+from paimon_spark.engine.postpone_compact import PostponedPlan
+from paimon_spark.engine.rescale import RescalePlan
 from paimon_spark.engine.sort_compact import SortPlan
+from paimon_spark.spark.jvm_frames import tasks_at_once
 from paimon_spark.spark.merge_into import prepare_merge
+from paimon_spark.spark.rebucket import move_rows
 from paimon_spark.spark.sort import rewrite_sorted
 from paimon_spark.spec.identifier import Identifier
 
@@ -23,6 +27,19 @@ class SessionJobs:
     def prepare_merge(self, table: Table, name: Identifier, request: MergeRequest) -> PreparedMerge:
         """Check a merge into the table called `name`, and make it ready to run."""
         return prepare_merge(self._session, self._catalog, table, name, request)
+
+    @property
+    def tasks_at_once(self) -> int:
+        """Return how many tasks run at a time."""
+        return tasks_at_once(self._session)
+
+    def replay_postponed(self, plan: PostponedPlan) -> list[CommitMessage]:
+        """Write the rows of the plan's files to their buckets, in order; nothing is committed."""
+        return move_rows(self._session, plan.table, plan.write, plan.splits)
+
+    def rewrite_buckets(self, plan: RescalePlan) -> list[CommitMessage]:
+        """Write the rows of the plan's splits to their new buckets; nothing is committed."""
+        return move_rows(self._session, plan.table, plan.write, plan.splits)
 
     def rewrite_sorted(self, plan: SortPlan) -> list[CommitMessage]:
         """Write the rows of the plan's files into new files, in order; nothing is committed."""

@@ -144,6 +144,11 @@ def arrow_frame(session: SparkSession, table: pa.Table, schema: StructType) -> D
     return session.createDataFrame(table, schema=schema)
 
 
+def few_rows(frame: DataFrame) -> bool:
+    """Return whether Spark can tell that the rows are so few that one task writes them."""
+    return bool(jvm_frames().fewRows(frame._jdf))
+
+
 def bucket_shuffle(frame: DataFrame, spec: ShuffleSpec) -> DataFrame:
     """Return `frame` with its bucket column, shuffled once by partition and bucket."""
     return frame_of(jvm_frames().bucketShuffle(frame._jdf, spec.to_json()), frame.sparkSession)

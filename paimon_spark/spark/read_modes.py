@@ -106,7 +106,7 @@ class _Candidate(NamedTuple):
 
         `picks` says whether the merged row of a key is one of its versions: otherwise leaving rows out is no merge.
         """
-        return self.layouts is not None and not self.plain and (picks or self.split.raw)
+        return self.layouts is not None and not self.plain and not self.split.postponed and (picks or self.split.raw)
 
 
 def choose_read_modes(request: ReadRequest) -> ReadModes:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+
+from paimon_spark.spec.types import AtomicType, DataField
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,11 +19,26 @@ class HashedField:
 
 @dataclass(frozen=True, slots=True)
 class HashColumn:
-    """A column to add: the bucket of each row among `buckets`, or the hash of its key where `buckets` is 0."""
+    """A column to add: the bucket of each row, or the hash of its key if there is no number of buckets.
+
+    Attributes:
+        name: the column.
+        buckets: the number of buckets, or 0.
+        fields: the columns of the key.
+        function: the bucket function.
+        counts: a column of the rows with the number of buckets of their partitions, which is dropped.
+    """
 
     name: str
     buckets: int
     fields: tuple[HashedField, ...]
+    function: str = "default"
+    counts: str | None = None
+
+
+def hashed_fields(fields: Iterable[DataField]) -> tuple[HashedField, ...]:
+    """Return columns of the table as columns of a hash."""
+    return tuple(HashedField(f.name, (f.type.precision or 0) if isinstance(f.type, AtomicType) else 0) for f in fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,14 @@ from paimon_spark.core.columns import SHUFFLE_BUCKET, SHUFFLE_HASH
 from paimon_spark.core.commit_message import CommitMessage, messages_from_json
 from paimon_spark.core.maintenance.abandoned_files import clean_up_abandoned
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.table_writer import WriterRestoreState, check_bucket_mode
+from paimon_spark.core.write.table_writer import WriterRestoreState
 from paimon_spark.engine.insert import Overwrite, WritePlan, WriteResult, complete_write, plan_write, run_post_commit
 from paimon_spark.engine.replace import finish_replacement
-from paimon_spark.errors import OptionError
+from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spark.arrow_map import map_in_arrow
-from paimon_spark.spark.executor.worker import writer
+from paimon_spark.spark.bucket_counts import BUCKETS, with_bucket_counts
+from paimon_spark.spark.cross_partition import keyed_rows
+from paimon_spark.spark.executor.worker import keyed_writer, writer
 from paimon_spark.spark.failures import clear_failure
 from paimon_spark.spark.job_control import cancel_on_failure, with_description
 from paimon_spark.spark.jvm_frames import (
@@ -29,10 +31,12 @@ from paimon_spark.spark.jvm_frames import (
 )
 from paimon_spark.spark.memory import writer_share
 from paimon_spark.spark.runner import SparkRunner
-from paimon_spark.spark.shuffle_spec import HashColumn, HashedField, ShuffleSpec
+from paimon_spark.spark.shuffle_spec import HashColumn, ShuffleSpec, hashed_fields
 from paimon_spark.spec.kinds import BucketMode, Operation
-from paimon_spark.spec.predicate import Predicate
-from paimon_spark.spec.types import AtomicType, DataField
+from paimon_spark.spec.predicate import AlwaysTrue, Predicate
+
+_ROUTE = "_route_"
+"""The bucket of a row as far as the shuffle counts; the writer finds it by the number of buckets of the partition."""
 
 
 def write_frame(
@@ -53,13 +57,28 @@ def write_frame(
         PaimonError: the write failed; the table is as it was and the new files are deleted.
     """
     plan = _plan(session, table, frame, overwrite=overwrite, partitions=partitions, operation=operation)
-    spec = shuffle_spec(session, plan)
-    if order is None:
-        rows = bucket_shuffle_packed(frame, spec)
-    else:
-        rows = arrow_batches(bucket_shuffle(frame, spec).sortWithinPartitions(order))
-    messages = run_writers(session, plan, rows, writer)
+    plan, messages = _written(session, plan, frame, order)
     return complete_write(plan, messages, SparkRunner(session))
+
+
+def _written(
+    session: SparkSession, plan: WritePlan, frame: DataFrame, order: Column | None = None
+) -> tuple[WritePlan, list[CommitMessage]]:
+    """Write the rows of `frame`; return the plan, completed by what was found out on the way, and what was written."""
+    mode = plan.table.bucket_mode
+    if mode is BucketMode.KEY_DYNAMIC:
+        return plan, run_writers(session, plan, keyed_rows(session, plan, frame, order), keyed_writer)
+    if mode is BucketMode.POSTPONE and plan.info.postpone_user is None:
+        with with_bucket_counts(session, plan, frame) as (counted, rows):
+            return counted, run_writers(session, counted, _shuffled(session, counted, rows, order), writer)
+    return plan, run_writers(session, plan, _shuffled(session, plan, frame, order), writer)
+
+
+def _shuffled(session: SparkSession, plan: WritePlan, frame: DataFrame, order: Column | None) -> DataFrame:
+    spec = shuffle_spec(session, plan, ordered=order is not None)
+    if order is None:
+        return bucket_shuffle_packed(frame, spec)
+    return arrow_batches(bucket_shuffle(frame, spec).sortWithinPartitions(order))
 
 
 def replace_with_frame(session: SparkSession, table: Table, frame: DataFrame, *, operation: Operation) -> WriteResult:
@@ -69,7 +88,7 @@ def replace_with_frame(session: SparkSession, table: Table, frame: DataFrame, *,
         PaimonError: the query or the write failed; schema and rows are as they were.
     """
     plan = _plan(session, table, frame, overwrite="static", operation=operation)
-    messages = run_writers(session, plan, bucket_shuffle_packed(frame, shuffle_spec(session, plan)), writer)
+    plan, messages = _written(session, plan, frame)
     return run_post_commit(plan, finish_replacement(plan, messages), SparkRunner(session))
 
 
@@ -82,7 +101,8 @@ def _plan(
     partitions: Predicate | None = None,
     operation: Operation | None,
 ) -> WritePlan:
-    check_bucket_mode(table)
+    if table.bucket_mode is BucketMode.KEY_DYNAMIC:
+        _check_overwrite(table, overwrite, partitions)
     asked = _asked_tasks(table) is not None
     plan = plan_write(
         table,
@@ -140,34 +160,35 @@ def run_writers(
     return [m for row in rows for m in messages_from_json(row.messages)]
 
 
-def shuffle_spec(session: SparkSession, plan: WritePlan) -> ShuffleSpec:
-    """Return what the JVM has to add to the rows and how it has to shuffle them."""
+def _check_overwrite(table: Table, overwrite: Overwrite | None, partitions: Predicate | None) -> None:
+    """Refuse to overwrite some partitions only: keys of the new rows may be in the others."""
+    if overwrite == "dynamic" or (partitions is not None and not isinstance(partitions, AlwaysTrue)):
+        raise UnsupportedError(
+            f"INSERT OVERWRITE cannot replace single partitions of table {table.name}: its primary key does not "
+            "contain the partition columns, so keys of the new rows may be in other partitions.",
+            hint="Overwrite the whole table, or DELETE the partitions and INSERT the rows.",
+        )
+
+
+def shuffle_spec(session: SparkSession, plan: WritePlan, *, ordered: bool = False) -> ShuffleSpec:
+    """Return what the JVM has to add to the rows and how it has to shuffle them.
+
+    With `ordered`, rows of one key must be in one task also if their bucket is not decided yet.
+    """
     table = plan.table
     mode = table.bucket_mode
     tasks, asked = write_tasks(session, table), _asked_tasks(table) is not None
     spec = ShuffleSpec(tuple(table.schema.field_names), tuple(table.schema.partition_keys), exact=asked)
-    if mode is BucketMode.HASH_FIXED and table.options.bucket_function_type == "default":
+    function = table.options.bucket_function_type.value
+    if mode is BucketMode.HASH_FIXED:
         buckets = table.options.bucket
-        column = HashColumn(SHUFFLE_BUCKET, buckets, _hashed(table.bucket_key_fields))
+        column = HashColumn(SHUFFLE_BUCKET, buckets, hashed_fields(table.bucket_key_fields), function)
         return replace(spec, hash=column, tasks=tasks if spec.partition else min(tasks, buckets))
-    if mode is BucketMode.HASH_DYNAMIC:
-        classes = plan.info.assigners
-        column = HashColumn(SHUFFLE_HASH, 0, _hashed(table.key_fields))
+    if mode is BucketMode.POSTPONE and plan.info.postpone_user is None:
+        column = HashColumn(_ROUTE, 0, hashed_fields(table.bucket_key_fields), function, BUCKETS)
+        return replace(spec, hash=column, tasks=tasks)
+    if mode is BucketMode.HASH_DYNAMIC or (mode is BucketMode.POSTPONE and ordered):
+        classes = plan.info.assigners if mode is BucketMode.HASH_DYNAMIC else tasks
+        column = HashColumn(SHUFFLE_HASH, 0, hashed_fields(table.key_fields))
         return replace(spec, hash=column, classes=classes, tasks=tasks if spec.partition else classes)
-    if asked and mode is BucketMode.BUCKET_UNAWARE:
-        return replace(spec, tasks=tasks)
-    if asked:
-        raise OptionError(
-            f"The option 'sink.parallelism' does not apply to table {table.name}, whose 'bucket-function.type' is "
-            f"'{table.options.bucket_function_type}'.",
-            hint="Leave it out: there is a writer for each task of the query.",
-        )
-    return spec
-
-
-def _hashed(fields: tuple[DataField, ...]) -> tuple[HashedField, ...]:
-    return tuple(HashedField(f.name, _precision(f)) for f in fields)
-
-
-def _precision(field: DataField) -> int:
-    return (field.type.precision or 0) if isinstance(field.type, AtomicType) else 0
+    return replace(spec, tasks=tasks) if asked else spec

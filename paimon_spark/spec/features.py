@@ -12,7 +12,7 @@ from enum import IntEnum
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spec.compressions import COMPRESSIONS, IDLE, compression_of
-from paimon_spark.spec.options import POSTPONE_BUCKET, UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
+from paimon_spark.spec.options import UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import AtomicType, DataType, TypeRoot, children
 
@@ -107,22 +107,15 @@ def _kind(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
 def _merging(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
     if not schema.primary_keys:
         return
-    if not set(schema.partition_keys) <= set(schema.primary_keys) and options.bucket == UNAWARE_OR_DYNAMIC_BUCKET:
+    crossing = not set(schema.partition_keys) <= set(schema.primary_keys)
+    if crossing and options.bucket == UNAWARE_OR_DYNAMIC_BUCKET and options.ignore_delete:
         yield Unsupported(
-            "dynamic buckets and a primary key that does not contain the partition columns",
-            f"Put the columns {', '.join(schema.partition_keys)} into the primary key, or give a number of buckets: "
-            "keys are then unique per partition, not per table.",
+            f"{_option('ignore-delete', options)}, dynamic buckets and a primary key that does not contain the "
+            "partition columns",
+            f"Put the columns {', '.join(schema.partition_keys)} into the primary key, or leave the option out: a key "
+            "that moves to another partition is deleted from the old one.",
             Use.WRITE,
         )
-
-
-def _buckets(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
-    if options.bucket == POSTPONE_BUCKET:
-        hint = f"{_ELSEWHERE}, or choose a number of buckets, or -1 for dynamic ones."
-        yield Unsupported(_option("bucket", options), hint, Use.READ)
-    if options.bucket > 0 and options.bucket_function_type == "hive":
-        hint = f"{_ELSEWHERE}, or choose the default function."
-        yield Unsupported(_option("bucket-function.type", options), hint, Use.WRITE)
 
 
 _FLAGS = (
@@ -241,7 +234,6 @@ def _holds(t: DataType, root: TypeRoot) -> bool:
 _CHECKS: tuple[Callable[[TableSchema, CoreOptions], Iterator[Unsupported]], ...] = (
     _kind,
     _merging,
-    _buckets,
     _flags,
     _settings,
     _formats,

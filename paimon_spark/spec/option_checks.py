@@ -60,7 +60,7 @@ def _check_special(name: str, key: str, value: str) -> None:
         raise bad_value(key, value, "at least 1")
     elif name in _ZSTD_LEVELS and not 1 <= number(name) <= _HIGHEST_ZSTD:
         raise bad_value(key, value, f"from 1 to {_HIGHEST_ZSTD}")
-    elif name == "target-file-size" and parse_memory(value) == 0:
+    elif name in ("target-file-size", "postpone.target-size-per-bucket") and parse_memory(value) == 0:
         raise bad_value(key, value, "at least 1 byte")
     elif name == "spill-compression":
         _ = CoreOptions({name: value}).spill_compression
@@ -96,6 +96,9 @@ _AT_LEAST_ONE = (
     "num-sorted-run.compaction-trigger",
     "num-levels",
     "dynamic-bucket.target-row-num",
+    "postpone.batch-write-fixed-bucket.max-parallelism",
+    "postpone.default-bucket-num",
+    "postpone.target-row-num-per-bucket",
     "target-file-row-num",
     "read.batch-size",
 )

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from paimon_spark.errors import OptionError
+from paimon_spark.spec.bucket_functions import BucketFunction
 from paimon_spark.spec.catalogue import check_value, find_option, known_options
 from paimon_spark.spec.kinds import ChangelogProducer, MergeEngine
 from paimon_spark.spec.stats import StatsMode
@@ -128,9 +129,9 @@ class CoreOptions:
         return self.names("bucket-key")
 
     @property
-    def bucket_function_type(self) -> str:
+    def bucket_function_type(self) -> BucketFunction:
         """Return the function from bucket key to bucket."""
-        return self.word("bucket-function.type")
+        return BucketFunction(self.word("bucket-function.type"))
 
     @property
     def dynamic_bucket_target_row_num(self) -> int:
@@ -151,6 +152,41 @@ class CoreOptions:
     def dynamic_bucket_assigner_parallelism(self) -> int | None:
         """Return the number of tasks that assign dynamic buckets."""
         return self.number_or_none("dynamic-bucket.assigner-parallelism")
+
+    @property
+    def postpone_batch_write_fixed_bucket(self) -> bool:
+        """Return whether batch jobs write a table with postponed buckets directly to its buckets."""
+        return self.flag("postpone.batch-write-fixed-bucket")
+
+    @property
+    def postpone_max_buckets(self) -> int:
+        """Return the maximum number of buckets that a batch job gives a new partition."""
+        return self.number("postpone.batch-write-fixed-bucket.max-parallelism")
+
+    @property
+    def postpone_default_bucket_num(self) -> int | None:
+        """Return the number of buckets of a partition whose rows are compacted first; None if it is not set."""
+        return self.number("postpone.default-bucket-num") if self.is_set("postpone.default-bucket-num") else None
+
+    @property
+    def postpone_target_row_num_per_bucket(self) -> int | None:
+        """Return the target number of rows of a bucket; None if it is not set."""
+        return self.number_or_none("postpone.target-row-num-per-bucket")
+
+    @property
+    def postpone_target_size_per_bucket(self) -> int:
+        """Return the target size of a bucket in bytes."""
+        return self.memory("postpone.target-size-per-bucket")
+
+    @property
+    def postpone_merge_on_read(self) -> bool:
+        """Return whether batch readers merge postponed rows."""
+        return self.flag("postpone.merge-on-read")
+
+    @property
+    def cross_partition_index_ttl_ms(self) -> int | None:
+        """Return the age of files whose keys a cross-partition upsert forgets, in milliseconds."""
+        return self.duration_ms_or_none("cross-partition-upsert.index-ttl")
 
     # ---- merging
 

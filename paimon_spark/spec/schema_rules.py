@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 
 from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UsageError, did_you_mean
+from paimon_spark.spec.bucket_functions import BucketFunction, hashes_with_hive
 from paimon_spark.spec.catalogue import field_of
 from paimon_spark.spec.kinds import KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, VALUE_KIND, ChangelogProducer, MergeEngine
 from paimon_spark.spec.merge_rules import check_merge_options
@@ -143,11 +144,18 @@ def _bucket(schema: TableSchema, options: CoreOptions) -> None:
     if outside:
         where = "the primary key without the partition columns" if schema.primary_keys else "the columns"
         raise OptionError(f"The option 'bucket-key' names {_listed(outside)}, which is not in {where}.")
-    if options.bucket_function_type == "mod":
-        fields = [schema.field(k) for k in key or schema.trimmed_primary_keys]
+    fields = [schema.field(k) for k in key or schema.trimmed_primary_keys]
+    if options.bucket_function_type is BucketFunction.MOD:
         if len(fields) != 1 or not _has_root(fields[0], _MOD_TYPES):
             raise OptionError(
                 "The option 'bucket-function.type' = 'mod' needs a bucket key of one INT or BIGINT column.",
+                hint="Choose the default function, or another bucket key.",
+            )
+    elif options.bucket_function_type is BucketFunction.HIVE:
+        unhashed = [f.name for f in fields if not hashes_with_hive(f.type)]
+        if unhashed:
+            raise OptionError(
+                f"The option 'bucket-function.type' = 'hive' does not accept the timestamp column {_listed(unhashed)}.",
                 hint="Choose the default function, or another bucket key.",
             )
 

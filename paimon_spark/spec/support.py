@@ -27,9 +27,10 @@ class Scope(StrEnum):
 
 _READ = """
     deletion-vectors.merge-on-read  incremental-between  incremental-between-scan-mode
-    incremental-between-tag-to-snapshot  incremental-between-timestamp  incremental-to-auto-tag  scan.bucket
-    scan.creation-time-millis  scan.fallback-branch  scan.file-creation-time-millis  scan.mode  scan.primary-branch
-    scan.snapshot-id  scan.tag-name  scan.timestamp  scan.timestamp-millis  scan.version  scan.watermark
+    incremental-between-tag-to-snapshot  incremental-between-timestamp  incremental-to-auto-tag
+    postpone.merge-on-read  scan.bucket  scan.creation-time-millis  scan.fallback-branch
+    scan.file-creation-time-millis  scan.mode  scan.primary-branch  scan.snapshot-id  scan.tag-name  scan.timestamp
+    scan.timestamp-millis  scan.version  scan.watermark
     source.split.open-file-cost  source.split.target-size
 """
 _WRITE = """
@@ -41,7 +42,8 @@ _WRITE = """
     compaction.force-up-level-0  compaction.incremental-size-threshold  compaction.max-size-amplification-percent
     compaction.min.file-num  compaction.offpeak-ratio  compaction.offpeak.end.hour  compaction.offpeak.start.hour
     compaction.optimization-interval  compaction.size-ratio  compaction.small-file-ratio
-    compaction.total-size-threshold  consumer.changelog-only  consumer.expiration-time  data-file.prefix
+    compaction.total-size-threshold  consumer.changelog-only  consumer.expiration-time
+    cross-partition-upsert.index-ttl  data-file.prefix
     delete.force-produce-changelog  deletion-vector.index-file.target-size  deletion-vectors.bitmap64
     dynamic-bucket.assigner-parallelism  dynamic-bucket.max-buckets  dynamic-bucket.target-row-num
     fields.<col>.stats-mode  file.block-size  file.compression
@@ -50,6 +52,8 @@ _WRITE = """
     local-sort.max-num-file-handles  lookup-compact
     manifest.full-compaction-threshold-size  manifest.merge-min-count  manifest.target-file-size
     metadata.stats-keep-first-n-columns  metadata.stats-mode  metadata.stats-mode.per.level  num-levels
+    postpone.batch-write-fixed-bucket  postpone.batch-write-fixed-bucket.max-parallelism
+    postpone.default-bucket-num  postpone.target-row-num-per-bucket  postpone.target-size-per-bucket
     num-sorted-run.compaction-trigger  orc.<param>  overwrite-upgrade  parquet.<param>  parquet.enable.dictionary
     sink.managed.writer-buffer-memory  sink.parallelism  sink.use-managed-memory-allocator  snapshot.expire.limit
     snapshot.ignore-empty-commit  snapshot.num-retained.max  snapshot.num-retained.min  snapshot.time-retained
@@ -86,8 +90,6 @@ PATTERN_KEYS = {
 """Honoured members of the option families of file formats."""
 
 ONLY_VALUES = {
-    "bucket": "a positive number or -1",
-    "bucket-function.type": "default or mod",
     "file.format": "parquet, orc or avro, on write",
     "lock.enabled": "false",
     "row-tracking.enabled": "false where there are deletion vectors, on write",

@@ -205,7 +205,7 @@ def test_a_changed_number_of_buckets_is_found_before_the_job(place: Place) -> No
     done = place.cli("spark-sql", "-e", script, check=False)
     [line] = _told(done.stderr)
     assert line.startswith("[INVALID_OPTION] Table shop.orders now has bucket = 3")
-    assert line.endswith("Reorganise it with INSERT OVERWRITE before adding rows.")
+    assert line.endswith("Reorganise it with INSERT OVERWRITE or CALL sys.rescale before adding rows.")
 
 
 def test_a_warehouse_on_s3_without_the_extra_names_it(place: Place) -> None:

@@ -19,8 +19,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from paimon_spark.core.buckets.fixed_buckets import fixed_buckets
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState, fixed_buckets
+from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState
 from paimon_spark.engine.insert import complete_write, plan_write
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.testing.history import PARTS, History, random_rows, random_step

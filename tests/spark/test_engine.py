@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit
 from pyspark.sql.types import StructType
 
-from paimon_spark.spark.shuffle_spec import HashColumn, HashedField, ShuffleSpec
+from paimon_spark.spark.shuffle_spec import HashColumn, ShuffleSpec, hashed_fields
 from paimon_spark.spark.types import plain_struct
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, type_from_json
 
@@ -98,7 +99,11 @@ def value_of(text: Any, t: AtomicType) -> Any:
     return float(text) if t.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE) else text
 
 
-def test_the_bucket_hash_is_the_formats(spark: SparkSession, shared_dir: Path) -> None:
+FUNCTIONS = (("default", 0, "hash"), ("default", 8, "bucket_of_8"), ("mod", 8, "mod_bucket_of_8"),
+             ("hive", 8, "hive_bucket_of_8"))  # fmt: skip
+
+
+def test_the_bucket_functions_are_the_formats(spark: SparkSession, shared_dir: Path) -> None:
     vectors = json.loads((shared_dir / "spec" / "bucket_vectors.json").read_text())["vectors"]
     gateway = spark.sparkContext._gateway
     none = gateway.new_array(gateway.jvm.java.lang.Class, 0)
@@ -112,12 +117,17 @@ def test_the_bucket_hash_is_the_formats(spark: SparkSession, shared_dir: Path) -
         fields = [DataField(i, f"c{i}", t) for i, t in enumerate(types)]
         row = tuple(value_of(v, t) for v, t in zip(case["values"], types, strict=True))
         frame = spark.createDataFrame([row], StructType.fromJson(plain_struct(fields)))
-        keys = tuple(HashedField(f.name, getattr(f.type, "precision", 0) or 0) for f in fields)
-        spec = ShuffleSpec(tuple(f.name for f in fields), hash=HashColumn("h", 0, keys))
-        hashes.append(DataFrame(jvm_frames.bucketShuffle(frame._jdf, spec.to_json()), spark).select("h"))
-        wanted.append((case["name"], case["hash"]))
-    found = [r.h for r in reduce(DataFrame.unionAll, hashes).collect()]
-    assert list(zip([name for name, _ in wanted], found, strict=True)) == wanted
+        for function, buckets, expected in FUNCTIONS:
+            if expected in case:
+                column = HashColumn(expected, buckets, hashed_fields(fields), function)
+                spec = ShuffleSpec(tuple(f.name for f in fields), hash=column)
+                frame = DataFrame(jvm_frames.bucketShuffle(frame._jdf, spec.to_json()), spark)
+            else:
+                frame = frame.withColumn(expected, lit(None).cast("int"))
+        hashes.append(frame.select(*(expected for *_, expected in FUNCTIONS)))
+        wanted.append(tuple(case.get(expected) for *_, expected in FUNCTIONS))
+    found = [tuple(r) for r in reduce(DataFrame.unionAll, hashes).collect()]
+    assert found == wanted
     assert len(found) >= 60
 
 

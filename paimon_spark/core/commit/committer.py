@@ -14,7 +14,12 @@ from dataclasses import dataclass, field
 
 from paimon_spark.core.commit.change_set import Change, append_part, compact_part, overwrite_part, promote_to_top
 from paimon_spark.core.commit.commit_retry import Planner, SnapshotPublisher
-from paimon_spark.core.commit.conflict_check import check_hash_index
+from paimon_spark.core.commit.conflict_check import (
+    check_hash_index,
+    check_same_keys,
+    check_same_rows,
+    check_whole_partitions,
+)
 from paimon_spark.core.commit.snapshot_builder import CommitMetadata, SnapshotBuilder
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.manifest_store import ManifestStore
@@ -77,6 +82,9 @@ class FileStoreCommit:
         *,
         ignore_empty: bool = True,
         hash_files: Mapping[bytes, Mapping[int, str]] | None = None,
+        keys_of: int | None = None,
+        whole_partitions: bool = False,
+        rows_of: int | None = None,
     ) -> CommitResult:
         """Publish what writers and compactors did: the writes first, the compactions after them.
 
@@ -86,6 +94,10 @@ class FileStoreCommit:
             ignore_empty: publish nothing where nothing was done.
             hash_files: the hash index files by which the writers chose dynamic buckets, by partition and bucket; they
                 must still be the table's in the partitions that the writes change.
+            keys_of: the snapshot whose keys the writers looked up; since then nothing but compactions may be committed.
+            whole_partitions: the removed files must be all files of the partitions that the writes change.
+            rows_of: the snapshot whose sequence numbers the compactions continue; since then, no rows may be written to
+                buckets of their partitions.
 
         Raises:
             ConflictError: files that the messages replace are gone, or every attempt lost the race.
@@ -96,9 +108,13 @@ class FileStoreCommit:
         written, compacted = append_part(items), compact_part(items)
         if not written.is_empty or (compacted.is_empty and not ignore_empty):
             plan = _fixed(written) if hash_files is None else _on_hash_index(written, hash_files)
+            if keys_of is not None:
+                plan = _on_keys(written, keys_of)
+            elif whole_partitions:
+                plan = _of_whole_partitions(written)
             ids = (self._publish(plan, written.kind, metadata),)
             self._published |= _file_names(written)
-        return self._and_compaction(ids, compacted, metadata)
+        return self._and_compaction(ids, compacted, metadata, rows_of)
 
     @translate_io_errors()
     def overwrite(
@@ -211,10 +227,13 @@ class FileStoreCommit:
                 hint="Write only rows of the partitions named in the statement.",
             )
 
-    def _and_compaction(self, ids: tuple[int, ...], compacted: Change, metadata: CommitMetadata) -> CommitResult:
+    def _and_compaction(
+        self, ids: tuple[int, ...], compacted: Change, metadata: CommitMetadata, rows_of: int | None = None
+    ) -> CommitResult:
         """Publish a compaction, if there is one; return it and what was published before it."""
         if not compacted.is_empty:
-            ids = (*ids, self._publish(_fixed(compacted), compacted.kind, metadata))
+            plan = _fixed(compacted) if rows_of is None else _on_rows(compacted, rows_of)
+            ids = (*ids, self._publish(plan, compacted.kind, metadata))
         return Committed(ids) if ids else EmptyCommit()
 
     def _publish(self, plan: Planner, kind: CommitKind, metadata: CommitMetadata) -> int:
@@ -233,6 +252,36 @@ def _on_hash_index(change: Change, hash_files: Mapping[bytes, Mapping[int, str]]
 
     def plan(store: ManifestStore, base: Snapshot | None) -> Change:
         check_hash_index(store, base, change, hash_files)
+        return change
+
+    return plan
+
+
+def _on_keys(change: Change, snapshot_id: int) -> Planner:
+    """Return the planner of a change that holds only while the table has the keys of a snapshot."""
+
+    def plan(store: ManifestStore, base: Snapshot | None) -> Change:
+        check_same_keys(store, base, snapshot_id)
+        return change
+
+    return plan
+
+
+def _on_rows(change: Change, snapshot_id: int) -> Planner:
+    """Return the planner of a change that holds only while its buckets have the rows of a snapshot."""
+
+    def plan(store: ManifestStore, base: Snapshot | None) -> Change:
+        check_same_rows(store, base, change, snapshot_id)
+        return change
+
+    return plan
+
+
+def _of_whole_partitions(change: Change) -> Planner:
+    """Return the planner of a change that holds only while its partitions have no other files than it removes."""
+
+    def plan(store: ManifestStore, base: Snapshot | None) -> Change:
+        check_whole_partitions(store, base, change)
         return change
 
     return plan

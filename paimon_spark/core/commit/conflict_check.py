@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from paimon_spark.core.commit.change_set import Change
 from paimon_spark.core.commit.conflict_detection import (
     Conflict,
+    FileAdded,
+    KeysMoved,
+    RowsAdded,
     bucket_count_conflict,
     describe,
     find_conflict,
@@ -22,7 +25,7 @@ from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ConflictError
-from paimon_spark.spec.kinds import BucketMode, FileKind
+from paimon_spark.spec.kinds import BucketMode, CommitKind, FileKind
 from paimon_spark.spec.snapshot import Snapshot
 
 
@@ -61,6 +64,63 @@ def check_hash_index(
         raise conflict_error(store.table, conflict)
 
 
+def check_same_keys(store: ManifestStore, base: Snapshot | None, snapshot_id: int) -> None:
+    """Check that nothing but compactions was committed since writers looked up the partitions of all keys.
+
+    Args:
+        store: manifests of the table.
+        base: snapshot that the change follows.
+        snapshot_id: snapshot that the writers read; 0 if there was none.
+
+    Raises:
+        ConflictError: another commit wrote rows, or the snapshots in between have expired.
+    """
+    latest = base.id if base is not None else 0
+    for number in range(snapshot_id + 1, latest + 1):
+        found = store.table.snapshots.find(number)
+        if found is None or found.commit_kind is not CommitKind.COMPACT:
+            raise conflict_error(store.table, KeysMoved(b"", 0, number))
+
+
+def check_same_rows(store: ManifestStore, base: Snapshot | None, change: Change, snapshot_id: int) -> None:
+    """Check that no rows were written to buckets of the changed partitions since their sequence numbers were read.
+
+    Args:
+        store: manifests of the table.
+        base: snapshot that the change follows.
+        change: the change to commit.
+        snapshot_id: snapshot that the sequence numbers are of.
+
+    Raises:
+        ConflictError: another commit wrote rows, or the snapshots in between have expired.
+    """
+    for number in range(snapshot_id + 1, (base.id if base is not None else 0) + 1):
+        found = store.table.snapshots.find(number)
+        if found is not None and found.commit_kind is CommitKind.COMPACT:
+            continue
+        added = [] if found is None else store.delta_entries(found)
+        rows = [e for e in added if e.kind is FileKind.ADD and e.bucket >= 0 and e.partition in change.partitions]
+        if found is None or rows:
+            raise conflict_error(store.table, RowsAdded(rows[0].partition if rows else b"", 0, number))
+
+
+def check_whole_partitions(store: ManifestStore, base: Snapshot | None, change: Change) -> None:
+    """Check that a change removes all files of the partitions that it changes.
+
+    Args:
+        store: manifests of the table.
+        base: snapshot that the change follows.
+        change: the change to commit.
+
+    Raises:
+        ConflictError: another commit added files.
+    """
+    removed = {e.identity for e in change.entries if e.kind is FileKind.DELETE}
+    for entry in live_in_partitions(store, base, change.partitions):
+        if entry.bucket >= 0 and entry.identity not in removed:
+            raise conflict_error(store.table, FileAdded(entry.partition, entry.bucket, entry.file.file_name))
+
+
 def conflict_error(table: Table, conflict: Conflict) -> ConflictError:
     """Return the error for a conflict."""
     what, hint = describe(conflict, table.partition_text)
@@ -69,7 +129,7 @@ def conflict_error(table: Table, conflict: Conflict) -> ConflictError:
 
 def _conflict(store: ManifestStore, base: Snapshot | None, change: Change) -> Conflict | None:
     table = store.table
-    if not change.needs_check and table.bucket_mode is not BucketMode.HASH_FIXED:
+    if not change.needs_check and table.bucket_mode not in (BucketMode.HASH_FIXED, BucketMode.POSTPONE):
         return None
     live = live_in_partitions(store, base, change.partitions) if change.partitions else []
     if not change.needs_check:

@@ -95,6 +95,33 @@ class HashIndexMoved:
 
 
 @dataclass(frozen=True, slots=True)
+class KeysMoved:
+    """Rows were written after a cross-partition upsert looked up the partitions of its keys."""
+
+    partition: bytes
+    bucket: int
+    snapshot_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowsAdded:
+    """Rows were written to buckets to which a compaction replays postponed rows."""
+
+    partition: bytes
+    bucket: int
+    snapshot_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileAdded:
+    """A partition that a change rewrites as a whole has a file that the change does not remove."""
+
+    partition: bytes
+    bucket: int
+    file_name: str
+
+
+@dataclass(frozen=True, slots=True)
 class VectorChanged:
     """Other rows of a data file are deleted than the change knows of."""
 
@@ -111,6 +138,9 @@ Conflict = (
     | KeyRangesOverlap
     | IndexFileGone
     | HashIndexMoved
+    | KeysMoved
+    | RowsAdded
+    | FileAdded
     | VectorChanged
 )
 
@@ -276,18 +306,43 @@ def describe(conflict: Conflict, partition_text: Callable[[bytes], str]) -> tupl
                 "commit wrote the bucket.",
                 again + " Let one job at a time write a table with dynamic buckets.",
             )
+        case _:
+            return _describe_moved(conflict, where, again)
+
+
+def _describe_moved(
+    conflict: HashIndexMoved | KeysMoved | RowsAdded | FileAdded | VectorChanged, where: str, again: str
+) -> tuple[str, str]:
+    """Return the error message and its hint, if another commit changed what this one looked up."""
+    match conflict:
         case HashIndexMoved():
             return (
                 f"Another commit added keys to {where}, or replaced it, after this write looked up the buckets of its "
                 "keys.",
                 again + " Let one job at a time write new keys to a partition with dynamic buckets.",
             )
+        case KeysMoved(snapshot_id=number):
+            return (
+                f"Another commit wrote rows (snapshot {number}) after this write looked up the partitions of its keys.",
+                again + " Let one job at a time write a table whose primary key lacks partition columns.",
+            )
+        case RowsAdded(snapshot_id=number):
+            return (
+                f"Another commit (snapshot {number}) wrote rows to the buckets that this compaction adds postponed "
+                "rows to, so their order is open.",
+                again,
+            )
+        case FileAdded(file_name=name):
+            return (
+                f"Another commit added the file '{name}' to {where}, which this commit rewrites as a whole.",
+                again,
+            )
         case VectorChanged(file_name=name):
             return f"Another commit deleted rows of the file '{name}' of {where}, which this commit changes.", again
 
 
 def _place(conflict: Conflict, partition_text: Callable[[bytes], str]) -> str:
-    partition = partition_text(conflict.partition)
+    partition = partition_text(conflict.partition) if conflict.partition else ""
     return f"bucket {conflict.bucket} of partition '{partition}'" if partition else f"bucket {conflict.bucket}"
 
 

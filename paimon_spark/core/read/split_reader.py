@@ -21,8 +21,10 @@ from paimon_spark.core.merge.multi_pass import RunSource, merge_sources, runs_at
 from paimon_spark.core.read.arrow_predicates import to_expression
 from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.read.deleted_rows import deleted_rows
+from paimon_spark.core.read.postponed_runs import rows_with_postponed
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
+from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS
 from paimon_spark.format.schema_conform import empty_columns
@@ -108,7 +110,12 @@ def _read_rows(
         for file in split.files:
             yield from files.chunks(file, read, condition, metadata_columns=metadata_columns)
     else:
-        for rows in merged_rows(files, sections(split.files, table.key_types), read, condition, metadata_columns):
+        if split.postponed:
+            _check_metadata_columns(table, metadata_columns)
+            merged = rows_with_postponed(table, split, read)
+        else:
+            merged = merged_rows(files, sections(split.files, table.key_types), read, condition, metadata_columns)
+        for rows in merged:
             kept = rows if keep_kinds else drop_retracts(rows)
             if kept.num_rows:
                 yield kept.rename_columns({VALUE_KIND: ROW_KIND}) if keep_kinds else kept
@@ -160,6 +167,15 @@ def _difference(
     values = [n for n in schema.field_names if n not in schema.partition_keys and n not in schema.primary_keys]
     for rows in difference_rows(before, after, table.key_fields, values, keep_kinds=keep_kinds):
         yield rows.rename_columns({VALUE_KIND: ROW_KIND}) if keep_kinds else rows
+
+
+def _check_metadata_columns(table: Table, metadata_columns: Sequence[str]) -> None:
+    if metadata_columns:
+        raise UnsupportedError(
+            f"The column {metadata_columns[0]} cannot be read while postponed rows of table {table.name} are merged: "
+            "they are not in a bucket.",
+            hint="Set 'postpone.merge-on-read' = 'false' for the statement, or call sys.compact first.",
+        )
 
 
 def _with_kind(rows: pa.Table) -> pa.Table:

@@ -16,6 +16,7 @@ from paimon_spark.core.scan.entry_filter import SelectedEntries, in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrays import Mask
 from paimon_spark.format.manifest.lazy_manifest import EntryColumns, Rows
+from paimon_spark.spec.bucket_functions import bucket_for, key_hash
 from paimon_spark.spec.kinds import BucketMode, MergeEngine
 from paimon_spark.spec.manifest import (
     BucketKey,
@@ -33,7 +34,7 @@ from paimon_spark.spec.predicate import (
     project,
     without_blanks,
 )
-from paimon_spark.spec.rows import bucket_of, decode_row, encode_row, murmur, row_arity, row_body
+from paimon_spark.spec.rows import decode_row, row_arity
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.stats import ColumnStats, comparable_stats, key_stats_view, stats_view
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
@@ -88,8 +89,7 @@ def _fixed_hashes(table: Table, predicate: Predicate) -> set[int] | None:
 
     A CHAR never bounds them: filters ignore its trailing blanks, but the hash includes them.
     """
-    modes = (BucketMode.HASH_FIXED, BucketMode.POSTPONE)
-    if table.bucket_mode not in modes or table.options.bucket_function_type != "default":
+    if table.bucket_mode not in (BucketMode.HASH_FIXED, BucketMode.POSTPONE):
         return None
     fields = table.bucket_key_fields
     combinations = fixed_values(predicate, [f.name for f in fields])
@@ -99,7 +99,7 @@ def _fixed_hashes(table: Table, predicate: Predicate) -> set[int] | None:
     if any(isinstance(t, AtomicType) and t.root is TypeRoot.CHAR for t in types):
         return None
     try:
-        return {murmur(row_body(encode_row(values, types))) for values in combinations}
+        return {key_hash(table.options.bucket_function_type, values, types) for values in combinations}
     except (ArithmeticError, TypeError, ValueError):
         return None
 
@@ -172,9 +172,9 @@ class EntryPruner:
         if self.buckets is not None:
             wanted &= np.isin(columns.bucket, list(self.buckets))
         if self.hashes is not None:
-            fits = columns.total_buckets <= 0
+            fits, function = columns.total_buckets <= 0, self.table.options.bucket_function_type
             for total in np.unique(columns.total_buckets[~fits]).tolist():
-                allowed = [bucket_of(h, total) for h in self.hashes]
+                allowed = [bucket_for(function, h, total) for h in self.hashes]
                 fits |= (columns.total_buckets == total) & np.isin(columns.bucket, allowed)
             wanted &= fits
         if self.levels is not None:

@@ -44,13 +44,16 @@ class Split:
     split has the retracts too, as rows; any other only if the kinds are read."""
     difference: Difference | None = None
     """What the rows are the difference of; the split then has no files of its own."""
+    postponed: tuple[DataFileMeta, ...] = ()
+    """Postponed files whose rows of this bucket are merged on read, in the order in which they were written."""
 
     @property
     def size(self) -> int:
         """Return the total size of the files in bytes."""
         if self.difference is not None:
             return sum(s.size for s in self.difference.splits)
-        return self.files.size if isinstance(self.files, PackedFileList) else sum(f.file_size for f in self.files)
+        postponed = sum(map(_SIZE, self.postponed))
+        return postponed + (self.files.size if isinstance(self.files, PackedFileList) else sum(map(_SIZE, self.files)))
 
     @property
     def file_count(self) -> int:

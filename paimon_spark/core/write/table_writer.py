@@ -6,6 +6,7 @@ memory budget is used up; `merge_tree_writer` describes what happens then.
 
 from __future__ import annotations
 
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.core.arrow import one_chunk, row_at, values_of
+from paimon_spark.core.arrow import row_at
+from paimon_spark.core.buckets.bucket_hash import hash_rows
+from paimon_spark.core.buckets.fixed_buckets import partition_buckets
 from paimon_spark.core.columns import TRACKING_FIELDS
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.messages import MessageCodec
@@ -24,9 +27,9 @@ from paimon_spark.core.metadata_io import delete_best_effort, read_needed, trans
 from paimon_spark.core.spill.space import SpillRules, SpillSpace
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.append_writer import AppendWriter
-from paimon_spark.core.write.bucket_hash import bucket_numbers, hash_rows
 from paimon_spark.core.write.dynamic_buckets import BucketLimits, HashIndex
 from paimon_spark.core.write.merge_tree_writer import MergeTreeWriter
+from paimon_spark.core.write.postpone_writer import PostponeWriter
 from paimon_spark.core.write.row_conversion import Rows, WriteRules, group_codes, partition_codes, prepare_batch
 from paimon_spark.errors import ErrorKind, UnsupportedError, UsageError
 from paimon_spark.format import hash_index
@@ -34,9 +37,9 @@ from paimon_spark.format.arrays import I32
 from paimon_spark.spec.bounds import Int, Long
 from paimon_spark.spec.kinds import BucketMode, ChangelogProducer
 from paimon_spark.spec.manifest import HASH_INDEX, BucketKey, IndexFileMeta
+from paimon_spark.spec.options import POSTPONE_BUCKET
 from paimon_spark.spec.rows import encode_row
 
-_FUNCTIONS = ("default", "mod")
 _PIECES_OF_A_BUFFER = 8
 """A batch is processed in slices of this fraction of the buffer, because each slice is copied when it is split."""
 
@@ -50,6 +53,11 @@ class WriterRestoreState:
         max_sequences: the highest sequence number in use, by partition and bucket.
         hash_files: names (or external paths) of the hash index files, by partition and bucket.
         rescaled_partitions: partitions that are organised with another number of buckets than the table now says.
+        bucket_counts: number of buckets by partition, in a table with postponed buckets.
+        new_buckets: number of buckets of any other partition of such a table.
+        waiting: partitions with postponed rows, which must reach their buckets before new rows do.
+        postpone_user: the commit user in the names of postponed files; None if rows are written to buckets.
+        bucket_rows: rows by partition and bucket, in a table with cross-partition upsert.
         buffer: the bytes that one writer may hold; what the table says if not given.
         changelog: whether the statement has a changelog: an overwrite has none.
     """
@@ -58,8 +66,17 @@ class WriterRestoreState:
     max_sequences: Mapping[bytes, Mapping[Int, Long]] = field(default_factory=dict)
     hash_files: Mapping[bytes, Mapping[Int, str]] = field(default_factory=dict)
     rescaled_partitions: Mapping[bytes, Int] = field(default_factory=dict)
+    bucket_counts: Mapping[bytes, Int] = field(default_factory=dict)
+    new_buckets: Int = 1
+    waiting: tuple[bytes, ...] = ()
+    postpone_user: str | None = None
+    bucket_rows: Mapping[bytes, Mapping[Int, Long]] = field(default_factory=dict)
     buffer: Long | None = None
     changelog: bool = True
+
+    def buckets_of(self, partition: bytes) -> int:
+        """Return the number of buckets of a partition of a table with postponed buckets."""
+        return self.bucket_counts.get(partition, self.new_buckets)
 
     def to_json(self) -> str:
         """Return the plan as a compact JSON text."""
@@ -125,7 +142,7 @@ class TableWriter(AbortableWriter):
         self._tracked = tracked
         self._plan = plan
         self._mode = table.bucket_mode
-        check_bucket_mode(table)
+        self._writer_id = random.randrange(1 << 31)
         self._rules = WriteRules.of(table) if fill_defaults else WriteRules.of(table).without_defaults()
         if tracked:
             self._rules = replace(self._rules, fields=(*self._rules.fields, *TRACKING_FIELDS))
@@ -182,7 +199,7 @@ class TableWriter(AbortableWriter):
             CommitMessage(
                 partition=key.partition,
                 bucket=key.bucket,
-                total_buckets=self._table.options.bucket,
+                total_buckets=self._total_buckets(key),
                 new_files=tuple(files.get(key, ())),
                 new_changelog=tuple(changelog.get(key, ())),
                 new_index_files=index_files.get(key, ()),
@@ -190,6 +207,11 @@ class TableWriter(AbortableWriter):
             for key in sorted({*files, *index_files})
             if files.get(key) or changelog.get(key) or key in index_files
         ]
+
+    def _total_buckets(self, key: BucketKey) -> int:
+        if self._mode is BucketMode.POSTPONE and key.bucket != POSTPONE_BUCKET:
+            return self._plan.buckets_of(key.partition)
+        return self._table.options.bucket
 
     def abort(self) -> None:
         """Delete all written files."""
@@ -210,8 +232,14 @@ class TableWriter(AbortableWriter):
     def _bucket_numbers(self, rows: Rows, codes: npt.NDArray[np.int64], partitions: list[bytes]) -> I32:
         if self._mode is BucketMode.BUCKET_UNAWARE:
             return np.zeros(rows.count, dtype=np.int32)
-        if self._mode is BucketMode.HASH_FIXED:
-            return rows.buckets if rows.buckets is not None else fixed_buckets(self._table, rows.columns)
+        if self._mode is BucketMode.POSTPONE and self._plan.postpone_user is not None:
+            return np.full(rows.count, POSTPONE_BUCKET, dtype=np.int32)
+        if rows.buckets is not None and self._mode is not BucketMode.HASH_DYNAMIC:
+            return rows.buckets
+        if self._mode in (BucketMode.POSTPONE, BucketMode.HASH_FIXED):
+            return partition_buckets(self._table, rows.columns, codes, partitions, self._plan.buckets_of)
+        if self._mode is BucketMode.KEY_DYNAMIC:
+            raise cross_partition_rows(self._table)
         hashes = rows.hashes if rows.hashes is not None else hash_rows(rows.columns, self._table.key_fields)
         if len(partitions) == 1:
             return self._index(partitions[0]).assign(hashes)
@@ -254,9 +282,14 @@ class TableWriter(AbortableWriter):
         return writer
 
     def _new_bucket(self, partition: bytes, bucket: int) -> MergeTreeWriter | AppendWriter:
+        user = self._plan.postpone_user
+        if user is not None:
+            return PostponeWriter(self._table, partition, user, self._writer_id)
         present = self._plan.rescaled_partitions.get(partition)
         if present is not None:
             raise other_buckets(self._table, partition, present)
+        if partition in self._plan.waiting:
+            raise _postponed_first(self._table, partition)
         unaware = self._mode is BucketMode.BUCKET_UNAWARE
         first = 0 if unaware else self._plan.max_sequences.get(partition, {}).get(bucket, -1) + 1
         if self._table.is_primary_key_table:
@@ -285,38 +318,13 @@ class TableWriter(AbortableWriter):
         pa.default_memory_pool().release_unused()
 
 
-def fixed_buckets(table: Table, columns: pa.Table) -> I32:
-    """Return the bucket of each row of a table with a fixed number of buckets.
-
-    Raises:
-        UnsupportedError: the bucket function is not implemented.
-    """
-    if table.options.bucket == 1:
-        return np.zeros(columns.num_rows, dtype=np.int32)
-    function = table.options.bucket_function_type
-    fields = table.bucket_key_fields
-    if function == "default":
-        return bucket_numbers(hash_rows(columns, fields), table.options.bucket)
-    if function == "mod":
-        values = values_of(one_chunk(columns.column(fields[0].name).fill_null(0))).astype(np.int64)
-        return np.mod(values, table.options.bucket).astype(np.int32)
-    raise _unknown_function(table)
-
-
-def check_bucket_mode(table: Table) -> None:
-    """Raise if the table's bucket mode cannot be written; checked before a job begins, and again in its tasks.
-
-    Raises:
-        UnsupportedError: the bucket mode is not implemented.
-    """
-    if table.bucket_mode in (BucketMode.KEY_DYNAMIC, BucketMode.POSTPONE):
-        raise UnsupportedError(
-            f"Table {table.name} has {table.bucket_mode} buckets, which cannot be written.",
-            hint="Write it with Apache Paimon, or use a primary key that contains the partition columns.",
-        )
-    several = table.bucket_mode is BucketMode.HASH_FIXED and table.options.bucket != 1
-    if several and table.options.bucket_function_type not in _FUNCTIONS:
-        raise _unknown_function(table)
+def cross_partition_rows(table: Table) -> UnsupportedError:
+    """Return the error for rows of a table with cross-partition upsert that come without the buckets of their keys."""
+    return UnsupportedError(
+        f"The primary key of table {table.name} does not contain its partition columns, and 'bucket' is -1: rows must "
+        "be joined with all keys of the table, which needs Spark.",
+        hint="Write it with Spark SQL or a DataFrame.",
+    )
 
 
 def check_bucket_number(table: Table, plan: WriterRestoreState) -> None:
@@ -336,14 +344,15 @@ def other_buckets(table: Table, partition: bytes, present: int) -> UsageError:
     return UsageError(
         f"Table {table.name} now has bucket = {table.options.bucket}, but {where} is still organised in {present} "
         "buckets.",
-        hint="Reorganise it with INSERT OVERWRITE before adding rows.",
+        hint="Reorganise it with INSERT OVERWRITE or CALL sys.rescale before adding rows.",
         kind=ErrorKind.INVALID_OPTION,
     )
 
 
-def _unknown_function(table: Table) -> UnsupportedError:
-    function = table.options.bucket_function_type
-    return UnsupportedError(
-        f"Table {table.name} has 'bucket-function.type' = '{function}', which cannot be written.",
-        hint="Write it with Apache Paimon, or use a table with the default bucket function.",
+def _postponed_first(table: Table, partition: bytes) -> UsageError:
+    where = table.partition_text(partition) or "it"
+    return UsageError(
+        f"Table {table.name} has no 'sequence.field', and {where} has postponed rows. Compacted later, they would "
+        "replace the rows that are written to buckets now.",
+        hint="Call sys.compact first, or write with 'postpone.batch-write-fixed-bucket' = 'false'.",
     )

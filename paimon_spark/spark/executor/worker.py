@@ -4,24 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
-from paimon_spark.core.arrow import with_offsets
+from paimon_spark.core.arrow import row_at, with_offsets
 from paimon_spark.core.columns import AUDIT_ROW_KIND, ROW_KIND
 from paimon_spark.core.commit_message import messages_to_json
 from paimon_spark.core.compact.space_filling_curves import hilbert_keys, zorder_keys
+from paimon_spark.core.read.postponed import split_rows
 from paimon_spark.core.read.split_reader import first_rows, read_split
 from paimon_spark.core.read.superseded_rows import superseded_rows
 from paimon_spark.core.read.update_pairs import packed_pairs
 from paimon_spark.core.scan.splits import Split, splits_from_json, splits_to_json
 from paimon_spark.core.spill.space import local_directories
 from paimon_spark.core.table import Table, table_of_task
+from paimon_spark.core.write.bucket_router import BucketRouter
+from paimon_spark.core.write.cross_partition import CrossPartitionWriter
+from paimon_spark.core.write.row_conversion import WriteRules, partition_codes, prepare_batch
 from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState
 from paimon_spark.engine.row_level import row_changer
 from paimon_spark.engine.sort_compact import Order
@@ -31,6 +37,7 @@ from paimon_spark.spark.executor.task_watchdog import TaskWatchdog, watch_task
 from paimon_spark.spark.executor.worker_reuse import prepare_reuse
 from paimon_spark.spark.types import batch_for_spark
 from paimon_spark.spec.predicate import Predicate, from_json
+from paimon_spark.spec.rows import encode_row
 
 Batches = Iterator[pa.RecordBatch]
 _SMALL_BATCH = 1 << 20
@@ -137,6 +144,72 @@ def rewrite_rows(table: str, plan: str, batches: Batches) -> Batches:
     yield pa.RecordBatch.from_pydict({"messages": pa.array([messages], pa.string())})
 
 
+def write_keyed_rows(table: str, plan: str, batches: Batches) -> Batches:
+    """Write the rows of one task of a cross-partition upsert and yield its commit messages as one text."""
+    target, info = table_of_task(table), WriterRestoreState.from_json(plan)
+    open_writer = partial(CrossPartitionWriter, target, info, spill_dirs=local_directories())
+    with _task() as task, open_writer() as writer:
+        for batch in unpacked(batches):
+            writer.write(batch)
+        task.check()
+        messages = messages_to_json(writer.finish())
+    yield pa.RecordBatch.from_pydict({"messages": pa.array([messages], pa.string())})
+
+
+def spread_rows(source: str, target: str, plan: str, tasks: int, batches: Batches) -> Batches:
+    """Yield the rows of splits for the tasks that write their new buckets: task, position, packed rows.
+
+    The splits come as texts of `keyed_splits`; their keys are their positions. Those of postponed files are replayed,
+    all others are read.
+    """
+    table, info = table_of_task(source), WriterRestoreState.from_json(plan)
+    router = BucketRouter(table_of_task(target), info.buckets_of, tasks)
+    with _task():
+        for text in chain.from_iterable(text.split(_NEXT) for text in _texts(batches)):
+            number, _, encoded = text.partition(" ")
+            for split in splits_from_json(encoded):
+                for task, position, rows in router.route(split_rows(table, split, int(number))):
+                    yield pa.RecordBatch.from_pydict(
+                        {
+                            "task": pa.array([task], pa.int32()),
+                            "position": pa.array([position], pa.int64()),
+                            "rows": pa.array([packed(rows)], pa.binary()),
+                        }
+                    )
+
+
+def count_rows(table: str, batches: Batches) -> Batches:
+    """Yield each partition of the rows of one task, with the number of its rows and their bytes in memory."""
+    target = table_of_task(table)
+    fields = target.schema.partition_fields
+    rules = replace(WriteRules.of(target), fields=fields, kind_column=None)
+    found: dict[bytes, tuple[int, int]] = {}
+    with _task():
+        for batch in unpacked(batches):
+            rows = prepare_batch(batch, rules).columns
+            codes, firsts = partition_codes(rows, fields) if fields else (np.zeros(batch.num_rows, np.int64), [0])
+            width = batch.nbytes // max(1, batch.num_rows)
+            for first, n in zip(firsts, np.bincount(codes).tolist(), strict=True):
+                partition = encode_row(row_at(rows, fields, first), target.partition_types)
+                known = found.get(partition, (0, 0))
+                found[partition] = known[0] + n, known[1] + n * width
+    yield pa.RecordBatch.from_pydict(
+        {
+            "partition": pa.array(found.keys(), pa.binary()),
+            "rows": pa.array([n for n, _ in found.values()], pa.int64()),
+            "bytes": pa.array([size for _, size in found.values()], pa.int64()),
+        }
+    )
+
+
+def packed(rows: pa.Table) -> bytes:
+    """Return rows as an Arrow stream, as `unpacked` reads it."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)
+    return bytes(sink.getvalue())
+
+
 def add_curve(order: str, columns: tuple[str, ...], text_bytes: int, name: str, batches: Batches) -> Batches:
     """Yield the batches with the place of each row on a curve through `columns` as the last column, called `name`."""
     for batch in batches:
@@ -228,6 +301,21 @@ def rewriter(table: Table, plan: WriterRestoreState) -> Any:
     return partial(write_rows, table.to_config(), plan.to_json(), fill_defaults=False)
 
 
+def keyed_writer(table: Table, plan: WriterRestoreState) -> Any:
+    """Return the function of the write job of a cross-partition upsert."""
+    return partial(write_keyed_rows, table.to_config(), plan.to_json())
+
+
+def counter(table: Table) -> Any:
+    """Return the function of a job that counts the rows of each partition."""
+    return partial(count_rows, table.to_config())
+
+
+def spreader(source: Table, target: Table, plan: WriterRestoreState, tasks: int) -> Any:
+    """Return the function of a job that reads rows for the tasks that write their new buckets."""
+    return partial(spread_rows, source.to_config(), target.to_config(), plan.to_json(), tasks)
+
+
 def copy_on_write_rewriter(table: Table, plan: WriterRestoreState) -> Any:
     """Return the function of a job that changes rows in their files."""
     return partial(rewrite_rows, table.to_config(), plan.to_json())
@@ -251,5 +339,9 @@ def finder(table: Table) -> Any:
     return partial(find_superseded_rows, table.to_config())
 
 
+COUNTED = "partition binary, rows bigint, bytes bigint"
+"""The columns that `counter` gives."""
+SPREAD = "task int, position bigint, rows binary"
+"""The columns that `spreader` gives."""
 FOUND = "split string, file string, rows binary"
 """The columns that `finder` gives."""

@@ -220,7 +220,7 @@ def test_b2_parallel_assigners_never_write_the_same_index_file() -> None:
     put(table, *((k, 0) for k in range(30)))
     plan = plan_write(table, parallelism=3)
     assert plan.info.assigners == 3
-    from paimon_spark.core.write.bucket_hash import hash_rows
+    from paimon_spark.core.buckets.bucket_hash import hash_rows
 
     rows = batch(table, *((k, 1) for k in range(200)))
     hashes = hash_rows(rows, table.key_fields)

@@ -37,6 +37,7 @@ def test_the_first_procedures() -> None:
         "rename_tag",
         "repair_snapshots",
         "replace_tag",
+        "rescale",
         "reset_consumer",
         "rollback",
         "rollback_to",

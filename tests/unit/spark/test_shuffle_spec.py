@@ -28,7 +28,13 @@ def test_a_message_is_plain_json() -> None:
     assert json.loads(spec.to_json()) == {
         "columns": ["id", "p"],
         "partition": ["p"],
-        "hash": {"name": "h", "buckets": 4, "fields": [{"name": "id", "precision": 0}]},
+        "hash": {
+            "name": "h",
+            "buckets": 4,
+            "fields": [{"name": "id", "precision": 0}],
+            "function": "default",
+            "counts": None,
+        },
         "tasks": 2,
         "classes": 0,
         "exact": False,

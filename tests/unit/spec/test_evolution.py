@@ -89,7 +89,7 @@ def test_ids_of_nested_members_come_after_their_own_members() -> None:
         ({"primary-key": "id", "row-tracking.enabled": "true"}, "without primary key"),
         ({"data-evolution.enabled": "true"}, "row-tracking"),
         ({"snapshot.num-retained.min": "5", "snapshot.num-retained.max": "2"}, "larger"),
-        ({"primary-key": "id", "bucket": "-2"}, "cannot be created"),
+        ({"primary-key": "id", "bucket": "-2", "postpone.default-bucket-num": "0"}, "at least 1"),
         ({"bucket": "-2"}, "with a primary key"),
         ({"primary-key": " , "}, "names no column"),
     ],

@@ -38,7 +38,6 @@ def test_supported(options: dict[str, str]) -> None:
     [
         ("type", "format-table"),
         ("data-evolution.enabled", "true"),
-        ("bucket", "-2"),
         ("chain-table.enabled", "true"),
         ("pk-clustering-override", "true"),
         ("sequence.snapshot-ordering", "true"),
@@ -121,13 +120,14 @@ def test_an_old_feature_is_not_held_against_a_change() -> None:
         check_creatable(_schema({"changelog-producer": "lookup", "row-tracking.enabled": "true"}), before=old)
 
 
-def test_keys_across_partitions() -> None:
-    schema = _schema({}, partitions=("p",))
+def test_a_key_that_moves_must_not_be_protected_from_deletes() -> None:
+    check_writable(_schema({}, partitions=("p",)))
+    schema = _schema({"ignore-delete": "true"}, partitions=("p",))
     check_readable(schema)
-    with pytest.raises(UnsupportedError, match=r"does not contain the partition columns[\s\S]*unique per partition"):
+    with pytest.raises(UnsupportedError, match=r"'ignore-delete' = 'true'.*does not contain the partition columns"):
         check_writable(schema)
-    check_writable(_schema({"bucket": "2"}, partitions=("p",)))
-    check_writable(_schema({}, keys=("k", "p"), partitions=("p",)))
+    check_writable(_schema({"ignore-delete": "true", "bucket": "2"}, partitions=("p",)))
+    check_writable(_schema({"ignore-delete": "true"}, keys=("k", "p"), partitions=("p",)))
 
 
 def test_changelog_files_need_a_codec_of_their_format() -> None:

@@ -92,13 +92,17 @@ class JvmFrames {
   /** What stopped a job, as `TaskFailure` tells it. */
   def failure(error: Throwable): String = TaskFailure.description(error)
 
+  /** Whether Spark can tell that the rows are too few for a shuffle. */
+  def fewRows(frame: Dataset[Row]): Boolean =
+    frame.queryExecution.optimizedPlan.maxRows.exists(_ <= JvmFrames.FewRows)
+
   private def sessionOf(frame: Dataset[Row]): SparkSession = frame.sparkSession.asInstanceOf[SparkSession]
 
   private def pack(plan: LogicalPlan): LogicalPlan = ArrowBatches(plan, plan.output, None, 0)
 
   private def shuffle(frame: Dataset[Row], spec: ShuffleSpec, pack: Boolean): Dataset[Row] = {
     val plan = frame.queryExecution.analyzed
-    val few = frame.queryExecution.optimizedPlan.maxRows.exists(_ <= JvmFrames.FewRows)
+    val few = fewRows(frame)
     val byName = spec.columns.zip(plan.output).toMap
     val hashed = spec.hash.fold(plan)(withHash(plan, byName, _))
     val packedLater: LogicalPlan => LogicalPlan = placed => if (pack) this.pack(placed) else placed
@@ -131,8 +135,10 @@ class JvmFrames {
     }
 
   private def withHash(plan: LogicalPlan, byName: Map[String, Attribute], hash: HashColumn): LogicalPlan = {
-    val key = PaimonKeyHash(hash.fields.map(f => byName(f.name)), hash.fields.map(_.precision), hash.buckets)
-    Project(plan.output :+ Alias(key, hash.name)(), plan)
+    val counts = hash.counts.map(name => plan.output.find(_.name == name).get)
+    val total = counts.orElse(if (hash.buckets > 0) Some(Literal(hash.buckets)) else None)
+    val key = PaimonKeyHash(hash.function, hash.fields.map(f => byName(f.name)) ++ total, hash.fields.map(_.precision))
+    Project(plan.output.filterNot(counts.contains) :+ Alias(key, hash.name)(), plan)
   }
 
   /** A line on the terminal of the program that the user started. */

@@ -15,12 +15,14 @@ object ShuffleSpec {
   }
 }
 
-/** A column to add: the bucket of each row among `buckets`, or the hash of its key where `buckets` is 0. */
-case class HashColumn(name: String, buckets: Int, fields: Seq[HashedField])
+/** A column to add: the bucket of each row among `buckets`, or among as many as the column `counts` has for the row, or
+  * the hash of its key where there is neither. `function` is the bucket function. */
+case class HashColumn(name: String, buckets: Int, fields: Seq[HashedField], function: String, counts: Option[String])
 
 object HashColumn {
   def fromJson(json: JsonNode): HashColumn = HashColumn(json.get("name").asText(), json.get("buckets").asInt(),
-    Json.items(json.get("fields")).map(HashedField.fromJson))
+    Json.items(json.get("fields")).map(HashedField.fromJson), json.get("function").asText(),
+    Json.optional(json, "counts").map(_.asText()))
 }
 
 /** A column of the hash, and the precision of its type, or 0. */

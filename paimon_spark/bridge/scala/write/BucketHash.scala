@@ -1,5 +1,6 @@
 package org.apache.spark.sql.paimonbridge
 
+import java.math.BigDecimal
 import java.util.Arrays
 
 import org.apache.spark.sql.catalyst.InternalRow
@@ -11,8 +12,42 @@ import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.hash.Murmur3_x86_32
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Builds the binary row of a key and hashes it; fields must be added in order. Not thread-safe. */
-final class KeyHasher(arity: Int) {
+/** A bucket function: takes the fields of a key in order, and returns a hash or, of `buckets`, the one of the key.
+  * Generated code calls the methods `put…` by the names that `KeyColumn` has. Not thread-safe. */
+trait KeyHasher {
+  def reset(): Unit
+  def putNull(i: Int, variablePart: Int): Unit
+  def putByte(i: Int, v: Byte): Unit
+  def putBoolean(i: Int, v: Boolean): Unit
+  def putShort(i: Int, v: Short): Unit
+  def putInt(i: Int, v: Int): Unit
+  def putLong(i: Int, v: Long): Unit
+  def putFloat(i: Int, v: Float): Unit
+  def putDouble(i: Int, v: Double): Unit
+  def putString(i: Int, v: UTF8String): Unit
+  def putBytes(i: Int, v: Array[Byte]): Unit
+  def putSmallDecimal(i: Int, v: Decimal): Unit
+  def putLargeDecimal(i: Int, v: Decimal): Unit
+  def putMillis(i: Int, micros: Long): Unit
+  def putMicros(i: Int, micros: Long): Unit
+  def hash(): Int
+  def bucket(buckets: Int): Int
+}
+
+object KeyHasher {
+  def of(function: String, arity: Int): KeyHasher = function match {
+    case "default" => new RowHasher(arity)
+    case "hive" => new HiveHasher
+    case "mod" => new ModHasher
+  }
+
+  def unsupported(function: String, what: String): Nothing = throw new PaimonException(
+    s"[UNSUPPORTED_FEATURE] The bucket function '$function' does not accept a column of type $what.",
+    "UNSUPPORTED_FEATURE")
+}
+
+/** The function `default`: builds the binary row of a key and hashes it. */
+final class RowHasher(arity: Int) extends KeyHasher {
   private val nullBytes = ((arity + 71) / 64) * 8
   private val fixed = nullBytes + 8 * arity
   private var buffer = new Array[Byte](fixed + 64)
@@ -76,6 +111,70 @@ final class KeyHasher(arity: Int) {
   }
 
   def hash(): Int = Murmur3_x86_32.hashUnsafeWords(buffer, Platform.BYTE_ARRAY_OFFSET, end, 42)
+  def bucket(buckets: Int): Int = Math.abs(hash() % buckets)
+}
+
+/** The function `hive`: 31 times the hash of the columns before, plus that of the next one. */
+final class HiveHasher extends KeyHasher {
+  private var h = 0
+
+  private def add(x: Int): Unit = h = 31 * h + x
+
+  private def addBytes(bytes: Array[Byte]): Unit = {
+    var own = 0
+    var i = 0
+    while (i < bytes.length) { own = 31 * own + bytes(i); i += 1 }
+    add(own)
+  }
+
+  private def addDecimal(v: BigDecimal): Unit =
+    if (v.signum() == 0) add(0)
+    else {
+      val short = v.stripTrailingZeros()
+      add((if (short.scale() < 0) short.setScale(0) else short).hashCode())
+    }
+
+  def reset(): Unit = h = 0
+  def putNull(i: Int, variablePart: Int): Unit = add(0)
+  def putByte(i: Int, v: Byte): Unit = add(v)
+  def putBoolean(i: Int, v: Boolean): Unit = add(if (v) 1 else 0)
+  def putShort(i: Int, v: Short): Unit = add(v)
+  def putInt(i: Int, v: Int): Unit = add(v)
+  def putLong(i: Int, v: Long): Unit = add(java.lang.Long.hashCode(v))
+  def putFloat(i: Int, v: Float): Unit = add(if (v == 0f) 0 else java.lang.Float.floatToIntBits(v))
+  def putDouble(i: Int, v: Double): Unit =
+    add(if (v == 0d) 0 else java.lang.Long.hashCode(java.lang.Double.doubleToLongBits(v)))
+  def putString(i: Int, v: UTF8String): Unit = addBytes(v.getBytes)
+  def putBytes(i: Int, v: Array[Byte]): Unit = addBytes(v)
+  def putSmallDecimal(i: Int, v: Decimal): Unit = addDecimal(v.toJavaBigDecimal)
+  def putLargeDecimal(i: Int, v: Decimal): Unit = addDecimal(v.toJavaBigDecimal)
+  def putMillis(i: Int, micros: Long): Unit = KeyHasher.unsupported("hive", "timestamp")
+  def putMicros(i: Int, micros: Long): Unit = KeyHasher.unsupported("hive", "timestamp")
+  def hash(): Int = h
+  def bucket(buckets: Int): Int = (h & Int.MaxValue) % buckets
+}
+
+/** The function `mod`: the value of one INT or BIGINT column, floored modulo; null counts as 0. */
+final class ModHasher extends KeyHasher {
+  private var value = 0L
+
+  def reset(): Unit = value = 0L
+  def putNull(i: Int, variablePart: Int): Unit = ()
+  def putInt(i: Int, v: Int): Unit = value = v
+  def putLong(i: Int, v: Long): Unit = value = v
+  def putByte(i: Int, v: Byte): Unit = KeyHasher.unsupported("mod", "tinyint")
+  def putBoolean(i: Int, v: Boolean): Unit = KeyHasher.unsupported("mod", "boolean")
+  def putShort(i: Int, v: Short): Unit = KeyHasher.unsupported("mod", "smallint")
+  def putFloat(i: Int, v: Float): Unit = KeyHasher.unsupported("mod", "float")
+  def putDouble(i: Int, v: Double): Unit = KeyHasher.unsupported("mod", "double")
+  def putString(i: Int, v: UTF8String): Unit = KeyHasher.unsupported("mod", "string")
+  def putBytes(i: Int, v: Array[Byte]): Unit = KeyHasher.unsupported("mod", "binary")
+  def putSmallDecimal(i: Int, v: Decimal): Unit = KeyHasher.unsupported("mod", "decimal")
+  def putLargeDecimal(i: Int, v: Decimal): Unit = KeyHasher.unsupported("mod", "decimal")
+  def putMillis(i: Int, micros: Long): Unit = KeyHasher.unsupported("mod", "timestamp")
+  def putMicros(i: Int, micros: Long): Unit = KeyHasher.unsupported("mod", "timestamp")
+  def hash(): Int = java.lang.Long.hashCode(value)
+  def bucket(buckets: Int): Int = Math.floorMod(value, buckets.toLong).toInt
 }
 
 /** How one key column is added: the hasher's method, and the bytes reserved for a null. */
@@ -101,22 +200,21 @@ object KeyColumn {
   }
 }
 
-/** Hash of a key as defined by the table format or, with `buckets` > 0, its bucket number. */
-case class PaimonKeyHash(children: Seq[Expression], precisions: Seq[Int], buckets: Int) extends Expression {
+/** Hash of a key by a bucket function of the table format or, where the number of buckets is the last of `children`,
+  * the bucket of the key. */
+case class PaimonKeyHash(function: String, children: Seq[Expression], precisions: Seq[Int]) extends Expression {
   override def dataType: DataType = IntegerType
   override def nullable: Boolean = false
-  override def prettyName: String = if (buckets > 0) "paimon_bucket" else "paimon_key_hash"
-  override def toString: String =
-    s"$prettyName(${children.mkString(", ")}${if (buckets > 0) s", $buckets" else ""})"
+  override def prettyName: String = if (total.nonEmpty) "paimon_bucket" else "paimon_key_hash"
 
-  private def columns: Seq[KeyColumn] =
-    children.zip(precisions).map { case (c, p) => KeyColumn.of(c.dataType, p) }
-
-  private def finish(hash: Int): Int = if (buckets > 0) Math.abs(hash % buckets) else hash
+  private def keys: Seq[Expression] = children.take(precisions.size)
+  private def total: Option[Expression] = children.drop(precisions.size).headOption
+  private def columns: Seq[KeyColumn] = keys.zip(precisions).map { case (c, p) => KeyColumn.of(c.dataType, p) }
 
   override def eval(input: InternalRow): Any = {
-    val hasher = new KeyHasher(children.size)
-    columns.zip(children).zipWithIndex.foreach { case ((column, child), i) =>
+    val hasher = KeyHasher.of(function, keys.size)
+    hasher.reset()
+    columns.zip(keys).zipWithIndex.foreach { case ((column, child), i) =>
       (child.eval(input), column.method) match {
         case (null, _) => hasher.putNull(i, column.reserved)
         case (v: Boolean, _) => hasher.putBoolean(i, v)
@@ -134,13 +232,14 @@ case class PaimonKeyHash(children: Seq[Expression], precisions: Seq[Int], bucket
         case (v: Decimal, _) => hasher.putLargeDecimal(i, v)
       }
     }
-    finish(hasher.hash())
+    total.fold(hasher.hash())(n => hasher.bucket(n.eval(input).asInstanceOf[Int]))
   }
 
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
-    val hasherClass = classOf[KeyHasher].getName
-    val hasher = ctx.addMutableState(hasherClass, "keyHasher", v => s"$v = new $hasherClass(${children.size});")
-    val parts = children.zip(columns).zipWithIndex.map { case ((child, column), i) =>
+    val hasherClass = KeyHasher.of(function, keys.size).getClass.getName
+    val arity = if (function == "default") keys.size.toString else ""
+    val hasher = ctx.addMutableState(hasherClass, "keyHasher", v => s"$v = new $hasherClass($arity);")
+    val parts = keys.zip(columns).zipWithIndex.map { case ((child, column), i) =>
       val gen = child.genCode(ctx)
       s"""
          |${gen.code}
@@ -149,10 +248,13 @@ case class PaimonKeyHash(children: Seq[Expression], precisions: Seq[Int], bucket
        """.stripMargin
     }
     val body = ctx.splitExpressionsWithCurrentInputs(parts, "keyHash", Nil)
-    val end = if (buckets > 0) s"Math.abs($hasher.hash() % $buckets)" else s"$hasher.hash()"
+    val n = total.map(_.genCode(ctx))
+    val before = n.fold("")(_.code.toString)
+    val end = n.fold(s"$hasher.hash()")(g => s"$hasher.bucket(${g.value})")
     ev.copy(code = code"""
       $hasher.reset();
       $body
+      $before
       int ${ev.value} = $end;""", isNull = FalseLiteral)
   }
 

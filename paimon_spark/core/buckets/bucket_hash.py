@@ -16,8 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.core.arrow import decimal_limbs, load_words, one_chunk, string_parts, values_of
+from paimon_spark.core.buckets.hive_hash import hive_hashes
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.arrays import I32, I64, U32, U64
+from paimon_spark.spec.bucket_functions import BucketFunction
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, type_to_json
 
 _BLOCK = 16384
@@ -55,9 +57,42 @@ def hash_rows(batch: pa.RecordBatch | pa.Table, fields: Sequence[DataField]) -> 
     return out
 
 
-def bucket_numbers(hashes: I32, buckets: int) -> I32:
+def bucket_numbers(hashes: I32, buckets: int | I32) -> I32:
     """Return ``|hash % buckets|`` with the remainder truncated towards zero."""
     return (np.abs(hashes.astype(np.int64)) % buckets).astype(np.int32)
+
+
+def key_buckets(
+    function: BucketFunction, rows: pa.RecordBatch | pa.Table, fields: Sequence[DataField], buckets: int | I32
+) -> I32:
+    """Return the bucket of each row by its bucket key.
+
+    Args:
+        function: the bucket function.
+        rows: the rows.
+        fields: the columns of the bucket key, in order.
+        buckets: the number of buckets, of the table or of the partition of each row.
+
+    Raises:
+        UnsupportedError: the function does not accept a column.
+    """
+    if function is BucketFunction.DEFAULT:
+        return bucket_numbers(hash_rows(rows, fields), buckets)
+    if function is BucketFunction.HIVE:
+        positive = hive_hashes(rows, fields) & np.int32(np.iinfo(np.int32).max)
+        return (positive.astype(np.int64) % buckets).astype(np.int32)
+    column = one_chunk(rows.column(fields[0].name))
+    if not pa.types.is_integer(column.type):
+        raise _not_modulo(fields[0])
+    values = values_of(column.fill_null(0) if column.null_count else column).astype(np.int64)
+    return np.mod(values, buckets).astype(np.int32)
+
+
+def _not_modulo(f: DataField) -> UnsupportedError:
+    return UnsupportedError(
+        f"The bucket function 'mod' does not accept the column '{f.name}' of type {type_to_json(f.type)}.",
+        hint="Use a bucket key of one INT or BIGINT column, or the bucket function 'default'.",
+    )
 
 
 def _atomic(f: DataField) -> AtomicType:

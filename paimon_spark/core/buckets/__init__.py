@@ -1,0 +1,1 @@
+"""The bucket of a row by its bucket key."""

@@ -1,0 +1,79 @@
+"""Reads that merge postponed rows: one split for each bucket of the partitions with such rows.
+
+(docs/spec/semantics.md, B4)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.read.postponed import replay_order
+from paimon_spark.core.scan.pruning import matching_partitions
+from paimon_spark.core.scan.scan import live_in_partitions
+from paimon_spark.core.scan.splits import Split
+from paimon_spark.core.table import Table
+from paimon_spark.engine.postpone_buckets import bucket_counts, buckets_to_fill, postponed_rows
+from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry
+from paimon_spark.spec.predicate import Predicate, project
+from paimon_spark.spec.snapshot import Snapshot
+
+
+def with_postponed(
+    table: Table,
+    snapshot: Snapshot | None,
+    condition: Predicate,
+    splits: Sequence[Split],
+    buckets: Collection[int] | None = None,
+) -> list[Split]:
+    """Return the splits of a query, with those of partitions that have postponed rows replaced.
+
+    Each of the latter has all files of one bucket, because any of their rows may be superseded by a postponed one.
+
+    Args:
+        table: the table.
+        snapshot: what is read.
+        condition: the filter of the query.
+        splits: the splits of the files in buckets.
+        buckets: only these buckets.
+    """
+    if snapshot is None:
+        return list(splits)
+    store = ManifestStore(table)
+    live = live_in_partitions(store, snapshot, None)
+    wanted = project(condition, table.schema.partition_keys)
+    partitions = matching_partitions(table, {e.partition for e in live if e.bucket < 0}, wanted)
+    if not partitions:
+        return list(splits)
+    own = [e for e in live if e.partition in partitions]
+    waiting = [e for e in own if e.bucket < 0]
+    counts = buckets_to_fill(table.options, postponed_rows(waiting), 1) | bucket_counts(own)
+    ordered: dict[bytes, list[DataFileMeta]] = {}
+    for e in replay_order(store, snapshot, waiting):
+        ordered.setdefault(e.partition, []).append(e.file)
+    kept = [s for s in splits if s.partition not in partitions]
+    for partition in sorted(partitions):
+        for bucket in range(counts[partition]):
+            if buckets is None or bucket in buckets:
+                files = [e for e in own if e.partition == partition and e.bucket == bucket]
+                kept.append(_split(snapshot, partition, bucket, counts[partition], files, ordered[partition]))
+    return kept
+
+
+def _split(
+    snapshot: Snapshot,
+    partition: bytes,
+    bucket: int,
+    total: int,
+    files: Sequence[ManifestEntry],
+    postponed: Sequence[DataFileMeta],
+) -> Split:
+    return Split(
+        partition=partition,
+        bucket=bucket,
+        total_buckets=total,
+        files=tuple(e.file for e in files),
+        raw=False,
+        snapshot_id=snapshot.id,
+        postponed=tuple(postponed),
+    )

@@ -1,0 +1,75 @@
+"""The rows of a cross-partition upsert: joined with the keys of the table by one shuffle, and sorted by key.
+
+(docs/spec/semantics.md, B3)
+"""
+
+from __future__ import annotations
+
+import time
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from paimon_spark.core.columns import BUCKET, EXISTING_BUCKET, SHUFFLE_HASH, SHUFFLE_ORDER
+from paimon_spark.core.scan.scan import scan
+from paimon_spark.core.scan.splits import Split, plan_splits
+from paimon_spark.core.table import Table
+from paimon_spark.core.write.rolling import wall_clock_millis
+from paimon_spark.engine.insert import WritePlan
+from paimon_spark.spark.arrow_map import quoted
+from paimon_spark.spark.jvm_frames import arrow_batches, bucket_shuffle
+from paimon_spark.spark.read_modes import ReadRequest
+from paimon_spark.spark.reads import read_frame
+from paimon_spark.spark.shuffle_spec import HashColumn, ShuffleSpec, hashed_fields
+from paimon_spark.spec.predicate import TRUE
+
+
+def keyed_rows(session: SparkSession, plan: WritePlan, frame: DataFrame, order: Column | None) -> DataFrame:
+    """Return the rows to write with the existing rows of the table, packed as `worker.keyed_writer` takes them.
+
+    Of existing rows, only the primary key, the partition and the bucket are read. A key is in one task, its existing
+    row first, then its new rows in their order.
+    """
+    table = plan.table
+    fields = tuple(table.schema.field(k) for k in table.schema.primary_keys)
+    rows = frame.withColumn(EXISTING_BUCKET, f.lit(None).cast("int"))
+    rows = rows.withColumn(SHUFFLE_ORDER, f.monotonically_increasing_id())
+    splits = () if plan.overwrite is not None else _splits(table, plan.snapshot_id)
+    if splits:
+        rows = rows.unionByName(_existing(session, table, splits, rows))
+    key = HashColumn(SHUFFLE_HASH, 0, hashed_fields(fields))
+    assigners = plan.info.assigners
+    spec = ShuffleSpec(tuple(table.schema.field_names), hash=key, tasks=assigners, classes=assigners)
+    by = [f.col(SHUFFLE_HASH), *(f.col(quoted(c.name)) for c in fields), f.col(EXISTING_BUCKET).asc_nulls_last()]
+    own = [] if order is None else [order]
+    placed = bucket_shuffle(rows, spec).sortWithinPartitions(*by, *own, f.col(SHUFFLE_ORDER))
+    return arrow_batches(placed.drop(SHUFFLE_ORDER))
+
+
+def _splits(table: Table, snapshot_id: int | None) -> tuple[Split, ...]:
+    """Return the splits of all rows, without those whose files are too old for the index."""
+    if snapshot_id is None:
+        return ()
+    splits = plan_splits(table, scan(table, table.snapshots.get(snapshot_id)))
+    ttl = table.options.cross_partition_index_ttl_ms
+    if ttl is None:
+        return tuple(splits)
+    oldest = wall_clock_millis(int(time.time() * 1000)) - ttl
+    return tuple(s for s in splits if any((x.creation_time or 0) >= oldest for x in s.files))
+
+
+def _existing(session: SparkSession, table: Table, splits: tuple[Split, ...], like: DataFrame) -> DataFrame:
+    """Return the rows of the table with the columns of `like`, null where they are not needed."""
+    needed = {*table.schema.primary_keys, *table.schema.partition_keys}
+    columns = tuple(c for c in table.schema.field_names if c in needed)
+    found = read_frame(session, ReadRequest(table, columns, TRUE, splits, metadata=(BUCKET,)))
+    out = []
+    for field in like.schema.fields:
+        if field.name == EXISTING_BUCKET:
+            value = f.col(BUCKET)
+        elif field.name in needed:
+            value = f.col(quoted(field.name)).cast(field.dataType)
+        else:
+            value = f.lit(None).cast(field.dataType)
+        out.append(value.alias(field.name))
+    return found.select(*out)
