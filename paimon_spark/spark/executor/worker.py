@@ -27,7 +27,7 @@ from paimon_spark.engine.tasks import run_task
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS
 from paimon_spark.spark.executor.task_watchdog import TaskWatchdog, watch_task
 from paimon_spark.spark.executor.worker_reuse import prepare_reuse
-from paimon_spark.spark.types import batch_for_spark
+from paimon_spark.spark.types import batch_for_spark, variant_types
 from paimon_spark.spec.predicate import Predicate, from_json
 
 Batches = Iterator[pa.RecordBatch]
@@ -151,6 +151,7 @@ def read_rows(
     """
     source = table_of_task(table)
     condition: Predicate | None = from_json(predicate) if predicate is not None else None
+    variants = variant_types(source.schema.fields)
     with _task():
         splits = (split for text in _texts(batches) for split in splits_from_json(text))
         rows = (
@@ -159,7 +160,7 @@ def read_rows(
             for b in read_split(source, s, columns, condition, keep_kinds=kinds, metadata_columns=places)
         )
         for batch in _few_batches(first_rows(rows, limit)):
-            yield batch_for_spark(_kind_first(batch) if kinds else batch)
+            yield batch_for_spark(_kind_first(batch) if kinds else batch, variants)
 
 
 def keyed_splits(splits: Iterable[tuple[str, Split]]) -> str:
