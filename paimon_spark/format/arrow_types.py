@@ -96,6 +96,20 @@ def to_arrow_schema(fields: Iterable[DataField]) -> pa.Schema:
     return pa.schema([to_arrow_field(f) for f in fields])
 
 
+def optional_members(field: pa.Field) -> pa.Field:
+    """Return a field whose rows have nullable members where they may be null themselves: a null row has none."""
+    return field.with_type(_optional(field.type, field.nullable))
+
+
+def _optional(t: pa.DataType, nullable: bool) -> pa.DataType:  # noqa: FBT001
+    if pa.types.is_struct(t):
+        members = [m.with_nullable(m.nullable or nullable) for m in t]
+        return pa.struct([optional_members(m) for m in members])
+    if pa.types.is_map(t):
+        return pa.map_(t.key_field, optional_members(t.item_field))
+    return pa.list_(optional_members(t.value_field)) if pa.types.is_list(t) else t
+
+
 def from_arrow(t: pa.DataType, *, nullable: bool = True) -> DataType:
     """Return the Paimon type of an Arrow type; fields of rows are numbered from 0.
 
@@ -148,6 +162,15 @@ def _convert(t: DataType, top: int | None, depth: int) -> pa.DataType:
     )
 
 
+VARIANT = pa.struct(
+    [
+        pa.field("value", pa.binary(), nullable=False),
+        pa.field("metadata", pa.binary(), nullable=False, metadata={b"variant": b"true"}),
+    ]
+)
+"""A VARIANT in memory. Spark knows it by the metadata of its second member, which comparisons of types ignore."""
+_NUMBERED_VARIANT = pa.struct([_field(m.name, m.type, False, i) for i, m in enumerate(VARIANT)])  # noqa: FBT003
+
 COUNT = AtomicType(TypeRoot.INT, nullable=False)
 """The type of multiset counts."""
 
@@ -160,10 +183,7 @@ def _atomic(t: AtomicType, *, numbered: bool) -> pa.DataType:
     if t.root is TypeRoot.TIMESTAMP_LTZ:
         return pa.timestamp(timestamp_unit(6 if t.precision is None else t.precision), "UTC")
     if t.root is TypeRoot.VARIANT:
-        ids = (0, 1) if numbered else (None, None)
-        return pa.struct(
-            [_field(n, pa.binary(), False, i) for n, i in zip(("value", "metadata"), ids, strict=True)]  # noqa: FBT003
-        )
+        return _NUMBERED_VARIANT if numbered else VARIANT
     return _PLAIN[t.root]
 
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from paimon_spark.errors import PaimonError, UnsupportedError
-from paimon_spark.format.arrow_types import ARROW_RELEASE, to_arrow_schema
+from paimon_spark.format.arrow_types import ARROW_RELEASE, optional_members, to_arrow_schema
 from paimon_spark.format.base import (
     DEFAULT_BATCH_ROWS,
     LEAST_CHUNK_ROWS,
@@ -298,7 +298,7 @@ class ParquetWriter:
     ) -> None:
         self._file_io = file_io
         self._path = path
-        self._schema = to_arrow_schema(fields)
+        self._schema = pa.schema(map(optional_members, to_arrow_schema(fields)))
         self._stats = stats
         self._settings = settings
         self._sink = file_io.open_output(path)

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import ErrorKind, UnsupportedError
+from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.defaults import sql_default
 from paimon_spark.spec.types import (
     BYTES,
@@ -25,6 +26,7 @@ from paimon_spark.spec.types import (
     MultisetType,
     RowType,
     TypeRoot,
+    holds_root,
 )
 
 Json = dict[str, Any]
@@ -192,6 +194,11 @@ def _plain(value: Any) -> Any:
 # ------------------------------------------------------------------------------------------------- Arrow
 
 
+def variant_types(fields: Sequence[DataField]) -> dict[str, pa.DataType]:
+    """Return the Arrow types of the columns that hold a VARIANT, at any depth."""
+    return {f.name: to_arrow_type(f.type) for f in fields if holds_root(f.type, TypeRoot.VARIANT)}
+
+
 def arrow_for_spark(t: pa.DataType) -> pa.DataType:
     """Return the Arrow type that Spark reads without change where it cannot read `t`."""
     if pa.types.is_time(t):
@@ -205,7 +212,7 @@ def arrow_for_spark(t: pa.DataType) -> pa.DataType:
     if pa.types.is_large_binary(t) or pa.types.is_fixed_size_binary(t):
         return pa.binary()
     if pa.types.is_struct(t):
-        return pa.struct([pa.field(f.name, arrow_for_spark(f.type), f.nullable) for f in t])
+        return pa.struct([pa.field(f.name, arrow_for_spark(f.type), f.nullable, f.metadata) for f in t])
     if pa.types.is_map(t):
         return pa.map_(arrow_for_spark(t.key_type), arrow_for_spark(t.item_type))
     if pa.types.is_list(t) or pa.types.is_large_list(t):
@@ -213,11 +220,14 @@ def arrow_for_spark(t: pa.DataType) -> pa.DataType:
     return t
 
 
-def batch_for_spark(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return `batch` in types that Spark reads: TIME as INT, timestamps in microseconds, no dictionaries."""
+def batch_for_spark(batch: pa.RecordBatch, variants: Mapping[str, pa.DataType] | None = None) -> pa.RecordBatch:
+    """Return `batch` in types that Spark reads: TIME as INT, timestamps in microseconds, no dictionaries.
+
+    `variants` has the Arrow types of the columns that hold a VARIANT, with the metadata that Spark looks for.
+    """
     columns, fields = [], []
     for field, column in zip(batch.schema, batch.columns, strict=True):
-        wanted = arrow_for_spark(field.type)
+        wanted = arrow_for_spark((variants or {}).get(field.name, field.type))
         columns.append(column if wanted == field.type else _cast(column, wanted))
         fields.append(pa.field(field.name, wanted))
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))

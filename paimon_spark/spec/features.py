@@ -14,7 +14,7 @@ from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spec.compressions import COMPRESSIONS, IDLE, compression_of
 from paimon_spark.spec.options import UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
 from paimon_spark.spec.schema import TableSchema
-from paimon_spark.spec.types import AtomicType, DataType, TypeRoot, children
+from paimon_spark.spec.types import TypeRoot, holds_root
 
 DATA_FORMATS = tuple(COMPRESSIONS)
 _ELSEWHERE = "Use Apache Paimon for this table"
@@ -219,16 +219,14 @@ def _changelog_files(schema: TableSchema, options: CoreOptions) -> Iterator[Unsu
 
 
 def _columns(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
+    others = [name for name in options.file_formats if name != "parquet"]
     for f in schema.fields:
-        for root in (TypeRoot.BLOB, TypeRoot.VARIANT):
-            if _holds(f.type, root):
-                hint = "Read the other columns only." if root is TypeRoot.BLOB else "Use BINARY or STRING instead."
-                use = Use.READ if root is TypeRoot.BLOB else Use.WRITE
-                yield Unsupported(f"the column '{f.name}' of type {root}", hint, use, f.name)
-
-
-def _holds(t: DataType, root: TypeRoot) -> bool:
-    return (isinstance(t, AtomicType) and t.root is root) or any(_holds(c, root) for c in children(t))
+        if holds_root(f.type, TypeRoot.BLOB):
+            hint = "Read the other columns only."
+            yield Unsupported(f"the column '{f.name}' of type BLOB", hint, Use.READ, f.name)
+        if others and holds_root(f.type, TypeRoot.VARIANT):
+            hint = "Set 'file.format' = 'parquet', or use BINARY or STRING."
+            yield Unsupported(f"the column '{f.name}' of type VARIANT in {others[0]} files", hint, Use.WRITE, f.name)
 
 
 _CHECKS: tuple[Callable[[TableSchema, CoreOptions], Iterator[Unsupported]], ...] = (

@@ -287,6 +287,11 @@ def children(t: DataType) -> Iterator[DataType]:
         yield from (f.type for f in t.fields)
 
 
+def holds_root(t: DataType, root: TypeRoot) -> bool:
+    """Return whether a type is of a kind, or has members of it at any depth."""
+    return (isinstance(t, AtomicType) and t.root is root) or any(holds_root(c, root) for c in children(t))
+
+
 def reassign_ids(t: DataType, next_id: int) -> tuple[DataType, int]:
     """Assign new ids to nested fields, post-order; return the type and the next free id."""
     if isinstance(t, ArrayType | MultisetType):

@@ -189,3 +189,21 @@ def test_renamed_members_stay_the_nested_key(spark: SparkSession, engine: str) -
     spark.sql("CALL sys.compact(table => 't')")
     assert rows(spark, got) == want
     assert dict(rows(spark, "SHOW TBLPROPERTIES t"))["fields.items.nested-key"] == "key"
+
+
+@pytest.mark.parametrize("properties", ["", "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')"])
+def test_variants_are_written_and_read(spark: SparkSession, properties: str) -> None:
+    spark.sql(f"CREATE TABLE t (id INT, v VARIANT, a ARRAY<VARIANT>) {properties}")
+    spark.sql("INSERT INTO t SELECT 1, parse_json('{\"a\": 1}'), array(parse_json('[2]'), NULL)")
+    spark.sql("INSERT INTO t SELECT 2, NULL, NULL")
+    spark.sql("ALTER TABLE t RENAME COLUMN v TO w")
+    spark.sql("ALTER TABLE t ADD COLUMN v VARIANT")
+    spark.sql("UPDATE t SET v = parse_json('true') WHERE id = 2")
+    spark.sql("CALL sys.compact(table => 't', compact_strategy => 'full')")
+    read = "SELECT id, to_json(w), variant_get(w, '$.a', 'int'), size(a), to_json(get(a, 0)), to_json(v) FROM t ORDER BY id"
+    assert rows(spark, read) == [(1, '{"a":1}', 1, 2, "[2]", None), (2, None, None, None, None, "true")]
+
+
+def test_a_variant_needs_parquet(spark: SparkSession) -> None:
+    with pytest.raises(Exception, match="type VARIANT in avro files cannot be created"):
+        spark.sql("CREATE TABLE t (id INT, v VARIANT) TBLPROPERTIES ('file.format' = 'avro')")

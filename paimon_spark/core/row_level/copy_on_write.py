@@ -181,7 +181,7 @@ class _OpenFile:
             new = pa.concat_tables(values)
             if ROW_ID in rows.schema.names:
                 new = with_kept_ids(new, rows, pa.array(changed))
-            rows = pa.concat_tables([rows, new.select(rows.schema.names).cast(rows.schema)])
+            rows = pa.concat_tables([rows, _as_stored(new, rows.schema)])
         if len(gone):
             keep = np.ones(len(order), dtype=np.bool_)
             keep[gone] = False
@@ -193,3 +193,9 @@ class _OpenFile:
 
 def _joined(parts: list[I64]) -> I64:
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+
+def _as_stored(new: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return changed rows with the columns of the file's rows; a cast would refuse null rows with NOT NULL members."""
+    columns = [c if c.type == f.type else c.cast(f.type) for f, c in ((f, new.column(f.name)) for f in schema)]
+    return pa.Table.from_arrays(columns, schema=schema)

@@ -23,7 +23,18 @@ from paimon_spark.spec.defaults import parse_default
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.merge_rules import refused_kinds
 from paimon_spark.spec.rows import Timestamp
-from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, type_to_json
+from paimon_spark.spec.types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    TypeRoot,
+    children,
+    type_to_json,
+)
 
 _UNITS = ("s", "ms", "us", "ns")
 _RECODE_FROM = 1 << 40
@@ -123,11 +134,7 @@ def _column(batch: pa.RecordBatch | pa.Table, names: Sequence[str], i: int, rule
 def _fit(column: pa.ChunkedArray, f: DataField, rules: WriteRules) -> pa.ChunkedArray:
     """Return a column in the table's type, with nulls checked or replaced by the default value."""
     if not f.type.nullable and column.null_count:
-        raise ArgumentError(
-            f"Column '{f.name}' of table {rules.name} is NOT NULL, but {column.null_count} rows have no value for it.",
-            hint="Give a value in every row.",
-            kind=ErrorKind.NOT_NULL_VIOLATION,
-        )
+        raise _null(f.name, column.null_count, rules)
     arrow = to_arrow_type(f.type)
     if column.type != arrow:
         try:
@@ -138,11 +145,49 @@ def _fit(column: pa.ChunkedArray, f: DataField, rules: WriteRules) -> pa.Chunked
                 hint="Cast them before writing.",
                 kind=ErrorKind.TYPE_MISMATCH,
             ) from e
+    if _has_required(f.type):
+        _check_members(one_chunk(column), f.type, f.name, rules)
     if f.default_value is not None and column.null_count:
         column = pc.fill_null(column, _default(f, rules.zone))
     for name in rules.formats:
         for_name(name).check_values(f.name, column)
     return column
+
+
+def _null(path: str, count: int, rules: WriteRules) -> ArgumentError:
+    return ArgumentError(
+        f"Column '{path}' of table {rules.name} is NOT NULL, but {count} rows have no value for it.",
+        hint="Give a value in every row.",
+        kind=ErrorKind.NOT_NULL_VIOLATION,
+    )
+
+
+def _has_required(t: DataType) -> bool:
+    """Return whether parts of a column's values are NOT NULL; the keys of maps, which always are, do not count."""
+    if isinstance(t, MultisetType):
+        return False
+    parts = [t.value] if isinstance(t, MapType) else children(t)
+    return any(not p.nullable or _has_required(p) for p in parts)
+
+
+def _check_members(column: pa.Array, t: DataType, path: str, rules: WriteRules) -> None:
+    """Refuse nulls in parts of values that are NOT NULL."""
+    parts: list[tuple[str, pa.Array, DataType, int]] = []
+    if isinstance(t, RowType):
+        # a member is null in every null row
+        parts = [
+            (f"{path}.{m.name}", pc.struct_field(column, [i]), m.type, column.null_count)
+            for i, m in enumerate(t.fields)
+        ]
+    elif isinstance(t, ArrayType):
+        parts = [(f"{path}.element", pc.list_flatten(column), t.element, 0)]
+    elif isinstance(t, MapType):
+        whole = pa.concat_arrays([column.slice(0, 0), column]) if column.offset else column
+        parts = [(f"{path}.value", whole.items, t.value, 0)]
+    for name, part, inner, expected in parts:
+        if not inner.nullable and part.null_count > expected:
+            raise _null(name, part.null_count - expected, rules)
+        _check_members(part, inner, name, rules)
 
 
 def _default(f: DataField, zone: str) -> pa.Scalar:

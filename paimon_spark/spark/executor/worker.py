@@ -35,7 +35,7 @@ from paimon_spark.engine.tasks import run_task
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS
 from paimon_spark.spark.executor.task_watchdog import TaskWatchdog, watch_task
 from paimon_spark.spark.executor.worker_reuse import prepare_reuse
-from paimon_spark.spark.types import batch_for_spark
+from paimon_spark.spark.types import batch_for_spark, variant_types
 from paimon_spark.spec.predicate import Predicate, from_json
 from paimon_spark.spec.rows import encode_row
 
@@ -235,12 +235,13 @@ def read_rows(
     kinds = form is not RowForm.PLAIN
     source = table_of_task(table)
     condition: Predicate | None = from_json(predicate) if predicate is not None else None
+    variants = variant_types(source.schema.fields)
     with _task():
         splits = (split for text in _texts(batches) for split in splits_from_json(text))
 
         def rows_of(split: Split) -> Batches:
             rows = read_split(source, split, columns, condition, keep_kinds=kinds, metadata_columns=places)
-            found = map(batch_for_spark, rows)
+            found = (batch_for_spark(b, variants) for b in rows)
             return packed_pairs(found, pairs=split.unmerged, plain=places) if form is RowForm.BINLOG else found
 
         rows = chain.from_iterable(map(rows_of, splits))

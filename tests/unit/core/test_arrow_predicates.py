@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from typing import Any
 
@@ -9,11 +10,13 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.core.arrow import arrow_scalar
+from paimon_spark.core.read.arrow_predicates import to_expression
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.predicate import Comparison, InList, Not, Operator, Predicate
 from paimon_spark.spec.rows import Timestamp
+from paimon_spark.spec.types import DataField, parse_atomic
 from paimon_spark.testing.tables import new_table
 
 
@@ -91,3 +94,14 @@ def test_blanks_at_the_end_of_a_char_do_not_count(file_format: str, literal: str
     assert kept("CHAR(4)", values, Comparison("<", "v", literal), file_format=file_format) == []
     assert kept("CHAR(4)", values, Comparison(">", "v", literal), file_format=file_format) == [2]
     assert kept("CHAR(4)", ["ab  "], Comparison("<=>", "v", literal), file_format=file_format) == [0]
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, 1.5, math.nan])
+def test_a_partition_value_is_exactly_one_number(value: float) -> None:
+    column = pa.table({"c": pa.array([0.0, -0.0, 1.5, math.nan, None])})
+    fields = {"c": DataField(0, "c", parse_atomic("DOUBLE"))}
+    test = Comparison("is", "c", value)
+    same = [i for i, v in enumerate([0.0, -0.0, 1.5, math.nan, None]) if repr(v) == repr(value)]
+    for negated in (False, True):
+        kept = column.append_column("i", pa.array(range(5))).filter(to_expression(test, fields, negated=negated))
+        assert kept["i"].to_pylist() == ([i for i in range(5) if i not in same] if negated else same)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
+from paimon_spark.core.table import Table
 from paimon_spark.core.write.row_conversion import WriteRules, prepare_batch
+from paimon_spark.engine.insert import write_arrow
+from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, ErrorKind
+from paimon_spark.fs.memory import InMemoryFileIO
+from paimon_spark.spec.evolution import new_schema
+from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, parse_atomic
 
 STAMP = parse_atomic("TIMESTAMP(6)")
@@ -62,3 +70,42 @@ def test_orc_refuses_them_inside_other_values(t: DataType) -> None:
         prepare_batch(pa.table({"c": nested(t, [7, -1])}), rules_for(t, "orc"))
     both = pa.concat_arrays([nested(t, [-1]), nested(t, [7, -1000, -1_000_001])])
     assert prepare_batch(pa.table({"c": both}).slice(1), rules_for(t, "orc")).count == 1
+
+
+ROW_OF_REQUIRED = RowType((DataField(1, "a", parse_atomic("INT NOT NULL")), DataField(2, "b", parse_atomic("STRING"))))
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_a_null_row_needs_no_value_for_its_members(file_format: str) -> None:
+    nested = MapType(parse_atomic("STRING NOT NULL"), ArrayType(ROW_OF_REQUIRED))
+    table = nested_table({"r": ROW_OF_REQUIRED, "m": nested}, file_format)
+    rows = [
+        {"r": None, "m": None},
+        {"r": {"a": 1, "b": None}, "m": [("k", [None, {"a": 2, "b": "x"}])]},
+        {"r": None, "m": [("k", None)]},
+    ]
+    write_arrow(table, pa.Table.from_pylist(rows, schema=read_arrow(table).schema))
+    assert read_arrow(table).to_pylist() == rows
+
+
+@pytest.mark.parametrize(
+    ("row", "path"),
+    [
+        ({"r": {"a": None, "b": "x"}, "m": None}, "r.a"),
+        ({"r": None, "m": [("k", [{"a": None, "b": "x"}])]}, "m.value.element.a"),
+    ],
+)
+def test_a_null_in_a_required_member_is_refused(row: dict[str, Any], path: str) -> None:
+    nested = MapType(parse_atomic("STRING NOT NULL"), ArrayType(ROW_OF_REQUIRED))
+    table = nested_table({"r": ROW_OF_REQUIRED, "m": nested}, "parquet")
+    given = [{"r": {"a": 1, "b": None}, "m": []}, row]
+    with pytest.raises(ArgumentError, match=rf"Column '{path}' .* is NOT NULL, but 1 rows have no value"):
+        write_arrow(table, pa.Table.from_pylist(given, schema=read_arrow(table).schema))
+
+
+def nested_table(columns: dict[str, DataType], file_format: str) -> Table:
+    fields = [DataField(i, name, t) for i, (name, t) in enumerate(columns.items())]
+    schema = new_schema(fields, options={"file.format": file_format}, now_millis=0)
+    table = Table.of(Identifier("db", "t"), "/warehouse/db.db/t", schema, InMemoryFileIO())
+    assert table.schema_store.try_create(schema)
+    return table
