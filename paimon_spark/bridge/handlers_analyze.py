@@ -34,7 +34,8 @@ def analyze_table(request: Request) -> Json:
     table = load_to_change(request.envelope, args["table"])
     columns = {name: _column(table, name, raw) for name, raw in args["columns"].items()}
     commit_statistics(table, table.snapshots.get(args["snapshot"]), args["rows"], columns)
-    maintain_after_commit(table)
+    for warning in maintain_after_commit(table).warnings:
+        _log.warning("%s: %s", table.name, warning)
     return {}
 
 

@@ -209,23 +209,19 @@ def execute_fast_forward(table: Table, plan: FastForwardPlan) -> None:
     complete_rollback(main)
     journal = _Journal(main.file_io)
     try:
-        for change in (*(c for c in plan.schemas if c.data is not None), *plan.snapshots):
+        for change in (*_written(plan.schemas), *plan.snapshots, *_written(plan.refs)):
             journal.apply(change)
         main.snapshots.begin_rollback(plan.latest_id)
     except (PaimonError, OSError):
         journal.undo()
         raise
     remove_newer(main, plan.latest_id)
-    _drop(main, [c for c in plan.schemas if c.data is None])
-    for change in plan.refs:
-        if change.data is not None:
-            main.file_io.write(change.path, change.data)
-    _drop(main, [c for c in plan.refs if c.data is None])
+    SafeDeleter(main).delete([c.action for c in (*plan.schemas, *plan.refs) if c.data is None])
     _note_hints(main, plan)
 
 
-def _drop(main: Table, changes: list[Change]) -> None:
-    SafeDeleter(main).delete([c.action for c in changes])
+def _written(changes: tuple[Change, ...]) -> list[Change]:
+    return [c for c in changes if c.data is not None]
 
 
 def _note_hints(main: Table, plan: FastForwardPlan) -> None:

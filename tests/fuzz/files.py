@@ -39,6 +39,7 @@ from paimon_spark.spec.refs import Tag, consumer_json, parse_consumer, parse_tag
 from paimon_spark.spec.rows import Timestamp, decode_field, decode_row, encode_row, row_codec
 from paimon_spark.spec.schema import parse_schema
 from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
+from paimon_spark.spec.table_statistics import parse_statistics
 from paimon_spark.spec.types import type_from_json
 from tests.fuzz.harness import Target
 
@@ -64,6 +65,12 @@ def consumer(data: bytes) -> None:
     """A consumer says the same when it is written again."""
     found = parse_consumer(data, "consumer-1")
     assert parse_consumer(consumer_json(found), "consumer-1") == found
+
+
+def statistics(data: bytes) -> None:
+    """Statistics of a table say the same when they are written again."""
+    found = parse_statistics(data, "stat-1")
+    assert parse_statistics(found.to_json(), "stat-1") == found
 
 
 def schema(data: bytes) -> None:
@@ -554,6 +561,13 @@ TARGETS = [
         json.dumps(
             json.loads(SNAPSHOT.to_json()) | {"tagCreateTime": [2024, 1, 2, 3, 4, 5, 6000], "tagTimeRetained": 3600.5}
         ).encode(),
+        change=json_changed,
+        words=_JSON_WORDS,
+    ),
+    _named(
+        "statistics",
+        statistics,
+        b'{"snapshotId": 1, "schemaId": 0, "colStats": {"k": {"colId": 0}}}',
         change=json_changed,
         words=_JSON_WORDS,
     ),

@@ -13,7 +13,7 @@ from tests.unit.core import samples
 def plan(files: int) -> PlannedScan:
     table = samples.table()
     found = SelectPlan(table=table, snapshot_id=1, columns=(), counts=ScanCounts(files=files))
-    return PlannedScan(found, ReadRequest(table, (), TRUE, ()))
+    return PlannedScan((found,), (ReadRequest(table, (), TRUE, ()),))
 
 
 def test_only_so_many_plans_are_kept() -> None:

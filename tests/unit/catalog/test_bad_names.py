@@ -198,8 +198,8 @@ REFUSED_TO_READERS = {
     "pk-clustering-override": "true",
     "sequence.snapshot-ordering": "true",
     "query-auth.enabled": "true",
-    "scan.fallback-branch": "dev",
-    "scan.primary-branch": "dev",
+    "scan.fallback-snapshot-branch": "dev",
+    "scan.fallback-delta-branch": "dev",
     "fields.v.map.storage-layout": "shared-shredding",
 }
 
