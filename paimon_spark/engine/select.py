@@ -18,7 +18,6 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.postpone_read import with_postponed
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.features import check_readable
-from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.predicate import TRUE, Predicate, columns_of
 
 
@@ -79,8 +78,7 @@ def plan_select(
         table, snapshot, statistics=False, predicate=condition, levels=levels, buckets=only, visible_only=True
     )
     splits = plan_splits(table, found, always_merge=keep_kinds)
-    if table.options.postpone_merge_on_read and table.bucket_mode is BucketMode.POSTPONE and levels is None:
-        splits = with_postponed(table, snapshot, condition, splits, only)
+    splits = splits if levels is not None else with_postponed(table, snapshot, condition, splits, only)
     whole = columns_of(condition) <= set(schema.partition_keys) and not keep_kinds
     if whole and limit is not None:
         splits = _enough(splits, limit)
