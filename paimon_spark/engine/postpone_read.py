@@ -14,6 +14,7 @@ from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.engine.postpone_buckets import bucket_counts, buckets_to_fill, postponed_rows
+from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry
 from paimon_spark.spec.predicate import Predicate, project
 from paimon_spark.spec.snapshot import Snapshot
@@ -26,7 +27,7 @@ def with_postponed(
     splits: Sequence[Split],
     buckets: Collection[int] | None = None,
 ) -> list[Split]:
-    """Return the splits of a query, with those of partitions that have postponed rows replaced.
+    """Return the splits of a query, with those of partitions that have postponed rows replaced, if they are to be read.
 
     Each of the latter has all files of one bucket, because any of their rows may be superseded by a postponed one.
 
@@ -37,7 +38,8 @@ def with_postponed(
         splits: the splits of the files in buckets.
         buckets: only these buckets.
     """
-    if snapshot is None:
+    merged = table.options.postpone_merge_on_read and table.bucket_mode is BucketMode.POSTPONE
+    if snapshot is None or not merged:
         return list(splits)
     store = ManifestStore(table)
     live = live_in_partitions(store, snapshot, None)

@@ -25,7 +25,6 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.bounds import LEAST_MILLIS, MOST_MILLIS
 from paimon_spark.spec.features import check_readable
-from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.predicate import TRUE, Predicate, columns_of
 
 
@@ -125,7 +124,7 @@ def _state(
     if start.files_created_from is not None:
         scanned = YoungFiles(scanned, _stored_time(start.files_created_from))
     splits = plan_splits(table, scanned, always_merge=how.keep_kinds)
-    if table.options.postpone_merge_on_read and table.bucket_mode is BucketMode.POSTPONE and levels is None:
+    if levels is None:
         splits = with_postponed(table, start.snapshot, condition, splits, _wanted_buckets(table))
     return SelectPlan(
         table=table,
