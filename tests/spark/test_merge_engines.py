@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 from chispa import assert_df_equality
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
+from pyspark.sql import SparkSession
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/merge-engines.md"
-EXAMPLE = re.compile(r"```sql\n((?:(?!-- ).+\n)+)((?:-- .+\n)+)```")
+from tests.spark.page_examples import run_examples
+
 PARTIAL = "'primary-key'='id', 'bucket'='1', 'merge-engine'='partial-update'"
 SUMS = "'primary-key'='id', 'bucket'='1', 'merge-engine'='aggregation', 'fields.n.aggregate-function'='sum'"
 
@@ -22,26 +18,13 @@ def check(spark: SparkSession, sql: str, rows: list[tuple], columns: str) -> Non
     )
 
 
-def as_text(frame: DataFrame) -> DataFrame:
-    """Return a frame as it is printed."""
-    return frame.select(*(f.coalesce(f.col(c).cast("string"), f.lit("NULL")).alias(c) for c in frame.columns))
-
-
 def refused(spark: SparkSession, sql: str, said: str) -> None:
     with pytest.raises(Exception, match=said):
         spark.sql(sql)
 
 
 def test_examples_of_the_page(spark: SparkSession) -> None:
-    examples = EXAMPLE.findall(PAGE.read_text(encoding="utf-8"))
-    assert len(examples) == 6
-    for script, printed in examples:
-        *statements, query = [s for s in script.split(";") if s.strip()]
-        for statement in statements:
-            spark.sql(statement)
-        found = as_text(spark.sql(query))
-        rows = [[c.strip() for c in line.removeprefix("-- ").split("|")] for line in printed.splitlines()]
-        assert_df_equality(found, spark.createDataFrame(rows, found.schema), ignore_nullable=True)
+    assert run_examples(spark, "merge-engines.md") == 6
     refused(spark, "UPDATE customers SET city = NULL WHERE id = 1", "ignores the null for column 'city'")
     refused(spark, "UPDATE devices SET owner = NULL, owner_at = 9", "would be merged by 'sum' once more")
     refused(spark, "UPDATE sales SET best = 1", "INSERT rows that are merged instead")

@@ -27,7 +27,6 @@ TABLES = sorted(str(d.relative_to(SHARED / "golden")) for d in (SHARED / "golden
 KINDS = ["+I", "-U", "+U", "-D"]
 
 REFUSED = {
-    "pk_postpone": "'bucket' = '-2'",
     "data_evolution": "'data-evolution.enabled' = 'true'",
 }
 """Tables of later work, with what the refusal names."""

@@ -192,7 +192,6 @@ class TestOptions:
 REFUSED_TO_READERS = {
     "type": "format-table",
     "manifest.format": "parquet",
-    "bucket": "-2",
     "data-evolution.enabled": "true",
     "chain-table.enabled": "true",
     "pk-clustering-override": "true",
