@@ -72,6 +72,18 @@ def run_steps(
     warehouse: Path, steps: Sequence[Mapping[str, Any]], release: str = NEWEST, *, zone: str = "UTC"
 ) -> list[dict[str, Any]]:
     """Run `steps` in order in the time zone `zone`, one answer per step; a step that fails raises RuntimeError."""
+    answers = try_steps(warehouse, steps, release, zone=zone)
+    for step, answer in zip(steps, answers, strict=True):
+        if "error" in answer:
+            message = f"{step}: {answer['error']}"
+            raise RuntimeError(message)
+    return answers
+
+
+def try_steps(
+    warehouse: Path, steps: Sequence[Mapping[str, Any]], release: str = NEWEST, *, zone: str = "UTC"
+) -> list[dict[str, Any]]:
+    """Run `steps` like `run_steps`; the answer of a step that fails has its "error"."""
     done = subprocess.run(
         command("PaimonPeer", bundle_jar(release), str(warehouse), zone=zone),
         input="\n".join(json.dumps(s) for s in steps),
@@ -82,8 +94,4 @@ def run_steps(
     answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     if len(answers) != len(steps):
         raise RuntimeError(done.stderr[-2000:])
-    for step, answer in zip(steps, answers, strict=True):
-        if "error" in answer:
-            message = f"{step}: {answer['error']}"
-            raise RuntimeError(message)
     return answers
