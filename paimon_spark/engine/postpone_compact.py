@@ -175,7 +175,13 @@ def _replay_here(plan: PostponedPlan) -> list[CommitMessage]:
 
 
 def _as_compaction(message: CommitMessage) -> CommitMessage:
-    return replace(message, new_files=(), compact_after=message.new_files)
+    return replace(
+        message,
+        new_files=(),
+        new_changelog=(),
+        compact_after=message.new_files,
+        compact_changelog=message.new_changelog,
+    )
 
 
 def _removal(entry: ManifestEntry) -> CommitMessage:

@@ -79,7 +79,7 @@ def plan_rescale(table: Table, buckets: int | None, partitions: Predicate | None
     other = {e.partition for e in found.entries if e.total_buckets != wanted}
     entries = tuple(e for e in found.entries if e.partition in other)
     splits = tuple(s for s in plan_splits(table, found) if s.partition in other)
-    info = WriterRestoreState(bucket_counts=dict.fromkeys(other, wanted), new_buckets=wanted)
+    info = WriterRestoreState(bucket_counts=dict.fromkeys(other, wanted), new_buckets=wanted, changelog=False)
     rescaled = table
     if table.bucket_mode is BucketMode.HASH_FIXED:
         rescaled = replace(table, options=CoreOptions({**table.options.values, "bucket": str(wanted)}))

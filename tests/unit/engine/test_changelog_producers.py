@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from paimon_spark.engine.compact import Strategy
+from paimon_spark.engine.postpone_compact import execute_postponed, plan_postponed
+from paimon_spark.engine.rescale import execute_rescale, plan_rescale
+from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import OptionError
+from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.schema_rules import check_schema
 from paimon_spark.testing.tables import new_table
 from tests.unit.engine.changelogs import changes, changes_in, compact, keyed, kinds_of, put, snapshots
@@ -211,3 +217,40 @@ def test_options_that_contradict_each_other(options: dict[str, str]) -> None:
     table = new_table({"k": "INT", "v": "INT"}, primary_key=["k"], options={"bucket": "1", **options})
     with pytest.raises(OptionError):
         check_schema(table.schema)
+
+
+@pytest.mark.parametrize("producer", ["input", "lookup"])
+def test_postponed_rows_are_in_the_changelog_of_their_compaction(producer: str) -> None:
+    options = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false", "changelog-producer": producer}
+    table = new_table({"k": "INT", "v": "STRING"}, primary_key=["k"], options=options)
+    put(table, (1, "a"), (2, "b"))
+    assert changes(table) == []
+    distribute(table)
+    put(table, ("-D", 1, "?"), (2, "B"))
+    distribute(table)
+    found = changes(table)
+    if producer == "input":
+        assert found == [[("+I", 1, "a"), ("+I", 2, "b")], [("-D", 1, "?"), ("+I", 2, "B")]]
+    else:
+        assert found == [[("+I", 1, "a"), ("+I", 2, "b")], [("-D", 1, "a"), ("-U", 2, "b"), ("+U", 2, "B")]]
+    assert all(s.commit_kind == "COMPACT" for s in snapshots(table) if s.changelog_record_count)
+
+
+@pytest.mark.parametrize("producer", ["input", "lookup"])
+def test_rescaling_changes_nothing_in_the_changelog(producer: str) -> None:
+    table = keyed(changelog_producer=producer, deletion_vectors__enabled="true")
+    put(table, (1, "a"), (2, "b"))
+    put(table, (1, "c"))
+    before = changes(table)
+    execute_rescale(plan_rescale(table, 3), None)
+    assert changes(table) == before
+    rescaled = new_buckets(table, 3)
+    assert sorted(r["v"] for r in read_arrow(rescaled).to_pylist()) == ["b", "c"]
+
+
+def distribute(table: Any) -> None:
+    execute_postponed(plan_postponed(table, strategy=Strategy.MINOR), None, LocalRunner())
+
+
+def new_buckets(table: Any, number: int) -> Any:
+    return replace(table, options=CoreOptions({**table.options.values, "bucket": str(number)}))
