@@ -149,7 +149,7 @@ class Compact:
             if idle is not None:
                 raise _idle_postponed(table)
             given = args.optional_text("compact_strategy") is not None
-            postponed = _plan_postponed(ctx, table, strategy if given else Strategy.MINOR, partitions)
+            postponed = _plan_postponed(ctx, table, strategy if given else _usual_strategy(table), partitions)
             return _plan(postponed, asked, ctx.zone, postponed_actions(postponed))
         if order != _NONE:
             sort = plan_sort(table, Order(order), _sort_columns(table, order_by, options), partitions)
@@ -341,6 +341,11 @@ def _pattern(args: Arguments, parameter: str) -> re.Pattern[str] | None:
         ) from None
 
 
+def _usual_strategy(table: Table) -> Strategy:
+    """Return how the buckets of a table with postponed rows are compacted after each write of rows to them."""
+    return Strategy.MINOR if table.options.full_compaction_delta_commits is None else Strategy.FULL
+
+
 def _plan_postponed(ctx: CallContext, table: Table, strategy: Strategy, partitions: Predicate | None) -> PostponedPlan:
     buckets = 1 if ctx.jobs is None else ctx.jobs.tasks_at_once
     return plan_postponed(table, strategy=strategy, partitions=partitions, default_buckets=buckets)
@@ -358,7 +363,7 @@ def _distribute_table(ctx: CallContext, name: Identifier, options: Mapping[str, 
     table = ctx.load(name, options)
     if not table.is_file_store or table.bucket_mode is not BucketMode.POSTPONE:
         return []
-    return distribute_postponed(_plan_postponed(ctx, table, Strategy.MINOR, None), ctx.jobs)
+    return distribute_postponed(_plan_postponed(ctx, table, _usual_strategy(table), None), ctx.jobs)
 
 
 def _plan_table(
@@ -374,7 +379,7 @@ def _plan_table(
     if table.is_file_store and table.bucket_mode is BucketMode.POSTPONE:
         if idle_ms is not None:
             raise _idle_postponed(table)
-        strategy = strategy if given else Strategy.MINOR
+        strategy = strategy if given else _usual_strategy(table)
     if not table.is_file_store:
         return CompactionPlan(table, strategy, None, ())
     buckets = None if idle_ms is None else idle_buckets(table, None, idle_ms, ctx.clock_millis())

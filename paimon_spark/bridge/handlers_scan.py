@@ -20,6 +20,7 @@ from paimon_spark.core.columns import AUDIT_ROW_KIND, METADATA_COLUMNS
 from paimon_spark.core.system.tables import SYSTEM_SCANS, SystemScan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.fallback import OTHER_BRANCH, plan_reads, total_rows
+from paimon_spark.engine.row_level import with_all_rows
 from paimon_spark.engine.select import ReadOptions, SelectPlan
 from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.conf import drops_retracts
@@ -129,7 +130,7 @@ def _plan(request: Request) -> PlannedScan:
     metadata = tuple(c for c in METADATA_COLUMNS if c in args["columns"] and c not in table.schema.field_names)
     columns = tuple(c for c in args["columns"] if not (system.keep_kinds and c == AUDIT_ROW_KIND) and c not in metadata)
     plans = plan_reads(
-        _own_branch_only(table) if metadata or args["table"].get("writes") else table,
+        _to_read(table, writes=bool(args["table"].get("writes")), located=bool(metadata)),
         columns=columns,
         predicate=TRUE if system.pairs else _predicate(request, table),
         limit=args["limit"],
@@ -151,9 +152,16 @@ def _reading(plan: SelectPlan, columns: tuple[str, ...], metadata: tuple[str, ..
     )
 
 
-def _own_branch_only(table: Table) -> Table:
-    """Return the table without the branches that its options name: a statement changes rows of its own branch."""
-    return replace(table, options=CoreOptions({k: v for k, v in table.options.values.items() if k not in OTHER_BRANCH}))
+def _to_read(table: Table, *, writes: bool, located: bool) -> Table:
+    """Return the table of a query, or of a statement that `writes`, which changes all rows of its own branch.
+
+    The rows of another branch have no location in the table, either.
+    """
+    if not (writes or located):
+        return table
+    own = {k: v for k, v in table.options.values.items() if k not in OTHER_BRANCH}
+    table = replace(table, options=CoreOptions(own))
+    return with_all_rows(table) if writes else table
 
 
 def _how(request: Request) -> ReadOptions:
@@ -197,7 +205,7 @@ def count_rows(request: Request) -> dict[str, Any]:
     if is_rows(request.args["table"]):
         return {"count": None}
     table = _table(request)
-    own = _own_branch_only(table) if request.args["table"].get("writes") else table
+    own = _to_read(table, writes=bool(request.args["table"].get("writes")), located=False)
     plans = plan_reads(own, columns=(), predicate=_predicate(request, table), how=_how(request))
     return {"count": total_rows(plans)}
 

@@ -94,6 +94,14 @@ def sections(files: Iterable[DataFileMeta], key_types: Sequence[DataType]) -> li
     return out
 
 
+def chained(parts: Sequence[Sequence[SortedRun]]) -> list[SortedRun]:
+    """Return the runs of sections, which follow each other in key order, as few runs, oldest first."""
+    ranked = [oldest_first(section) for section in parts]
+    most = max((len(section) for section in parts), default=0)
+    joined = ([section[-1 - i] for section in ranked if i < len(section)] for i in range(most))
+    return oldest_first(SortedRun(runs[0].level, tuple(f for r in runs for f in r.files)) for runs in joined)
+
+
 def _fewest_runs(ranged: Sequence[tuple[KeyRange, DataFileMeta]]) -> list[SortedRun]:
     heap: list[tuple[tuple[Any, ...], int, list[DataFileMeta]]] = []
     tie = count()

@@ -19,6 +19,8 @@ from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.tag_periods import previous_period, tag_name, tag_period, tag_time
 
+_BATCH_PREFIX = "batch-write-"
+
 
 @translate_io_errors()
 def create_automatic_tags(table: Table, clock_millis: int) -> tuple[str, ...]:
@@ -36,7 +38,7 @@ def create_automatic_tags(table: Table, clock_millis: int) -> tuple[str, ...]:
     else:
         created = tuple(_due_tags(table, clock_millis, watermark=mode == "watermark"))
     if created:
-        _keep_newest(table, only_automatic=mode != "batch")
+        _keep_newest(table, of_batches=mode == "batch")
     return created
 
 
@@ -95,22 +97,27 @@ def _tag_of_batch(table: Table, clock_millis: int) -> tuple[str, ...]:
         return ()
     zone = _zone(table.options, watermark=False)
     day = datetime.fromtimestamp(latest.time_millis / 1000, zone)
-    name = table.options.get("tag.batch.customized-name") or f"batch-write-{day:%Y-%m-%d}"
+    name = table.options.get("tag.batch.customized-name") or f"{_BATCH_PREFIX}{day:%Y-%m-%d}"
     exists = RefStore.of(table).find_tag(name) is not None
     execute_tag(table, plan_create_tag(table, name, clock_millis=clock_millis, replace=exists))
     return (name,)
 
 
-def _keep_newest(table: Table, *, only_automatic: bool) -> None:
-    """Delete the oldest tags beyond `tag.num-retained-max`."""
+def _keep_newest(table: Table, *, of_batches: bool) -> None:
+    """Delete the oldest automatic tags beyond `tag.num-retained-max`."""
     most = table.options.number_or_none("tag.num-retained-max")
     if most is None:
         return
     tags = RefStore.of(table).tags()
-    counted = [n for n in tags if not only_automatic or tag_time(n, table.options) is not None]
+    own = table.options.get("tag.batch.customized-name")
+    counted = [n for n in tags if _is_automatic(n, table.options) or (of_batches and n == own)]
     oldest = sorted(counted, key=lambda n: (tags[n].snapshot.id, n))[: max(0, len(counted) - most)]
     if oldest:
         execute_delete_tags(table, plan_delete_tags(table, oldest, exact=False))
+
+
+def _is_automatic(name: str, options: CoreOptions) -> bool:
+    return name.startswith(_BATCH_PREFIX) or tag_time(name, options) is not None
 
 
 def _zone(options: CoreOptions, *, watermark: bool) -> tzinfo | None:

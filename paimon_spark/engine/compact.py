@@ -154,7 +154,7 @@ def plan_compaction(
     partitions: Predicate | None = None,
     buckets: Collection[BucketKey] | None = None,
     limits: GroupLimits = DEFAULT_LIMITS,
-    changelog: bool = True,
+    unreported: Collection[str] = (),
 ) -> CompactionPlan:
     """Return the compaction plan of the latest snapshot.
 
@@ -164,7 +164,7 @@ def plan_compaction(
         partitions: filter over the partition columns.
         buckets: only these buckets.
         limits: which buckets are committed together.
-        changelog: whether to write changelog files, if the table's producer does it in compactions.
+        unreported: names of level-0 files whose rows are not in the changelog, if there are no others to compact.
     """
     check_writable(table.effective_schema)
     snapshot = table.snapshots.latest()
@@ -177,7 +177,7 @@ def plan_compaction(
         partitions_seen.add(bucket.partition)
         if buckets is None or BucketKey(bucket.partition, bucket.bucket) in buckets:
             looked_at += 1
-            tasks += _bucket_tasks(table, bucket, strategy, refs, changelog=changelog)
+            tasks += _bucket_tasks(table, bucket, strategy, refs, unreported)
     groups = tuple(CompactGroup(tuple(g)) for g in _grouped(tasks, limits))
     snapshot_id = snapshot.id if snapshot else None
     return CompactionPlan(table, strategy, snapshot_id, groups, looked_at, frozenset(partitions_seen))
@@ -205,15 +205,17 @@ def _grouped(tasks: Iterable[CompactTask], limits: GroupLimits) -> Iterator[list
 
 
 def _bucket_tasks(
-    table: Table, found: ScannedBucket, strategy: Strategy, refs: Mapping[DataFileKey, VectorRef], *, changelog: bool
+    table: Table,
+    found: ScannedBucket,
+    strategy: Strategy,
+    refs: Mapping[DataFileKey, VectorRef],
+    unreported: Collection[str],
 ) -> Iterator[CompactTask]:
     keys = {f.file_name: DataFileKey(found.partition, found.bucket, f.file_name) for f in found.files}
     vectors = {name: refs[key] for name, key in keys.items() if key in refs}
-    task = CompactTask(
-        partition=found.partition, bucket=found.bucket, total_buckets=found.total_buckets, files=(), changelog=changelog
-    )
+    task = CompactTask(partition=found.partition, bucket=found.bucket, total_buckets=found.total_buckets, files=())
     if table.is_primary_key_table:
-        yield from _keyed_tasks(table, found.files, strategy, vectors, task)
+        yield from _keyed_tasks(table, found.files, strategy, vectors, task, unreported)
         return
     for group in _append_groups(table, found.files, strategy, vectors):
         marked = _vectors_of(group, vectors)
@@ -221,7 +223,12 @@ def _bucket_tasks(
 
 
 def _keyed_tasks(
-    table: Table, files: Sequence[DataFileMeta], strategy: Strategy, vectors: Vectors, task: CompactTask
+    table: Table,
+    files: Sequence[DataFileMeta],
+    strategy: Strategy,
+    vectors: Vectors,
+    task: CompactTask,
+    unreported: Collection[str],
 ) -> Iterator[CompactTask]:
     options = table.options
     highest = highest_level(files)
@@ -240,6 +247,7 @@ def _keyed_tasks(
             reason=unit.reason,
             vectors=_vectors_of((*unit.files, *upper), vectors),
             upper=upper,
+            changelog=not unreported or any(f.level == 0 and f.file_name not in unreported for f in unit.files),
         )
 
 

@@ -194,16 +194,18 @@ def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteRes
     if not isinstance(result, Committed) or plan.table.options.write_only or postponed:
         return done
     written = {BucketKey(m.partition, m.bucket) for m in messages if m.new_files}
-    return replace(done, compaction=_next_compaction(plan, written))
+    return replace(done, compaction=_next_compaction(plan, written, files))
 
 
-def _next_compaction(plan: WritePlan, buckets: Collection[BucketKey]) -> CompactionPlan | None:
-    """Plan the compaction of the written buckets. An overwrite has no changelog."""
-    table, changelog = plan.table, plan.overwrite is None
+def _next_compaction(
+    plan: WritePlan, buckets: Collection[BucketKey], files: Iterable[DataFileMeta]
+) -> CompactionPlan | None:
+    """Plan the compaction of the written buckets; the `files` of an overwrite are not in the changelog."""
+    table, unreported = plan.table, {f.file_name for f in files} if plan.overwrite is not None else set()
     full = table.is_primary_key_table and table.options.full_compaction_delta_commits is not None
     strategy = Strategy.FULL if full else Strategy.MINOR
     try:
-        found = plan_compaction(table, strategy=strategy, buckets=buckets, changelog=changelog) if buckets else None
+        found = plan_compaction(table, strategy=strategy, buckets=buckets, unreported=unreported) if buckets else None
     except Exception as e:  # noqa: BLE001 - the rows are committed already
         _log.warning(_UNCOMPACTED, table.name, e)
         return None
@@ -237,7 +239,7 @@ def _compact(plan: WritePlan, result: WriteResult, runner: TaskRunner) -> Compac
             if not left:
                 _log.info(_CONFLICT, plan.table.name, e)
                 return None
-            todo = _next_compaction(plan, {BucketKey(t.partition, t.bucket) for t in todo.tasks})
+            todo = _next_compaction(plan, {BucketKey(t.partition, t.bucket) for t in todo.tasks}, result.files)
     return None
 
 

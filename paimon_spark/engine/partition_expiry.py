@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -16,20 +16,21 @@ from paimon_spark.core.commit.committer import Committed, FileStoreCommit
 from paimon_spark.core.maintenance.deletion import Action
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata_io import translate_io_errors
-from paimon_spark.core.scan.scan import live_in_partitions, scan_buckets
+from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import wall_clock_millis
 from paimon_spark.errors import ArgumentError, OptionError
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import CommitKind
+from paimon_spark.spec.manifest import ManifestEntry
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.partition_times import partition_time
 from paimon_spark.spec.paths import partition_text
 from paimon_spark.spec.snapshot import Snapshot
 
 DROP = "drop partition"
-_last_checks: dict[str, float] = {}
-"""When the partitions of a table were last checked after a commit, by its path, in seconds of the monotonic clock."""
+_last_checks: dict[tuple[str, str], float] = {}
+"""When the partitions of a branch were last checked after a commit, by table and branch, in monotonic seconds."""
 
 
 class Strategy(StrEnum):
@@ -54,13 +55,13 @@ class PartitionExpiryPlan:
 
     Attributes:
         table: the table.
-        partitions: the partitions in serialized form.
+        partitions: the partitions in serialized form, each with the creation time of its newest file.
         actions: one action a partition.
         unparsed: how many partitions have values that stand for no time; they do not expire.
     """
 
     table: Table
-    partitions: tuple[bytes, ...]
+    partitions: Mapping[bytes, int]
     actions: tuple[Action, ...] = ()
     unparsed: int = 0
 
@@ -92,7 +93,7 @@ def plan_partition_expiry(table: Table, clock_millis: int, *, at_most: int | Non
     limit = datetime.fromtimestamp(clock_millis / 1000) - timedelta(milliseconds=age)
     unparsed = 0
     expired: list[_Partition] = []
-    for found in sorted(_partitions(table)):
+    for found in sorted(_partitions(live_in_partitions(ManifestStore(table), table.snapshots.latest(), None))):
         if strategy is Strategy.UPDATE_TIME:
             old = found.newest_file < wall_clock_millis(clock_millis - age)
         else:
@@ -104,7 +105,7 @@ def plan_partition_expiry(table: Table, clock_millis: int, *, at_most: int | Non
     most = options.number("partition.expiration-max-num") if at_most is None else at_most
     chosen = sorted(expired, key=lambda p: _texts_key(table, p.partition))[:most]
     actions = tuple(_action(table, p, limit) for p in chosen)
-    return PartitionExpiryPlan(table, tuple(p.partition for p in chosen), actions, unparsed)
+    return PartitionExpiryPlan(table, {p.partition: p.newest_file for p in chosen}, actions, unparsed)
 
 
 def execute_partition_expiry(plan: PartitionExpiryPlan) -> tuple[int, ...]:
@@ -112,18 +113,26 @@ def execute_partition_expiry(plan: PartitionExpiryPlan) -> tuple[int, ...]:
     ids: list[int] = []
     size = plan.table.options.number_or_none("partition.expiration-batch-size") or max(1, len(plan.partitions))
     for start in range(0, len(plan.partitions), size):
-        dropped = _dropping(frozenset(plan.partitions[start : start + size]))
+        some = dict(list(plan.partitions.items())[start : start + size])
+        dropped = _dropping(some, strategy_of(plan.table.options))
         done = FileStoreCommit(plan.table).commit_plan(dropped, CommitKind.OVERWRITE)
         ids += done.snapshot_ids if isinstance(done, Committed) else ()
     return tuple(ids)
 
 
-def _dropping(partitions: frozenset[bytes]) -> Planner:
-    """Return what removes partitions as they are at the moment of the commit."""
+def _dropping(partitions: Mapping[bytes, int], strategy: Strategy) -> Planner:
+    """Return what removes partitions as they are at the moment of the commit.
+
+    If the last change of a partition counts, one that has changed since, whose newest file is another, stays.
+    """
 
     def plan(store: ManifestStore, base: Snapshot | None) -> Change:
-        index = [i for i in store.index_entries(base) if i.partition in partitions]
-        return overwrite_part((), live_in_partitions(store, base, set(partitions)), index)
+        live = live_in_partitions(store, base, set(partitions))
+        going = set(partitions)
+        if strategy is Strategy.UPDATE_TIME:
+            going = {p.partition for p in _partitions(live) if p.newest_file <= partitions[p.partition]}
+        index = [i for i in store.index_entries(base) if i.partition in going]
+        return overwrite_part((), [e for e in live if e.partition in going], index)
 
     return plan
 
@@ -138,7 +147,7 @@ def expire_partitions_after_commit(table: Table, clock_millis: int) -> tuple[str
     if options.get("partition.expiration-time") is None or not table.schema.partition_keys:
         return ()
     interval = options.duration_ms_or_none("partition.expiration-check-interval") or 0
-    if not (options.flag("end-input.check-partition-expire") or _is_due(table.path, interval / 1000)):
+    if not (options.flag("end-input.check-partition-expire") or _is_due((table.path, table.branch), interval / 1000)):
         return ()
     plan = plan_partition_expiry(table, clock_millis)
     execute_partition_expiry(plan)
@@ -160,25 +169,21 @@ def strategy_of(options: CoreOptions) -> Strategy:
     return Strategy(found)
 
 
-def _is_due(path: str, interval: float) -> bool:
+def _is_due(branch: tuple[str, str], interval: float) -> bool:
     now = time.monotonic()
-    last = _last_checks.setdefault(path, now - random.uniform(0, interval))
+    last = _last_checks.setdefault(branch, now - random.uniform(0, interval))
     if interval and now - last <= interval:
         return False
-    _last_checks[path] = now
+    _last_checks[branch] = now
     return True
 
 
-def _partitions(table: Table) -> Iterator[_Partition]:
+def _partitions(entries: Iterable[ManifestEntry]) -> Iterator[_Partition]:
     found: dict[bytes, _Partition] = {}
-    for bucket in scan_buckets(table, table.snapshots.latest(), statistics=False).buckets():
-        files = bucket.files
-        newest = max(f.creation_time or 0 for f in files)
-        size = sum(f.file_size for f in files)
-        old = found.get(bucket.partition, _Partition(bucket.partition, 0, 0, 0))
-        found[bucket.partition] = _Partition(
-            bucket.partition, max(old.newest_file, newest), old.files + len(files), old.bytes + size
-        )
+    for e in entries:
+        old = found.get(e.partition, _Partition(e.partition, 0, 0, 0))
+        newest = max(old.newest_file, e.file.creation_time or 0)
+        found[e.partition] = _Partition(e.partition, newest, old.files + 1, old.bytes + e.file.file_size)
     yield from found.values()
 
 

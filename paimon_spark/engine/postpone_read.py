@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 
+from paimon_spark.core.metadata.deletion_vectors import vector_refs
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.read.postponed import replay_order
 from paimon_spark.core.scan.pruning import matching_partitions
@@ -15,7 +17,7 @@ from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.engine.postpone_buckets import bucket_counts, buckets_to_fill, postponed_rows
 from paimon_spark.spec.kinds import BucketMode
-from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry
+from paimon_spark.spec.manifest import BucketKey, DataFileKey, DataFileMeta
 from paimon_spark.spec.predicate import Predicate, project
 from paimon_spark.spec.snapshot import Snapshot
 
@@ -54,28 +56,24 @@ def with_postponed(
     for e in replay_order(store, snapshot, waiting):
         ordered.setdefault(e.partition, []).append(e.file)
     kept = [s for s in splits if s.partition not in partitions]
+    stored: dict[BucketKey, list[DataFileMeta]] = defaultdict(list)
+    for e in own:
+        stored[e.bucket_key].append(e.file)
+    vectors = vector_refs(table, store.index_entries(snapshot))
     for partition in sorted(partitions):
         for bucket in range(counts[partition]):
             if buckets is None or bucket in buckets:
-                files = [e for e in own if e.partition == partition and e.bucket == bucket]
-                kept.append(_split(snapshot, partition, bucket, counts[partition], files, ordered[partition]))
+                key = BucketKey(partition, bucket)
+                refs = tuple(vectors.get(DataFileKey(*key, f.file_name)) for f in stored[key])
+                split = Split(
+                    partition=partition,
+                    bucket=bucket,
+                    total_buckets=counts[partition],
+                    files=tuple(stored[key]),
+                    raw=False,
+                    snapshot_id=snapshot.id,
+                    vectors=refs if any(refs) else (),
+                    postponed=tuple(ordered[partition]),
+                )
+                kept.append(split)
     return kept
-
-
-def _split(
-    snapshot: Snapshot,
-    partition: bytes,
-    bucket: int,
-    total: int,
-    files: Sequence[ManifestEntry],
-    postponed: Sequence[DataFileMeta],
-) -> Split:
-    return Split(
-        partition=partition,
-        bucket=bucket,
-        total_buckets=total,
-        files=tuple(e.file for e in files),
-        raw=False,
-        snapshot_id=snapshot.id,
-        postponed=tuple(postponed),
-    )

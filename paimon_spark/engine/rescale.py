@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -14,19 +14,21 @@ from paimon_spark.core.commit.committer import Committed, FileStoreCommit
 from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.maintenance.deletion import Action
+from paimon_spark.core.merge.config import needs_lookup
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.scan.splits import Split, plan_splits
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState
-from paimon_spark.engine.compact import CompactionResult, GroupResult
+from paimon_spark.engine.compact import CompactionResult, GroupResult, Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import WritePlan
+from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.sort_compact import replaced_files
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, UnsupportedError
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import BucketMode, Operation
-from paimon_spark.spec.manifest import ManifestEntry
+from paimon_spark.spec.manifest import BucketKey, ManifestEntry
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.predicate import TRUE, Predicate
 
@@ -129,7 +131,9 @@ def execute_rescale(plan: RescalePlan, rescaler: Rescaler | None) -> CompactionR
         return CompactionResult(snapshot_before=plan.write.snapshot_id)
     replaced = list(replaced_files(plan.table, plan.entries, plan.splits))
     written = _rewrite_here(plan) if rescaler is None else rescaler.rewrite_buckets(plan)
-    messages = promote_to_top(plan.table, written)
+    target = plan.write.table
+    upgrading = replace(target, options=CoreOptions({**target.options.values, "overwrite-upgrade": "true"}))
+    messages = promote_to_top(upgrading, written)
     commit = FileStoreCommit(plan.table)
     with commit.or_abort(messages):
         committed = commit.commit(
@@ -147,7 +151,18 @@ def execute_rescale(plan: RescalePlan, rescaler: Rescaler | None) -> CompactionR
         rows_in=sum(f.row_count for f in before),
         rows_out=sum(f.row_count for f in after),
     )
-    return CompactionResult(snapshot_before=plan.write.snapshot_id, groups=(group,), snapshot_ids=ids)
+    groups = (group, *_out_of_level_0(target, messages))
+    ids = tuple(i for g in groups for i in g.snapshot_ids)
+    return CompactionResult(snapshot_before=plan.write.snapshot_id, groups=groups, snapshot_ids=ids)
+
+
+def _out_of_level_0(table: Table, messages: Sequence[CommitMessage]) -> tuple[GroupResult, ...]:
+    """Compact buckets whose files overlap, so that they could not be promoted, where readers do not see level 0."""
+    low = {f.file_name: BucketKey(m.partition, m.bucket) for m in messages for f in m.new_files if f.level == 0}
+    if not low or not needs_lookup(table):
+        return ()
+    plan = plan_compaction(table, strategy=Strategy.MINOR, buckets=set(low.values()), unreported=low.keys())
+    return execute_compaction(plan, LocalRunner()).groups
 
 
 def _rewrite_here(plan: RescalePlan) -> list[CommitMessage]:

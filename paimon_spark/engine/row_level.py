@@ -7,6 +7,7 @@ replaced, or deletion vectors are written for the rows, in one snapshot.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -21,6 +22,17 @@ from paimon_spark.engine.insert import WritePlan, WriteResult, plan_write, run_p
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
 from paimon_spark.errors import UsageError
 from paimon_spark.spec.kinds import Operation
+from paimon_spark.spec.options import CoreOptions
+
+_ALL_ROWS = {"deletion-vectors.merge-on-read": "true", "postpone.merge-on-read": "true"}
+
+
+def with_all_rows(table: Table) -> Table:
+    """Return the table as a statement reads it that changes rows: with those that queries do not see yet.
+
+    Otherwise rows at level 0 of a table with deletion vectors, and postponed rows, would be left out, and appear later.
+    """
+    return replace(table, options=CoreOptions({**table.options.values, **_ALL_ROWS}))
 
 
 def plan_changes(table: Table, operation: Operation, *, parallelism: int = 1) -> WritePlan:

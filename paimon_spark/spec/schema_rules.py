@@ -213,6 +213,11 @@ def _named_columns(schema: TableSchema, options: CoreOptions) -> None:
     for key in schema.options:
         _existing(schema, field_of(key), f"the option '{key}'")
     time_field = options.get("record-level.time-field")
+    if options.get("record-level.expire-time") is not None and not schema.primary_keys:
+        raise OptionError(
+            "The option 'record-level.expire-time' needs a primary key: compaction drops rows as it merges them.",
+            hint="Define a primary key, or let partitions expire: 'partition.expiration-time'.",
+        )
     if options.get("record-level.expire-time") is not None and time_field is None:
         raise OptionError(
             "The option 'record-level.expire-time' needs a column with the time of a row.",

@@ -62,3 +62,13 @@ def test_vectors_leave_nothing_to_merge(spark: SparkSession, wide: str) -> None:
     check(spark, "SELECT * FROM t WHERE id IN (1007, 1008, 1009)", [(1007, "x"), (1009, "v1009")], "id INT, v STRING")
     spark.sql("CALL sys.compact('t')")
     check(spark, "SELECT count(*), count_if(v = 'x') FROM t", rows, "`count(1)` LONG, `count_if((v = x))` LONG")
+
+
+def test_statements_change_rows_that_queries_do_not_see(spark: SparkSession) -> None:
+    spark.sql(f"CREATE TABLE t (id INT, v STRING) TBLPROPERTIES ({VECTORS}, 'write-only'='true')")
+    spark.sql("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    check(spark, "SELECT * FROM t", [], "id INT, v STRING")
+    spark.sql("DELETE FROM t WHERE id = 1")
+    spark.sql("UPDATE t SET v = upper(v) WHERE id = 2")
+    spark.sql("CALL sys.compact('t')")
+    check(spark, "SELECT * FROM t", [(2, "B"), (3, "c")], "id INT, v STRING")

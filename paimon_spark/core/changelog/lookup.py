@@ -7,6 +7,7 @@ level of their file. Keys that only the latter have are left out. What a key had
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow as pa
 from paimon_spark.core.changelog.change_rows import ChangeRows, merge_keys
 from paimon_spark.core.merge.engines.lookup import level_of, lowest_upper
 from paimon_spark.core.merge.key_groups import KeyGroups, MergeFunction, retracts
-from paimon_spark.format.arrays import I64
+from paimon_spark.format.arrays import I64, Mask
 
 _NONE = np.zeros(0, dtype=np.int64)
 
@@ -43,11 +44,13 @@ class Lookup:
         function: merges the versions of keys.
         output_level: the level that the compaction writes to.
         changes: makes the rows of the changelog; None for no changelog.
+        expired: returns which rows have expired; those above the output level are replaced, but not merged.
     """
 
     function: MergeFunction
     output_level: int
     changes: ChangeRows | None
+    expired: Callable[[pa.Table], Mask] | None = None
 
     def __call__(self, groups: KeyGroups) -> Merged:
         """Merge the versions of keys; their rows have the column ``_LEVEL``."""
@@ -56,6 +59,10 @@ class Lookup:
         if not len(groups.starts):
             empty = groups.rows.slice(0, 0)
             return Merged(empty, None if self.changes is None else empty.select(self.changes.columns))
+        gone = _NONE
+        if self.expired is not None:
+            mask = (self.expired(groups.rows) & ~own)[groups.order]
+            gone, groups = groups.order[mask], groups.versions(~mask)
         found = lowest_upper(groups)
         merged = merge_keys(_retracts_alone(found.groups), self.function)
         before = found.upper
@@ -63,7 +70,7 @@ class Lookup:
         if self.changes is not None:
             changelog = self.changes(groups.rows, before, merged, found.has_level_0)
         known = before[before >= 0]
-        return Merged(merged.rows, changelog, known[~own[known]])
+        return Merged(merged.rows, changelog, np.concatenate([known[~own[known]], gone]))
 
 
 def _retracts_alone(groups: KeyGroups) -> KeyGroups:

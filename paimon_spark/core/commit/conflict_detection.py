@@ -247,7 +247,7 @@ def vector_conflict(
 def hash_index_conflict(
     live: Iterable[IndexManifestEntry], known: Mapping[bytes, Mapping[int, str]], partitions: Collection[bytes]
 ) -> HashIndexMoved | None:
-    """Return a bucket whose hash index is not the one that the writers knew, or None.
+    """Return a bucket whose hash index is not the one that the writers read, or None.
 
     Another writer may have put a new key into another bucket than these writers did: both would stay.
 

@@ -16,10 +16,11 @@ from paimon_spark.core.changelog.change_rows import ChangeRows
 from paimon_spark.core.changelog.full_compaction import FullCompaction
 from paimon_spark.core.changelog.lookup import Lookup, Merged
 from paimon_spark.core.columns import LEVEL
+from paimon_spark.core.compact.record_expiry import RecordExpiry
 from paimon_spark.core.compact.replaced_rows import ReplacedRows
 from paimon_spark.core.compact.task import CompactTask, Section
 from paimon_spark.core.compact.upper_levels import overlapping, range_of, with_replaced, without_existing_keys
-from paimon_spark.core.levels import SortedRun, oldest_first
+from paimon_spark.core.levels import SortedRun, chained, oldest_first
 from paimon_spark.core.merge.config import SYSTEM_FIELDS, merge_order, needed_fields, needs_lookup
 from paimon_spark.core.merge.engines.lookup import level_of
 from paimon_spark.core.merge.key_groups import KeyGroups, retracts
@@ -44,10 +45,15 @@ class BatchMerge:
         files: the files of the bucket.
         task: the compaction.
         replaced: collects the rows of upper levels that are replaced.
+        expiry: the rows that have expired, which `files` leave out.
     """
 
-    def __init__(self, files: BucketFiles, task: CompactTask, replaced: ReplacedRows) -> None:
+    def __init__(
+        self, files: BucketFiles, task: CompactTask, replaced: ReplacedRows, expiry: RecordExpiry | None = None
+    ) -> None:
         self._files = files
+        self._upper_files = BucketFiles(files.table, files.partition, files.bucket, files.deleted_rows)
+        self._expiry = expiry
         self._table = files.table
         self._task = task
         self._replaced = replaced
@@ -108,7 +114,8 @@ class BatchMerge:
     ) -> Iterator[Merged]:
         order = merge_order(self._table)
         changes = _change_rows(self._table) if self.changelog else None
-        lookup = Lookup(order.function, self._task.output_level, changes)
+        expired = None if self._expiry is None else self._expiry.expired
+        lookup = Lookup(order.function, self._task.output_level, changes, expired)
         limit = range_of(files, self._table.key_fields)
         return self._merge_keys(batch, lookup, order, upper, limit)
 
@@ -121,7 +128,7 @@ class BatchMerge:
         limit: Predicate = TRUE,
     ) -> Iterator[Merged]:
         """Merge all versions of a key at once; `limit` prunes the rows of the `upper` runs."""
-        table, own = self._table, oldest_first(chained(batch))
+        table, own = self._table, chained(batch)
         order = replace(order, picks=False)  # no version is merged before the others: levels would get lost
         fields = needed_fields(table, order, table.schema.fields)
         above = oldest_first(upper)
@@ -138,8 +145,8 @@ class BatchMerge:
         self, run: SortedRun, fields: Sequence[DataField], limit: Predicate, chunk_bytes: int
     ) -> Iterator[pa.Table]:
         if not self._marks:
-            return self._files.run(run, fields, limit, (LEVEL,), chunk_bytes)
-        return self._replaced.ordinals.read(self._files, run, fields, limit, (LEVEL,), chunk_bytes)
+            return self._upper_files.run(run, fields, limit, (LEVEL,), chunk_bytes)
+        return self._replaced.ordinals.read(self._upper_files, run, fields, limit, (LEVEL,), chunk_bytes)
 
     def _read_own(self, run: SortedRun, fields: Sequence[DataField], chunk_bytes: int) -> Iterator[pa.Table]:
         for rows in self._files.run(run, fields, TRUE, (LEVEL,), chunk_bytes):
@@ -147,14 +154,6 @@ class BatchMerge:
                 yield rows.append_column(ORDINAL, pa.repeat(pa.scalar(-1, pa.int64()), rows.num_rows))
             else:
                 yield rows
-
-
-def chained(batch: Sequence[Section]) -> list[SortedRun]:
-    """Return the runs of sections, which follow each other in key order, as few runs."""
-    most = max(len(section) for section in batch)
-    ranked = [oldest_first(section) for section in batch]
-    parts = ([section[-1 - i] for section in ranked if i < len(section)] for i in range(most))
-    return [SortedRun(runs[0].level, tuple(f for r in runs for f in r.files)) for runs in parts]
 
 
 def _single_versions(rows: pa.Table) -> KeyGroups:

@@ -51,7 +51,7 @@ class KeyedCompaction:
         keep = None if self._expiry is None else self._expiry.without_expired
         files = BucketFiles(table, task.partition, task.bucket, rows_in_vectors(table, self._vectors), keep)
         self.replaced = ReplacedRows(table, task.upper)
-        self._merge = BatchMerge(files, task, self.replaced)
+        self._merge = BatchMerge(files, task, self.replaced, self._expiry)
         options = table.options
         self._small = options.target_file_size(primary_key=True) * options.compaction_small_file_ratio
         self._batch: list[Section] = []

@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.core.arrow import one_chunk, values_of
+from paimon_spark.core.merge.key_groups import retracts
 from paimon_spark.core.table import Table
-from paimon_spark.format.arrays import I64
+from paimon_spark.format.arrays import I64, Mask
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.stats import stats_view
@@ -52,14 +53,20 @@ class RecordExpiry:
         return found is not None and found.min is not None and _seconds_of(found.min) < self.limit
 
     def without_expired(self, rows: pa.Table) -> pa.Table:
-        """Return the rows that have not expired; a row without a time does not expire."""
+        """Return the rows that have not expired."""
         if self.field.name not in rows.column_names:
             return rows
-        column = one_chunk(rows.column(self.field.name))
-        expired = _seconds(column) < self.limit
-        if column.null_count:
-            expired &= np.asarray(column.is_valid())
+        expired = self.expired(rows)
         return rows.filter(pa.array(~expired)) if expired.any() else rows
+
+    def expired(self, rows: pa.Table) -> Mask:
+        """Return which rows have expired; retracts do not, nor do rows without a time.
+
+        A retract stays because it hides older rows, which a query would return again.
+        """
+        column = one_chunk(rows.column(self.field.name))
+        found = (_seconds(column) < self.limit) & ~retracts(rows)
+        return found & np.asarray(column.is_valid()) if column.null_count else found
 
 
 def _seconds(column: pa.Array) -> npt.NDArray[Any]:

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import chain, zip_longest
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 
 from paimon_spark.core.buckets.bucket_hash import key_buckets
 from paimon_spark.core.columns import LEVEL
-from paimon_spark.core.levels import SortedRun, oldest_first, sections
+from paimon_spark.core.levels import SortedRun, chained, sections
 from paimon_spark.core.merge.config import merge_order, needed_fields
 from paimon_spark.core.merge.multi_pass import RunSource, merge_sources, runs_at_once, spilled_source
 from paimon_spark.core.merge.sort_merge import MergeOrder, merge_rows
 from paimon_spark.core.read.bucket_files import BucketFiles
+from paimon_spark.core.read.deleted_rows import deleted_rows
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.spill.space import SpillRules, SpillSpace, local_directories
 from paimon_spark.core.table import Table
@@ -35,8 +36,8 @@ def rows_with_postponed(table: Table, split: Split, columns: Sequence[DataField]
     """Yield the merged rows of a split with postponed files in key order, retracts included, with system columns."""
     order = merge_order(table)
     read = needed_fields(table, order, tuple(columns))
-    files = BucketFiles(table, split.partition, split.bucket)
-    runs = _whole_runs(table, split)
+    files = BucketFiles(table, split.partition, split.bucket, deleted_rows(table, split))
+    runs = chained(sections(split.files, table.key_types))
     sources = [RunSource(r.size, partial(_stored_rows, files, r, read, with_level=order.levels)) for r in runs]
     rules = SpillRules.of(table.options, table.options.write_buffer_size)
     space = None if rules is None else SpillSpace(rules, local_directories())
@@ -48,14 +49,6 @@ def rows_with_postponed(table: Table, split: Split, columns: Sequence[DataField]
     finally:
         if space is not None:
             space.close()
-
-
-def _whole_runs(table: Table, split: Split) -> list[SortedRun]:
-    """Return as few sorted runs as hold all files of the bucket, oldest first."""
-    parts = sections(split.files, table.key_types)
-    joined = zip_longest(*parts)
-    runs = [[f for run in level if run is not None for f in run.files] for level in joined]
-    return oldest_first(SortedRun(files[0].level, tuple(files)) for files in runs)
 
 
 def _stored_rows(

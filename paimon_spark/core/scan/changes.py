@@ -26,6 +26,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spec.kinds import ChangeSource, CommitKind, FileKind
 from paimon_spark.spec.manifest import BucketKey, DataFileKey, DataFileMeta, ManifestEntry, ManifestFileMeta
+from paimon_spark.spec.options import POSTPONE_BUCKET
 from paimon_spark.spec.predicate import TRUE, AlwaysTrue, Predicate, project
 from paimon_spark.spec.snapshot import Snapshot
 
@@ -141,6 +142,12 @@ class _Commits:
         manifest = self._store.open(meta)
         columns = manifest.entry_columns()
         rows = np.flatnonzero(self._pruner.wants(columns))
+        if (columns.bucket == POSTPONE_BUCKET).any():
+            raise UnsupportedError(
+                f"Rows of table {self._store.table.name} were postponed, so that they are not read as changes of the "
+                "commits that wrote them.",
+                hint="Compare the snapshots: set 'incremental-between-scan-mode' = 'diff'.",
+            )
         if (columns.kind[rows] != FileKind.ADD).any():
             raise UnsupportedError(
                 f"A commit of table {self._store.table.name} that appends rows also replaces files, by the manifest "

@@ -69,8 +69,9 @@ class WriteRules:
         return cls(table.name, table.schema.fields, keyed, kind, dropped, formats, refused, table.zone)
 
     def without_defaults(self) -> WriteRules:
-        """Return the rules without default values, for rows whose nulls are intended."""
-        return replace(self, fields=tuple(replace(f, default_value=None) for f in self.fields))
+        """Return the rules for rows of the table: their nulls are intended, and they carry their kinds."""
+        fields = tuple(replace(f, default_value=None) for f in self.fields)
+        return replace(self, fields=fields, kind_column=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from paimon_spark.engine.compact import Strategy
+from paimon_spark.core.write.table_writer import TableWriter
+from paimon_spark.engine.compact import Strategy, plan_compaction
+from paimon_spark.engine.insert import finish_write, plan_write, run_post_commit, write_arrow
 from paimon_spark.engine.postpone_compact import execute_postponed, plan_postponed
 from paimon_spark.engine.rescale import execute_rescale, plan_rescale
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
-from paimon_spark.errors import OptionError
+from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.schema_rules import check_schema
 from paimon_spark.testing.tables import new_table
@@ -254,3 +257,45 @@ def distribute(table: Any) -> None:
 
 def new_buckets(table: Any, number: int) -> Any:
     return replace(table, options=CoreOptions({**table.options.values, "bucket": str(number)}))
+
+
+def test_rows_beside_an_overwrite_are_in_the_changelog() -> None:
+    table = keyed(changelog_producer="lookup", overwrite_upgrade="false")
+    silent = table.with_options({"write-only": "true"})
+    put(silent, (1, "a"), overwrite="static")
+    plan = plan_write(table, overwrite="static")
+    writer = TableWriter(table, plan.info)
+    writer.write(pa.table({"k": pa.array([2], pa.int32()), "v": ["b"]}))
+    done = finish_write(plan, writer.finish())
+    put(silent, (3, "c"))
+    run_post_commit(plan, replace(done, compaction=next_compaction(table, done)), LocalRunner())
+    assert ("+I", 3, "c") in [row for batch in changes(table) for row in batch]
+
+
+def next_compaction(table: Any, done: Any) -> Any:
+    names = {f.file_name for f in done.files}
+    return plan_compaction(table, strategy=Strategy.MINOR, unreported=names)
+
+
+def test_changes_of_postponed_rows_are_refused() -> None:
+    options = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
+    table = new_table({"k": "INT", "v": "STRING"}, primary_key=["k"], options=options)
+    put(table, (1, "a"))
+    distribute(table)
+    between = {"incremental-between": "0,2"}
+    with pytest.raises(UnsupportedError, match=r"postponed[\s\S]*'diff'"):
+        read_arrow(table.with_options(between))
+    compared = table.with_options({**between, "incremental-between-scan-mode": "diff"})
+    assert read_arrow(compared).to_pylist() == [{"k": 1, "v": "a"}]
+
+
+def test_rescaled_aggregates_need_no_kind_column() -> None:
+    columns = {"k": "INT", "s": "INT", "rk": "STRING"}
+    table = keyed(
+        columns, merge_engine="aggregation", fields__s__aggregate_function="sum", rowkind__field="rk",
+        fields__rk__ignore_retract="true", fields__rk__aggregate_function="last_non_null_value",
+    )  # fmt: skip
+    batch = pa.table({"k": pa.array([1, 1], pa.int32()), "s": pa.array([5, 2], pa.int32()), "rk": ["+I", "-U"]})
+    write_arrow(table, batch)
+    execute_rescale(plan_rescale(table, 2), None)
+    assert read_arrow(new_buckets(table, 2)).column("s").to_pylist() == [3]

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from random import Random
 
+import pyarrow as pa
 import pytest
 
+from paimon_spark import connect
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.scan.splits import plan_splits
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.postpone_compact import execute_postponed, plan_postponed
+from paimon_spark.engine.rescale import execute_rescale, plan_rescale
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import plan_select, read_arrow
 from paimon_spark.errors import ConflictError
+from paimon_spark.spec.options import CoreOptions
+from paimon_spark.testing.tables import new_table
 from tests.unit.engine.changelogs import changes, compact, deleted_positions, keyed, put
 
 MANY = 20_000
@@ -165,3 +173,42 @@ def test_random_histories(seed: int, producer: str) -> None:
                 assert k not in state
                 state[k] = v
     assert producer == "none" or state == expected
+
+
+def test_postponed_rows_are_merged_with_rows_that_are_left() -> None:
+    options = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false", "deletion-vectors.enabled": "true"}
+    table = new_table({"k": "INT", "v": "STRING"}, primary_key=["k"], options=options)
+    put(table, *((k, f"{k}") for k in range(MANY)))
+    distribute(table)
+    put(table, ("-D", 1, "?"))
+    distribute(table)
+    assert sum(deleted_positions(table).values()) == 1
+    put(table, (2, "two"))
+    found = rows_of(table.with_options({"postpone.merge-on-read": "true"}))
+    assert (found.get(1), found[2], len(found)) == (None, "two", MANY - 1)
+
+
+@pytest.mark.parametrize("upgrade", ["true", "false"])
+def test_rescaled_rows_stay_visible(upgrade: str) -> None:
+    table = keyed(**VECTORS, overwrite_upgrade=upgrade, changelog_producer="lookup")
+    put(table, (1, "a"), (2, "b"))
+    before = changes(table)
+    execute_rescale(plan_rescale(table, 2), None)
+    rescaled = replace(table, options=CoreOptions({**table.options.values, "bucket": "2"}))
+    assert rows_of(rescaled) == {1: "a", 2: "b"}
+    assert changes(table) == before
+
+
+def test_a_delete_finds_rows_that_queries_do_not_see_yet(tmp_path: Path) -> None:
+    catalog = connect(str(tmp_path))
+    options = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
+    schema = pa.schema([("k", pa.int32()), ("v", pa.string())])
+    table = catalog.create_table("t", schema, primary_key=["k"], options=options)
+    table.append(pa.table({"k": pa.array([1, 2], pa.int32()), "v": ["a", "b"]}))
+    assert table.delete("k = 1").rows == 1
+    table.compact()
+    assert table.to_arrow().to_pylist() == [{"k": 2, "v": "b"}]
+
+
+def distribute(table: Table) -> None:
+    execute_postponed(plan_postponed(table, strategy=Strategy.MINOR), None, LocalRunner())

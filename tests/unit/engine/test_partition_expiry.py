@@ -61,9 +61,28 @@ def test_at_most_so_many_go_at_once_and_a_commit() -> None:
 def test_the_last_change_counts_if_asked() -> None:
     table = partitioned("2024-07-01", expiration_time="1 h", expiration_strategy="update-time")
     now = int(time.time() * 1000)
-    assert plan_partition_expiry(table, now).partitions == ()
+    assert not plan_partition_expiry(table, now).partitions
     later = now + 2 * 3_600_000
     assert len(plan_partition_expiry(table, later).partitions) == 1
+
+
+def test_a_partition_that_changes_meanwhile_stays() -> None:
+    table = partitioned("a", expiration_time="1 h", expiration_strategy="update-time")
+    plan = plan_partition_expiry(table, int(time.time() * 1000) + 2 * 3_600_000)
+    assert len(plan.partitions) == 1
+    time.sleep(0.01)
+    write_arrow(table, pa.table({"k": pa.array([7], pa.int32()), "dt": ["a"]}))
+    assert execute_partition_expiry(plan) == ()
+    assert read_arrow(table).num_rows == 2
+
+
+def test_postponed_rows_are_rows_of_a_partition() -> None:
+    options = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false", "partition.expiration-time": "1 h"}
+    table = new_table({"k": "INT", "dt": "STRING"}, primary_key=["k", "dt"], partition=["dt"], options=options)
+    write_arrow(table, pa.table({"k": pa.array([1, 2], pa.int32()), "dt": ["2024-01-01", "2024-07-09 11:59:00"]}))
+    plan = plan_partition_expiry(table, MILLIS)
+    assert [a.path for a in plan.actions] == ["dt=2024-01-01"]
+    assert len(execute_partition_expiry(plan)) == 1
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from paimon_spark.engine.compact import Strategy
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import OptionError
 from paimon_spark.spec.schema_rules import check_schema
@@ -76,3 +77,25 @@ def test_the_time_field_is_required() -> None:
     table = new_table({"k": "INT"}, primary_key=["k"], options={"bucket": "1", "record-level.expire-time": "1 h"})
     with pytest.raises(OptionError, match=r"record-level\.time-field"):
         check_schema(table.schema)
+
+
+@pytest.mark.parametrize("options", [{}, {"changelog_producer": "lookup"}, {"sequence__field": "n"}])
+def test_an_expired_row_of_an_upper_level_is_replaced(options: dict[str, str]) -> None:
+    table = keyed({"k": "INT", "at": "INT", "n": "INT"}, deletion_vectors__enabled="true", **options)
+    put(table, *((k, OLD, 1) for k in range(20_000)))
+    expiring = table.with_options({"record-level.expire-time": "1 h", "record-level.time-field": "at"})
+    put(expiring, (1, RECENT, 2))
+    found = [r for r in read_arrow(table).to_pylist() if r["k"] == 1]
+    assert found == [{"k": 1, "at": RECENT, "n": 2}]
+
+
+def test_a_delete_does_not_expire_before_what_it_deletes() -> None:
+    table = keyed({"k": "INT", "at": "INT"}, **OPTIONS)
+    silent = table.with_options({"write-only": "true"})
+    put(table.with_options({"record-level.expire-time": "1000 d"}), *((k, OLD) for k in range(20_000)))
+    compact(table.with_options({"record-level.expire-time": "1000 d"}))
+    put(silent, ("-D", 1, OLD))
+    compact(table, Strategy.MINOR)
+    put(silent, *((k, RECENT) for k in range(20_000, 20_005)))
+    compact(table.with_options({"num-sorted-run.compaction-trigger": "2"}), Strategy.MINOR)
+    assert 1 not in read_arrow(table).column("k").to_pylist()
