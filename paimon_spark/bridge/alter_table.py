@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 def schema_changes(changes: Sequence[Json]) -> list[evolution.SchemaChange]:
-    """Return the schema changes that the table changes of one statement ask for.
+    """Return the schema changes that the table changes of one statement require.
 
     REPLACE COLUMNS arrives as a drop of each column, followed by the new columns; no other statement has both.
 

@@ -38,7 +38,7 @@ _KEPT_FILES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class PlannedScan:
-    """The plans that the JVM may ask the frame of, one for each branch that is read, and how they are read."""
+    """The plans of which the JVM may request the frame, one for each branch that is read, and how they are read."""
 
     plans: tuple[SelectPlan, ...]
     readings: tuple[ReadRequest, ...]

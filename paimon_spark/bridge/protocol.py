@@ -218,5 +218,5 @@ def compared(op: Operator, column: str, value: Any, t: DataType) -> Predicate:
 
 
 def in_partition(f: DataField, value: Any) -> Predicate:
-    """Return what holds of the rows of a partition whose value Spark sees as `value`."""
+    """Return what holds of the rows of a partition whose value is `value` in Spark."""
     return compared("<=>", f.name, value, f.type) if _is_cut(f.type) else is_partition(f.name, value)

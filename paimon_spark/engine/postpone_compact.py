@@ -87,7 +87,7 @@ def plan_postponed(
         table: the table with the options of the statement.
         strategy: how buckets are compacted after the postponed rows were added to them.
         partitions: filter over the partition columns.
-        default_buckets: number of buckets of a new partition if no option of the table says it.
+        default_buckets: number of buckets of a new partition if no option of the table sets it.
     """
     check_writable(table.effective_schema)
     store, snapshot = ManifestStore(table), table.snapshots.latest()

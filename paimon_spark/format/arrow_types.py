@@ -168,7 +168,7 @@ VARIANT = pa.struct(
         pa.field("metadata", pa.binary(), nullable=False, metadata={b"variant": b"true"}),
     ]
 )
-"""A VARIANT in memory. Spark knows it by the metadata of its second member, which comparisons of types ignore."""
+"""A VARIANT in memory. Spark recognizes it by the metadata of its second member, which comparisons of types ignore."""
 _NUMBERED_VARIANT = pa.struct([_field(m.name, m.type, False, i) for i, m in enumerate(VARIANT)])  # noqa: FBT003
 
 COUNT = AtomicType(TypeRoot.INT, nullable=False)

@@ -80,7 +80,7 @@ def session_options(
     """Return the options that the session sets for one table.
 
     Options for all tables come first, then those with a name pattern; the pattern with more exact names wins, and among
-    equally exact ones the one that is exact further left. An option that says where a read starts replaces weaker
+    equally exact ones the one that is exact further left. An option that determines where a read starts replaces weaker
     ones of that kind. The spelling ``spark.paimon.…`` beats ``paimon.…``.
 
     Args:

@@ -1,6 +1,6 @@
 """Rows of files to other buckets, as a Spark job: read by Python workers, shuffled in packed batches, written in order.
 
-Used to rescale partitions and to replay postponed files. The JVM sees no rows, only packed batches.
+Used to rescale partitions and to replay postponed files. The JVM handles packed batches, not rows.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _MAP = re.compile(r"\s*(?:MAP\s*\((?P<a>.*)\)|\{(?P<b>.*)\})\s*", re.IGNORECASE 
 
 
 def is_null_default(text: str) -> bool:
-    """Return whether a default says NULL."""
+    """Return whether a default is NULL."""
     return text.strip().upper() == "NULL"
 
 

@@ -130,7 +130,7 @@ def _retyped(old: DataType, new: DataType, path: Path, *, is_key: bool = False) 
 
 
 def _is_stated(old: DataType, new: DataType) -> bool:
-    """Return whether `new` is what a statement says for a column of type `old`, nullability aside."""
+    """Return whether `new` is the type that a statement gives to a column of type `old`, nullability aside."""
     if isinstance(old, MultisetType):
         return isinstance(new, MapType) and _is_stated(old.element, new.key) and _is_count(new.value)
     if isinstance(old, ArrayType) and isinstance(new, ArrayType):

@@ -161,7 +161,7 @@ class FileStoreCommit:
         Args:
             plan: returns the change.
             kind: kind of the snapshot.
-            metadata: what the snapshot says of the commit.
+            metadata: properties of the commit that the snapshot records.
 
         Raises:
             ConflictError: the change does not fit on the table, or every attempt lost the race.

@@ -49,7 +49,7 @@ ChangeRange = CommitRange | StateRange
 
 
 def resolve_changes(table: Table, start: ScanStart, local_zone: tzinfo | None = None) -> ChangeRange | None:
-    """Return the changes that an option asks for; None if there are none.
+    """Return the changes that an option selects; None if there are none.
 
     Args:
         table: the table with the options of the statement.

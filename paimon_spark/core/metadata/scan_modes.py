@@ -1,4 +1,4 @@
-"""Scan modes of batch reads: which option says where a read starts (docs/spec/semantics.md, section 11)."""
+"""Scan modes of batch reads: which option determines where a read starts (docs/spec/semantics.md, section 11)."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class PaimonScan(val table: PaimonTable, override val readSchema: StructType, re
       if (SQLConf.get.cboEnabled || SQLConf.get.planStatsEnabled) analyzed else JMap.of()
   }
 
-  /** What ANALYZE TABLE has stored for the columns of this read; only the cost-based optimizer asks for it. */
+  /** What ANALYZE TABLE has stored for the columns of this read; used by the cost-based optimizer only. */
   private lazy val analyzed: JMap[NamedReference, ColumnStatistics] = {
     val answer = Engine.json("scan_statistics", request + ("snapshot" -> plan.get("snapshot")), table.catalog)
     readSchema.fields.flatMap(f => Json.optional(answer, f.name).map(s =>
