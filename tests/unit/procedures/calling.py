@@ -13,6 +13,7 @@ import procedures.compaction
 import procedures.consumers
 import procedures.merge
 import procedures.observe
+import procedures.partitions
 import procedures.rollback
 import procedures.snapshots
 import procedures.tags
@@ -35,6 +36,7 @@ REGISTRY = Registry.of_modules(
         procedures.consumers,
         procedures.merge,
         procedures.observe,
+        procedures.partitions,
         procedures.rollback,
         procedures.snapshots,
         procedures.tags,

@@ -1,0 +1,83 @@
+"""Marking partitions as done, so that jobs that wait for them can start (docs/spec/semantics.md, E8)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from paimon_spark.core.maintenance.deletion import WRITE, Action
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata_io import translate_io_errors
+from paimon_spark.core.scan.pruning import matching_partitions
+from paimon_spark.core.scan.scan import live_in_partitions
+from paimon_spark.core.table import Table
+from paimon_spark.errors import ArgumentError, UnsupportedError
+from paimon_spark.fs.base import FileIO
+from paimon_spark.spec.predicate import Predicate
+
+SUCCESS_FILE = "_SUCCESS"
+_ACTION = "success-file"
+
+
+@dataclass(frozen=True, slots=True)
+class MarkDonePlan:
+    """The success files to write."""
+
+    table: Table
+    paths: tuple[str, ...]
+    actions: tuple[Action, ...]
+
+
+@translate_io_errors()
+def plan_mark_done(table: Table, asked: Sequence[tuple[str, Predicate]]) -> MarkDonePlan:
+    """Plan the success files of partitions; nothing is changed.
+
+    Args:
+        table: the table.
+        asked: filters over the partition columns, each with its text.
+
+    Raises:
+        ArgumentError: a filter matches no partition.
+        UnsupportedError: `partition.mark-done-action` has an action other than ``success-file``.
+    """
+    others = [a for a in table.options.names("partition.mark-done-action") if a != _ACTION]
+    if others:
+        raise UnsupportedError(
+            f"The option 'partition.mark-done-action' of table {table.name} has the action '{others[0]}', which is not "
+            "supported.",
+            hint=f"Set it to '{_ACTION}'.",
+        )
+    known = {e.partition for e in live_in_partitions(ManifestStore(table), table.snapshots.latest(), None)}
+    chosen: dict[bytes, str] = {}
+    for text, predicate in asked:
+        found = matching_partitions(table, known, predicate)
+        if not found:
+            raise ArgumentError(
+                f"Table {table.name} has no partition {text}.",
+                hint="`$partitions` lists the partitions.",
+            )
+        chosen |= {p: table.partition_text(p) for p in sorted(found)}
+    paths = tuple(f"{table.paths.partition_dir(p)}/{SUCCESS_FILE}" for p in chosen)
+    actions = tuple(
+        Action(WRITE, path, 0, f"{text} is done") for path, text in zip(paths, chosen.values(), strict=True)
+    )
+    return MarkDonePlan(table, paths, actions)
+
+
+@translate_io_errors()
+def execute_mark_done(plan: MarkDonePlan, clock_millis: int) -> None:
+    """Write the success files; one that exists keeps its time of creation."""
+    for path in plan.paths:
+        created = _stored(plan.table.file_io, path).get("creationTime", clock_millis)
+        text = json.dumps({"creationTime": created, "modificationTime": clock_millis})
+        plan.table.file_io.write(path, text.encode())
+
+
+def _stored(file_io: FileIO, path: str) -> dict[str, Any]:
+    try:
+        found = json.loads(file_io.read(path))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,150 @@
+"""Procedures over partitions: expire_partitions and mark_partition_done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paimon_spark.calls.arguments import Arguments
+from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.plan import Plan
+from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
+from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
+from paimon_spark.core.table import Table
+from paimon_spark.engine.partition_done import MarkDonePlan, execute_mark_done, plan_mark_done
+from paimon_spark.engine.partition_expiry import PartitionExpiryPlan, execute_partition_expiry, plan_partition_expiry
+from paimon_spark.sqlparse.partitions import each_partition
+
+_TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
+_NONE = "No expired partitions."
+_OPTIONS = {
+    "expiration_time": "partition.expiration-time",
+    "timestamp_formatter": "partition.timestamp-formatter",
+    "timestamp_pattern": "partition.timestamp-pattern",
+    "expire_strategy": "partition.expiration-strategy",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Expiry:
+    latest_id: int | None
+    plan: PartitionExpiryPlan
+
+
+@procedure(
+    name="expire_partitions",
+    summary="Drop partitions that are too old.",
+    params=(
+        _TABLE,
+        Param(
+            "expiration_time",
+            ParamType.STRING,
+            "The age at which a partition expires, as in `7 d`.",
+            default="table option `partition.expiration-time`",
+        ),
+        Param(
+            "timestamp_formatter",
+            ParamType.STRING,
+            "The form of the time, as in `yyyyMMdd`.",
+            default="table option `partition.timestamp-formatter`, or `yyyy-MM-dd[ HH:mm:ss]`",
+        ),
+        Param(
+            "timestamp_pattern",
+            ParamType.STRING,
+            "How the partition columns make the time, as in `$dt $hour:00:00`.",
+            default="table option `partition.timestamp-pattern`, or the first partition column",
+        ),
+        Param(
+            "expire_strategy",
+            ParamType.STRING,
+            "`values-time`: the time of the values; `update-time`: that of the newest file.",
+            default="table option `partition.expiration-strategy`",
+        ),
+        Param(
+            "max_expires",
+            ParamType.INT,
+            "Drop at most this many partitions, those with the smallest values.",
+            default="table option `partition.expiration-max-num`",
+        ),
+        Param("options", ParamType.STRING, "Options of the table for this CALL: `k=v,k2=v2`."),
+    ),
+    columns=(Column("expired_partitions", "string", "a dropped partition, as in `dt=2024-05-14, hh=1`"),),
+    example="CALL sys.expire_partitions('default.T', '7 d', 'yyyyMMdd');",
+)
+class ExpirePartitions:
+    """Drop the partitions whose time is longer ago than the expiration time, in OVERWRITE snapshots.
+
+    Earlier snapshots still have the partitions; their files go when these snapshots expire. Partitions whose values
+    stand for no time, and null, do not expire by `values-time`. A table with `partition.expiration-time` also expires
+    partitions after commits.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Expiry]:
+        """Select the partitions."""
+        given = {key: text for name, key in _OPTIONS.items() if (text := args.optional_text(name)) is not None}
+        table = ctx.table(args.text("table"), {**args.table_options("options"), **given})
+        plan = plan_partition_expiry(table, ctx.clock_millis(), at_most=args.integer("max_expires"))
+        return Plan(plan.actions, _Expiry(table.snapshots.latest_id(), plan))
+
+    def execute(self, ctx: CallContext, plan: Plan[_Expiry]) -> Report:
+        """Drop the partitions."""
+        work = plan.payload
+        table = work.plan.table
+        ids = execute_partition_expiry(work.plan)
+        dropped = [(table.partition_text(p).replace("/", ", "),) for p in work.plan.partitions] if ids else []
+        return Report(
+            result_rows=dropped or [(_NONE,)],
+            status=DONE if dropped else NOTHING_TO_DO,
+            snapshot_before=work.latest_id,
+            snapshot_after=ids[-1] if ids else work.latest_id,
+            bytes_in=sum(a.bytes for a in plan.actions) if ids else 0,
+            changed_tables=(table.name,) if ids else (),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _MarkDone:
+    table: Table
+    plan: MarkDonePlan
+
+
+@procedure(
+    name="mark_partition_done",
+    summary="Mark partitions as done by a success file.",
+    params=(
+        _TABLE,
+        Param(
+            "partitions",
+            ParamType.STRING,
+            "The partitions: `,` is AND, `;` is OR, as in `dt=2024-05-14,hh=1;dt=2024-05-15`.",
+            required=True,
+            aliases=("partition",),
+        ),
+    ),
+    columns=(Column("result", "boolean", "true; a failed CALL raises an error"),),
+    example="CALL sys.mark_partition_done('default.T', 'dt=2024-05-14;dt=2024-05-15');",
+)
+class MarkPartitionDone:
+    """Write a file `_SUCCESS` into the directory of each partition, for jobs that wait until a partition is complete.
+
+    The file has the times of its creation and of the last CALL, in milliseconds. It is no part of a snapshot. Of the
+    actions in `partition.mark-done-action`, only `success-file` is supported.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_MarkDone]:
+        """Find the partitions."""
+        table = ctx.table(args.text("table"))
+        plan = plan_mark_done(table, each_partition(args.text("partitions"), table.schema, zone=ctx.zone))
+        return Plan(plan.actions, _MarkDone(table, plan))
+
+    def execute(self, ctx: CallContext, plan: Plan[_MarkDone]) -> Report:
+        """Write the success files."""
+        work = plan.payload
+        execute_mark_done(work.plan, ctx.clock_millis())
+        latest = work.table.snapshots.latest_id()
+        return Report(
+            result_rows=[(True,)],
+            status=DONE,
+            snapshot_before=latest,
+            snapshot_after=latest,
+            files_out=len(work.plan.paths),
+        )

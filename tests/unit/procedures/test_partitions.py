@@ -1,0 +1,63 @@
+"""The procedures over partitions."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from paimon_spark.errors import PaimonError
+from tests.unit.procedures.calling import NOW, Lake
+
+
+@pytest.fixture
+def lake() -> Lake:
+    lake = Lake({"k": "INT", "y": "STRING", "d": "STRING"}, partition=["y", "d"])
+    for row in [(1, "2020", "01-01"), (2, "2020", "06-01"), (3, "2999", "01-01")]:
+        lake.insert(row)
+    return lake
+
+
+def test_old_partitions_are_dropped(lake: Lake) -> None:
+    pattern = "expiration_time => '1 d', timestamp_formatter => 'yyyy-MM-dd', timestamp_pattern => '$y-$d'"
+    plan = lake.call(f"EXPLAIN CALL sys.expire_partitions(table => 't', {pattern})")
+    assert [r["path"] for r in plan] == ["y=2020/d=01-01", "y=2020/d=06-01"]
+    rows = lake.call(f"expire_partitions(table => 't', {pattern}, max_expires => 1)")
+    assert [r["expired_partitions"] for r in rows] == ["y=2020, d=01-01"]
+    rows = lake.call(f"expire_partitions(table => 't', {pattern})")
+    assert [r["expired_partitions"] for r in rows] == ["y=2020, d=06-01"]
+    row = lake.one(f"expire_partitions(table => 't', {pattern})")
+    assert (row["expired_partitions"], row["status"]) == ("No expired partitions.", "nothing to do")
+
+
+def test_the_last_change_counts_by_update_time(lake: Lake) -> None:
+    rows = lake.call("expire_partitions('t', '1 d', '', '', 'update-time')")
+    assert len(rows) == 3
+    with pytest.raises(PaimonError, match=r"partition\.expiration-time"):
+        lake.call("expire_partitions('t')")
+    with pytest.raises(PaimonError, match="values-time, update-time"):
+        lake.call("expire_partitions('t', '1 d', '', '', 'age')")
+
+
+def test_success_files_keep_when_they_were_created(lake: Lake) -> None:
+    lake.call("mark_partition_done('t', 'y=2020,d=01-01;y=2999')")
+    lake.now += 1000
+    assert lake.one("mark_partition_done(table => 't', partitions => 'y=2020,d=01-01')")["files_out"] == 1
+    times = {
+        f"{y}/{d}": json.loads(lake.table.file_io.read(f"{lake.table.path}/y={y}/d={d}/_SUCCESS"))
+        for y, d in [("2020", "01-01"), ("2999", "01-01")]
+    }
+    assert times == {
+        "2020/01-01": {"creationTime": NOW, "modificationTime": NOW + 1000},
+        "2999/01-01": {"creationTime": NOW, "modificationTime": NOW},
+    }
+
+
+def test_what_cannot_be_marked_is_refused(lake: Lake) -> None:
+    with pytest.raises(PaimonError, match="no partition y=1999"):
+        lake.call("mark_partition_done('t', 'y=1999')")
+    options = {"partition__mark_done_action": "success-file,done-partition"}
+    waiting = Lake({"k": "INT", "y": "STRING"}, partition=["y"], **options)
+    waiting.insert((1, "2020"))
+    with pytest.raises(PaimonError, match="'done-partition', which is not supported"):
+        waiting.call("mark_partition_done('t', 'y=2020')")
