@@ -96,6 +96,7 @@ class ExpirePartitions:
             status=DONE if dropped else NOTHING_TO_DO,
             snapshot_before=work.latest_id,
             snapshot_after=ids[-1] if ids else work.latest_id,
+            files_in=work.plan.files if ids else 0,
             bytes_in=sum(a.bytes for a in plan.actions) if ids else 0,
             changed_tables=(table.name,) if ids else (),
         )

@@ -58,12 +58,14 @@ class PartitionExpiryPlan:
         partitions: the partitions in serialized form, each with the creation time of its newest file.
         actions: one action a partition.
         unparsed: how many partitions have values that stand for no time; they do not expire.
+        files: how many data files the partitions have.
     """
 
     table: Table
     partitions: Mapping[bytes, int]
     actions: tuple[Action, ...] = ()
     unparsed: int = 0
+    files: int = 0
 
 
 @translate_io_errors()
@@ -105,7 +107,9 @@ def plan_partition_expiry(table: Table, clock_millis: int, *, at_most: int | Non
     most = options.number("partition.expiration-max-num") if at_most is None else at_most
     chosen = sorted(expired, key=lambda p: _texts_key(table, p.partition))[:most]
     actions = tuple(_action(table, p, limit) for p in chosen)
-    return PartitionExpiryPlan(table, {p.partition: p.newest_file for p in chosen}, actions, unparsed)
+    return PartitionExpiryPlan(
+        table, {p.partition: p.newest_file for p in chosen}, actions, unparsed, sum(p.files for p in chosen)
+    )
 
 
 def execute_partition_expiry(plan: PartitionExpiryPlan) -> tuple[int, ...]:
