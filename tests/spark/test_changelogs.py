@@ -56,12 +56,12 @@ def test_vectors_leave_nothing_to_merge(spark: SparkSession, wide: str) -> None:
     spark.sql("UPDATE t SET v = 'x' WHERE id % 1000 = 7")
     spark.sql("DELETE FROM t WHERE id % 1000 = 8")
     rows = [(199800, 200)]
-    check(spark, "SELECT count(*), count_if(v = 'x') FROM t", rows, "`count(1)` LONG, `count_if((v = x))` LONG")
+    check(spark, "SELECT count(*) AS n, count_if(v = 'x') AS x FROM t", rows, "n LONG, x LONG")
     plan = spark.sql("EXPLAIN SELECT sum(id) FROM t").first()[0]
-    assert "merge" not in plan.lower()
+    assert ", 0 merge)" in plan
     check(spark, "SELECT * FROM t WHERE id IN (1007, 1008, 1009)", [(1007, "x"), (1009, "v1009")], "id INT, v STRING")
     spark.sql("CALL sys.compact('t')")
-    check(spark, "SELECT count(*), count_if(v = 'x') FROM t", rows, "`count(1)` LONG, `count_if((v = x))` LONG")
+    check(spark, "SELECT count(*) AS n, count_if(v = 'x') AS x FROM t", rows, "n LONG, x LONG")
 
 
 def test_statements_change_rows_that_queries_do_not_see(spark: SparkSession) -> None:
