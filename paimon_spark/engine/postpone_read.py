@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
-from paimon_spark.core.metadata.deletion_vectors import vector_refs
+from paimon_spark.core.metadata.deletion_vectors import VectorRef, vector_refs
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.read.postponed import replay_order
 from paimon_spark.core.scan.pruning import matching_partitions
@@ -64,16 +65,23 @@ def with_postponed(
         for bucket in range(counts[partition]):
             if buckets is None or bucket in buckets:
                 key = BucketKey(partition, bucket)
-                refs = tuple(vectors.get(DataFileKey(*key, f.file_name)) for f in stored[key])
-                split = Split(
-                    partition=partition,
-                    bucket=bucket,
-                    total_buckets=counts[partition],
-                    files=tuple(stored[key]),
-                    raw=False,
-                    snapshot_id=snapshot.id,
-                    vectors=refs if any(refs) else (),
-                    postponed=tuple(ordered[partition]),
-                )
-                kept.append(split)
+                split = _split(key, snapshot.id, stored[key], vectors)
+                total = counts[partition]
+                kept.append(replace(split, total_buckets=total, postponed=tuple(ordered[partition])))
     return kept
+
+
+def _split(
+    key: BucketKey, snapshot_id: int, files: Sequence[DataFileMeta], vectors: Mapping[DataFileKey, VectorRef]
+) -> Split:
+    """Return the split of all files of a bucket."""
+    refs = tuple(vectors.get(DataFileKey(*key, f.file_name)) for f in files)
+    return Split(
+        partition=key.partition,
+        bucket=key.bucket,
+        total_buckets=0,
+        files=tuple(files),
+        raw=False,
+        snapshot_id=snapshot_id,
+        vectors=refs if any(refs) else (),
+    )
