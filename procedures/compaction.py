@@ -172,19 +172,23 @@ class Compact:
             done = execute_postponed(work, ctx.jobs, ctx.runner, progress)
         else:
             done = execute_compaction(work, ctx.runner, progress)
-        total = done.total
-        return Report(
-            result_rows=[(True,)],
-            status=": ".join([_status(done), *([" ".join(plan.payload.notes)] if plan.payload.notes else [])]),
-            snapshot_before=done.snapshot_before,
-            snapshot_after=done.snapshot_after,
-            files_in=total.files_in,
-            files_out=total.files_out,
-            bytes_in=total.bytes_in,
-            bytes_out=total.bytes_out,
-            rows=total.rows_out,
-            changed_tables=(table.name,) if done.snapshot_ids else (),
-        )
+        return _report(table, done, plan.payload.notes)
+
+
+def _report(table: Table, done: CompactionResult, notes: Sequence[str]) -> Report:
+    total = done.total
+    return Report(
+        result_rows=[(True,)],
+        status=": ".join([_status(done), *([" ".join(notes)] if notes else [])]),
+        snapshot_before=done.snapshot_before,
+        snapshot_after=done.snapshot_after,
+        files_in=total.files_in,
+        files_out=total.files_out,
+        bytes_in=total.bytes_in,
+        bytes_out=total.bytes_out,
+        rows=total.rows_out,
+        changed_tables=(table.name,) if done.snapshot_ids else (),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -526,19 +530,7 @@ class Rescale:
         """Rewrite the partitions and commit."""
         work = plan.payload.work
         done = execute_rescale(work, ctx.jobs)
-        total = done.total
-        return Report(
-            result_rows=[(True,)],
-            status=": ".join([_status(done), *([" ".join(plan.payload.notes)] if plan.payload.notes else [])]),
-            snapshot_before=done.snapshot_before,
-            snapshot_after=done.snapshot_after,
-            files_in=total.files_in,
-            files_out=total.files_out,
-            bytes_in=total.bytes_in,
-            bytes_out=total.bytes_out,
-            rows=total.rows_out,
-            changed_tables=(work.table.name,) if done.snapshot_ids else (),
-        )
+        return _report(work.table, done, plan.payload.notes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,18 +188,27 @@ def _keep_changelogs(table: Table, future: tuple[ProtectingRef, ...]) -> None:
 
 def _rule(table: Table, config: ExpireConfig, clock_millis: int) -> RetentionRule:
     options = table.options
-    cutoff = clock_millis - options.snapshot_time_retained_ms
-    retain_max = options.snapshot_num_retained_max if config.retain_max is None else config.retain_max
-    retain_min = config.retain_min
-    if retain_min is None:
-        retain_min = options.snapshot_num_retained_min
-        if config.retain_max is not None:  # an explicit upper limit lowers the default lower limit
-            retain_min = max(min(retain_min, retain_max), 1)
+    return retention_rule(
+        config,
+        retain_max=options.snapshot_num_retained_max,
+        retain_min=options.snapshot_num_retained_min,
+        older_than_millis=clock_millis - options.snapshot_time_retained_ms,
+        max_deletes=options.snapshot_expire_limit,
+    )
+
+
+def retention_rule(
+    config: ExpireConfig, *, retain_max: int, retain_min: int, older_than_millis: int, max_deletes: int
+) -> RetentionRule:
+    """Return the rule of an expiry: what `config` gives, and the limits of the table options otherwise."""
+    if config.retain_max is not None:  # an explicit upper limit lowers the default lower limit
+        retain_max = config.retain_max
+        retain_min = max(min(retain_min, retain_max), 1)
     return RetentionRule(
         retain_max=retain_max,
-        retain_min=retain_min,
-        older_than_millis=cutoff if config.older_than_millis is None else config.older_than_millis,
-        max_deletes=options.snapshot_expire_limit if config.max_deletes is None else config.max_deletes,
+        retain_min=retain_min if config.retain_min is None else config.retain_min,
+        older_than_millis=older_than_millis if config.older_than_millis is None else config.older_than_millis,
+        max_deletes=max_deletes if config.max_deletes is None else config.max_deletes,
     )
 
 

@@ -11,7 +11,7 @@ from paimon_spark.core.maintenance.retention import RetentionRule, choose_change
 from paimon_spark.core.metadata.refs import RefKind, RefStore
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.table import Table
-from paimon_spark.engine.expire import ExpireConfig, ExpireResult
+from paimon_spark.engine.expire import ExpireConfig, ExpireResult, retention_rule
 from paimon_spark.spec.snapshot import Snapshot
 
 _NONE = -1
@@ -105,18 +105,12 @@ def execute_expire_changelogs(table: Table, plan: ExpireChangelogsPlan) -> Expir
 
 def _rule(table: Table, config: ExpireConfig, clock_millis: int) -> RetentionRule:
     options = table.options
-    cutoff = clock_millis - options.changelog_time_retained_ms
-    retain_max = options.changelog_num_retained_max if config.retain_max is None else config.retain_max
-    retain_min = config.retain_min
-    if retain_min is None:
-        retain_min = options.changelog_num_retained_min
-        if config.retain_max is not None:  # an explicit upper limit lowers the default lower limit
-            retain_min = max(min(retain_min, retain_max), 1)
-    return RetentionRule(
-        retain_max=retain_max,
-        retain_min=retain_min,
-        older_than_millis=cutoff if config.older_than_millis is None else config.older_than_millis,
-        max_deletes=options.snapshot_expire_limit if config.max_deletes is None else config.max_deletes,
+    return retention_rule(
+        config,
+        retain_max=options.changelog_num_retained_max,
+        retain_min=options.changelog_num_retained_min,
+        older_than_millis=clock_millis - options.changelog_time_retained_ms,
+        max_deletes=options.snapshot_expire_limit,
     )
 
 

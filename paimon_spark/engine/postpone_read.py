@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 
 from paimon_spark.core.metadata.deletion_vectors import VectorRef, vector_refs
 from paimon_spark.core.metadata.manifest_store import ManifestStore
@@ -65,23 +64,28 @@ def with_postponed(
         for bucket in range(counts[partition]):
             if buckets is None or bucket in buckets:
                 key = BucketKey(partition, bucket)
-                split = _split(key, snapshot.id, stored[key], vectors)
-                total = counts[partition]
-                kept.append(replace(split, total_buckets=total, postponed=tuple(ordered[partition])))
+                files = stored[key]
+                kept.append(_split(snapshot, key, counts[partition], files, ordered[partition], vectors))
     return kept
 
 
 def _split(
-    key: BucketKey, snapshot_id: int, files: Sequence[DataFileMeta], vectors: Mapping[DataFileKey, VectorRef]
+    snapshot: Snapshot,
+    key: BucketKey,
+    total_buckets: int,
+    files: Sequence[DataFileMeta],
+    postponed: Sequence[DataFileMeta],
+    vectors: Mapping[DataFileKey, VectorRef],
 ) -> Split:
     """Return the split of all files of a bucket."""
     refs = tuple(vectors.get(DataFileKey(*key, f.file_name)) for f in files)
     return Split(
         partition=key.partition,
         bucket=key.bucket,
-        total_buckets=0,
+        total_buckets=total_buckets,
         files=tuple(files),
         raw=False,
-        snapshot_id=snapshot_id,
+        snapshot_id=snapshot.id,
         vectors=refs if any(refs) else (),
+        postponed=tuple(postponed),
     )

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from paimon_spark.core.buckets.bucket_hash import key_buckets
 from paimon_spark.core.columns import LEVEL
-from paimon_spark.core.levels import SortedRun, chained, sections
+from paimon_spark.core.levels import chained, sections
 from paimon_spark.core.merge.config import merge_order, needed_fields
 from paimon_spark.core.merge.multi_pass import RunSource, merge_sources, runs_at_once, spilled_source
 from paimon_spark.core.merge.sort_merge import MergeOrder, merge_rows
@@ -38,7 +38,8 @@ def rows_with_postponed(table: Table, split: Split, columns: Sequence[DataField]
     read = needed_fields(table, order, tuple(columns))
     files = BucketFiles(table, split.partition, split.bucket, deleted_rows(table, split))
     runs = chained(sections(split.files, table.key_types))
-    sources = [RunSource(r.size, partial(_stored_rows, files, r, read, with_level=order.levels)) for r in runs]
+    extra = (LEVEL,) if order.levels else ()
+    sources = [RunSource(r.size, partial(files.run, r, read, TRUE, extra)) for r in runs]
     rules = SpillRules.of(table.options, table.options.write_buffer_size)
     space = None if rules is None else SpillSpace(rules, local_directories())
     try:
@@ -49,14 +50,6 @@ def rows_with_postponed(table: Table, split: Split, columns: Sequence[DataField]
     finally:
         if space is not None:
             space.close()
-
-
-def _stored_rows(
-    files: BucketFiles, run: SortedRun, fields: Sequence[DataField], chunk_bytes: int, *, with_level: bool
-) -> Iterator[pa.Table]:
-    for file in run.files:
-        for rows in files.run(SortedRun(file.level, (file,)), fields, TRUE, (), chunk_bytes):
-            yield _with_level(rows, file.level) if with_level else rows
 
 
 def _with_level(rows: pa.Table, level: int) -> pa.Table:
