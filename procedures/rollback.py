@@ -1,4 +1,4 @@
-"""Procedures that roll a table back: rollback, rollback_to_timestamp, rollback_to_as_latest."""
+"""Procedures that roll a table back: rollback_to, rollback, rollback_to_timestamp, rollback_to_as_latest."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ from paimon_spark.engine.rollback_as_latest import AsLatestPlan, execute_as_late
 from paimon_spark.errors import ArgumentError
 
 _TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
+_TAG_OR_SNAPSHOT = (
+    PositionalOverload(("table", "tag"), doc="a string is the name of a tag, even if it consists of digits"),
+    PositionalOverload(("table", "snapshot_id"), doc="a number is the id of a snapshot"),
+)
+_SNAPSHOT_ID = Param("snapshot_id", ParamType.BIGINT, "The snapshot to roll back to.", aliases=("snapshot",))
 _COLUMNS = (
     Column("previous_snapshot_id", "bigint", "latest snapshot before the rollback", nullable=False),
     Column("current_snapshot_id", "bigint", "latest snapshot after the rollback", nullable=False),
@@ -49,6 +54,36 @@ def _execute(plan: Plan[_Rollback]) -> Report:
         bytes_in=done.bytes,
         changed_tables=(work.table.name,) if plan.actions else (),
     )
+
+
+@procedure(
+    name="rollback_to",
+    summary="Roll a table back to an earlier snapshot or a tag.",
+    params=(
+        _TABLE,
+        Param("tag", ParamType.STRING, "The tag to roll back to; takes precedence over `snapshot_id`."),
+        _SNAPSHOT_ID,
+    ),
+    columns=_COLUMNS,
+    forms=_TAG_OR_SNAPSHOT,
+    example="CALL sys.rollback_to('default.T', 10);",
+)
+class RollbackTo:
+    """Roll back to a snapshot or a tag. All newer snapshots, and the tags of newer snapshots, are removed.
+
+    A rollback to a tag restores its snapshot if that has expired. Data files of the removed snapshots remain as
+    orphans, and the schema does not change. `EXPLAIN CALL …` lists exactly what would be removed.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Rollback]:
+        """Find the target and everything newer."""
+        table = ctx.table(args.text("table"))
+        plan = plan_rollback(table, snapshot_id=args.integer("snapshot_id"), tag=args.optional_text("tag"))
+        return _planned(table, plan)
+
+    def execute(self, ctx: CallContext, plan: Plan[_Rollback]) -> Report:
+        """Roll back."""
+        return _execute(plan)
 
 
 @procedure(
@@ -125,17 +160,14 @@ class _AsLatest:
     params=(
         _TABLE,
         Param("tag", ParamType.STRING, "The tag to roll back to."),
-        Param("snapshot_id", ParamType.BIGINT, "The snapshot to roll back to.", aliases=("snapshot",)),
+        _SNAPSHOT_ID,
     ),
     columns=(
         Column("previous_snapshot_id", "bigint", "latest snapshot before the rollback", nullable=False),
         Column("rolled_back_snapshot_id", "bigint", "snapshot whose content is restored", nullable=False),
         Column("current_snapshot_id", "bigint", "latest snapshot after the rollback", nullable=False),
     ),
-    forms=(
-        PositionalOverload(("table", "tag"), doc="a string is the name of a tag, even if it consists of digits"),
-        PositionalOverload(("table", "snapshot_id"), doc="a number is the id of a snapshot"),
-    ),
+    forms=_TAG_OR_SNAPSHOT,
     example="CALL sys.rollback_to_as_latest('default.T', 10);",
 )
 class RollbackToAsLatest:

@@ -1,4 +1,4 @@
-"""Procedures over the history of a table: expire_snapshots, expire_changelogs, repair_snapshots, rollback_to."""
+"""Procedures over the history of a table: expire_snapshots, expire_changelogs, repair_snapshots."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from paimon_spark.engine.expire_changelogs import (
     plan_expire_changelogs,
 )
 from paimon_spark.engine.repair import Repair, execute_repair, plan_repair
-from paimon_spark.engine.rollback import RollbackPlan, execute_rollback, plan_rollback
 from paimon_spark.sqlparse.casts import timestamp_millis
 
 _TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
@@ -205,58 +204,6 @@ class ExpireChangelogs:
             files_in=done.files,
             bytes_in=done.bytes,
             changed_tables=(work.table.name,) if done.count else (),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Rollback:
-    table: Table
-    plan: RollbackPlan
-
-
-@procedure(
-    name="rollback_to",
-    summary="Roll a table back to an earlier snapshot or a tag.",
-    params=(
-        _TABLE,
-        Param("tag", ParamType.STRING, "The tag to roll back to; takes precedence over `snapshot_id`."),
-        Param("snapshot_id", ParamType.BIGINT, "The snapshot to roll back to.", aliases=("snapshot",)),
-    ),
-    columns=(
-        Column("previous_snapshot_id", "bigint", "latest snapshot before the rollback", nullable=False),
-        Column("current_snapshot_id", "bigint", "latest snapshot after the rollback", nullable=False),
-    ),
-    forms=(
-        PositionalOverload(("table", "tag"), doc="a string is the name of a tag, even if it consists of digits"),
-        PositionalOverload(("table", "snapshot_id"), doc="a number is the id of a snapshot"),
-    ),
-    example="CALL sys.rollback_to('default.T', 10);",
-)
-class RollbackTo:
-    """Roll back to a snapshot or a tag. All newer snapshots, and the tags of newer snapshots, are removed.
-
-    A rollback to a tag restores its snapshot if that has expired. Data files of the removed snapshots remain as
-    orphans, and the schema does not change. `EXPLAIN CALL …` lists exactly what would be removed.
-    """
-
-    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Rollback]:
-        """Find the target and everything newer."""
-        table = ctx.table(args.text("table"))
-        plan = plan_rollback(table, snapshot_id=args.integer("snapshot_id"), tag=args.optional_text("tag"))
-        return Plan(tuple(plan.actions), _Rollback(table, plan))
-
-    def execute(self, ctx: CallContext, plan: Plan[_Rollback]) -> Report:
-        """Roll back."""
-        work = plan.payload
-        done = execute_rollback(work.table, work.plan)
-        return Report(
-            result_rows=[(done.previous_snapshot_id, done.current_snapshot_id)],
-            status=DONE if plan.actions else NOTHING_TO_DO,
-            snapshot_before=done.previous_snapshot_id,
-            snapshot_after=done.current_snapshot_id,
-            files_in=done.files,
-            bytes_in=done.bytes,
-            changed_tables=(work.table.name,) if plan.actions else (),
         )
 
 
