@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_spark.core.arrow import one_chunk, values_of
 from paimon_spark.errors import ErrorKind, PaimonError
@@ -63,6 +64,10 @@ class KeyGroups:
             return self
         counts = np.add.reduceat(mask.astype(np.int64), self.starts)
         return KeyGroups(self.rows, self.order[mask], np.cumsum(counts) - counts)
+
+    def in_one_chunk(self) -> KeyGroups:
+        """Return the same groups over columns of one chunk each, for merges that read columns several times."""
+        return replace(self, rows=self.rows.combine_chunks())
 
     def of_rows(self, rows: pa.Table) -> KeyGroups:
         """Return the same groups over other columns of the same rows."""
@@ -154,6 +159,10 @@ def _spliced(column: pa.ChunkedArray, last: I64, where: I64, values: pa.Array) -
     """Return the last versions of `column` with `values` at the keys `where`."""
     if len(where) == len(last):
         return values
+    if pa.types.is_primitive(values.type) or pa.types.is_decimal(values.type):
+        mask = np.zeros(len(last), dtype=np.bool_)
+        mask[where] = True
+        return pc.replace_with_mask(gather(column, pa.array(last)), pa.array(mask), values)
     positions = last.copy()
     positions[where] = len(column) + np.arange(len(where))
     return gather(pa.chunked_array([*column.chunks, values], column.type), pa.array(positions))

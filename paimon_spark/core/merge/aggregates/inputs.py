@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -11,6 +11,9 @@ import pyarrow as pa
 
 from paimon_spark.core.merge.key_groups import Merged, first_where, last_where, nullable_positions
 from paimon_spark.format.arrays import I64, Mask
+
+MANY_INPUTS = 64
+"""Keys with more inputs than this are merged one by one, the others all at once, rank after rank."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,11 @@ class Inputs:
     def counts(self) -> I64:
         """Return the number of inputs of each key."""
         return np.diff(np.append(self.starts, len(self.positions)))
+
+    @property
+    def ends(self) -> I64:
+        """Return the index of the last input of each key."""
+        return self.starts + self.counts - 1
 
     @cached_property
     def keys(self) -> I64:
@@ -76,6 +84,8 @@ class Inputs:
 
     def where(self, mask: Mask) -> tuple[Inputs, I64]:
         """Return the inputs for which `mask` is true, and the indexes of the keys that still have one."""
+        if mask.all():
+            return self, np.arange(len(self.starts), dtype=np.int64)
         keys = self.keys[mask]
         left, starts = np.unique(keys, return_index=True)
         part = replace(
@@ -105,6 +115,18 @@ class Inputs:
         if not len(self.positions):
             return index
         return np.where(index < 0, np.int64(-1), self.positions[index])
+
+
+def by_rank(inputs: Inputs, some: Mask | None = None) -> Iterator[tuple[I64, I64]]:
+    """Yield the second inputs of the keys that have one, then the third ones, and so on: keys and input indexes.
+
+    `some` limits the keys.
+    """
+    left = np.arange(len(inputs.starts), dtype=np.int64) if some is None else np.flatnonzero(some)
+    rank = 1
+    while len(left := left[inputs.counts[left] > rank]):
+        yield left, inputs.starts[left] + rank
+        rank += 1
 
 
 def spread(merged: Merged, keys: I64, n: int) -> Merged:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.core.arrow import decimal_limbs, values_of
-from paimon_spark.core.merge.aggregates.inputs import Inputs, spread
+from paimon_spark.core.merge.aggregates.inputs import MANY_INPUTS, Inputs, by_rank, spread
 from paimon_spark.core.merge.key_groups import Merged
 from paimon_spark.errors import ErrorKind, PaimonError
 from paimon_spark.format.arrays import I64, Mask
@@ -22,8 +21,6 @@ _SAFE = 1 << 62
 _MARGIN = 1.000001
 """Covers the rounding of sums that are estimated in floating point."""
 _COMPACT_DECIMAL = 18
-_LONG = 64
-"""Keys with more inputs than this are added up one by one, the others all at once."""
 
 Numbers = npt.NDArray[Any]
 """int64, a float type, or Python integers (dtype object)."""
@@ -83,18 +80,25 @@ class Sum(_Arithmetic):
         numbers = self._numbers(some.values)
         valid = np.ones(len(keys), dtype=np.bool_)
         if self._is_float:
-            sums = _added(np.where(some.retracted, -numbers, numbers), some)
+            sums = _added(numbers if some.retract is None else np.where(some.retract, -numbers, numbers), some)
         else:
-            signed = np.where(some.retracted, -numbers, numbers)
+            signed = numbers if some.retract is None else np.where(some.retract, -numbers, numbers)
             sums = np.add.reduceat(signed, some.starts)
-            reach = np.add.reduceat(np.abs(numbers.astype(np.float64)), some.starts)
-            limit = self._limit if numbers.dtype == object else min(self._limit, _SAFE)
-            for key in np.flatnonzero(reach * _MARGIN >= limit):
+            for key in self._doubtful(numbers, some):
                 start = int(some.starts[key])
                 total = self._exact(numbers[start : start + int(some.counts[key])], some.retracted[start:])
                 valid[key] = total is not None
                 sums[key] = total or 0
         return spread(self._column(sums, valid, inputs.column.type), keys, len(inputs.starts))
+
+    def _doubtful(self, numbers: Numbers, inputs: Inputs) -> I64:
+        """Return the keys whose sum may exceed the limits of the type, or of int64."""
+        limit = self._limit if numbers.dtype == object else min(self._limit, _SAFE)
+        largest = max(abs(int(numbers.max())), abs(int(numbers.min())))
+        if largest * int(inputs.counts.max()) < limit:
+            return np.empty(0, dtype=np.int64)
+        reach = np.add.reduceat(np.abs(numbers.astype(np.float64)), inputs.starts)
+        return np.flatnonzero(reach * _MARGIN >= limit)
 
     def _exact(self, numbers: Numbers, retracted: Mask) -> int | None:
         """Return the sum of one key, checked after each step as Paimon does."""
@@ -124,7 +128,7 @@ class Product(_Arithmetic):
         numbers = numbers if self._is_float else numbers.astype(object)
         product = numbers[some.starts]
         valid = ~some.retracted[some.starts]
-        for where, at in _by_rank(some):
+        for where, at in by_rank(some):
             with np.errstate(all="ignore"):
                 self._step(product, valid, where, numbers[at], some.retracted[at])
         return spread(self._column(product, valid, inputs.column.type), keys, len(inputs.starts))
@@ -177,22 +181,13 @@ def _limit(t: AtomicType) -> int:
 def _added(numbers: Numbers, inputs: Inputs) -> Numbers:
     """Return the sum of each key, added from left to right."""
     sums = numbers[inputs.starts].copy()
-    long = inputs.counts > _LONG
-    for where, at in _by_rank(inputs, ~long):
+    long = inputs.counts > MANY_INPUTS
+    for where, at in by_rank(inputs, ~long):
         sums[where] += numbers[at]
     for key in np.flatnonzero(long):
         start = int(inputs.starts[key])
         sums[key] = np.add.accumulate(numbers[start : start + int(inputs.counts[key])])[-1]
     return sums
-
-
-def _by_rank(inputs: Inputs, some: Mask | None = None) -> Iterator[tuple[I64, I64]]:
-    """Yield the second inputs of the keys that have one, then the third ones, and so on: keys and input indexes."""
-    left = np.arange(len(inputs.starts), dtype=np.int64) if some is None else np.flatnonzero(some)
-    rank = 1
-    while len(left := left[inputs.counts[left] > rank]):
-        yield left, inputs.starts[left] + rank
-        rank += 1
 
 
 def _decimals(numbers: Numbers, valid: Mask, arrow: pa.DataType) -> pa.Array:

@@ -37,15 +37,16 @@ class Aggregation:
             UnsupportedError: a retract of a column whose function has none.
             PaimonError: an integer overflows, or a NOT NULL column becomes null.
         """
+        if not groups.several()[0].any():
+            return assemble(groups, groups.several()[0], {})
+        groups = groups.in_one_chunk()
         several, merging = groups.several()
-        if not len(merging.starts):
-            return assemble(groups, several, {})
         kinds = values_of(one_chunk(groups.rows.column(VALUE_KIND)))[merging.order]
         base, deleted = self._remove(merging, kinds)
-        mask = retracts(groups.rows)[base.order]
-        mask[base.starts] &= ~deleted[0]
-        preset = np.zeros(len(mask), dtype=np.bool_)
-        preset[base.starts[deleted[0]]] = True
+        mask, preset = retracts(groups.rows)[base.order], np.zeros(len(base.order), dtype=np.bool_)
+        if deleted[0].any():
+            mask[base.starts] &= ~deleted[0]
+            preset[base.starts[deleted[0]]] = True
         out: dict[str, Merged] = {VALUE_KIND: _result_kinds(deleted[1])}
         for name, function in self.functions.items():
             if name in groups.rows.column_names:
