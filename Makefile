@@ -90,15 +90,17 @@ format: $(VENV)/.test  ## Let ruff format and mend what it can
 
 UNIT := -q -n 2 -m "not spark and not e2e and not peer and not slow" tests/unit tests/property tests/tables tests/fuzz
 
+SPARK_TESTS := -q -n 2 --dist loadfile
+
 unit: $(VENV)/.test  ## The tests that need no Java
 	@$(BIN)/pytest $(UNIT)
 
 test: check $(VENV)/.test .venv-peers/.ready unit  ## All tests but the slow ones
-	@$(BIN)/pytest -q -m "(spark or e2e or peer) and not slow"
+	@$(BIN)/pytest $(SPARK_TESTS) -m "(spark or e2e or peer) and not slow"
 
 test-spark: check  ## The Spark tests on another release: make test-spark SPARK=4.2
 	@$(MAKE) --no-print-directory VENV=.venv-$(SPARK) SPARK=$(SPARK) .venv-$(SPARK)/.test
-	@.venv-$(SPARK)/bin/pytest -q -m "(spark or e2e) and not slow"
+	@.venv-$(SPARK)/bin/pytest $(SPARK_TESTS) -m "(spark or e2e) and not slow"
 
 .venv-oldest/.test: pyproject.toml tests/oldest.txt | check
 	@echo "Installing the oldest releases of everything into .venv-oldest"
