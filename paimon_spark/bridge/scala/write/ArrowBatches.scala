@@ -13,7 +13,6 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
-import org.apache.spark.sql.execution.arrow.ArrowWriter
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.hash.Murmur3_x86_32
@@ -54,7 +53,7 @@ case class ArrowBatchesExec(columns: Seq[Attribute], task: Option[Attribute], ta
         case row: UnsafeRow if inOrder => row
         case row => project(row)
       }
-      new BatchBuilder(unsafe, schema, number, limits, () => OpenBatch.writer(schema, zone, large))
+      new BatchBuilder(unsafe, schema, number, limits, () => RowPacker(schema, zone, large))
     }
   }
 
@@ -83,7 +82,7 @@ object BatchLimits {
 
 /** Packs rows into one batch per task; `tasks` is 0 if rows are not divided by task. */
 final class BatchBuilder(rows: Iterator[UnsafeRow], schema: StructType, tasks: Int, limits: BatchLimits,
-    open: () => ArrowWriter) extends Iterator[InternalRow] {
+    open: () => RowPacker) extends Iterator[InternalRow] {
   private val ordinal = schema.length
   private val batches = new Array[OpenBatch](math.max(tasks, 1))
   private var unfinished: Iterator[OpenBatch] = Iterator.empty
@@ -130,7 +129,7 @@ final class BatchBuilder(rows: Iterator[UnsafeRow], schema: StructType, tasks: I
 }
 
 /** An open batch with rows of one task. */
-final class OpenBatch(val task: Int, writer: ArrowWriter, limits: BatchLimits) {
+final class OpenBatch(val task: Int, writer: RowPacker, limits: BatchLimits) {
   private var rows = 0
   private var bytes = 0L
 
@@ -138,7 +137,7 @@ final class OpenBatch(val task: Int, writer: ArrowWriter, limits: BatchLimits) {
 
   def takes(size: Int): Boolean = rows == 0 || (rows < limits.rows && bytes + size <= limits.bytes)
 
-  def add(row: InternalRow, size: Int): Unit = {
+  def add(row: UnsafeRow, size: Int): Unit = {
     writer.write(row)
     rows += 1
     bytes += size
@@ -153,30 +152,13 @@ final class OpenBatch(val task: Int, writer: ArrowWriter, limits: BatchLimits) {
     stream.writeBatch()
     stream.end()
     writer.reset()
-    if (bytes > limits.bytes) OpenBatch.empty(writer)
+    if (bytes > limits.bytes) writer.release()
     rows = 0
     bytes = 0
     out.toByteArray
   }
 
   def close(): Unit = writer.root.close()
-}
-
-object OpenBatch {
-  private val FirstRows = 64
-
-  def writer(schema: StructType, zone: String, large: Boolean): ArrowWriter = {
-    val made = ArrowWriter.create(schema, zone, true, large)
-    empty(made)
-    made
-  }
-
-  /** Releases the memory, because the next batch may be small. */
-  def empty(writer: ArrowWriter): Unit = writer.root.getFieldVectors.forEach { vector =>
-    vector.clear()
-    vector.setInitialCapacity(FirstRows)
-    vector.allocateNew()
-  }
 }
 
 /** Passes rows to the Python function of `child` one by one: each row is a batch already. */
