@@ -7,6 +7,7 @@ statement, and a package that nothing here uses. The function is built directly 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -25,15 +26,24 @@ def quoted(name: str) -> str:
 
 
 def map_in_arrow(frame: DataFrame, function: BatchFunction, schema: StructType | str) -> DataFrame:
-    """Return the batches that `function` yields for those of each partition of `frame`.
+    """Return the batches that `function` yields for those of each partition of `frame`, divided into rows.
 
     Args:
         frame: the input, which must have a column: without one, its number of rows is lost on the way.
         function: runs on the executors, once a task.
         schema: columns of the batches it yields.
     """
+    return DataFrame(jvm_frames().describe(_mapped(frame, function, schema)), frame.sparkSession)
+
+
+def read_in_arrow(splits: DataFrame, function: BatchFunction, schema: StructType | str) -> DataFrame:
+    """Return the batches that `function` yields for splits, which `text_frame` made, and leave them whole."""
+    return DataFrame(jvm_frames().workerBatches(_mapped(splits, function, schema)), splits.sparkSession)
+
+
+def _mapped(frame: DataFrame, function: BatchFunction, schema: StructType | str) -> Any:
     kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
     call = UserDefinedFunction(function, returnType=schema, evalType=kind)
     column = call(*(frame[quoted(name)] for name in frame.columns))
     barrier = False
-    return DataFrame(jvm_frames().describe(frame._jdf.mapInArrow(column._jc, barrier, None)), frame.sparkSession)
+    return frame._jdf.mapInArrow(column._jc, barrier, None)

@@ -16,7 +16,7 @@ from paimon_spark.core.bin_packing import SMALL_TASK_WORK, group_tasks, task_cos
 from paimon_spark.core.columns import AUDIT_ROW_KIND, PARTITION
 from paimon_spark.core.scan.splits import Split, splits_to_json
 from paimon_spark.core.table import Table
-from paimon_spark.spark.arrow_map import map_in_arrow, quoted
+from paimon_spark.spark.arrow_map import map_in_arrow, quoted, read_in_arrow
 from paimon_spark.spark.executor.worker import FOUND, RowForm, finder, keyed_splits, reader
 from paimon_spark.spark.jvm_frames import empty_frame, native_frame, superseded_rows_of, tasks_at_once, text_frame
 from paimon_spark.spark.native_access import native_access
@@ -46,7 +46,7 @@ def read_frame(session: SparkSession, request: ReadRequest) -> DataFrame:
         places = tuple(p.name for p in request.places)
         form = RowForm.BINLOG if request.pairs else RowForm.AUDIT_LOG if request.keep_kinds else RowForm.PLAIN
         run = reader(request.table, names, predicate, places=places, form=form, limit=request.limit)
-        frames.append(map_in_arrow(text_frame(session, lines), run, _row_type(request)))
+        frames.append(read_in_arrow(text_frame(session, lines), run, _row_type(request)))
     rows = reduce(DataFrame.unionAll, frames) if frames else empty_frame(session, _row_type(request))
     if PARTITION not in request.metadata:
         return rows

@@ -89,6 +89,10 @@ class JvmFrames {
   def describe(frame: Dataset[Row]): Dataset[Row] =
     Dataset.ofRows(sessionOf(frame), PaimonTasks(frame.queryExecution.analyzed))
 
+  /** The same frame, a read by a Python function of ours, whose batches are not divided into rows. */
+  def workerBatches(frame: Dataset[Row]): Dataset[Row] =
+    Dataset.ofRows(sessionOf(frame), WorkerBatches.of(frame.queryExecution.analyzed))
+
   /** What stopped a job, as `TaskFailure` tells it. */
   def failure(error: Throwable): String = TaskFailure.description(error)
 

@@ -2,6 +2,8 @@ package org.apache.spark.sql.paimonbridge
 
 import java.io.IOException
 
+import scala.reflect.ClassTag
+
 import org.apache.spark.{Partition, SparkException, TaskContext}
 import org.apache.spark.api.python.PythonException
 import org.apache.spark.rdd.RDD
@@ -34,19 +36,19 @@ case class PaimonTasksExec(child: SparkPlan) extends UnaryExecNode {
   override protected def withNewChildInternal(newChild: SparkPlan): SparkPlan = copy(child = newChild)
 }
 
-/** The rows of `source`, with failures translated by `TaskFailure`. */
-private class ErrorReportingRDD(source: RDD[InternalRow]) extends RDD[InternalRow](source) {
-  override protected def getPartitions: Array[Partition] = firstParent[InternalRow].partitions
+/** What `source` yields, with failures translated by `TaskFailure`. */
+private class ErrorReportingRDD[T: ClassTag](source: RDD[T]) extends RDD[T](source) {
+  override protected def getPartitions: Array[Partition] = firstParent[T].partitions
 
-  override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
-    val rows = reported(context)(firstParent[InternalRow].iterator(split, context))
-    new Iterator[InternalRow] {
-      override def hasNext: Boolean = reported(context)(rows.hasNext)
-      override def next(): InternalRow = reported(context)(rows.next())
+  override def compute(split: Partition, context: TaskContext): Iterator[T] = {
+    val found = reported(context)(firstParent[T].iterator(split, context))
+    new Iterator[T] {
+      override def hasNext: Boolean = reported(context)(found.hasNext)
+      override def next(): T = reported(context)(found.next())
     }
   }
 
-  private def reported[T](context: TaskContext)(body: => T): T =
+  private def reported[R](context: TaskContext)(body: => R): R =
     try body catch { case e: Exception if !context.isInterrupted() => throw TaskFailure.named(e).fold(e)(tell(e, _)) }
 
   /** The stack trace is logged by the executor and not shown to the user. */

@@ -31,6 +31,7 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
     case ArrowBatches(columns, task, tasks, output, child) =>
       ArrowBatchesExec(columns, task, tasks, output, planLater(child)) :: Nil
     case PaimonTasks(child) => PaimonTasksExec(planLater(child)) :: Nil
+    case WorkerBatches(function, output, child) => WorkerBatchesExec(function, output, planLater(child)) :: Nil
     case SingleRowBatches(child) => SingleRowBatchesExec(planLater(child)) :: Nil
     case a: AppendData => insert(a, a.write, a.analyzedQuery)
     case o: OverwriteByExpression => insert(o, o.write, o.analyzedQuery)
