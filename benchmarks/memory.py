@@ -192,7 +192,7 @@ def main() -> int:
     """Measure everything, with the environment of Python workers, and print it."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.memory", description=__doc__)
     parser.add_argument("--rows", default="2000000,8000000,32000000", help="sizes of a bucket")
-    parser.add_argument("--kinds", default="8000000", help="sizes of a bucket of each kind of table")
+    parser.add_argument("--kinds", default="5000000", help="sizes of a bucket of each kind of table")
     parser.add_argument("--files", default="10000,100000,1000000", help="sizes of a plan")
     parser.add_argument("--load", type=int, default=50_000_000)
     parser.add_argument("--value", type=int, default=64, help="MB of one very long value; 0 leaves it out")
