@@ -27,11 +27,9 @@ KINDS: Mapping[str, Kind] = {
     "dynamic": Kind(("k",), (), {"dynamic-bucket.target-row-num": "500"}),
     "partitioned": Kind(("p", "k"), ("p",), {"bucket": "1"}),
     "append": Kind((), (), {"bucket": "-1"}),
-    "looked up": Kind(("k",), (), {"bucket": "2", "changelog-producer": "lookup"}),
+    "looked_up": Kind(("k",), (), {"bucket": "2", "changelog-producer": "lookup"}),
     "vectors": Kind(("k",), (), {"bucket": "2", "deletion-vectors.enabled": "true", **SHOWN}),
-    "vectors, deletes marked": Kind(
-        ("k",), (), {"bucket": "2", "deletion-vectors.enabled": "true", "write-only": "false", **SHOWN}
-    ),
+    "marked": Kind(("k",), (), {"bucket": "2", "deletion-vectors.enabled": "true", "write-only": "false", **SHOWN}),
     "aggregated": Kind(
         ("p", "k"),
         ("p",),
@@ -42,7 +40,10 @@ KINDS: Mapping[str, Kind] = {
         ("k",), (), {"bucket": "2", "merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"}
     ),
 }
-"""Kinds whose rows of one key end as the last batch that was written: each batch has a higher number than the last."""
+"""Kinds whose rows of one key end as the last batch that was written: each batch has a higher number than the last.
+
+Their names are those of catalogs, too.
+"""
 _OPTIONS = {
     "commit.max-retries": "100",
     "commit.min-retry-wait": "2 ms",
