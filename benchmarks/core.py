@@ -25,13 +25,16 @@ import pyarrow.compute as pc
 import pyarrow.orc as po
 import pyarrow.parquet as pq
 
+from benchmarks.merge_kinds import MERGE_KINDS
 from benchmarks.process_tree import MemoryPeak, resident
 from benchmarks.report import save
 from paimon_spark import connect
+from paimon_spark.api.table import TableHandle
 from paimon_spark.bridge.launcher import relax_garbage_collection
 from paimon_spark.core.buckets.bucket_hash import hash_rows
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.compact.rewrite import compact_bucket
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.merge.config import merge_order
 from paimon_spark.core.merge.sort_merge import merge_runs
@@ -39,6 +42,7 @@ from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter
+from paimon_spark.engine.compact import Strategy, plan_compaction
 from paimon_spark.engine.insert import plan_write
 from paimon_spark.engine.select import plan_select
 from paimon_spark.format.manifest.codec import read_manifest, write_manifest
@@ -62,7 +66,10 @@ _DECODERS: dict[str, Callable[[Path, list[str]], pa.Table]] = {
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What was measured: CPU seconds of one core for `units`, and of the floor for the same units, if there is one."""
+    """What was measured: CPU seconds of one core for `units`, and of the floor for the same units, if there is one.
+
+    `aim` is the rate to reach, if there is one.
+    """
 
     name: str
     units: int
@@ -70,6 +77,7 @@ class Figure:
     seconds: float
     floor: str = ""
     floor_seconds: float = 0.0
+    aim: float = 0.0
 
     @property
     def rate(self) -> float:
@@ -79,7 +87,9 @@ class Figure:
     def line(self) -> str:
         """Return the figure as a line of a table."""
         times = f"{self.seconds / self.floor_seconds:5.2f} times {self.floor}" if self.floor_seconds else ""
-        return f"  {self.name:<44} {self.rate / 1e6:9.2f} M {self.unit}/s  {self.seconds * 1000:8.0f} ms  {times}"
+        reached = "reached" if self.rate >= self.aim else "missed"
+        aim = f"  {reached}: {self.aim / 1e6:.2f} M {self.unit}/s" if self.aim else ""
+        return f"  {self.name:<44} {self.rate / 1e6:9.2f} M {self.unit}/s  {self.seconds * 1000:8.0f} ms  {times}{aim}"
 
 
 def cost(body: Callable[[], object], runs: int = _RUNS) -> float:
@@ -125,19 +135,50 @@ def table_of(rows: pa.Table, warehouse: Path, name: str, **options: str) -> Tabl
 
 def merging(rows: pa.Table, table: Table) -> Iterator[Figure]:
     """Measure the merge of five sorted runs, a large one and four with a tenth of its rows each."""
-    ordered = rows.sort_by("id")
-    tenths = [ordered.take(pa.array(np.arange(number, ordered.num_rows, 10))) for number in range(1, 5)]
-    runs = [_run(part, number) for number, part in enumerate([ordered, *tenths])]
+    runs = _five_runs(rows)
     total = sum(r.num_rows for r in runs)
-    order = merge_order(table)
-
-    def merge() -> int:
-        return sum(t.num_rows for t in merge_runs([_chunks(r) for r in runs], order))
 
     def copy() -> object:
         return pa.concat_tables(runs).combine_chunks()
 
-    yield Figure("merge of 5 runs, 9 columns", total, "rows", cost(merge), "a copy of the rows", cost(copy))
+    merged = cost(partial(_merge, runs, table))
+    yield Figure("merge of 5 runs, 9 columns", total, "rows", merged, "a copy of the rows", cost(copy))
+
+
+def merging_kinds(rows: pa.Table, warehouse: Path) -> Iterator[Figure]:
+    """Measure the same merge by other merge engines, and compactions that look rows up."""
+    runs = _five_runs(rows)
+    total = sum(r.num_rows for r in runs)
+    for number, (name, kind) in enumerate(MERGE_KINDS.items()):
+        table = table_of(rows, warehouse, f"kind_{number}", **kind.options)
+        if kind.merge_rate:
+            merged = cost(partial(_merge, runs, table))
+            yield Figure(f"merge of 5 runs, {name}", total, "rows", merged, aim=kind.merge_rate)
+        if kind.lookup_rate:
+            looked_up, count = _lookup(rows, connect(warehouse).table(f"bench.kind_{number}"))
+            yield Figure(f"compaction with lookup, {name}", count, "rows", looked_up, aim=kind.lookup_rate)
+
+
+def _lookup(rows: pa.Table, handle: TableHandle) -> tuple[float, int]:
+    """Return the cost of compacting a tenth of some rows below all of them, and how many rows the files have."""
+    handle.upsert(rows)
+    handle.compact()
+    handle.upsert(rows.slice(0, rows.num_rows // 10))
+    table = handle.load().with_options({"write-only": "false"})
+    (task,) = plan_compaction(table, strategy=Strategy.MINOR).tasks
+    if not task.upper:
+        raise RuntimeError("the compaction looks nothing up")
+    return cost(lambda: compact_bucket(table, task), 3), sum(f.row_count for f in (*task.files, *task.upper))
+
+
+def _five_runs(rows: pa.Table) -> list[pa.Table]:
+    ordered = rows.sort_by("id")
+    tenths = [ordered.take(pa.array(np.arange(number, ordered.num_rows, 10))) for number in range(1, 5)]
+    return [_run(part, number) for number, part in enumerate([ordered, *tenths])]
+
+
+def _merge(runs: Sequence[pa.Table], table: Table) -> int:
+    return sum(t.num_rows for t in merge_runs([_chunks(r) for r in runs], merge_order(table)))
 
 
 def _run(rows: pa.Table, sequence: int) -> pa.Table:
@@ -283,6 +324,7 @@ def _all(rows: int, files: int, warehouse: Path) -> Iterator[Figure]:
     table = table_of(data, warehouse, "merged")
     yield from hashing(data, table)
     yield from merging(data, table)
+    yield from merging_kinds(data, warehouse)
     for kind in ("parquet", "orc"):
         yield from writing(data, kind, warehouse)
     yield from writing(data.select(_NARROW), "parquet", warehouse)

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from itertools import chain
@@ -20,6 +20,7 @@ import pyarrow as pa
 from benchmarks.core import many_files, sample
 from benchmarks.engines import ours
 from benchmarks.long_values import STEPS, LongValue, alone, high_water
+from benchmarks.merge_kinds import MERGE_KINDS
 from benchmarks.report import save
 from benchmarks.session import EngineSession
 from benchmarks.workload import row_query
@@ -31,6 +32,7 @@ from paimon_spark.engine.select import plan_select
 _MB = 1 << 20
 _BATCH = 1_000_000
 _TABLE = "bench.t"
+NO_OPTIONS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +62,25 @@ def _alone(body: Callable[[Path], object], place: Path) -> tuple[float, float]:
         return pool.submit(_measured, body, place).result()
 
 
-def bucket_of(place: Path, rows: int) -> None:
-    """Make a table of one bucket with `rows` rows: sorted runs of a million, and a tenth of them upserted again."""
+def bucket_of(place: Path, rows: int, options: Mapping[str, str] = NO_OPTIONS, *, compacted: bool = False) -> None:
+    """Make a table of one bucket with `rows` rows: sorted runs of a million, and a tenth of them upserted again.
+
+    Args:
+        place: the warehouse.
+        rows: number of rows.
+        options: options of the table.
+        compacted: whether the rows are at the top level when the tenth comes.
+    """
     catalog = connect(place)
     catalog.create_database("bench", ignore_if_exists=True)
     shape = sample(1).schema
     schema = shape.set(0, pa.field("id", pa.int64(), nullable=False))
-    settings = {"bucket": "1", "write-only": "true"}
+    settings = {"bucket": "1", "write-only": "true", **options}
     table = catalog.create_table(_TABLE, schema, primary_key=["id"], options=settings)
     for start in range(0, rows, _BATCH):
         table.upsert(_spread(min(_BATCH, rows - start), rows, start))
+    if compacted:
+        table.compact()
     table.upsert(_spread(rows // 10, rows, 0))
 
 
@@ -105,6 +116,12 @@ _OF_A_BUCKET: dict[str, Callable[[Path], None]] = {
 }
 
 
+def look_up(place: Path) -> None:
+    """Compact the new rows of the bucket, with a lookup of what the levels above hold."""
+    if connect(place).table(_TABLE).compact(full=False).snapshot_id is None:
+        raise RuntimeError("nothing was compacted")
+
+
 def plan(place: Path) -> None:
     """Plan a scan of all files."""
     plan_select(connect(place).table("bench.files").load())
@@ -124,6 +141,18 @@ def _tasks(sizes: list[int], work: Path) -> Iterator[Peak]:
         for name, body in _OF_A_BUCKET.items():
             yield Peak(name, f"{rows:,} rows, {size} MB", *_alone(body, place))
         shutil.rmtree(place)
+
+
+def _kinds(sizes: list[int], work: Path) -> Iterator[Peak]:
+    """Measure merges, full compactions and lookups of each kind of table."""
+    for rows in sizes:
+        for number, (name, kind) in enumerate(MERGE_KINDS.items()):
+            place = work / f"kind-{number}-{rows}"
+            bucket_of(place, rows, kind.options, compacted=bool(kind.lookup_rate))
+            bodies = {"lookup": look_up} if kind.lookup_rate else {"merge": merge, "full compaction": compact}
+            for what, body in bodies.items():
+                yield Peak(f"{what}, {name}", f"{rows:,} rows", *_alone(body, place))
+            shutil.rmtree(place)
 
 
 def _plans(sizes: list[int], work: Path) -> Iterator[Peak]:
@@ -163,6 +192,7 @@ def main() -> int:
     """Measure everything, with the environment of Python workers, and print it."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.memory", description=__doc__)
     parser.add_argument("--rows", default="2000000,8000000,32000000", help="sizes of a bucket")
+    parser.add_argument("--kinds", default="5000000", help="sizes of a bucket of each kind of table")
     parser.add_argument("--files", default="10000,100000,1000000", help="sizes of a plan")
     parser.add_argument("--load", type=int, default=50_000_000)
     parser.add_argument("--value", type=int, default=64, help="MB of one very long value; 0 leaves it out")
@@ -176,6 +206,7 @@ def main() -> int:
             _long_values(args.value, work),
             _plans(_numbers(args.files), work),
             _tasks(_numbers(args.rows), work),
+            _kinds(_numbers(args.kinds), work),
             _load(args.load, work),
         )
         for peak in chain.from_iterable(parts):

@@ -13,6 +13,8 @@ from paimon_spark.engine.select import SelectPlan
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import RowKind
 
+_PLACE = (FILE_PATH, ROW_INDEX, VECTOR)
+
 
 class RowCounter:
     """Iterates over batches and counts their rows."""
@@ -42,7 +44,7 @@ def add_missing_columns(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
 
 
 def deletions(plan: SelectPlan) -> Iterator[pa.RecordBatch]:
-    """Yield the locations of a plan's rows as delete batches for `change_arrow`."""
+    """Yield the rows of a plan with their places, as delete batches for `change_arrow`."""
     for split in plan.splits:
-        for batch in read_split(plan.table, split, (), plan.predicate, metadata_columns=(FILE_PATH, ROW_INDEX, VECTOR)):
-            yield of_kind(batch.select([FILE_PATH, ROW_INDEX, VECTOR]), RowKind.DELETE)
+        for batch in read_split(plan.table, split, plan.columns, plan.predicate, metadata_columns=_PLACE):
+            yield of_kind(batch, RowKind.DELETE)

@@ -25,7 +25,7 @@ from paimon_spark.engine.insert import Overwrite, write_arrow
 from paimon_spark.engine.orphans import execute_orphans, plan_orphans
 from paimon_spark.engine.postpone_compact import execute_postponed, plan_postponed
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
-from paimon_spark.engine.row_level import change_arrow, with_all_rows
+from paimon_spark.engine.row_level import change_arrow, marks_keyed_rows, with_all_rows
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import SelectPlan, plan_select, read_batches
 from paimon_spark.engine.tags import execute_delete_tags, execute_tag, list_tags, plan_create_tag, plan_delete_tags
@@ -421,7 +421,7 @@ class TableHandle:
         predicate = parse_filter(condition, table.schema)
         columns = None if keyed else ()
         plan = plan_select(with_all_rows(table), columns=columns, predicate=predicate)
-        if not keyed:
+        if not keyed or marks_keyed_rows(table):
             counted = RowCounter(deletions(plan))
             result = change_arrow(table, counted, Operation.DELETE)
             return Written.of(counted.rows, result)

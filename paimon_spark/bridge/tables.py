@@ -20,6 +20,7 @@ from paimon_spark.core.metadata.row_tracking import tracks_rows
 from paimon_spark.core.metadata.time_travel import resolve_snapshot
 from paimon_spark.core.table import TRAVEL_OPTIONS, Table
 from paimon_spark.engine.fallback import reads_other_branch
+from paimon_spark.engine.row_level import marks_keyed_rows
 from paimon_spark.errors import EngineError, OptionError, UnsupportedError
 from paimon_spark.spark.conf import session_options
 from paimon_spark.spark.types import struct_to_spark
@@ -248,6 +249,7 @@ def described(envelope: Envelope, table: Table, token: TableToken) -> dict[str, 
         "routing_keys": _routing_keys(table),
         "tracked": tracks_rows(table),
         "partial_update": _partial_update(table),
+        "marks_deletes": marks_keyed_rows(table),
         "row_by_row": table.options.flag("delete.force-produce-changelog"),
         "properties": _properties(table),
         "token": token.plain,

@@ -1,7 +1,8 @@
 """DELETE, UPDATE and MERGE: planned on the driver, executed anywhere, committed on the driver.
 
-Rows of a primary-key table are changed by writing them with a row kind. In an append table, files with changed rows are
-replaced, or deletion vectors are written for the rows, in one snapshot.
+Rows of a primary-key table are changed by writing them with a row kind; with deletion vectors, a DELETE may mark them
+where they lie. In an append table, files with changed rows are replaced, or deletion vectors are written for the rows,
+in one snapshot.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.row_level.copy_on_write import CopyOnWriteRewriter
+from paimon_spark.core.row_level.keyed_deletes import KeyedDeleteWriter
 from paimon_spark.core.row_level.position_deletes import PositionDeleteWriter
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import WriterRestoreState
-from paimon_spark.engine.insert import WritePlan, WriteResult, plan_write, run_post_commit
+from paimon_spark.engine.insert import WritePlan, WriteResult, complete_write, plan_write, run_post_commit
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
 from paimon_spark.errors import UsageError
-from paimon_spark.spec.kinds import Operation
+from paimon_spark.spec.kinds import BucketMode, ChangelogProducer, MergeEngine, Operation
 from paimon_spark.spec.options import CoreOptions
 
 _ALL_ROWS = {"deletion-vectors.merge-on-read": "true", "postpone.merge-on-read": "true"}
@@ -36,14 +38,14 @@ def with_all_rows(table: Table) -> Table:
 
 
 def plan_changes(table: Table, operation: Operation, *, parallelism: int = 1) -> WritePlan:
-    """Plan a change of rows of a table without a primary key.
+    """Plan a change of rows by their places in files.
 
     Raises:
         UnsupportedError: the table has a feature that is not supported for row-level changes.
-        UsageError: the table has a primary key, so its rows are changed by writing them with a row kind.
+        UsageError: the table has a primary key, and the statement changes its rows by writing them with a row kind.
     """
     plan = plan_write(table, parallelism=parallelism, operation=operation)
-    if table.is_primary_key_table:
+    if table.is_primary_key_table and not marks_keyed_rows(table):
         raise UsageError(
             f"Table {table.name} has a primary key, so no file of it is replaced.",
             hint="Write the changed rows with their kinds.",
@@ -53,22 +55,48 @@ def plan_changes(table: Table, operation: Operation, *, parallelism: int = 1) ->
 
 def writes_position_deletes(table: Table) -> bool:
     """Return whether rows are deleted by deletion vectors instead of rewriting their files."""
-    return table.options.deletion_vectors_enabled and not table.is_primary_key_table
+    return table.options.deletion_vectors_enabled
 
 
-def row_changer(table: Table, info: WriterRestoreState) -> CopyOnWriteRewriter | PositionDeleteWriter:
+def marks_keyed_rows(table: Table) -> bool:
+    """Return whether a statement that only deletes rows of a primary-key table marks them where they lie.
+
+    It does where both are equal: the row has no changelog, no older version of it can come later and win, and it is the
+    statement that would have to compact the written rows. A write-only table leaves vectors to the job that compacts.
+    (docs/spec/semantics.md, V8)
+    """
+    options = table.options
+    removes = options.merge_engine is MergeEngine.DEDUPLICATE or options.removes_record_on_delete
+    return (
+        table.is_primary_key_table
+        and options.deletion_vectors_enabled
+        and removes
+        and options.changelog_producer is ChangelogProducer.NONE
+        and table.bucket_mode in (BucketMode.HASH_FIXED, BucketMode.HASH_DYNAMIC)
+        and not (options.sequence_field or options.rowkind_field or options.ignore_delete or options.write_only)
+    )
+
+
+RowChanger = CopyOnWriteRewriter | PositionDeleteWriter | KeyedDeleteWriter
+
+
+def row_changer(table: Table, info: WriterRestoreState) -> RowChanger:
     """Return the writer for the changes of one task."""
+    if table.is_primary_key_table:
+        return KeyedDeleteWriter(table, info)
     return PositionDeleteWriter(table, info) if writes_position_deletes(table) else CopyOnWriteRewriter(table, info)
 
 
 def finish_changes(plan: WritePlan, messages: Sequence[CommitMessage], runner: TaskRunner) -> WriteResult:
-    """Commit the replaced files; expire snapshots unless the table is write-only.
+    """Commit the changes; compact what was written of a primary-key table, and expire snapshots unless write-only.
 
     The files of a change that was certainly not committed are deleted.
 
     Raises:
         ConflictError: another commit replaced a file that this one replaces.
     """
+    if plan.table.is_primary_key_table and any(m.new_files for m in messages):
+        return complete_write(plan, messages, runner)
     commit = FileStoreCommit(plan.table)
     with commit.or_abort(messages):
         result = commit.commit(messages, CommitMetadata(operation=plan.operation))
@@ -78,11 +106,12 @@ def finish_changes(plan: WritePlan, messages: Sequence[CommitMessage], runner: T
 def change_arrow(
     table: Table, changes: pa.Table | Iterable[pa.RecordBatch], operation: Operation, runner: TaskRunner | None = None
 ) -> WriteResult:
-    """Change rows of a table without a primary key in this process.
+    """Change rows by their places in files in this process.
 
     Args:
         table: the table.
-        changes: input of `CopyOnWriteRewriter`; with deletion vectors, input of `PositionDeleteWriter`, in any order.
+        changes: input of `CopyOnWriteRewriter`; with deletion vectors, input of `PositionDeleteWriter` or
+            `KeyedDeleteWriter`, in any order.
         operation: kind of the statement, for the snapshot.
         runner: see `finish_changes`; in this process by default.
     """

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from paimon_spark.core.columns import FILE_PATH, ROW_INDEX
+from paimon_spark.core.columns import FILE_PATH, METADATA_COLUMNS, ROW_INDEX
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import WritePlan, WriteResult
-from paimon_spark.engine.row_level import finish_changes, plan_changes, writes_position_deletes
+from paimon_spark.engine.row_level import finish_changes, marks_keyed_rows, plan_changes, writes_position_deletes
+from paimon_spark.errors import ConflictError
 from paimon_spark.spark.executor.worker import copy_on_write_rewriter
 from paimon_spark.spark.jvm_frames import arrow_batches
 from paimon_spark.spark.runner import SparkRunner
@@ -16,19 +19,32 @@ from paimon_spark.spark.writes import run_writers, write_frame, write_tasks
 from paimon_spark.spec.kinds import Operation
 
 _TO = "_to_"
+_log = logging.getLogger(__name__)
 
 
 def change_rows(session: SparkSession, table: Table, frame: DataFrame, operation: Operation) -> WriteResult:
     """Write changed rows of any table and commit them.
 
     The frame has the table's columns in order and ``_row_kind_``; for a table without a primary key also the file,
-    position and deletion vector of the row that is removed or replaced.
+    position and deletion vector of the row that is removed or replaced, and for one with a primary key if all rows are
+    to be deleted.
 
     Raises:
         PaimonError: the change failed; the table is as it was and the new files are deleted.
     """
-    if table.is_primary_key_table:
-        return write_frame(session, table, frame, operation=operation)
+    if not table.is_primary_key_table:
+        return _change_places(session, table, frame, operation)
+    rows = frame.drop(*METADATA_COLUMNS)
+    if len(rows.columns) < len(frame.columns) and marks_keyed_rows(table):
+        try:
+            return _change_places(session, table, frame, operation)
+        except ConflictError as error:
+            _log.info("The rows of %s are deleted by writing them: %s", table.name, error)
+    return write_frame(session, table, rows, operation=operation)
+
+
+def _change_places(session: SparkSession, table: Table, frame: DataFrame, operation: Operation) -> WriteResult:
+    """Change rows where they lie."""
     tasks = write_tasks(session, table)
     plan = plan_changes(table, operation, parallelism=tasks)
     messages = run_writers(session, plan, arrow_batches(_by_file(plan, frame, tasks)), copy_on_write_rewriter)

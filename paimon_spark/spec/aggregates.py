@@ -162,7 +162,8 @@ def sequence_groups(
     if unknown:
         raise OptionError(
             f"The option '{REMOVE_ON_SEQUENCE_GROUP}' names '{unknown[0]}', which is not a field of a sequence group.",
-            hint=did_you_mean(unknown[0], [name for g in groups for name in g.sequence]),
+            hint=suggestion(unknown[0], [name for g in groups for name in g.sequence])
+            or "Define the group first: 'fields.<sequence column>.sequence-group'.",
         )
     return sorted(groups, key=lambda g: min(names.index(n) for n in (*g.sequence, *g.columns)))
 
@@ -170,7 +171,7 @@ def sequence_groups(
 def _check_group_column(option: str, name: str, names: Sequence[str], key: Sequence[str]) -> None:
     if name not in names:
         raise OptionError(
-            f"The option '{option}' names the column '{name}', which does not exist.", hint=did_you_mean(name, names)
+            f"The option '{option}' names the column '{name}', which does not exist.", hint=suggestion(name, names)
         )
     if name in key:
         raise OptionError(

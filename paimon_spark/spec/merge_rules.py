@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from paimon_spark.errors import ErrorKind, OptionError, UnsupportedError, UsageError
 from paimon_spark.spec.aggregates import (
@@ -87,7 +88,8 @@ def _check_partial_update(schema: TableSchema, options: CoreOptions) -> None:
         found = aggregate_options(options, f)
         if found is not None and found.function is not AggregateName.LAST_NON_NULL_VALUE:
             raise OptionError(
-                f"The column '{f.name}' has the aggregate function '{found.function}', but is in no sequence group.",
+                f"The option 'fields.{f.name}.aggregate-function' = '{found.function}' aggregates a column that "
+                "is in no sequence group.",
                 hint="Protect it by a sequence group, 'fields.<sequence column>.sequence-group', or use the engine "
                 "aggregation.",
             )
@@ -136,31 +138,44 @@ def _contradiction(one: str, other: str) -> OptionError:
     return OptionError(f"The options '{one}' and '{other}' contradict each other.", hint="Set only one of them.")
 
 
-def refused_kinds(schema: TableSchema, options: CoreOptions) -> dict[RowKind, UnsupportedError]:
-    """Return the row kinds that the merge engine cannot merge, each with the error for such a row."""
+@dataclass(frozen=True, slots=True)
+class RefusedKind:
+    """A row kind that cannot be merged: what does not take it, and what to do about it."""
+
+    kind: RowKind
+    who: str
+    hint: str
+
+    def error(self) -> UnsupportedError:
+        """Return the error for a row of this kind."""
+        return UnsupportedError(
+            f"A row of kind {self.kind.short} cannot be written: {self.who} does not take it.", hint=self.hint
+        )
+
+
+def refused_kinds(schema: TableSchema, options: CoreOptions) -> dict[RowKind, RefusedKind]:
+    """Return the row kinds that the merge engine cannot merge, each with the reason."""
     if not schema.primary_keys or options.ignore_delete:
         return {}
     hint = "Set 'ignore-delete' = 'true' to ignore such rows"
     if options.merge_engine is MergeEngine.FIRST_ROW:
-        return {k: _refused(k, "the merge engine first-row", f"{hint}.") for k in _RETRACTS}
+        return {k: RefusedKind(k, "the merge engine first-row", f"{hint}.") for k in _RETRACTS}
     if options.merge_engine is MergeEngine.PARTIAL_UPDATE:
         if options.removes_record_on_delete:
             return {}
         if not sequence_groups(options, schema.fields, schema.primary_keys):
             way = f"{hint}, or '{REMOVE_ON_DELETE}' = 'true' to let -D rows delete the row."
-            return {k: _refused(k, "the merge engine partial-update without sequence groups", way) for k in _RETRACTS}
+            return {
+                k: RefusedKind(k, "the merge engine partial-update without sequence groups", way) for k in _RETRACTS
+            }
     removing = options.removes_record_on_delete or options.remove_record_on_sequence_group
     refused = _RETRACTS[:1] if removing else _RETRACTS
     for f, found in aggregated_fields(schema, options):
         if not found.function.retractable and not found.ignore_retract:
             way = f"Set 'fields.{f.name}.ignore-retract' = 'true' to ignore them for this column."
             who = f"the aggregate function '{found.function}' of column '{f.name}'"
-            return {k: _refused(k, who, way) for k in refused}
+            return {k: RefusedKind(k, who, way) for k in refused}
     return {}
-
-
-def _refused(kind: RowKind, who: str, hint: str) -> UnsupportedError:
-    return UnsupportedError(f"A row of kind {kind.short} cannot be written: {who} does not take it.", hint=hint)
 
 
 def check_statement(schema: TableSchema, options: CoreOptions, operation: Operation | None) -> None:

@@ -110,10 +110,23 @@ def check_together(options: CoreOptions) -> None:
     Raises:
         OptionError: the message names both options.
     """
-    pairs = (("snapshot.num-retained.min", "snapshot.num-retained.max"),)
-    for low, high in pairs:
-        if options.number(low) > options.number(high):
+    for kept in ("snapshot", "changelog"):
+        low, least = _kept(options, kept, "min")
+        high, most = _kept(options, kept, "max")
+        if least > most:
             raise OptionError(
-                f"The option '{low}' = {options.get(low)} is larger than '{high}' = {options.get(high)}.",
+                f"The option '{low}' = {least} is larger than '{high}' = {most}.",
                 hint="Lower the first or raise the second.",
             )
+    if options.get("scan.fallback-branch") and options.get("scan.primary-branch"):
+        raise OptionError(
+            "The options 'scan.fallback-branch' and 'scan.primary-branch' contradict each other.",
+            hint="Set only one of them.",
+        )
+
+
+def _kept(options: CoreOptions, kept: str, end: str) -> tuple[str, int]:
+    """Return the option that limits how many snapshots or changelogs are retained, and its value."""
+    own = f"{kept}.num-retained.{end}"
+    key = own if options.get(own) is not None else f"snapshot.num-retained.{end}"
+    return key, options.number(key)

@@ -126,6 +126,11 @@ def _bucket(schema: TableSchema, options: CoreOptions) -> None:
                 "The option 'bucket-key' needs a number of buckets, but 'bucket' is -1.",
                 hint="Set 'bucket' to a positive number, or leave 'bucket-key' out.",
             )
+        if not schema.primary_keys and options.full_compaction_delta_commits is not None:
+            raise OptionError(
+                "The option 'full-compaction.delta-commits' needs a primary key or a number of buckets.",
+                hint="Leave it out: small files are compacted after each write.",
+            )
         return
     if bucket == POSTPONE_BUCKET and not schema.primary_keys:
         raise OptionError("The option 'bucket' = '-2' is for tables with a primary key.", hint="Set 'bucket' to -1.")
@@ -136,15 +141,24 @@ def _bucket(schema: TableSchema, options: CoreOptions) -> None:
         )
     twice = _duplicates(key)
     if twice:
-        raise OptionError(f"The option 'bucket-key' names {_listed(twice)} more than once.")
+        raise OptionError(
+            f"The option 'bucket-key' names {_listed(twice)} more than once.", hint="Name each column once."
+        )
     for f in _existing(schema, key, "the option 'bucket-key'"):
         _check_key_type(f, "bucket key")
     within = schema.trimmed_primary_keys if schema.primary_keys else schema.field_names
     outside = [k for k in key if k not in within or k in schema.partition_keys]
     if outside:
         where = "the primary key without the partition columns" if schema.primary_keys else "the columns"
-        raise OptionError(f"The option 'bucket-key' names {_listed(outside)}, which is not in {where}.")
-    fields = [schema.field(k) for k in key or schema.trimmed_primary_keys]
+        raise OptionError(
+            f"The option 'bucket-key' names {_listed(outside)}, which is not in {where}.",
+            hint=f"Choose from {', '.join(k for k in within if k not in schema.partition_keys)}.",
+        )
+    _check_bucket_function(schema, options)
+
+
+def _check_bucket_function(schema: TableSchema, options: CoreOptions) -> None:
+    fields = [schema.field(k) for k in options.bucket_key or schema.trimmed_primary_keys]
     if options.bucket_function_type is BucketFunction.MOD:
         if len(fields) != 1 or not _has_root(fields[0], _MOD_TYPES):
             raise OptionError(
@@ -169,16 +183,25 @@ def _merging(schema: TableSchema, options: CoreOptions) -> None:
         )
     first_row = options.merge_engine is MergeEngine.FIRST_ROW
     if first_row and producer not in (ChangelogProducer.NONE, ChangelogProducer.LOOKUP):
-        raise OptionError(f"The merge engine first-row cannot have 'changelog-producer' = '{producer}'.")
+        raise OptionError(
+            f"The merge engine first-row cannot have 'changelog-producer' = '{producer}'.",
+            hint="Set 'changelog-producer' to none or lookup, or choose another 'merge-engine'.",
+        )
     if options.deletion_vectors_enabled and producer is ChangelogProducer.FULL_COMPACTION:
-        raise OptionError("Deletion vectors cannot have 'changelog-producer' = 'full-compaction'.")
+        raise OptionError(
+            "A table with 'deletion-vectors.enabled' = 'true' cannot have 'changelog-producer' = 'full-compaction'.",
+            hint="Set 'changelog-producer' to none, input or lookup, or leave 'deletion-vectors.enabled' out.",
+        )
     if options.full_compaction_delta_commits is not None and producer is ChangelogProducer.LOOKUP:
         raise OptionError(
             "The options 'full-compaction.delta-commits' and 'changelog-producer' = 'lookup' contradict each other.",
             hint="Set only one of them.",
         )
     if options.deletion_vectors_enabled and first_row:
-        raise OptionError("The merge engine first-row needs no deletion vectors.", hint="Leave the option out.")
+        raise OptionError(
+            "The merge engine first-row needs no deletion vectors.",
+            hint="Leave 'deletion-vectors.enabled' out, or choose another 'merge-engine'.",
+        )
     _check_sequence(schema, options, first_row=first_row)
     if schema.primary_keys:
         check_merge_options(schema, options)
@@ -186,7 +209,10 @@ def _merging(schema: TableSchema, options: CoreOptions) -> None:
     if kind is not None:
         for f in _existing(schema, (kind,), "the option 'rowkind.field'"):
             if not _has_root(f, _TEXTS):
-                raise OptionError(f"The option 'rowkind.field' names '{f.name}', which is not a STRING column.")
+                raise OptionError(
+                    f"The option 'rowkind.field' names '{f.name}', which is not a STRING column.",
+                    hint="Name a column with the texts +I, -U, +U and -D.",
+                )
 
 
 def _check_sequence(schema: TableSchema, options: CoreOptions, *, first_row: bool) -> None:
@@ -196,10 +222,16 @@ def _check_sequence(schema: TableSchema, options: CoreOptions, *, first_row: boo
     _existing(schema, names, "the option 'sequence.field'")
     twice = _duplicates(names)
     if twice:
-        raise OptionError(f"The option 'sequence.field' names {_listed(twice)} more than once.")
+        raise OptionError(
+            f"The option 'sequence.field' names {_listed(twice)} more than once.", hint="Name each column once."
+        )
     aggregated = [n for n in names if f"fields.{n}.aggregate-function" in schema.options]
     if aggregated:
-        raise OptionError(f"The sequence field {_listed(aggregated)} cannot have an aggregate function.")
+        keys = _listed(f"fields.{n}.aggregate-function" for n in aggregated)
+        raise OptionError(
+            f"The option 'sequence.field' names {_listed(aggregated)}, which cannot have an aggregate function.",
+            hint=f"Leave out {keys}, or order the rows by another column.",
+        )
     if first_row:
         raise OptionError("The merge engine first-row takes no 'sequence.field'.", hint="Leave the option out.")
     if schema.primary_keys and not set(schema.partition_keys) <= set(schema.primary_keys):
@@ -227,7 +259,8 @@ def _named_columns(schema: TableSchema, options: CoreOptions) -> None:
         for f in _existing(schema, (time_field,), "the option 'record-level.time-field'"):
             if not _has_root(f, _EXPIRY_TYPES):
                 raise OptionError(
-                    f"The option 'record-level.time-field' names '{f.name}', which is not an INT, BIGINT or TIMESTAMP."
+                    f"The option 'record-level.time-field' names '{f.name}', which is not an INT, BIGINT or TIMESTAMP.",
+                    hint="Name a column with a time, or with seconds since 1970.",
                 )
 
 
@@ -250,7 +283,9 @@ def _row_tracking(schema: TableSchema, options: CoreOptions) -> None:
             hint="Leave it out.",
         )
     if options.flag("data-evolution.enabled") and not tracking:
-        raise OptionError("The option 'data-evolution.enabled' needs 'row-tracking.enabled' = 'true'.")
+        raise OptionError(
+            "The option 'data-evolution.enabled' needs 'row-tracking.enabled' = 'true'.", hint="Leave it out."
+        )
 
 
 _RULES: tuple[Callable[[TableSchema, CoreOptions], None], ...] = (
@@ -271,7 +306,7 @@ def _existing(schema: TableSchema, names: Sequence[str], who: str) -> list[DataF
             raise NotFoundError(
                 f"The column '{name}', which {who} names, does not exist; "
                 f"the columns are {', '.join(schema.field_names)}.",
-                hint=did_you_mean(name, schema.field_names),
+                hint=did_you_mean(name, schema.field_names) or "Name one of them.",
                 kind=ErrorKind.COLUMN_NOT_FOUND,
             )
     return [by_name[n] for n in names]

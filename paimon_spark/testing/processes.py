@@ -19,7 +19,7 @@ from paimon_spark.api.catalog import CatalogHandle, connect
 from paimon_spark.api.table import TableHandle
 from paimon_spark.errors import ConflictError, NotFoundError, OutcomeUnknownError
 from paimon_spark.testing.ledger import SCHEMA, Ledger, batch_number, batch_rows, snapshot_faults
-from paimon_spark.testing.scenarios import Kind
+from paimon_spark.testing.scenarios import SHOWN, Kind
 
 NAME = "default.trial"
 KINDS: Mapping[str, Kind] = {
@@ -27,7 +27,23 @@ KINDS: Mapping[str, Kind] = {
     "dynamic": Kind(("k",), (), {"dynamic-bucket.target-row-num": "500"}),
     "partitioned": Kind(("p", "k"), ("p",), {"bucket": "1"}),
     "append": Kind((), (), {"bucket": "-1"}),
+    "looked_up": Kind(("k",), (), {"bucket": "2", "changelog-producer": "lookup"}),
+    "vectors": Kind(("k",), (), {"bucket": "2", "deletion-vectors.enabled": "true", **SHOWN}),
+    "marked": Kind(("k",), (), {"bucket": "2", "deletion-vectors.enabled": "true", "write-only": "false", **SHOWN}),
+    "aggregated": Kind(
+        ("p", "k"),
+        ("p",),
+        {"bucket": "1", "merge-engine": "aggregation", "fields.batch.aggregate-function": "max"}
+        | {"aggregation.remove-record-on-delete": "true", "changelog-producer": "lookup"},
+    ),
+    "partial": Kind(
+        ("k",), (), {"bucket": "2", "merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"}
+    ),
 }
+"""Kinds whose rows of one key end as the last batch that was written: each batch has a higher number than the last.
+
+Their names are those of catalogs, too.
+"""
 _OPTIONS = {
     "commit.max-retries": "100",
     "commit.min-retry-wait": "2 ms",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +27,23 @@ Row = tuple[Any, ...]
 Rows = tuple[Row, ...]
 
 
+class Merge(StrEnum):
+    """What becomes of two rows of one key."""
+
+    LAST = "the last one stays"
+    FIRST = "the first one stays"
+    SUM = "the values are added, other columns are those of the last one"
+    PARTIAL = "the last value of each column that is not null"
+
+    def __call__(self, old: Row, new: Row) -> Row:
+        """Return the row that a key has after a new one."""
+        if self is Merge.SUM:
+            return (*new[:2], old[2] + new[2])
+        if self is Merge.PARTIAL:
+            return tuple(a if b is None else b for a, b in zip(old, new, strict=True))
+        return old if self is Merge.FIRST else new
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of table."""
@@ -33,10 +51,33 @@ class Kind:
     primary_key: Sequence[str] = ()
     partition_by: Sequence[str] = ()
     options: Mapping[str, str] = field(default_factory=dict)
+    merge: Merge = Merge.LAST
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether a write is one snapshot with all of its rows, of which the last of each key stays."""
+        one = self.options.get("write-only") != "false" and self.options.get("bucket") != "-2"
+        return one and self.merge is Merge.LAST and not self.moves_keys
+
+    @property
+    def moves_keys(self) -> bool:
+        """Return whether a key may be in any partition."""
+        return bool(self.primary_key) and not set(self.partition_by) <= set(self.primary_key)
+
+    @property
+    def hides_new_rows(self) -> bool:
+        """Return whether rows are visible only after a compaction."""
+        return self.merge is Merge.FIRST
 
 
 SHOWN = {"deletion-vectors.merge-on-read": "true"}
 """Rows that no compaction has moved out of level 0 are visible, too: trials read after every write."""
+_SUM = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"} | {
+    "aggregation.remove-record-on-delete": "true"
+}
+_PARTIAL = {"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"}
+_FIRST_ROW = {"merge-engine": "first-row"}
+_VECTORS = {"deletion-vectors.enabled": "true", **SHOWN}
 KINDS: Mapping[str, Kind] = {
     "fixed": Kind(("k",), (), {"bucket": "2"}),
     "dynamic": Kind(("k",), (), {"dynamic-bucket.target-row-num": "3"}),
@@ -50,6 +91,30 @@ KINDS: Mapping[str, Kind] = {
     "vectors and changelog": Kind(
         ("p", "k"), ("p",), {"deletion-vectors.enabled": "true", "changelog-producer": "lookup", "bucket": "1", **SHOWN}
     ),
+    "vectors, deletes marked": Kind(("k",), (), {"bucket": "2", "write-only": "false", **_VECTORS}),
+    "aggregated": Kind(("k",), (), {"bucket": "2", **_SUM}, Merge.SUM),
+    "aggregated, full changelog": Kind(
+        ("p", "k"), ("p",), {"bucket": "1", "changelog-producer": "full-compaction", **_SUM}, Merge.SUM
+    ),
+    "aggregated, vectors and changelog": Kind(
+        ("p", "k"), ("p",), {"bucket": "1", "changelog-producer": "lookup", **_SUM, **_VECTORS}, Merge.SUM
+    ),
+    "aggregated, deletes marked": Kind(
+        ("k",), (), {"dynamic-bucket.target-row-num": "3", "write-only": "false", **_SUM, **_VECTORS}, Merge.SUM
+    ),
+    "partial": Kind(("k",), (), {"dynamic-bucket.target-row-num": "3", **_PARTIAL}, Merge.PARTIAL),
+    "partial, looked up": Kind(
+        ("p", "k"), ("p",), {"bucket": "1", "changelog-producer": "lookup", **_PARTIAL}, Merge.PARTIAL
+    ),
+    "partial, vectors": Kind(("k",), (), {"bucket": "2", **_PARTIAL, **_VECTORS}, Merge.PARTIAL),
+    "first row": Kind(("k",), (), {"bucket": "2", **_FIRST_ROW}, Merge.FIRST),
+    "first row, looked up": Kind(
+        ("p", "k"), ("p",), {"bucket": "1", "changelog-producer": "lookup", **_FIRST_ROW}, Merge.FIRST
+    ),
+    "postponed": Kind(
+        ("k",), (), {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false", "postpone.merge-on-read": "true"}
+    ),
+    "moving keys": Kind(("k",), ("p",), {"dynamic-bucket.target-row-num": "3"}),
     "append": Kind((), (), {"compaction.min.file-num": "2"}),
     "tracked": Kind((), (), {"row-tracking.enabled": "true", "compaction.min.file-num": "2"}),
     "marked": Kind((), (), {"deletion-vectors.enabled": "true", "compaction.min.file-num": "2"}),
@@ -58,6 +123,7 @@ KINDS: Mapping[str, Kind] = {
     ),
     "partitioned append": Kind((), ("p",), {"bucket": "2", "bucket-key": "k", "file.format": "orc"}),
 }
+PLAIN_KINDS: Mapping[str, Kind] = {name: kind for name, kind in KINDS.items() if kind.is_plain}
 
 
 def open_warehouse(file_io: FileIO, warehouse: str = WAREHOUSE) -> CatalogHandle:
@@ -85,7 +151,12 @@ def rows_of(items: Iterable[Row]) -> pa.Table:
 def read_rows(table: TableHandle, version: int | str | None = None) -> Rows:
     """Return the rows of a snapshot, sorted."""
     found = table.to_arrow(version=version)
-    return tuple(sorted(zip(*(found.column(n).to_pylist() for n in SCHEMA.names), strict=True)))
+    return tuple(sorted(zip(*(found.column(n).to_pylist() for n in SCHEMA.names), strict=True), key=in_order))
+
+
+def in_order(row: Row) -> tuple[object, ...]:
+    """Return what rows are sorted by; nulls come first."""
+    return tuple((v is not None, v) for v in row)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paimon_spark.testing.scenarios import KINDS, SHOWN
+from paimon_spark.testing.scenarios import PLAIN_KINDS, SHOWN
 from tests.peers.java_peer import NEWEST, bundle_jar
 from tests.peers.trial_machine import ENGINES, STEPS, run_histories
 from tests.peers.trial_peer import TrialPeer
@@ -14,7 +14,7 @@ from tests.peers.trial_peer import TrialPeer
 HISTORIES = 5
 
 
-IN_THIS_RELEASE = [k for k, kind in sorted(KINDS.items()) if not SHOWN.keys() <= kind.options.keys()]
+IN_THIS_RELEASE = [k for k, kind in sorted(PLAIN_KINDS.items()) if not SHOWN.keys() <= kind.options.keys()]
 """The kinds that the released bundle reads; `deletion-vectors.merge-on-read` is an option of Paimon 2.0."""
 
 

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from paimon_spark.testing.scenarios import KINDS
+from paimon_spark.testing.scenarios import PLAIN_KINDS
 from tests.peers.java_peer import bundle_jar
 from tests.peers.trial_machine import ENGINES, run_histories
 from tests.peers.trial_peer import TrialPeer
@@ -23,7 +23,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make trial", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--minutes", type=float, default=10, help="how long to go on")
-    parser.add_argument("--kind", action="append", choices=[*sorted(KINDS), ENGINES], help="only this kind of table")
+    parser.add_argument(
+        "--kind", action="append", choices=[*sorted(PLAIN_KINDS), ENGINES], help="only this kind of table"
+    )
     parser.add_argument("--jar", default="", help="a jar of Paimon; by default its released bundle")
     parser.add_argument("--no-shrink", action="store_true", help="report a difference as it was found, at once")
     given = parser.parse_args(arguments)

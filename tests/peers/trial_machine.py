@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from paimon_spark.testing.scenarios import KINDS
+from paimon_spark.testing.scenarios import PLAIN_KINDS
 from tests.peers.trial_engine_machine import EngineMachine
 from tests.peers.trial_peer import TrialPeer
 from tests.peers.trial_table import Item, Side, TrialTable
@@ -42,7 +42,7 @@ class TrialMachine(RuleBasedStateMachine):
 
     peer: TrialPeer
     warehouse: Path
-    kinds: tuple[str, ...] = tuple(sorted(KINDS))
+    kinds: tuple[str, ...] = tuple(sorted(PLAIN_KINDS))
     steps: ClassVar[Counter[str]] = Counter()
     tables = 0
     table: TrialTable | None = None
@@ -66,7 +66,7 @@ class TrialMachine(RuleBasedStateMachine):
             "num-sorted-run.compaction-trigger": "3",
             "manifest.merge-min-count": str(merging),
         }
-        self.table = TrialTable(self.warehouse, self.peer, f"t{cls.tables}", KINDS[kind], options)
+        self.table = TrialTable(self.warehouse, self.peer, f"t{cls.tables}", PLAIN_KINDS[kind], options)
         self.count("create", side)
         self.table.create(side)
 
@@ -180,7 +180,7 @@ def run_histories(
         AssertionError: the sides differ, or PeerError: Paimon fails; after the history was made as short as possible.
     """
     steps = Counter[str]()
-    chosen = kinds or (*sorted(KINDS), ENGINES)
+    chosen = kinds or (*sorted(PLAIN_KINDS), ENGINES)
     attributes = {"peer": peer, "warehouse": warehouse, "steps": steps, "tables": start * 10_000}
     if named := tuple(k for k in chosen if k != ENGINES):
         _run(type("Machine", (TrialMachine,), attributes | {"kinds": named}), start, histories, shrink=shrink)

@@ -57,6 +57,21 @@ STEPS = (
 )
 
 
+_MAX = {"merge-engine": "aggregation", "fields.v.aggregate-function": "max"}
+_VECTORS = {"deletion-vectors.enabled": "true", "deletion-vectors.merge-on-read": "true"}
+KINDS = (
+    {"bucket": "1"},
+    {"dynamic-bucket.target-row-num": "2"},
+    {"bucket": "2", "changelog-producer": "lookup"},
+    {"bucket": "1", "changelog-producer": "input"},
+    {"bucket": "1", **_VECTORS},
+    {"bucket": "1", "changelog-producer": "lookup", **_MAX, **_VECTORS},
+    {"bucket": "2", "changelog-producer": "full-compaction", **_MAX},
+    {"bucket": "1", "merge-engine": "partial-update"},
+)
+"""Tables in which the row of a key is the last one that was written: the values of a history only grow."""
+
+
 @dataclass
 class Branch:
     """The expected rows of the snapshots and tags of a branch."""
@@ -76,7 +91,7 @@ class Machine:
     """A table and what it is expected to hold."""
 
     def __init__(self, draw: st.DataObject) -> None:
-        options = {"bucket": "1", "write-only": "true"}
+        options = {"write-only": "true", **draw.draw(st.sampled_from(KINDS), "kind")}
         if draw.draw(st.booleans(), "long-lived changelogs"):
             options["changelog.time-retained"] = "365 d"
         self.table: Table = new_table({"k": "INT", "v": "INT"}, primary_key=["k"], options=options)

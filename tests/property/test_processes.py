@@ -14,11 +14,11 @@ from tests.stores import LOCAL, MOTO, REAL, STORES
 
 LONG = [pytest.param(kind, store, 30, id=f"{kind}-{store}") for kind in sorted(KINDS) for store in (LOCAL, REAL)]
 KILLS = [
-    *(pytest.param(kind, LOCAL, 4, id=f"{kind}-{LOCAL}-few") for kind in ("fixed", "append")),
+    *(pytest.param(kind, LOCAL, 4, id=f"{kind}-{LOCAL}-few") for kind in ("fixed", "append", "looked_up", "marked")),
     *(pytest.param(kind, LOCAL, 50, id=f"{kind}-{LOCAL}", marks=pytest.mark.slow) for kind in sorted(KINDS)),
     *(pytest.param(kind, REAL, 10, id=f"{kind}-{REAL}", marks=pytest.mark.slow) for kind in ("dynamic", "append")),
 ]
-"""Two hundred kills on files, fifty for each kind of table; fewer on a server, where the same code runs."""
+"""Fifty kills on files for each kind of table; fewer on a server, where the same code runs."""
 
 
 def eight_processes(directory: Path, kind: str, store: str, seconds: float, readers: int = 1) -> None:

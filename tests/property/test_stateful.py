@@ -75,6 +75,10 @@ class TableMachine(RuleBasedStateMachine):
     def compact(self, *, full: bool) -> None:
         self.history.compact(full=full)
 
+    @rule(buckets=st.integers(1, 3))
+    def rescale(self, buckets: int) -> None:
+        self.history.rescale(buckets)
+
     @rule(retain=st.integers(1, 4))
     def expire(self, retain: int) -> None:
         self.history.expire(retain)
@@ -117,7 +121,7 @@ def run(examples: int, steps: int) -> None:
 
 
 def test_histories() -> None:
-    run(examples=12, steps=12)
+    run(examples=20, steps=12)
 
 
 @pytest.mark.slow

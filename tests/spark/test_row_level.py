@@ -331,3 +331,30 @@ def test_rows_are_marked_after_the_number_of_buckets_changed(spark: SparkSession
     spark.sql("ALTER TABLE t SET TBLPROPERTIES ('bucket'='4')")
     spark.sql("DELETE FROM t WHERE id % 2 = 0")
     assert rows(spark, "SELECT count(*), sum(id) FROM t") == [(50, 2500)]
+
+
+@pytest.mark.parametrize(
+    "properties",
+    ["'bucket'='2'", "'dynamic-bucket.target-row-num'='20'", "'bucket'='1', 'file.format'='orc'"],
+    ids=["fixed", "dynamic", "orc"],
+)
+def test_rows_of_keyed_tables_are_marked_where_they_lie(spark: SparkSession, warehouse: Path, properties: str) -> None:
+    given = f"TBLPROPERTIES ('primary-key'='p,id', 'deletion-vectors.enabled'='true', {properties})"
+    spark.sql(f"CREATE TABLE m (id INT, p STRING, v STRING) PARTITIONED BY (p) {given}")
+    spark.sql("INSERT INTO m SELECT id, concat('p', id % 2), concat('v', id) FROM range(100)")
+    spark.sql("INSERT INTO m SELECT id, concat('p', id % 2), 'w' FROM range(10)")
+    before, count = files_of(spark, warehouse, "m"), snapshots(spark, "m")
+    spark.sql("DELETE FROM m WHERE id % 10 = 3")
+    assert last(spark, "m") == ("OVERWRITE", "DELETE")
+    spark.sql("MERGE INTO m USING (SELECT id * 5 AS id FROM range(4)) s ON m.id = s.id WHEN MATCHED THEN DELETE")
+    assert last(spark, "m") == ("OVERWRITE", "MERGE")
+    assert files_of(spark, warehouse, "m") == before
+    assert snapshots(spark, "m") == count + 2
+    kept = [i for i in range(100) if i % 10 != 3 and i not in (0, 5, 10, 15)]
+    assert rows(spark, "SELECT id, v FROM m ORDER BY id") == [(i, "w" if i < 10 else f"v{i}") for i in kept]
+    spark.sql("INSERT INTO m VALUES (3, 'p1', 'again')")
+    spark.sql("UPDATE m SET v = 'new' WHERE id IN (3, 4)")
+    spark.sql("DELETE FROM m WHERE id > 4")
+    assert rows(spark, "SELECT id, v FROM m ORDER BY id") == [(1, "w"), (2, "w"), (3, "new"), (4, "new")]
+    spark.sql("CALL paimon.sys.compact(table => 'm', compact_strategy => 'full')")
+    assert rows(spark, "SELECT count(*) FROM m") == [(4,)]

@@ -20,6 +20,8 @@ STATEMENTS = {
     "a compaction": "CALL paimon.sys.compact(table => '{database}.keyed', compact_strategy => 'full')",
     "a merge": "MERGE INTO keyed USING (SELECT id * 3 AS id FROM range(500)) s ON keyed.id = s.id "
     "WHEN MATCHED THEN UPDATE SET v = 'merged' WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, 'new')",
+    "a lookup compaction": "CALL paimon.sys.compact(table => '{database}.looked', compact_strategy => 'minor')",
+    "a delete that marks rows": "DELETE FROM marked WHERE id % 3 = 0",
 }
 
 
@@ -65,8 +67,13 @@ def tables(spark: SparkSession) -> str:
     options = "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '2', 'write-only' = 'true')"
     spark.sql(f"CREATE TABLE keyed (id BIGINT NOT NULL, v STRING) {options}")
     spark.sql("CREATE TABLE plain (id BIGINT, v STRING)")
-    for _ in range(3):
-        spark.sql("INSERT INTO keyed SELECT id, CAST(id AS STRING) FROM range(0, 1000, 1, 2)")
+    more = options.replace(")", ", 'changelog-producer' = 'lookup')")
+    spark.sql(f"CREATE TABLE looked (id BIGINT NOT NULL, v STRING) {more}")
+    marking = "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '2', 'deletion-vectors.enabled' = 'true')"
+    spark.sql(f"CREATE TABLE marked (id BIGINT NOT NULL, v STRING) {marking}")
+    spark.sql("INSERT INTO marked SELECT id, CAST(id AS STRING) FROM range(0, 1000, 1, 2)")
+    for name in ("keyed", "keyed", "keyed", "looked"):
+        spark.sql(f"INSERT INTO {name} SELECT id, CAST(id AS STRING) FROM range(0, 1000, 1, 2)")
     return database
 
 
@@ -84,6 +91,12 @@ def test_a_statement_whose_workers_are_killed_says_so(spark: SparkSession, table
         assert text.startswith("[WORKER_FAILED] "), f"{name}: {text}"
         assert "\n" not in text.partition("JVM stacktrace")[0].strip(), f"{name}: {text}"
     assert spark.sql("SELECT count(*) FROM keyed").first()[0] >= 1000  # type: ignore[index]
+    assert spark.sql("SELECT count(*) FROM marked").first()[0] == 1000  # type: ignore[index]
+    spark.sql(STATEMENTS["a delete that marks rows"])
+    assert spark.sql("SELECT count(*) FROM marked").first()[0] == 666  # type: ignore[index]
+    spark.sql(STATEMENTS["a lookup compaction"].format(database=tables)).collect()
+    changes = spark.read.option("incremental-between", "0,2").table("`looked$audit_log`")
+    assert [tuple(r) for r in changes.groupBy("rowkind").count().collect()] == [("+I", 1000)]
     assert spark.sql(STATEMENTS["a write"]).collect() == []
     spark.sql(STATEMENTS["a merge"]).collect()
     assert spark.sql("SELECT count(*) FROM keyed WHERE v = 'merged'").first()[0] >= 333  # type: ignore[index]

@@ -5,6 +5,7 @@ File names are not unique: a migrated table may have files of the same name in s
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,13 +23,21 @@ class LiveFileLookup:
 
     table: Table
 
+    def find(self, path: str) -> ManifestEntry | None:
+        """Return the entry of a data file, or None if it is no longer part of the table."""
+        return self._state[0].get(self._key(path))
+
+    def entries(self) -> Iterable[ManifestEntry]:
+        """Return the entries of all live files."""
+        return self._state[0].values()
+
     def entry(self, path: str) -> ManifestEntry:
         """Return the entry of a data file.
 
         Raises:
             ConflictError: the file is no longer part of the table.
         """
-        entry = self._state[0].get(self._key(path))
+        entry = self.find(path)
         if entry is None:
             name = path.rpartition("/")[2]
             raise ConflictError(

@@ -15,13 +15,13 @@ from paimon_spark.core.arrow import arrow_scalar, one_chunk, values_of
 from paimon_spark.core.casts.times import UTC, instant_millis
 from paimon_spark.core.columns import ROW_KIND, SHUFFLE_BUCKET, SHUFFLE_HASH
 from paimon_spark.core.table import Table
-from paimon_spark.errors import ArgumentError, ErrorKind, PaimonError
+from paimon_spark.errors import ArgumentError, ErrorKind
 from paimon_spark.format.arrays import I64
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.format.registry import for_name
 from paimon_spark.spec.defaults import parse_default
 from paimon_spark.spec.kinds import RowKind
-from paimon_spark.spec.merge_rules import refused_kinds
+from paimon_spark.spec.merge_rules import RefusedKind, refused_kinds
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.types import (
     ArrayType,
@@ -51,8 +51,8 @@ class WriteRules:
     dropped_kinds: tuple[RowKind, ...]
     formats: tuple[str, ...] = ()
     """The file formats that the values must be representable in."""
-    refused_kinds: Mapping[RowKind, PaimonError] = field(default_factory=dict)
-    """The kinds that the merge engine cannot merge, with the error for such a row."""
+    refused_kinds: Mapping[RowKind, RefusedKind] = field(default_factory=dict)
+    """The kinds that the merge engine cannot merge."""
     zone: str = UTC
     """The time zone of defaults."""
 
@@ -63,7 +63,7 @@ class WriteRules:
         dropped = (RowKind.UPDATE_BEFORE, RowKind.DELETE) if options.ignore_delete else ()
         if options.ignore_update_before:
             dropped = (*dropped, RowKind.UPDATE_BEFORE)
-        refused = {k: e for k, e in refused_kinds(table.schema, options).items() if k not in dropped}
+        refused = {k: r for k, r in refused_kinds(table.schema, options).items() if k not in dropped}
         keyed, formats = table.is_primary_key_table, options.file_formats
         kind = options.rowkind_field
         return cls(table.name, table.schema.fields, keyed, kind, dropped, formats, refused, table.zone)
@@ -219,9 +219,9 @@ def _kinds(batch: pa.RecordBatch | pa.Table, table: pa.Table, rules: WriteRules)
             f"Table {rules.name} has no primary key, so it takes no deletes or update-before rows.",
             hint="Give the table a primary key, or filter these rows out.",
         )
-    for kind, error in rules.refused_kinds.items():
+    for kind, refused in rules.refused_kinds.items():
         if (kinds == kind).any():
-            raise error
+            raise refused.error()
     return kinds
 
 

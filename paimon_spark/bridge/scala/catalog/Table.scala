@@ -36,6 +36,8 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Bool
   val routingKeys: Seq[String] = Json.strings(described.get("routing_keys"))
   /** Whether a DELETE of whole partitions must delete row by row, to produce a changelog. */
   val deletesRowByRow: Boolean = Option(described.get("row_by_row")).exists(_.asBoolean())
+  /** Whether a DELETE marks rows where they lie, although the table has a primary key. */
+  val marksDeletes: Boolean = Option(described.get("marks_deletes")).exists(_.asBoolean())
   /** The checks of row-level changes, in a table with the partial-update engine. */
   lazy val partialUpdates: Option[PartialUpdates] = PartialUpdates.of(name, described)
   /** Whether the table tracks rows. */

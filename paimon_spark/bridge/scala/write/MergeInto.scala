@@ -16,6 +16,7 @@ import org.apache.spark.sql.types._
 class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched: Seq[MergeAction],
     notMatched: Seq[MergeAction], notMatchedBySource: Seq[MergeAction]) extends RowStatement(target, "MERGE") {
   private val actions = matched ++ notMatched ++ notMatchedBySource
+  override protected def onlyDeletes: Boolean = actions.forall(_.isInstanceOf[DeleteAction])
 
   override def validate(): Unit = {
     Target.refuse((on +: actions.flatMap(_.condition)).exists(SubqueryExpression.hasSubquery),
@@ -76,7 +77,7 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
 
   private def insertsOnly: LogicalPlan = {
     val missing = Join(source, rows, LeftAnti, Some(on), JoinHint.NONE)
-    val noPlaces = if (keyed) Nil else rows.output.drop(columns.size)
+    val noPlaces = if (!placed) Nil else rows.output.drop(columns.size)
     val padded = Project(source.output ++ noPlaces.map(a => Alias(Literal.create(null, a.dataType), a.name)(a.exprId)),
       missing)
     chosen(padded, notMatched.map(Literal.TrueLiteral -> _))

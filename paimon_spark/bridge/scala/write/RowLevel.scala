@@ -110,15 +110,19 @@ object RowChange {
   val KindColumn = "_row_kind_"
 }
 
-/** One statement on one table. Tables with a primary key get rows with kinds; other tables get the places of the rows. */
+/** One statement on one table. Tables with a primary key get rows with kinds; other tables get the places of the rows,
+  * and so do statements that only delete, if the table marks the rows that they delete. */
 abstract class RowStatement(val target: Target, operation: String) {
   protected val table: PaimonTable = target.relation.table.asInstanceOf[PaimonTable]
   protected val columns: Seq[Attribute] = target.columns
   protected val keyed: Boolean = table.primaryKeys.nonEmpty
+  /** Whether the statement does nothing but delete. */
+  protected def onlyDeletes: Boolean = false
+  protected lazy val placed: Boolean = !keyed || (onlyDeletes && table.marksDeletes)
   private val routing = table.routingKeys.map(_.toLowerCase).toSet
 
-  /** The table's rows; those of a table without a primary key with file and position. */
-  protected lazy val rows: LogicalPlan = target.rows(placed = !keyed)
+  /** The table's rows, with file and position if the statement names them. */
+  protected lazy val rows: LogicalPlan = target.rows(placed)
   private def place(name: String): Attribute = rows.output.drop(columns.size).find(_.name == name).get
 
   /** Refuses what cannot be run; called once, when the statement is analysed. */
@@ -178,7 +182,7 @@ abstract class RowStatement(val target: Target, operation: String) {
   protected def changes(clauses: Seq[Seq[RowChange]], choice: Option[Attribute], child: LogicalPlan): LogicalPlan = {
     val width = clauses.map(_.size).max
     val projections = (0 until width).map(i => project(clauses.map(_.lift(i)), choice))
-    val names = columns.map(_.name) ++ (RowChange.KindColumn +: (if (keyed) Nil else MetadataColumns.All))
+    val names = columns.map(_.name) ++ (RowChange.KindColumn +: (if (placed) MetadataColumns.All else Nil))
     val rows =
       if (width == 1) Project(projections.head.zip(names).map { case (e, n) => Alias(e, n)() }, child)
       else {
@@ -197,7 +201,7 @@ abstract class RowStatement(val target: Target, operation: String) {
     }
     val values = columns.zipWithIndex.map { case (a, i) => chosen(a.dataType, _.values(i)) }
     val kind = chosen(ByteType, image => Literal(image.kind))
-    val places = if (keyed) Nil else MetadataColumns.All.map { name =>
+    val places = if (!placed) Nil else MetadataColumns.All.map { name =>
       val attribute = place(name)
       chosen(attribute.dataType, image => if (image.present) attribute else Literal.create(null, attribute.dataType))
     }
@@ -211,6 +215,8 @@ abstract class RowStatement(val target: Target, operation: String) {
 }
 
 class DeleteRows(target: Target, condition: Expression) extends RowStatement(target, "DELETE") {
+  override protected def onlyDeletes: Boolean = true
+
   override protected def description: String = s"DELETE FROM ${table.name}${where(Some(condition), "WHERE")}"
 
   override def run(session: ClassicSession): Unit = wholePartitions(session) match {

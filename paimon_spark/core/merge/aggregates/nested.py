@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
@@ -27,7 +28,7 @@ from paimon_spark.spec.aggregates import MERGE_NULLS, REFUSE_NULLS, AggregateOpt
 from paimon_spark.spec.types import ArrayType, DataField, RowType
 
 
-class _NestedTable:
+class _NestedTable(ABC):
     """What the functions share: the rows of the inputs that count, their nested keys, and the result as a column."""
 
     def __init__(self, field: DataField, options: AggregateOptions) -> None:
@@ -46,8 +47,9 @@ class _NestedTable:
         """
         return by_keys(inputs, untouched(inputs), first_input, self._changed)
 
+    @abstractmethod
     def _changed(self, inputs: Inputs) -> pa.Array:
-        raise NotImplementedError
+        """Return the nested table of each key that has several inputs, or one that counts differently by itself."""
 
     def _rows(self, inputs: Inputs) -> tuple[Elements, pa.Array]:
         """Return the rows of the inputs without null rows, and without rows whose nested key does not count."""

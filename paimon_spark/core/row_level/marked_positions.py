@@ -1,0 +1,146 @@
+"""Collects the positions of deleted rows by file, and writes the deletion vectors of the files."""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from paimon_spark.core.arrow import one_chunk, values_of
+from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, VECTOR
+from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.metadata.deletion_vectors import NO_VECTOR, StoredVectors, VectorWriter
+from paimon_spark.core.metadata_io import delete_best_effort
+from paimon_spark.core.row_level.live_file_lookup import LiveFileLookup
+from paimon_spark.core.table import Table
+from paimon_spark.errors import ConflictError, EngineError
+from paimon_spark.format.arrays import I64
+from paimon_spark.spec.manifest import BucketKey, ManifestEntry
+
+
+@dataclass(frozen=True, slots=True)
+class FileRows:
+    """Rows of one file within a batch.
+
+    Attributes:
+        path: the file; None for rows that are in no file.
+        rows: which rows of the batch.
+        positions: their positions in the file.
+        seen: the fingerprint of the deletion vector when they were read.
+    """
+
+    path: str | None
+    rows: I64
+    positions: I64
+    seen: int
+
+
+def rows_by_file(batch: pa.RecordBatch) -> list[FileRows]:
+    """Return the rows of a batch by file; those that are in no file come first, if there are any.
+
+    Raises:
+        EngineError: rows of one file were selected with different deletion vectors.
+    """
+    paths = one_chunk(batch.column(FILE_PATH)).dictionary_encode()
+    codes = values_of(paths.indices.cast(pa.int32()).fill_null(-1))
+    positions = values_of(one_chunk(batch.column(ROW_INDEX)).cast(pa.int64()).fill_null(0))
+    seen = values_of(one_chunk(batch.column(VECTOR)).cast(pa.int64()).fill_null(NO_VECTOR))
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(-1, len(paths.dictionary) + 1))
+    out = []
+    for code, path in enumerate((None, *paths.dictionary.to_pylist())):
+        rows = order[bounds[code] : bounds[code + 1]]
+        if not len(rows):
+            continue
+        first = int(seen[rows[0]])
+        if path is not None and (seen[rows] != first).any():
+            raise EngineError(f"Rows of the file '{path}' were selected with different deletion vectors.")
+        out.append(FileRows(path, rows, positions[rows], first))
+    return out
+
+
+@dataclass(slots=True)
+class _NewVectors:
+    """Rows of one file to delete, and the fingerprint of the deletion vector when they were read."""
+
+    entry: ManifestEntry
+    seen: int
+    positions: BitMap = field(default_factory=BitMap)
+
+
+class MarkedPositions:
+    """The positions that one task deletes. Memory: one bit per row of the files with such rows."""
+
+    def __init__(self, table: Table, files: LiveFileLookup) -> None:
+        self._table = table
+        self._files = files
+        self._vectors = StoredVectors(table.file_io)
+        self._by_file: dict[str, _NewVectors] = {}
+        self._written: list[str] = []
+
+    def add(self, path: str, positions: I64, seen: int) -> None:
+        """Add rows of a file.
+
+        Raises:
+            ConflictError: the file is no longer part of the table.
+            EngineError: a position lies beyond the end of the file, or the rows were selected with different vectors.
+        """
+        marks = self._by_file.get(path)
+        if marks is None:
+            marks = self._by_file[path] = _NewVectors(self._files.entry(path), seen)
+        file = marks.entry.file
+        if seen != marks.seen:
+            raise EngineError(f"Rows of the file '{file.file_name}' were selected with different deletion vectors.")
+        if int(positions.max()) >= file.row_count:
+            raise EngineError(
+                f"A deleted row lies beyond the end of the file '{file.file_name}' ({file.row_count} rows)."
+            )
+        marks.positions |= BitMap(array("I", positions.astype(np.uint32).tobytes()))
+
+    def is_current(self, entry: ManifestEntry, seen: int) -> bool:
+        """Return whether a file still has the deletion vector of that fingerprint."""
+        name = entry.file.file_name
+        return self._vectors.fingerprint(name, self._files.vector(entry)) == seen
+
+    def write(self) -> list[CommitMessage]:
+        """Write the deletion vectors: rows deleted before, and now.
+
+        Raises:
+            ConflictError: other rows of a file were deleted since the rows were read.
+        """
+        buckets: dict[BucketKey, list[_NewVectors]] = defaultdict(list)
+        for marks in self._by_file.values():
+            buckets[marks.entry.bucket_key].append(marks)
+        return [self._of_bucket(*key, buckets[key]) for key in sorted(buckets)]
+
+    def abort(self) -> None:
+        """Delete the written files."""
+        delete_best_effort(self._table.file_io, self._written)
+
+    def _of_bucket(self, partition: bytes, bucket: int, marked: list[_NewVectors]) -> CommitMessage:
+        writer = VectorWriter(self._table, partition, bucket, self._put)
+        for marks in marked:
+            name = marks.entry.file.file_name
+            if not self.is_current(marks.entry, marks.seen):
+                raise ConflictError(
+                    f"Another commit deleted rows of the file '{name}' of table {self._table.name}, which this "
+                    "statement changes.",
+                    hint="Nothing was written. Run the statement again: it will start from the new state.",
+                )
+            before = self._vectors.bitmap(name, self._files.vector(marks.entry))
+            writer.add(name, marks.positions if before is None else before | marks.positions)
+        return CommitMessage(
+            partition=partition,
+            bucket=bucket,
+            total_buckets=marked[0].entry.total_buckets,
+            new_index_files=writer.close(),
+            vectors_seen=tuple((m.entry.file.file_name, m.seen) for m in marked),
+        )
+
+    def _put(self, path: str, data: bytes) -> None:
+        self._written.append(path)
+        self._table.file_io.write(path, data)
