@@ -61,7 +61,7 @@ def writes_position_deletes(table: Table) -> bool:
 def marks_keyed_rows(table: Table) -> bool:
     """Return whether a statement that only deletes rows of a primary-key table marks them where they lie.
 
-    It does where both are equal: the row has no changelog, no older version of it can come later and win, and it is the
+    It does if the table allows it and both are equal: the row has no changelog, no older version of it can come later and win, and it is the
     statement that would have to compact the written rows. A write-only table leaves vectors to the job that compacts.
     (docs/spec/semantics.md, V8)
     """
@@ -70,6 +70,7 @@ def marks_keyed_rows(table: Table) -> bool:
     return (
         table.is_primary_key_table
         and options.deletion_vectors_enabled
+        and options.marks_deletes
         and removes
         and options.changelog_producer is ChangelogProducer.NONE
         and table.bucket_mode in (BucketMode.HASH_FIXED, BucketMode.HASH_DYNAMIC)

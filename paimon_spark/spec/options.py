@@ -420,6 +420,11 @@ class CoreOptions(OptionValues):
         """Return whether readers of a table with deletion vectors merge level 0."""
         return self.flag("deletion-vectors.merge-on-read")
 
+    @property
+    def marks_deletes(self) -> bool:
+        """Return whether statements that only delete mark rows of primary-key tables, if both ways are equal."""
+        return self.flag("deletion-vectors.mark-deletes")
+
     # ---- metadata and commits
 
     @property

@@ -77,7 +77,7 @@ _SUM = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"} | {
 }
 _PARTIAL = {"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"}
 _FIRST_ROW = {"merge-engine": "first-row"}
-_VECTORS = {"deletion-vectors.enabled": "true", **SHOWN}
+_VECTORS = {"deletion-vectors.enabled": "true", "deletion-vectors.mark-deletes": "true", **SHOWN}
 KINDS: Mapping[str, Kind] = {
     "fixed": Kind(("k",), (), {"bucket": "2"}),
     "dynamic": Kind(("k",), (), {"dynamic-bucket.target-row-num": "3"}),

@@ -339,7 +339,8 @@ def test_rows_are_marked_after_the_number_of_buckets_changed(spark: SparkSession
     ids=["fixed", "dynamic", "orc"],
 )
 def test_rows_of_keyed_tables_are_marked_where_they_lie(spark: SparkSession, warehouse: Path, properties: str) -> None:
-    given = f"TBLPROPERTIES ('primary-key'='p,id', 'deletion-vectors.enabled'='true', {properties})"
+    vectors = "'deletion-vectors.enabled'='true', 'deletion-vectors.mark-deletes'='true'"
+    given = f"TBLPROPERTIES ('primary-key'='p,id', {vectors}, {properties})"
     spark.sql(f"CREATE TABLE m (id INT, p STRING, v STRING) PARTITIONED BY (p) {given}")
     spark.sql("INSERT INTO m SELECT id, concat('p', id % 2), concat('v', id) FROM range(100)")
     spark.sql("INSERT INTO m SELECT id, concat('p', id % 2), 'w' FROM range(10)")

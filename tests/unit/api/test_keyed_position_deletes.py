@@ -22,8 +22,9 @@ from paimon_spark.testing.history import PARTS, History
 from paimon_spark.testing.invariants import leaked, violations
 from paimon_spark.testing.scenarios import SHOWN, Kind, Row, create, open_warehouse, read_rows, rows_of
 
-VECTORS = {"deletion-vectors.enabled": "true", "bucket": "2", "write-only": "false"}
-DYNAMIC = {"deletion-vectors.enabled": "true", "dynamic-bucket.target-row-num": "3", "write-only": "false"}
+MARKS = {"deletion-vectors.enabled": "true", "deletion-vectors.mark-deletes": "true", "write-only": "false"}
+VECTORS = {**MARKS, "bucket": "2"}
+DYNAMIC = {**MARKS, "dynamic-bucket.target-row-num": "3"}
 REMOVING = {"merge-engine": "aggregation", "aggregation.remove-record-on-delete": "true"}
 FIRST: list[Row] = [(k, "ab"[k % 2], k) for k in range(20)]
 MARKED: Mapping[str, Mapping[str, str]] = {
@@ -39,6 +40,7 @@ WRITTEN: Mapping[str, Mapping[str, str]] = {
     "a changelog of lookups": {"changelog-producer": "lookup"},
     "another job compacts": {"write-only": "true", "deletion-vectors.merge-on-read": "true"},
     "no vectors": {"deletion-vectors.enabled": "false"},
+    "nobody asked": {"deletion-vectors.mark-deletes": "false"},
 }
 
 
