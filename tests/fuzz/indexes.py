@@ -80,6 +80,4 @@ def body_changed(rng: random.Random, data: bytes) -> bytes:
     return bytes(out)
 
 
-TARGETS = [
-    Target("file-index", file_index, (*map(_sample, IndexKind), _sample(*IndexKind)), (body_changed,), ())
-]
+TARGETS = [Target("file-index", file_index, (*map(_sample, IndexKind), _sample(*IndexKind)), (body_changed,), ())]
