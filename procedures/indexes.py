@@ -43,6 +43,12 @@ class _Rewrite:
             ParamType.STRING,
             "Only partitions that match this condition over partition columns; not together with `partitions`.",
         ),
+        Param(
+            "force",
+            ParamType.BOOLEAN,
+            "Write all indexes anew: after a change of settings such as `fpp`, or where indexes are damaged.",
+            default="false",
+        ),
     ),
     columns=(
         Column("written_partitions", "int", "partitions with files whose indexes changed"),
@@ -53,10 +59,9 @@ class _Rewrite:
 class RewriteFileIndex:
     """Write the indexes of the options `file-index.<kind>.columns` for files that lack some of them, or have others.
 
-    The rows stay in their files: a COMPACT snapshot replaces the entries of the files in the manifests. Files with the
-    right indexes are skipped, so the CALL can be repeated after a failure; 1000 files are committed together. A file
-    whose index is unreadable gets a new one. Changed settings of an index, such as `fpp`, are no reason to rewrite it:
-    remove the index from the options, call the procedure, and add it again.
+    The rows stay in their files: a COMPACT snapshot replaces the entries of the files in the manifests. Files with
+    indexes of the right kinds are skipped, so the CALL can be repeated after a failure; 1000 files are committed
+    together. With `force`, all files are read, and those whose indexes come out otherwise get new ones.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Rewrite]:
@@ -68,7 +73,8 @@ class RewriteFileIndex:
         asked = [] if where is None else [(where, parse_where(where, table.schema, zone=ctx.zone))]
         if partitions is not None:
             asked = each_partition(partitions, table.schema, zone=ctx.zone)
-        work = plan_index_rewrite(table, or_(*(predicate for _, predicate in asked)) if asked else None)
+        chosen = or_(*(predicate for _, predicate in asked)) if asked else None
+        work = plan_index_rewrite(table, chosen, force=args.flag("force"))
         notes = unmatched(table, asked, work.partitions_seen, ctx.zone)
         warnings = (Action(WARN, table.path, 0, note) for note in notes)
         return Plan((*warnings, *work.actions), _Rewrite(work, notes))

@@ -40,7 +40,7 @@ class IndexRewritePlan:
     def actions(self) -> tuple[Action, ...]:
         """Return one action per file."""
         paths = self.table.paths
-        reason = "its file indexes are not those of the table's options"
+        reason = "its file indexes may not be those of the table's options"
         return tuple(
             Action(INDEX, paths.data_file(t.partition, t.bucket, t.file), t.file.file_size, reason) for t in self.tasks
         )
@@ -58,12 +58,13 @@ class IndexRewriteResult:
 
 
 @translate_io_errors()
-def plan_index_rewrite(table: Table, partitions: Predicate | None = None) -> IndexRewritePlan:
+def plan_index_rewrite(table: Table, partitions: Predicate | None = None, *, force: bool = False) -> IndexRewritePlan:
     """Return the plan for the latest snapshot.
 
     Args:
         table: the table with the options of the statement.
         partitions: filter over the partition columns.
+        force: include the files whose indexes are of the right kinds.
     """
     check_writable(table.effective_schema)
     snapshot = table.snapshots.latest()
@@ -71,7 +72,7 @@ def plan_index_rewrite(table: Table, partitions: Predicate | None = None) -> Ind
     tasks = [
         IndexTask(partition=e.partition, bucket=e.bucket, total_buckets=e.total_buckets, file=e.file) for e in entries
     ]
-    current = in_parallel(IndexRewriter(table).is_current, tasks)
+    current = [False] * len(tasks) if force else in_parallel(IndexRewriter(table).is_current, tasks)
     return IndexRewritePlan(
         table,
         snapshot.id if snapshot else None,

@@ -25,4 +25,9 @@ SELECT count(*) AS not_found FROM visits WHERE code = 404 AND page = 'shop';
 -- By position; all files have their indexes now.
 CALL sys.rewrite_file_index('visits');
 
+-- Other settings count only if all indexes are written anew.
+ALTER TABLE visits SET TBLPROPERTIES ('file-index.bitmap.code.version' = '1');
+
+CALL sys.rewrite_file_index(table => 'visits', force => true);
+
 DROP DATABASE demo_rewrite_file_index CASCADE;

@@ -24,7 +24,7 @@ from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, not_null
 
 _HINT = (
     "Set 'file-index.read.enabled' = 'false' to read without file indexes, or write them anew: "
-    "CALL sys.rewrite_file_index('{table}')."
+    "CALL sys.rewrite_file_index(table => '{table}', force => true)."
 )
 
 
