@@ -66,7 +66,7 @@ class RollingWriter:
         self._format = options.file_format_of(level, changelog=changelog)
         self._compression = options.file_compression_of(level, changelog=changelog)
         self._fields, self._modes = _physical(table, level, tracked=tracked, changelog=changelog)
-        self._indexes = () if changelog else index_specs(options.values)
+        self._indexes = () if changelog or bucket < 0 else index_specs(options.values)
         self._index_threshold = options.file_index_in_manifest_threshold
         self._target = options.target_file_size(primary_key=table.is_primary_key_table)
         self._most_rows = options.target_file_row_num if source is FileSource.APPEND and not changelog else None

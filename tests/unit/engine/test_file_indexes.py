@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from paimon_spark.api.row_changes import deletions
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.compact.file_indexes import IndexRewriter
+from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compact import execute_compaction, plan_compaction
@@ -22,12 +23,11 @@ from paimon_spark.engine.row_level import change_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import plan_select, read_arrow
 from paimon_spark.errors import ConflictError, CorruptTableError, UnsupportedError
-from paimon_spark.spec.column_options import options_naming, rename_in_options
-from paimon_spark.spec.file_indexes import index_specs
-from paimon_spark.spec.manifest import DataFileMeta
+from paimon_spark.spec.manifest import EMPTY_ROW, DataFileMeta
 from paimon_spark.spec.predicate import And, Comparison, InList, IsNull, Or, Predicate
 from paimon_spark.testing.invariants import leaked, violations
 from paimon_spark.testing.tables import new_table
+from tests.unit.procedures.calling import Lake
 
 COLUMNS = {"id": "INT", "k": "INT", "s": "STRING", "x": "BIGINT"}
 INDEXES = {
@@ -249,25 +249,45 @@ def test_no_row_of_a_keyed_table_is_lost_or_revived(
     assert contents(table, predicate) == contents(table.with_options(OFF), predicate)
 
 
-def test_columns_are_renamed_in_options() -> None:
-    options = {
-        "file-index.bitmap.columns": "a, m[a], m[b]",
-        "file-index.bitmap.a.version": "1",
-        "file-index.bitmap.m.version": "2",
-        "file-index.bitmap.m[b].version": "1",
-        "file-index.in-manifest-threshold": "1 kb",
-    }
-    assert rename_in_options(options, ("m",), "n") == {
-        "file-index.bitmap.columns": "a,n[a],n[b]",
-        "file-index.bitmap.a.version": "1",
-        "file-index.bitmap.n.version": "2",
-        "file-index.bitmap.n[b].version": "1",
-        "file-index.in-manifest-threshold": "1 kb",
-    }
-    assert options_naming(options, ("m",)) == [
-        "file-index.bitmap.columns",
-        "file-index.bitmap.m.version",
-        "file-index.bitmap.m[b].version",
-    ]
-    found = {s.name: dict(s.settings) for s in index_specs(options)}
-    assert found == {"a": {"version": "1"}, "m[a]": {"version": "2"}, "m[b]": {"version": "1"}}
+def test_only_row_groups_with_selected_rows_are_decoded() -> None:
+    options = {"file-index.bitmap.columns": "k", "parquet.block.size": "64 kb", "metadata.stats-mode": "none"}
+    table = new_table({"k": "INT", "x": "BIGINT"}, options=options | BESIDE)
+    numbers = [77 if i == 145_000 else i * 13 % 200 * 2 for i in range(200_000)]
+    write_arrow(table, pa.table({"k": pa.array(numbers, pa.int32()), "x": pa.array(range(200_000), pa.int64())}))
+    (file,) = files(table)
+    reader = BucketFiles(table, EMPTY_ROW, 0)
+    rows = sum(c.num_rows for c in reader.chunks(file, table.schema.fields, Comparison("=", "k", 77)))
+    assert 0 < rows < 100_000
+    assert contents(table, Comparison("=", "k", 77)) == [{"k": 77, "x": 145_000}]
+    without = BucketFiles(table.with_options(OFF), EMPTY_ROW, 0)
+    assert sum(c.num_rows for c in without.chunks(file, table.schema.fields, Comparison("=", "k", 77))) == 200_000
+
+
+def test_postponed_files_and_changelogs_have_no_indexes() -> None:
+    options = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false", "file-index.bitmap.columns": "k"} | BESIDE
+    table = new_table(COLUMNS, primary_key=["id"], options=options)
+    write_arrow(table, rows_of(0))
+    assert not [f for f in table.file_io.list_recursive(table.path) if f.name.endswith(".index")]
+    table = new_table(COLUMNS, primary_key=["id"], options=INDEXES | BESIDE | {"changelog-producer": "input"})
+    write_arrow(table, rows_of(0))
+    names = [f.name for f in table.file_io.list_recursive(table.path) if f.name.endswith(".index")]
+    assert len(names) == len(files(table))
+    assert all(n.startswith("data-") for n in names)
+
+
+def test_earlier_snapshots_keep_their_indexes() -> None:
+    lake = Lake(COLUMNS, file_index__bitmap__columns="k", file_index__in_manifest_threshold="0 b")
+    for file in range(2):
+        write_arrow(lake.table, rows_of(file))
+    lake.call("create_tag('t', 'before')")
+    asked = lake.table.with_options({"file-index.bsi.columns": "x"})
+    execute_index_rewrite(plan_index_rewrite(asked), LocalRunner())
+    lake.call("expire_snapshots('t', 1)")
+    lake.call("remove_orphan_files('t', '2099-12-31 00:00:00')")
+    assert violations(lake.table) == []
+    assert plan_select(lake.table, predicate=Comparison("=", "k", 77), version="before").counts.files == 0
+    lake.call("rollback_to('t', 'before')")
+    lake.call("remove_orphan_files('t', '2099-12-31 00:00:00')")
+    assert violations(lake.table) == []
+    assert leaked(lake.table) == set()
+    assert plan_select(lake.table, predicate=Comparison("=", "k", 77)).counts.files == 0
