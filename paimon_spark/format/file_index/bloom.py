@@ -52,18 +52,19 @@ class BloomWriter:
         self._domain = domain
         items, fpp = int(settings.get("items", _DEFAULT_ITEMS)), float(settings.get("fpp", _DEFAULT_FPP))
         bits = min(int(-items * math.log(fpp) / math.log(2) ** 2), _MOST_BITS)
-        self._set = np.zeros(bits + 8 - bits % 8, bool)
-        self._functions = max(1, math.floor(len(self._set) / items * math.log(2) + 0.5))
+        self._set = np.zeros(bits // 8 + 1, np.uint8)
+        self._functions = max(1, math.floor(8 * len(self._set) / items * math.log(2) + 0.5))
 
     def add(self, values: pa.Array) -> None:
         """Add the values of the next rows."""
         hashes = _hashes(self._domain, values.drop_null())
         for function in range(1, self._functions + 1):
-            self._set[_places(hashes, function, len(self._set))] = True
+            at = _places(hashes, function, 8 * len(self._set))
+            np.bitwise_or.at(self._set, at >> 3, np.left_shift(np.uint8(1), (at & 7).astype(np.uint8)))
 
     def finish(self) -> bytes | None:
         """Return the index."""
-        return _COUNT.pack(self._functions) + np.packbits(self._set, bitorder="little").tobytes()
+        return _COUNT.pack(self._functions) + self._set.tobytes()
 
 
 def _hashes(domain: Domain, values: pa.Array) -> Hashes:
