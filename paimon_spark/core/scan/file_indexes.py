@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from pyroaring import BitMap
 
+from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.metadata_io import in_parallel
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError, ErrorKind, UnsupportedError
@@ -26,6 +27,10 @@ _HINT = (
     "Set 'file-index.read.enabled' = 'false' to read without file indexes, or write them anew: "
     "CALL sys.rewrite_file_index(table => '{table}', force => true)."
 )
+
+
+_FILES_AT_ONCE = 64
+"""After so many index files a cancelled statement stops."""
 
 
 class Answer(NamedTuple):
@@ -58,7 +63,11 @@ class FileIndexes:
             return self._answer(entries[place], keys, predicate)
 
         found = {i: answer(i) for i in places if entries[i].file.embedded_index is not None}
-        return found | dict(zip(beside, in_parallel(answer, beside), strict=True))
+        for first in range(0, len(beside), _FILES_AT_ONCE):
+            checkpoint()
+            some = beside[first : first + _FILES_AT_ONCE]
+            found |= zip(some, in_parallel(answer, some), strict=True)
+        return found
 
     def _answer(self, entry: ManifestEntry, keys: Predicate, predicate: Predicate) -> Answer:
         found = [
