@@ -18,6 +18,7 @@ from paimon_spark.errors import EngineError, ErrorKind, OptionError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.fs.resolve import file_io_from_config
+from paimon_spark.spec import file_indexes
 from paimon_spark.spec.catalogue import find_option
 from paimon_spark.spec.column_options import is_about_columns
 from paimon_spark.spec.identifier import Identifier
@@ -168,6 +169,8 @@ class Table:
                     hint="Change it with ALTER TABLE … SET TBLPROPERTIES, where that is allowed.",
                     kind=ErrorKind.INVALID_OPTION,
                 )
+        if any(key.startswith(file_indexes.PREFIX) for key in dynamic):
+            file_indexes.check_file_indexes(replace(self.schema, options=present | dict(dynamic)))
         if any(key in dynamic for key in START_OPTIONS):
             present = {k: v for k, v in present.items() if k not in (*START_OPTIONS, "scan.mode")}
         return replace(self, options=CoreOptions(present | dict(dynamic)))

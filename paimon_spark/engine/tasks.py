@@ -12,6 +12,7 @@ from typing import Any
 from paimon_spark.core.bin_packing import task_cost
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage, messages_to_json
+from paimon_spark.core.compact.file_indexes import IndexRewriter, IndexTask
 from paimon_spark.core.compact.rewrite import compact_bucket
 from paimon_spark.core.compact.task import CompactTask
 from paimon_spark.core.maintenance.orphans import Candidate, Directory, Listing, list_old
@@ -114,6 +115,38 @@ def _compact(payload: str) -> str:
     return messages_to_json(done)
 
 
+@dataclass(frozen=True, slots=True)
+class _Indexing:
+    """Files of one table whose indexes are rewritten; `table` is its configuration as a text."""
+
+    table: str
+    tasks: tuple[IndexTask, ...]
+
+
+_INDEXING = MessageCodec[_Indexing](_Indexing, "task of indexing")
+
+
+def index_payload(table: Table, tasks: Sequence[IndexTask]) -> str:
+    """Return the payload of a task that rewrites file indexes; its result is a JSON list of commit messages."""
+    return _INDEXING.encode(_Indexing(table.to_config(), tuple(tasks)))
+
+
+def _index(payload: str) -> str:
+    work = _INDEXING.decode(payload)
+    table = table_of_task(work.table)
+    rewriter = IndexRewriter(table)
+    done: list[CommitMessage] = []
+    try:
+        for task in work.tasks:
+            message = rewriter.rewrite(task)
+            if message is not None:
+                done.append(message)
+    except BaseException:
+        FileStoreCommit(table).abort(done)
+        raise
+    return messages_to_json(done)
+
+
 def listing_payload(file_io: FileIO, older_than: int, found: Sequence[tuple[int, Directory]]) -> str:
     """Return the payload of a task that lists directories, each with its table number; see `listings`."""
     return _json(
@@ -149,5 +182,6 @@ def _list_old(payload: str) -> str:
 TASKS: dict[str, Callable[[str], str]] = {
     "compact": _compact,
     "compact_guarded": _compact_guarded,
+    "index": _index,
     "list_old": _list_old,
 }

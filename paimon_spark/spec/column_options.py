@@ -5,7 +5,7 @@ A renamed column is renamed in them, and a column that one of them names cannot 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 Path = tuple[str, ...]
 
@@ -33,8 +33,17 @@ _MEMBER_DEPTH = 3
 """The length of the path of such a member: the column, ``element`` or ``value``, the member."""
 
 
+_INDEX = "file-index."
+_INDEX_PARTS = 4
+
+
 def _names_in_key(key: str) -> tuple[str, tuple[str, ...], str]:
-    """Split ``fields.<columns>.<what>`` into its three parts; no columns for other keys."""
+    """Split ``fields.<columns>.<what>`` and ``file-index.<kind>.<column>.<what>`` into three parts.
+
+    There are no columns in other keys.
+    """
+    if key.startswith(_INDEX) and len(parts := key.split(".")) == _INDEX_PARTS:
+        return f"{_INDEX}{parts[1]}.", (parts[2],), f".{parts[3]}"
     prefix, _, rest = key.partition(".")
     columns, dot, what = rest.partition(".")
     if prefix == "fields" and dot:
@@ -43,7 +52,7 @@ def _names_in_key(key: str) -> tuple[str, tuple[str, ...], str]:
 
 
 def _names_columns(key: str) -> bool:
-    index = key.startswith("file-index.") and key.endswith(".columns")
+    index = key.startswith(_INDEX) and key.endswith(".columns")
     return key in _NAMING or index or (key.startswith("fields.") and key.endswith(_NAMING_VALUES))
 
 
@@ -57,8 +66,19 @@ def _list(value: str) -> list[str]:
     return [c.strip() for c in value.split(",")]
 
 
-def _renamed(value: str, old: str, new: str) -> str:
-    return ",".join(new if c.strip() == old else c for c in value.split(","))
+def _columns(key: str, names: Iterable[str]) -> set[str]:
+    """Return the columns among names in an option; a file index may name the key of a map column, ``column[key]``."""
+    return {_split(key, name)[0] for name in names}
+
+
+def _split(key: str, name: str) -> tuple[str, str]:
+    column, bracket, rest = name.strip().partition("[")
+    return (column, bracket + rest) if key.startswith(_INDEX) and rest.endswith("]") else (name.strip(), "")
+
+
+def _renamed(key: str, names: Iterable[str], old: str, new: str) -> str:
+    found = ((name, *_split(key, name)) for name in names)
+    return ",".join(new + rest if column == old else name for name, column, rest in found)
 
 
 def is_about_columns(key: str) -> bool:
@@ -69,13 +89,14 @@ def is_about_columns(key: str) -> bool:
 def rename_in_options(options: Mapping[str, str], column: Path, new: str) -> dict[str, str]:
     """Return options with the last part of the path `column` renamed to `new`, in keys and values."""
     if len(column) > 1:
-        return {k: _renamed(v, column[-1], new) if _names_members(k, column) else v for k, v in options.items()}
+        old = column[-1]
+        return {k: _renamed(k, v.split(","), old, new) if _names_members(k, column) else v for k, v in options.items()}
     (old,) = column
     out: dict[str, str] = {}
     for key, value in options.items():
         prefix, columns, suffix = _names_in_key(key)
-        renamed = prefix + ",".join(new if c.strip() == old else c for c in columns) + suffix
-        out[renamed] = _renamed(value, old, new) if _names_columns(key) else value
+        renamed = prefix + _renamed(key, columns, old, new) + suffix
+        out[renamed] = _renamed(key, value.split(","), old, new) if _names_columns(key) else value
     return out
 
 
@@ -87,5 +108,5 @@ def options_naming(options: Mapping[str, str], column: Path) -> list[str]:
     return [
         k
         for k, v in options.items()
-        if name in {c.strip() for c in _names_in_key(k)[1]} or (_names_columns(k) and name in _list(v))
+        if name in _columns(k, _names_in_key(k)[1]) or (_names_columns(k) and name in _columns(k, _list(v)))
     ]

@@ -245,6 +245,16 @@ class CoreOptions(OptionValues):
         """Return the directory name of a null or blank partition value."""
         return self.word("partition.default-name")
 
+    @property
+    def file_index_in_manifest_threshold(self) -> int:
+        """Return the size up to which the indexes of a file are stored in its manifest entry."""
+        return self.memory("file-index.in-manifest-threshold")
+
+    @property
+    def file_index_read_enabled(self) -> bool:
+        """Return whether readers use file indexes."""
+        return self.flag("file-index.read.enabled")
+
     def target_file_size(self, *, primary_key: bool) -> int:
         """Return the size at which a data file is closed."""
         size = self.memory_or_none("target-file-size")

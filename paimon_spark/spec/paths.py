@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from paimon_spark.errors import ArgumentError, CorruptTableError, UnsupportedError
+from paimon_spark.spec.file_indexes import INDEX_SUFFIX
 from paimon_spark.spec.identifier import is_one_name, shown
 from paimon_spark.spec.literals import value_text
 from paimon_spark.spec.manifest import DataFileMeta, IndexFileMeta
@@ -295,6 +296,10 @@ class TablePaths:
     def _new_file(self, prefix: str, file_format: str, compression: str | None) -> str:
         inside = f".{compression}" if compression and self._options.file_suffix_include_compression else ""
         return f"{prefix}{self._unique()}-0{inside}.{file_format}"
+
+    def new_file_index(self, data_file: str) -> str:
+        """Return a name for another file index of a data file; Paimon counts the number at its end up."""
+        return f"{data_file}-{self._unique()}-0{INDEX_SUFFIX}"
 
     def new_manifest_name(self) -> str:
         """Return a name for a manifest."""

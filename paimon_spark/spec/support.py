@@ -26,7 +26,7 @@ class Scope(StrEnum):
 
 
 _READ = """
-    deletion-vectors.merge-on-read  incremental-between  incremental-between-scan-mode
+    deletion-vectors.merge-on-read  file-index.read.enabled  incremental-between  incremental-between-scan-mode
     incremental-between-tag-to-snapshot  incremental-between-timestamp  incremental-to-auto-tag
     postpone.merge-on-read  scan.bucket  scan.creation-time-millis  scan.fallback-branch
     scan.file-creation-time-millis  scan.mode  scan.primary-branch  scan.snapshot-id  scan.tag-name  scan.timestamp
@@ -46,7 +46,8 @@ _WRITE = """
     cross-partition-upsert.index-ttl  data-file.prefix
     delete.force-produce-changelog  deletion-vector.index-file.target-size  deletion-vectors.bitmap64  deletion-vectors.mark-deletes
     dynamic-bucket.assigner-parallelism  dynamic-bucket.max-buckets  dynamic-bucket.target-row-num
-    fields.<col>.stats-mode  file.block-size  file.compression
+    fields.<col>.stats-mode  file-index.<type>.<col>.<param>  file-index.<type>.columns
+    file-index.in-manifest-threshold  file.block-size  file.compression
     file.compression.per.level  file.compression.zstd-level  file.format  file.format.per.level
     file.suffix.include.compression  full-compaction.delta-commits  ignore-delete  ignore-update-before
     local-sort.max-num-file-handles  lookup-compact

@@ -10,7 +10,8 @@
 //   alter    types {column: type...}   changes the types of columns
 //   cast     from, to, values [...] (no table)   -> {"allowed": whether ALTER may change the type so, "values":
 //            what readers make of each value, {"error": ...} where they fail}
-//   read     snapshot or tag (optional)   -> {"rows": [[...]...]}
+//   read     snapshot or tag, where [column, value] (optional)   -> {"rows": [[...]...]}; with `where`, all rows that
+//            plan and indexes leave over of those whose column has the value
 //   files                          -> {"files": [[path, level, rows]...]}
 // Columns of `create` are texts of types, or types as a schema has them. With "exact": true, `write` takes and `read`
 // answers values as tests/columns.py spells them: bits of floating point numbers, counts of a timestamp's unit, and
@@ -48,6 +49,7 @@ import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.data.Timestamp;
 import org.apache.paimon.data.serializer.InternalRowSerializer;
 import org.apache.paimon.options.Options;
+import org.apache.paimon.predicate.PredicateBuilder;
 import org.apache.paimon.reader.RecordReader;
 import org.apache.paimon.schema.Schema;
 import org.apache.paimon.schema.SchemaChange;
@@ -258,6 +260,11 @@ public class PaimonPeer {
         if (step.has("tag")) source = table.copy(Map.of("scan.tag-name", step.get("tag").asText()));
         ReadBuilder builder = source.newReadBuilder();
         List<DataField> fields = source.rowType().getFields();
+        if (step.has("where")) {
+            int column = source.rowType().getFieldIndex(step.get("where").get(0).asText());
+            Object literal = value(fields.get(column).type(), step.get("where").get(1));
+            builder = builder.withFilter(new PredicateBuilder(source.rowType()).equal(column, literal));
+        }
         List<List<Object>> out = new ArrayList<>();
         try (RecordReader<InternalRow> reader = builder.newRead().createReader(builder.newScan().plan());
                 CloseableIterator<InternalRow> rows = reader.toCloseableIterator()) {

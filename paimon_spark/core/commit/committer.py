@@ -180,10 +180,11 @@ class FileStoreCommit:
         paths = self.table.paths
         left: list[str] = []
         for m in messages:
-            kept = self._published | {f.file_name for f in (*m.compact_before, *m.deleted_files)}
+            before = (*m.compact_before, *m.deleted_files)
+            kept = self._published | {name for f in before for name in (f.file_name, *f.extra_files)}
             brought = (*m.new_files, *m.new_changelog, *m.compact_after, *m.compact_changelog)
-            for f in (f for f in brought if f.file_name not in kept):
-                left += paths.file_paths(m.partition, m.bucket, f)
+            found = (path for f in brought for path in paths.file_paths(m.partition, m.bucket, f))
+            left += (path for path in found if path.rpartition("/")[2] not in kept)
             indexes = (i for i in m.new_index_files if i.file_name not in kept)
             left += (paths.index_file(m.partition, m.bucket, i) for i in indexes)
         delete_best_effort(self.table.file_io, left)
@@ -288,7 +289,8 @@ def _of_whole_partitions(change: Change) -> Planner:
 
 
 def _file_names(change: Change) -> set[str]:
-    data = {e.file.file_name for e in (*change.entries, *change.changelog)}
+    entries = (*change.entries, *change.changelog)
+    data = {name for e in entries for name in (e.file.file_name, *e.file.extra_files)}
     return data | {e.file.file_name for e in change.index_changes}
 
 

@@ -6,7 +6,7 @@ its files are left to orphan removal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 
 from paimon_spark.core.maintenance.deletion import DeletionCandidates
@@ -32,12 +32,13 @@ class ExpiryCandidates:
     def add_removed(self, snapshot: Snapshot) -> None:
         """Add the data files that the commit of a snapshot deleted from the table.
 
-        A file that the same commit adds again was only moved to another level and is left out.
+        A file that the same commit adds again was only moved to another level, or got another file index, and is left
+        out.
         """
         entries = self._or_nothing(lambda: tuple(self._store.delta_entries(snapshot)))
-        added = {self._path(e) for e in entries if e.kind is FileKind.ADD}
+        added = {path for e in entries if e.kind is FileKind.ADD for path in self._all_paths(e)}
         reason = f"removed by snapshot {snapshot.id} ({snapshot.commit_kind})"
-        self._add_files((e for e in entries if e.kind is FileKind.DELETE and self._path(e) not in added), reason)
+        self._add_files((e for e in entries if e.kind is FileKind.DELETE), reason, besides=added)
 
     def add_changelog(self, snapshot: Snapshot, reason: str) -> None:
         """Add the changelog files of a snapshot's commit."""
@@ -81,17 +82,18 @@ class ExpiryCandidates:
             self._propose(path, entry.file.file_size, reason)
         self._propose(self._paths.manifest(snapshot.index_manifest), None, reason)
 
-    def _add_files(self, entries: Iterable[ManifestEntry], reason: str) -> None:
+    def _add_files(self, entries: Iterable[ManifestEntry], reason: str, besides: Collection[str] = ()) -> None:
         for e in entries:
-            self.candidates.data.setdefault(self._path(e), (e.file.file_size, reason))
-            for extra in self._paths.extra_files(e.partition, e.bucket, e.file):
-                self.candidates.data.setdefault(extra, (None, reason))
+            data, *extras = self._all_paths(e)
+            for path, size in ((data, e.file.file_size), *((extra, None) for extra in extras)):
+                if path not in besides:
+                    self.candidates.data.setdefault(path, (size, reason))
 
     def _propose(self, path: str, size: int | None, reason: str) -> None:
         self.candidates.metadata.setdefault(path, (size, reason))
 
-    def _path(self, entry: ManifestEntry) -> str:
-        return self._paths.data_file(entry.partition, entry.bucket, entry.file)
+    def _all_paths(self, entry: ManifestEntry) -> list[str]:
+        return self._paths.file_paths(entry.partition, entry.bucket, entry.file)
 
     def _or_nothing(self, read: Callable[[], tuple[_T, ...]]) -> tuple[_T, ...]:
         try:

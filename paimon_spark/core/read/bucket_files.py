@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap
 
 from paimon_spark.core.columns import BUCKET, FILE_PATH, LEVEL, ROW_INDEX, TRACKING_FIELDS, VECTOR
 from paimon_spark.core.levels import SortedRun
@@ -16,6 +17,7 @@ from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.read.arrow_predicates import to_expression
 from paimon_spark.core.read.deleted_rows import DeletedPositions, DeletedRows, without_deleted
 from paimon_spark.core.read.projection import ColumnPlan, plan_columns
+from paimon_spark.core.scan.file_indexes import FileIndexes
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError, ErrorKind
 from paimon_spark.format.registry import open_reader
@@ -53,6 +55,7 @@ class BucketFiles:
         self._keep = keep
         self._paths = table.paths
         self._fields = {table.schema.id: table.schema.fields}
+        self._indexes = FileIndexes(table)
 
     def path(self, file: DataFileMeta) -> str:
         """Return the path of `file`."""
@@ -83,7 +86,7 @@ class BucketFiles:
     ) -> Iterator[pa.Table]:
         """Yield the rows of one file as `fields` of the table, in chunks of about `_CHUNK_BYTES`.
 
-        Row groups whose statistics prove `condition` false are skipped. The `METADATA_FIELDS` named in
+        Row groups whose statistics or file indexes prove `condition` false are skipped. The `METADATA_FIELDS` named in
         `metadata_columns` come last, then ``_LEVEL`` if it is named.
         """
         with translate_io_errors():
@@ -101,6 +104,9 @@ class BucketFiles:
     ) -> Iterator[pa.Table]:
         plan = self._plan(file, fields)
         deleted = self.deleted_rows(file)
+        selected = self._selected(file, condition, deleted)
+        if selected is not None and not selected:
+            return
         path = self.path(file)
         try:
             reader = open_reader(self.table.file_io, path, plan.physical, file.file_size)
@@ -119,10 +125,12 @@ class BucketFiles:
                 )
             # Row group offsets are computed only on demand: some formats have to count rows for them.
             tracked = not self.table.is_primary_key_table and any(f in TRACKING_FIELDS for f in fields)
-            located = ROW_INDEX in metadata_columns or tracked or deleted is not None
+            located = ROW_INDEX in metadata_columns or tracked or deleted is not None or selected is not None
             starts = np.concatenate([[0], np.cumsum(reader.row_group_rows)]) if located else _NOWHERE
             for index in reader.select_row_groups(_pushable(condition, plan)):
                 start = int(starts[index]) if located else 0
+                if selected is not None and not selected.range_cardinality(start, int(starts[index + 1])):
+                    continue
                 for batch in reader.chunks(index, chunk_bytes, streamed=streamed):
                     rows = plan.apply(batch)
                     if tracked:
@@ -134,6 +142,13 @@ class BucketFiles:
                     rows = rows if deleted is None else without_deleted(rows, deleted, start)
                     yield rows if self._keep is None else self._keep(rows)
                     start += batch.num_rows
+
+    def _selected(self, file: DataFileMeta, condition: Predicate, deleted: DeletedPositions | None) -> BitMap | None:
+        """Return the rows that may match by the file's indexes and are not deleted; None if they leave none out."""
+        if condition == TRUE:
+            return None
+        rows = self._indexes.rows(self.partition, self.bucket, file, condition)
+        return rows if rows is None or deleted is None else rows - deleted.positions
 
     def _with_metadata(
         self, rows: pa.Table, path: str, start: int, deleted: DeletedPositions | None, metadata_columns: Sequence[str]

@@ -154,7 +154,10 @@ class _Commits:
                 f"{meta.file_name}: its changes are not those of its files.",
                 hint="Compare the snapshots: set 'incremental-between-scan-mode' = 'diff'.",
             )
-        return list(filter(self._may_match, self._store.entries(manifest, rows)))
+        entries = list(self._store.entries(manifest, rows))
+        if isinstance(self._predicate, AlwaysTrue):
+            return entries
+        return [entries[place] for place, matches in self._statistics.test(entries, self._predicate) if matches]
 
     def _manifests(self, snapshot: Snapshot, source: ChangeSource) -> Sequence[ManifestFileMeta]:
         if source is ChangeSource.DELTA:
@@ -162,9 +165,6 @@ class _Commits:
         if snapshot.changelog_manifest_list is None:
             return ()
         return self._store.read_list(snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size)
-
-    def _may_match(self, entry: ManifestEntry) -> bool:
-        return isinstance(self._predicate, AlwaysTrue) or self._statistics.may_match_values(entry, self._predicate)
 
 
 # ------------------------------------------------------------------------------------------------- states

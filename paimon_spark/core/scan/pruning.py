@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.core.scan.entry_filter import SelectedEntries, in_partitions
+from paimon_spark.core.scan.file_indexes import FileIndexes
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrays import Mask
 from paimon_spark.format.manifest.lazy_manifest import EntryColumns, Rows
@@ -38,6 +40,9 @@ from paimon_spark.spec.rows import decode_row, row_arity
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.stats import ColumnStats, comparable_stats, key_stats_view, stats_view
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
+
+_ENTRIES_AT_ONCE = 1_000
+"""So many entries of a large scan become objects at a time."""
 
 
 def matching_partitions(table: Table, partitions: Iterable[bytes], predicate: Predicate) -> set[bytes]:
@@ -189,34 +194,50 @@ class EntryPruner:
 
 
 class StatisticsFilter:
-    """Tests single files against a filter by their statistics; caches the schemas of the files."""
+    """Tests single files against a filter by their statistics and indexes; caches the schemas of the files."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
         self._schemas: dict[int, TableSchema] = {table.schema.id: table.schema}
+        self._indexes = FileIndexes(table)
 
     def choose(self, found: SelectedEntries, predicate: Predicate) -> tuple[Rows, Mask]:
         """Return the entries to keep by tests of single files, and whether each kept file may have matching rows."""
         if isinstance(predicate, AlwaysTrue):
             return found.rows, np.ones(len(found.rows), bool)
-        keyed = self._table.is_primary_key_table
-        keys = project(predicate, self._table.schema.trimmed_primary_keys) if keyed else TRUE
         kept, matching = [], []
-        for row, entry in zip(found.rows.tolist(), found.manifest.entries(found.rows), strict=True):
-            if isinstance(keys, AlwaysTrue) or self.may_match_keys(entry, keys):
-                matches = self.may_match_values(entry, predicate)
-                if matches or keyed:
-                    kept.append(row)
+        numbered = zip(found.rows.tolist(), found.manifest.entries(found.rows), strict=True)
+        while some := list(islice(numbered, _ENTRIES_AT_ONCE)):
+            for place, matches in self.test([e for _, e in some], predicate):
+                if matches or self._table.is_primary_key_table:
+                    kept.append(some[place][0])
                     matching.append(matches)
         return np.array(kept, np.int64), np.array(matching, bool)
 
+    def test(self, entries: Sequence[ManifestEntry], predicate: Predicate) -> list[tuple[int, bool]]:
+        """Return the places of the entries that may have wanted keys, and whether each may have matching rows."""
+        keys = project(predicate, self._table.schema.trimmed_primary_keys) if self._table.is_primary_key_table else TRUE
+        near = [
+            (place, self.may_match_values(entry, predicate))
+            for place, entry in enumerate(entries)
+            if isinstance(keys, AlwaysTrue) or self.may_match_keys(entry, keys)
+        ]
+        asked = [place for place, matches in near if matches or not isinstance(keys, AlwaysTrue)]
+        answers = self._indexes.answers([entries[place] for place in asked], keys, predicate)
+        known = {asked[i]: answer for i, answer in answers.items()}
+        return [
+            (place, matches and (place not in known or known[place].values))
+            for place, matches in near
+            if place not in known or known[place].keys
+        ]
+
     def may_match_keys(self, entry: ManifestEntry, predicate: Predicate) -> bool:
-        """Return whether a file may have matching keys."""
+        """Return whether a file may have matching keys, by its statistics."""
         view = key_stats_view(entry.file, self._schema_of(entry), self._table.schema)
         return may_match(predicate, view, entry.file.row_count)
 
     def may_match_values(self, entry: ManifestEntry, predicate: Predicate) -> bool:
-        """Return whether a file may have matching rows."""
+        """Return whether a file may have matching rows, by its statistics."""
         view: Mapping[str, ColumnStats] = stats_view(entry.file, self._schema_of(entry), self._table.schema)
         return may_match(predicate, view, entry.file.row_count)
 
@@ -228,27 +249,21 @@ class StatisticsFilter:
 
 
 def filter_by_statistics(table: Table, entries: list[ManifestEntry], predicate: Predicate) -> list[ManifestEntry]:
-    """Return the entries whose files pass key and value statistics, in order."""
+    """Return the entries whose files pass key and value statistics and indexes, in order."""
     if isinstance(predicate, AlwaysTrue):
         return entries
-    statistics = StatisticsFilter(table)
+    tested = StatisticsFilter(table).test(entries, predicate)
     if not table.is_primary_key_table:
-        return [e for e in entries if statistics.may_match_values(e, predicate)]
-    keys = project(predicate, table.schema.trimmed_primary_keys)
-    if not isinstance(keys, AlwaysTrue):
-        entries = [e for e in entries if statistics.may_match_keys(e, keys)]
-    groups: dict[BucketKey, list[ManifestEntry]] = {}
-    for entry in entries:
-        groups.setdefault(entry.bucket_key, []).append(entry)
+        return [entries[place] for place, matches in tested if matches]
+    groups: dict[BucketKey, list[tuple[ManifestEntry, bool]]] = {}
+    for place, matches in tested:
+        groups.setdefault(entries[place].bucket_key, []).append((entries[place], matches))
     out: list[ManifestEntry] = []
     for group in groups.values():
-        levels = np.array([e.file.level for e in group])
-        matching = np.array([statistics.may_match_values(e, predicate) for e in group], bool)
-        out += [
-            e
-            for e, stays in zip(group, filter_by_value_statistics(table, levels, matching).tolist(), strict=True)
-            if stays
-        ]
+        levels = np.array([e.file.level for e, _ in group])
+        matching = np.array([matches for _, matches in group], bool)
+        stays = filter_by_value_statistics(table, levels, matching).tolist()
+        out += [e for (e, _), keep in zip(group, stays, strict=True) if keep]
     return out
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +19,9 @@ from paimon_spark.core.metadata_io import delete_best_effort
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError
 from paimon_spark.format.base import FileWriter, WrittenFile
+from paimon_spark.format.file_index.writer import FileIndexWriter
 from paimon_spark.format.registry import for_name
+from paimon_spark.spec.file_indexes import INDEX_SUFFIX, index_specs
 from paimon_spark.spec.identifier import shown
 from paimon_spark.spec.kinds import KEY_FIELD_ID_START, KEY_PREFIX, SEQUENCE_NUMBER, FileSource
 from paimon_spark.spec.manifest import EMPTY_ROW, EMPTY_STATS, DataFileMeta, SimpleStats
@@ -63,6 +66,8 @@ class RollingWriter:
         self._format = options.file_format_of(level, changelog=changelog)
         self._compression = options.file_compression_of(level, changelog=changelog)
         self._fields, self._modes = _physical(table, level, tracked=tracked, changelog=changelog)
+        self._indexes = () if changelog or bucket < 0 else index_specs(options.values)
+        self._index_threshold = options.file_index_in_manifest_threshold
         self._target = options.target_file_size(primary_key=table.is_primary_key_table)
         self._most_rows = options.target_file_row_num if source is FileSource.APPEND and not changelog else None
         self._directory = table.paths.bucket_dir(partition, bucket)
@@ -108,7 +113,8 @@ class RollingWriter:
         if self._open is not None:
             self._open.writer.abort()
             self._open = None
-        delete_best_effort(self._table.file_io, (file_in(self._directory, f.file_name) for f in self._done))
+        names = (name for f in self._done for name in (f.file_name, *f.extra_files))
+        delete_best_effort(self._table.file_io, (file_in(self._directory, name) for name in names))
         self._done = []
 
     def _slice_rows(self, rows: pa.Table) -> int:
@@ -131,7 +137,8 @@ class RollingWriter:
             )
         except OSError as e:
             raise self._too_long() if e.errno == errno.ENAMETOOLONG else e from e
-        self._open = _OpenFile(name, writer, self._keys, tracked=self._tracked)
+        index = FileIndexWriter(self._indexes, self._table.schema.fields) if self._indexes else None
+        self._open = _OpenFile(name, writer, self._keys, tracked=self._tracked, index=index)
         return self._open
 
     def _too_long(self) -> ArgumentError:
@@ -149,6 +156,18 @@ class RollingWriter:
         written = opened.writer.close()
         self._open = None
         self._done.append(self._keyed(opened, written) if self._keys else self._appended(opened, written))
+        if opened.index is not None:
+            self._done[-1] = self._indexed(self._done[-1], opened.index.finish())
+
+    def _indexed(self, file: DataFileMeta, index: bytes) -> DataFileMeta:
+        """Store the indexes of a closed file: in its metadata if they are small, else in a file beside it."""
+        if not index:
+            return file
+        if len(index) <= self._index_threshold:
+            return replace(file, embedded_index=index)
+        name = file.file_name + INDEX_SUFFIX
+        self._table.file_io.write(file_in(self._directory, name), index)
+        return replace(file, extra_files=(name,))
 
     def _keyed(self, opened: _OpenFile, written: WrittenFile) -> DataFileMeta:
         keys = len(self._keys)
@@ -207,8 +226,17 @@ class RollingWriter:
 class _OpenFile:
     """The open file and the state of its metadata."""
 
-    def __init__(self, name: str, writer: FileWriter, keys: Sequence[DataField], *, tracked: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        writer: FileWriter,
+        keys: Sequence[DataField],
+        *,
+        tracked: bool = False,
+        index: FileIndexWriter | None = None,
+    ) -> None:
         self._tracked = tracked
+        self.index = index
         self.numbers: list[pa.Array] = []
         """Samples of the sequence numbers of tracked rows: minimum, maximum and, if any, a null of each slice."""
         self.name = name
@@ -235,6 +263,8 @@ class _OpenFile:
             numbers = rows.column(SEQUENCE_NUMBER)
             ends = pc.min_max(numbers).as_py()
             self.numbers.append(pa.array([*ends.values(), *([None] if numbers.null_count else [])], pa.int64()))
+        if self.index is not None:
+            self.index.add(rows)
         columns = [rows.column(f.name.removeprefix(KEY_PREFIX)) for f in fields]
         self.writer.write(pa.Table.from_arrays(columns, names=[f.name for f in fields]))
 

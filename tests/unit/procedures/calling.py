@@ -11,6 +11,7 @@ import procedures.branches
 import procedures.cleanup
 import procedures.compaction
 import procedures.consumers
+import procedures.indexes
 import procedures.merge
 import procedures.observe
 import procedures.partitions
@@ -34,6 +35,7 @@ REGISTRY = Registry.of_modules(
         procedures.cleanup,
         procedures.compaction,
         procedures.consumers,
+        procedures.indexes,
         procedures.merge,
         procedures.observe,
         procedures.partitions,

@@ -41,6 +41,7 @@ def test_the_first_procedures() -> None:
         "replace_tag",
         "rescale",
         "reset_consumer",
+        "rewrite_file_index",
         "rollback",
         "rollback_to",
         "rollback_to_as_latest",
