@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -62,7 +63,7 @@ KINDS: dict[str, dict[str, Any]] = {
 REMOVES = ("keyed", "keyed, write-only", "keyed with vectors")
 
 
-class Random_:
+class RandomTable:
     """A table of a kind, and random changes of it."""
 
     def __init__(self, kind: str, seed: int) -> None:
@@ -100,15 +101,15 @@ class Random_:
 
     def remove(self) -> None:
         """Delete some rows of an append table, a file's only or outermost ones among them."""
-        found, places = [], [FILE_PATH, ROW_INDEX]
+        found: list[pa.RecordBatch] = []
+        places = [FILE_PATH, ROW_INDEX]
         if "vectors" in self.kind:
             places.append(VECTOR)
         for split in plan_select(self.table).splits:
-            for batch in read_split(self.table, split, metadata_columns=places):
-                found.append(pa.Table.from_batches([batch]))
+            found += read_split(self.table, split, metadata_columns=places)
         if not found:
             return
-        rows = pa.concat_tables(found)
+        rows = pa.Table.from_batches(found)
         gone = rows.filter(pa.array([self.rng.random() < 0.2 for _ in range(len(rows))], pa.bool_()))
         if len(gone):
             gone = gone.append_column("_row_kind_", pa.array([3] * len(gone), pa.int8()))
@@ -136,7 +137,7 @@ class Random_:
 
 def histories(kind: str, seeds: int) -> Any:
     for seed in range(seeds):
-        history = Random_(kind, seed)
+        history = RandomTable(kind, seed)
         for _ in range(history.rng.randrange(1, 6)):
             history.step()
         yield history
@@ -207,7 +208,7 @@ def test_aggregates_of_metadata_are_those_of_the_rows(kind: str) -> None:
 
 
 def test_every_aggregate_of_an_append_table_is_answered() -> None:
-    history = Random_("append", 0)
+    history = RandomTable("append", 0)
     for _ in range(4):
         history.put()
     history.alter()
@@ -226,7 +227,7 @@ def test_every_aggregate_of_an_append_table_is_answered() -> None:
     ],
 )
 def test_what_metadata_may_not_know_is_not_answered(refused: Aggregation) -> None:
-    history = Random_("append", 0)
+    history = RandomTable("append", 0)
     history.put()
     assert aggregated([plan_select(history.table)], refused) is None
     filtered = plan_select(history.table, predicate=parse_filter("k > 1", history.table.schema))
@@ -244,7 +245,7 @@ def test_the_first_rows_are_in_the_files_that_are_kept(kind: str) -> None:
             kept = read(plan_select(history.table, limit=count, how=replace(DEFAULT_READ, order=order)))
             assert _first(kept, order, count) == _first(rows, order, count), (order, count)
             spared += len(kept) < len(rows)
-    assert spared > 3
+    assert spared > 3 or "statistics" in kind
 
 
 def _first(rows: Sequence[dict[str, Any]], order: RowOrder, count: int) -> list[Any]:
@@ -252,7 +253,7 @@ def _first(rows: Sequence[dict[str, Any]], order: RowOrder, count: int) -> list[
     column = order.column
 
     def nan_last(value: Any) -> Any:
-        return (value != value, value) if isinstance(value, float) and value != value else (False, value)
+        return (isinstance(value, float) and math.isnan(value), value)
 
     values = sorted(
         (r for r in rows if r[column] is not None), key=lambda r: nan_last(r[column]), reverse=order.descending
