@@ -4,11 +4,11 @@ import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{And, Attribute, Expression => CatalystExpression, InterpretedMutableProjection, NamedExpression, UnsafeProjection}
+import org.apache.spark.sql.catalyst.expressions.{Alias, And, Attribute, Expression, GenericInternalRow, NamedExpression, UnsafeProjection}
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.connector.expressions.aggregate._
 import org.apache.spark.sql.connector.read.{LocalScan, Scan}
-import org.apache.spark.sql.execution.{FilterExec, InputRDDCodegen, LeafExecNode, ProjectExec, SparkPlan}
+import org.apache.spark.sql.execution.{FilterExec, LeafExecNode, ProjectExec, SparkPlan}
 import org.apache.spark.sql.types._
 
 /** Aggregates that the engine may answer from metadata, and the columns from which Spark computes them otherwise. */
@@ -70,9 +70,10 @@ class AggregateScan(override val readSchema: StructType, override val rows: Arra
   override def description(): String = s"PaimonMetadata $info"
 }
 
-/** Rows that are known while a query is planned; they take no job. EXPLAIN shows from what they are known. */
-case class PaimonMetadataExec(info: String, output: Seq[Attribute], rows: Seq[InternalRow])
-    extends LeafExecNode with InputRDDCodegen {
+/** Rows that are known while a query is planned; they take no job. EXPLAIN shows from what they are known.
+  *
+  * It generates no code: a stage of generated code would start a job. */
+case class PaimonMetadataExec(info: String, output: Seq[Attribute], rows: Seq[InternalRow]) extends LeafExecNode {
   override def nodeName: String = "PaimonMetadata"
   override def simpleString(maxFields: Int): String = s"PaimonMetadata $info"
   override def verboseStringWithOperatorId(): String = s"$formattedNodeName\nRead: $info\n"
@@ -80,25 +81,32 @@ case class PaimonMetadataExec(info: String, output: Seq[Attribute], rows: Seq[In
     val copy = UnsafeProjection.create(output, output)
     rows.map(copy(_).copy(): InternalRow).toArray
   }
-  @transient private lazy val rdd: RDD[InternalRow] =
-    session.sparkContext.parallelize(unsafe.toIndexedSeq, 1)
+  @transient private lazy val rdd: RDD[InternalRow] = session.sparkContext.parallelize(unsafe.toIndexedSeq, 1)
   override protected def doExecute(): RDD[InternalRow] = rdd
-  override def inputRDD: RDD[InternalRow] = rdd
-  override protected val createUnsafeProjection: Boolean = false
   override def executeCollect(): Array[InternalRow] = unsafe
   override def executeTake(limit: Int): Array[InternalRow] = unsafe.take(limit)
   override def executeTail(limit: Int): Array[InternalRow] = unsafe.takeRight(limit)
 }
 
 object PaimonMetadataExec {
-  /** The rows of a scan, projected here unless a filter is left over. */
-  def of(scan: AggregateScan, output: Seq[Attribute], filters: Seq[CatalystExpression],
+  /** The rows of a scan with the filters and the projection of the query. Columns are chosen here; anything that may
+    * fail, or wait for another query, is left to Spark. */
+  def of(scan: AggregateScan, output: Seq[Attribute], filters: Seq[Expression],
       project: Seq[NamedExpression]): SparkPlan = {
     def rows(columns: Seq[NamedExpression]): PaimonMetadataExec = {
-      val projection = new InterpretedMutableProjection(columns.map(identity[CatalystExpression]), output)
-      projection.initialize(0)
-      PaimonMetadataExec(scan.info, columns.map(_.toAttribute), scan.rows.map(projection(_).copy()).toSeq)
+      val places = columns.map {
+        case Alias(a: Attribute, _) => output.indexWhere(_.exprId == a.exprId)
+        case a => output.indexWhere(_.exprId == a.exprId)
+      }
+      val values = scan.rows.map(row => new GenericInternalRow(
+        places.map(i => row.get(i, output(i).dataType)).toArray): InternalRow).toSeq
+      PaimonMetadataExec(scan.info, columns.map(_.toAttribute), values)
     }
-    filters.reduceOption(And).fold[SparkPlan](rows(project))(f => ProjectExec(project, FilterExec(f, rows(output))))
+    val plain = filters.isEmpty && project.forall {
+      case Alias(_: Attribute, _) | _: Attribute => true
+      case _ => false
+    }
+    if (plain) rows(project)
+    else ProjectExec(project, filters.reduceOption(And).fold[SparkPlan](rows(output))(FilterExec(_, rows(output))))
   }
 }
