@@ -56,10 +56,11 @@ AGGREGATES = [
     "SELECT (SELECT max(id) FROM {t}) - count(*) FROM {t}",
     "SELECT count(*) FROM (SELECT * FROM {t} LIMIT 5)",
 ]
+ORDERS = (("ASC", 3), ("DESC", 2), ("ASC NULLS LAST", 4), ("DESC NULLS FIRST", 30))
 FIRST = [
     f"SELECT {column} FROM {{t}} ORDER BY {column} {order} LIMIT {count}"
-    for column in ("id", "i", "f", "d", "ts", "ntz", "m", "z", "s", "p")
-    for order, count in (("ASC", 3), ("DESC", 2), ("ASC NULLS LAST", 4), ("DESC NULLS FIRST", 30))
+    for i, column in enumerate(("id", "i", "i", "f", "d", "ts", "ntz", "m", "z", "s", "p"))
+    for order, count in ORDERS[i % 2 :: 2]
 ] + ["SELECT i, id FROM {t} WHERE q = 0 ORDER BY i DESC, id LIMIT 9"]
 
 

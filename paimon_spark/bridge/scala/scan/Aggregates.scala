@@ -93,19 +93,18 @@ object PaimonMetadataExec {
     * fail, or wait for another query, is left to Spark. */
   def of(scan: AggregateScan, output: Seq[Attribute], filters: Seq[Expression],
       project: Seq[NamedExpression]): SparkPlan = {
+    def place(e: Expression): Int = e match {
+      case Alias(child, _) => place(child)
+      case a: Attribute => output.indexWhere(_.exprId == a.exprId)
+      case _ => -1
+    }
     def rows(columns: Seq[NamedExpression]): PaimonMetadataExec = {
-      val places = columns.map {
-        case Alias(a: Attribute, _) => output.indexWhere(_.exprId == a.exprId)
-        case a => output.indexWhere(_.exprId == a.exprId)
-      }
+      val places = columns.map(place)
       val values = scan.rows.map(row => new GenericInternalRow(
         places.map(i => row.get(i, output(i).dataType)).toArray): InternalRow).toSeq
       PaimonMetadataExec(scan.info, columns.map(_.toAttribute), values)
     }
-    val plain = filters.isEmpty && project.forall {
-      case Alias(_: Attribute, _) | _: Attribute => true
-      case _ => false
-    }
+    val plain = filters.isEmpty && project.forall(place(_) >= 0)
     if (plain) rows(project)
     else ProjectExec(project, filters.reduceOption(And).fold[SparkPlan](rows(output))(FilterExec(_, rows(output))))
   }
