@@ -122,7 +122,8 @@ class Compact:
     OVERWRITE snapshot; queries that filter by the sorted columns then skip most files. `order` is best for filters on
     the first column, `zorder` and `hilbert` for filters on any of the columns. The option `sink.parallelism` sets the
     number of ranges that the rows are divided into; it defaults to the expected number of full-size files. For
-    `zorder`, only the first `zorder.var-length-contribution` bytes of a string count.
+    `zorder`, only the first `zorder.var-length-contribution` bytes of a string count. A table with timestamps of more
+    than six digits of a second cannot be sorted.
 
     In a table with postponed buckets (`bucket` = -2), one job first writes the postponed rows to their buckets, in the
     order of the commits that added them, in one COMPACT snapshot. Then the buckets are compacted as `compact_strategy`

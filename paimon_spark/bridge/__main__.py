@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
@@ -12,6 +13,9 @@ def main() -> int:
     """Serve until the JVM ends; return 1 when the engine cannot start."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        from paimon_spark.bridge.jars import RUNNING, check_running
+
+        check_running(os.environ.pop(RUNNING, None))
         from paimon_spark.bridge.handlers import HANDLERS
         from paimon_spark.bridge.launcher import serve
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -17,8 +18,10 @@ from paimon_spark.bridge.server import JvmAnswer
 from paimon_spark.bridge.system_tables import is_rows, struct_of, system_rows
 from paimon_spark.bridge.tables import TableToken, load_token, pinned
 from paimon_spark.core.columns import AUDIT_ROW_KIND, METADATA_COLUMNS
+from paimon_spark.core.scan.top import RowOrder
 from paimon_spark.core.system.tables import SYSTEM_SCANS, SystemScan
 from paimon_spark.core.table import Table
+from paimon_spark.engine.aggregates import Aggregate, Aggregation, Function, aggregated
 from paimon_spark.engine.fallback import OTHER_BRANCH, plan_reads, total_rows
 from paimon_spark.engine.row_level import with_all_rows
 from paimon_spark.engine.select import ReadOptions, SelectPlan
@@ -28,6 +31,7 @@ from paimon_spark.spark.jvm_frames import arrow_frame, session_for
 from paimon_spark.spark.native_access import native_access
 from paimon_spark.spark.read_modes import ReadRequest
 from paimon_spark.spark.reads import read_frame
+from paimon_spark.spark.values import value_to_jvm
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.predicate import TRUE, Predicate
 
@@ -85,7 +89,10 @@ def plan_scan(request: Request) -> dict[str, Any]:
     token = request.args["table"]
     if is_rows(token):
         return {"scan": "", "snapshot": token.get("snapshot"), "rows": None, "bytes": 1 << 16, "info": "system table"}
-    planned = _plan(request)
+    return _described(_plan(request))
+
+
+def _described(planned: PlannedScan) -> dict[str, Any]:
     exact = total_rows(planned.plans)
     rows = exact if exact is not None else sum(s.file_rows for plan in planned.plans for s in plan.splits)
     parts = list(zip(planned.plans, planned.readings, strict=True))
@@ -107,13 +114,22 @@ def _info(plan: SelectPlan, reading: ReadRequest) -> str:
     filtered = f"{len(modes.filtered)} native without superseded rows, " if modes.filtered else ""
     merged = len(plan.splits) - raw - len(modes.filtered) - len(modes.small)
     how = f"{raw} {refusal or 'native'}, {filtered}{small}{merged} merge"
-    snapshot = plan.snapshot_id if plan.snapshot_id is not None else "none"
-    parts = [f"changes={plan.changes}" if plan.changes else f"snapshot={snapshot}"]
+    parts = [_source(plan)]
     if plan.table.schema.partition_keys:
         parts.append(f"partitions={counts.partitions}/{counts.partitions_seen}")
     parts.append(f"files={counts.files}/{counts.files_seen}")
     parts.append(f"splits={len(plan.splits)} ({how})")
+    if plan.limit is not None:
+        parts.append(f"limit={plan.limit}")
+    if plan.order is not None:
+        parts.append(f"top={plan.top} by {plan.order}")
     return ", ".join(parts)
+
+
+def _source(plan: SelectPlan) -> str:
+    """Return which state, or which changes, a plan reads."""
+    snapshot = plan.snapshot_id if plan.snapshot_id is not None else "none"
+    return f"changes={plan.changes}" if plan.changes else f"snapshot={snapshot}"
 
 
 def _bytes(plan: SelectPlan, columns: tuple[str, ...]) -> int:
@@ -134,7 +150,12 @@ def _plan(request: Request) -> PlannedScan:
         columns=columns,
         predicate=TRUE if system.pairs else _predicate(request, table),
         limit=args["limit"],
-        how=replace(_how(request), keep_kinds=system.keep_kinds, top_level_only=system.top_level_only),
+        how=replace(
+            _how(request),
+            keep_kinds=system.keep_kinds,
+            top_level_only=system.top_level_only,
+            order=_order(args.get("order")),
+        ),
     )
     return PlannedScan(plans, tuple(_reading(plan, columns, metadata, pairs=system.pairs) for plan in plans))
 
@@ -162,6 +183,10 @@ def _to_read(table: Table, *, writes: bool, located: bool) -> Table:
     own = {k: v for k, v in table.options.values.items() if k not in OTHER_BRANCH}
     table = replace(table, options=CoreOptions(own))
     return with_all_rows(table) if writes else table
+
+
+def _order(raw: Mapping[str, Any] | None) -> RowOrder | None:
+    return None if raw is None else RowOrder(**raw)
 
 
 def _how(request: Request) -> ReadOptions:
@@ -200,14 +225,17 @@ def scan_frame(request: Request) -> JvmAnswer:
     return JvmAnswer(reduce(DataFrame.unionAll, frames)._jdf)
 
 
-def count_rows(request: Request) -> dict[str, Any]:
-    """Return the number of rows if the manifests know it, else null."""
-    if is_rows(request.args["table"]):
-        return {"count": None}
-    table = _table(request)
-    own = _to_read(table, writes=bool(request.args["table"].get("writes")), located=False)
-    plans = plan_reads(own, columns=(), predicate=_predicate(request, table), how=_how(request))
-    return {"count": total_rows(plans)}
+def aggregate_rows(request: Request) -> dict[str, Any]:
+    """Aggregate by metadata; if only reading can tell the answer, plan the scan of the columns that this takes."""
+    args, planned = request.args, _plan(request)
+    calls = tuple(Aggregate(Function(name), column) for name, column in args["aggregates"])
+    found = aggregated(planned.plans, Aggregation(calls, tuple(args["group_by"])))
+    if found is None:
+        return {"plan": _described(planned)}
+    return {
+        "rows": [[value_to_jvm(v) for v in row] for row in found],
+        "info": "; ".join(map(_source, planned.plans)),
+    }
 
 
-HANDLERS = {h.__name__: h for h in (plan_scan, scan_frame, count_rows)}
+HANDLERS = {h.__name__: h for h in (plan_scan, scan_frame, aggregate_rows)}

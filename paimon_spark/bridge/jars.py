@@ -21,6 +21,7 @@ from pathlib import Path
 
 from paimon_spark.bridge.java import check_java
 from paimon_spark.errors import EngineError, ErrorKind
+from paimon_spark.version import __version__
 
 SOURCES = Path(__file__).parent / "scala"
 PREBUILT = Path(__file__).parent / "jars"
@@ -28,6 +29,10 @@ SERVICES = {
     "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister": "paimon.spark.DataSource\n",
 }
 HASH_ENTRY = "META-INF/paimon-spark-bridge.sha256"
+VERSION_ENTRY = "META-INF/paimon-spark-bridge.version"
+RUNNING = "PAIMON_SPARK_BRIDGE"
+"""The environment variable in which a running bridge says its version, the hash of its sources, and where it is."""
+_SHOWN = 12
 _STAMP = (2020, 1, 1, 0, 0, 0)
 
 
@@ -153,6 +158,7 @@ def _zip(classes: Path, target: Path) -> None:
     entries = {p.relative_to(classes).as_posix(): p.read_bytes() for p in classes.rglob("*") if p.is_file()}
     entries |= {name: text.encode() for name, text in SERVICES.items()}
     entries[HASH_ENTRY] = source_hash().encode()
+    entries[VERSION_ENTRY] = __version__.encode()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as jar:
         for name in sorted(entries):
             jar.writestr(zipfile.ZipInfo(name, _STAMP), entries[name], zipfile.ZIP_DEFLATED)
@@ -163,6 +169,30 @@ def _built_from(jar: Path, digest: str) -> bool:
         return False
     with zipfile.ZipFile(jar) as opened:
         return HASH_ENTRY in opened.namelist() and opened.read(HASH_ENTRY).decode() == digest
+
+
+def check_running(stated: str | None) -> None:
+    """Reject a bridge that was built from other sources than those of this package: they may not agree on anything.
+
+    Args:
+        stated: the value of the variable `RUNNING`; None if there is none.
+
+    Raises:
+        EngineError: the bridge is another one.
+    """
+    if not SOURCES.is_dir():
+        return
+    jar_version, jar_hash, place = (stated or "unknown\nunknown\nunknown").split("\n", 2)
+    own = source_hash()
+    if jar_hash == own:
+        return
+    raise EngineError(
+        f"The bridge jar {place} does not belong to the installed paimon-spark: the jar is version {jar_version} "
+        f"({jar_hash[:_SHOWN]}), the package in {SOURCES.parents[1]} is version {__version__} ({own[:_SHOWN]}).",
+        hint="Set spark.jars to the jar that `paimon-spark env` prints with that Python, or spark.paimon.python to the "
+        "Python from which the jar is.",
+        kind=ErrorKind.ENVIRONMENT,
+    )
 
 
 def prebuild() -> str:

@@ -24,6 +24,7 @@ from paimon_spark.errors import (
     suggestion,
 )
 from paimon_spark.fs.base import FileIO
+from paimon_spark.fs.resolve import scheme_of
 from paimon_spark.spec.evolution import SchemaChange, apply_changes, with_default_options
 from paimon_spark.spec.identifier import DATABASE_SUFFIX, DEFAULT_DATABASE, Identifier, check_name, check_new_name
 from paimon_spark.spec.options import CoreOptions
@@ -56,6 +57,8 @@ class FileSystemCatalog:
     clock: Callable[[], float] = field(default=time.time, compare=False, repr=False)
     _ensured: set[str] = field(default_factory=set, compare=False, repr=False)
     """The default database after the first check: it is created on first use, and not again after a DROP."""
+    _created: set[str] = field(default_factory=set, compare=False, repr=False)
+    """The warehouse, if it came into being with the default database."""
 
     @property
     def default_database(self) -> str:
@@ -68,6 +71,9 @@ class FileSystemCatalog:
         if name not in self._ensured:
             self._ensured.add(name)
             try:
+                if scheme_of(self.warehouse) == "file" and not self.file_io.exists(self.warehouse):
+                    self._created.add(self.warehouse)
+                    _LOG.warning("The warehouse %s does not exist; it is created.", self.warehouse)
                 self.file_io.mkdirs(self._database_path(name))
             except OSError as e:
                 if isinstance(e, StoreError) and not e.refused:
@@ -302,7 +308,10 @@ class FileSystemCatalog:
         known = self.list_databases()
         return NotFoundError(
             f"Database '{name}' does not exist in {self.warehouse}.",
-            hint=suggestion(name, known) or "Create it first: the warehouse has no databases.",
+            hint=did_you_mean(name, known)
+            or self._if_new()
+            or suggestion(name, known)
+            or "Create it first: the warehouse has no databases.",
             kind=ErrorKind.DATABASE_NOT_FOUND,
         )
 
@@ -323,10 +332,22 @@ class FileSystemCatalog:
         hint = (
             did_you_mean(identifier.table, known) or self._elsewhere(identifier) or suggestion(identifier.table, known)
         )
+        if not hint and identifier.database == self.default_database:
+            hint = self._if_new()
         return NotFoundError(
             f"Table '{identifier.base.full_name}' does not exist.",
             hint=hint or f"Create it first: the database '{identifier.database}' has no tables.",
         )
+
+    def _if_new(self) -> str:
+        """Return a hint if this catalog created the warehouse: its path may be mistyped."""
+        if not self._created:
+            return ""
+        parent, _, name = self.warehouse.rstrip("/").rpartition("/")
+        others = [s.name for s in self.file_io.list(parent or "/") if s.is_dir and s.name != name]
+        near = next((n for n in others if did_you_mean(name, [n])), None)
+        meant = f" Did you mean '{parent}/{near}'?" if near else ""
+        return f"The warehouse {self.warehouse} did not exist and was created: check its path.{meant}"
 
     def _elsewhere(self, identifier: Identifier) -> str:
         """Return a suggestion of tables of a similar name in other databases."""

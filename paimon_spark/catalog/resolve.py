@@ -46,8 +46,20 @@ def open_catalog(options: Mapping[str, str]) -> Catalog:
 
 
 def absolute(location: str) -> str:
-    """Return a location that is valid in every process: relative local paths are resolved."""
+    """Return a location that is valid in every process: relative local paths are resolved.
+
+    Raises:
+        OptionError: it begins with a tilde. Only shells take that for a home directory, and not in every argument;
+            other programs would use another directory than this one.
+    """
     scheme, colon, rest = location.partition(":")
+    local = rest if colon and scheme.lower() == "file" else location
+    if local.startswith("~"):
+        home = str(Path(local).expanduser()) if local.split("/", 1)[0] == "~" else "/home/…"
+        raise OptionError(
+            f"The location '{location}' begins with '~', which is not replaced by a home directory here.",
+            hint=f"Write the whole path: {home}. A directory of that name is ./{local}.",
+        )
     if colon and scheme.isalnum() and len(scheme) > 1:
         return location if scheme != "file" or rest.startswith("/") else f"file:{Path(rest).absolute()}"
     return str(Path(location).absolute())

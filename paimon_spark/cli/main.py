@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TextIO
 
 from paimon_spark.bridge.s3_jars import fetch_s3_jars
+from paimon_spark.catalog.resolve import absolute
 from paimon_spark.cli import env, launch
 from paimon_spark.cli.archive import write_archive
 from paimon_spark.cli.output import forgiving_output
@@ -133,7 +134,7 @@ def _pairs(options: argparse.Namespace) -> tuple[tuple[str, str], ...]:
 def _choice(options: argparse.Namespace) -> env.CatalogChoice:
     warehouse = str(options.warehouse)
     if ":" not in warehouse.split("/", 1)[0]:
-        warehouse = str(Path(warehouse).absolute())
+        warehouse = absolute(warehouse)
     return env.CatalogChoice(options.catalog, warehouse, _pairs(options))
 
 

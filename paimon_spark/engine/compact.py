@@ -168,7 +168,7 @@ def plan_compaction(
     """
     check_writable(table.effective_schema)
     snapshot = table.snapshots.latest()
-    found = scan_buckets(table, snapshot, statistics=True, partition_predicate=partitions or TRUE)
+    found = scan_buckets(table, snapshot, statistics=True, predicate=partitions or TRUE)
     refs = vector_refs(table, found.index_entries)
     tasks: list[CompactTask] = []
     looked_at = 0

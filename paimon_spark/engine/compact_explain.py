@@ -33,7 +33,7 @@ def idle_buckets(table: Table, partitions: Predicate | None, idle_ms: int, clock
     newest: dict[bytes, int] = {}
     buckets: set[BucketKey] = set()
     latest = table.snapshots.latest()
-    for found in scan_buckets(table, latest, statistics=False, partition_predicate=partitions or TRUE).buckets():
+    for found in scan_buckets(table, latest, statistics=False, predicate=partitions or TRUE).buckets():
         created = max(f.creation_time or 0 for f in found.files)
         newest[found.partition] = max(newest.get(found.partition, 0), created)
         buckets.add(BucketKey(found.partition, found.bucket))

@@ -61,8 +61,9 @@ def writes_position_deletes(table: Table) -> bool:
 def marks_keyed_rows(table: Table) -> bool:
     """Return whether a statement that only deletes rows of a primary-key table marks them where they lie.
 
-    It does if the table allows it and both are equal: the row has no changelog, no older version of it can come later and win, and it is the
-    statement that would have to compact the written rows. A write-only table leaves vectors to the job that compacts.
+    It does if the table allows it and both are equal: the row has no changelog, no older version of it can come later
+    and win, and it is the statement that would have to compact the written rows. A write-only table leaves vectors to
+    the job that compacts.
     (docs/spec/semantics.md, V8)
     """
     options = table.options

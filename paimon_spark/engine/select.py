@@ -15,9 +15,11 @@ from paimon_spark.core.metadata.time_travel import ReadStart, resolve_start
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.read.split_reader import first_rows, read_split
 from paimon_spark.core.scan.changes import ChangeFilter, plan_changes
+from paimon_spark.core.scan.limits import enough_splits
 from paimon_spark.core.scan.result import Scan, ScanCounts, YoungFiles
 from paimon_spark.core.scan.scan import scan_buckets
 from paimon_spark.core.scan.splits import Split, plan_splits
+from paimon_spark.core.scan.top import RowOrder, top_splits
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import wall_clock_millis
 from paimon_spark.engine.postpone_read import with_postponed
@@ -37,12 +39,14 @@ class ReadOptions:
         top_level_only: read only files of the highest level of a primary-key table.
         drop_retracts: without `keep_kinds`, leave -U and -D out of changes; otherwise they are rows like others.
         local_zone: time zone of texts without one in scan options; that of this machine by default.
+        order: with a limit, in which order the first rows are wanted; without it, any rows.
     """
 
     keep_kinds: bool = False
     top_level_only: bool = False
     drop_retracts: bool = False
     local_zone: tzinfo | None = None
+    order: RowOrder | None = None
 
 
 DEFAULT_READ = ReadOptions()
@@ -50,7 +54,10 @@ DEFAULT_READ = ReadOptions()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectPlan:
-    """What a query reads. `table` is at the schema of the query; `row_count` is known where metadata tells it."""
+    """What a query reads. `table` is at the schema of the query.
+
+    `row_count` is known where metadata determines it. With an `order`, `top` is how many rows are wanted.
+    """
 
     table: Table
     snapshot_id: int | None
@@ -59,12 +66,20 @@ class SelectPlan:
     columns: tuple[str, ...]
     predicate: Predicate = TRUE
     limit: int | None = None
+    order: RowOrder | None = None
+    top: int | None = None
     keep_kinds: bool = False
     row_count: int | None = None
     changes: str = ""
     """Which changes are read, for people; empty for a state of the table."""
     pinned: bool = True
     """Whether reading the snapshot by its id gives the same rows."""
+
+    @property
+    def whole_partitions(self) -> bool:
+        """Return whether the filter selects whole partitions, and readers return all their rows."""
+        keys = set(self.table.schema.partition_keys)
+        return columns_of(self.predicate) <= keys and not self.keep_kinds
 
     @property
     def schema(self) -> pa.Schema:
@@ -100,15 +115,38 @@ def plan_select(
         found = _changes(table, start, predicate or TRUE, columns, how)
     else:
         begin = resolve_start(table, version=version, timestamp_millis=timestamp_millis, local_zone=how.local_zone)
-        found = _state(table.with_schema(begin.schema), begin, predicate or TRUE, columns, how)
-    whole = columns_of(found.predicate) <= set(found.table.schema.partition_keys) and not how.keep_kinds
-    if whole and limit is not None:
-        return replace(found, limit=limit, splits=tuple(_enough(found.splits, limit)))
-    return replace(found, limit=limit, row_count=_row_count(found.splits) if whole and limit is None else None)
+        enough = limit if how.order is None else None
+        found = _state(table.with_schema(begin.schema), begin, predicate or TRUE, columns, how, enough)
+    return _limited(found, limit, how.order)
+
+
+def _limited(plan: SelectPlan, limit: int | None, order: RowOrder | None) -> SelectPlan:
+    """Return a plan with the splits that its first rows take, and the row count if they are all."""
+    if order is not None and limit is not None:
+        if not plan.whole_partitions or plan.changes:
+            return plan
+        top = top_splits(plan.table, plan.splits, order, limit)
+        return replace(_with_splits(plan, top), order=order, top=limit)
+    if limit is None:
+        return replace(plan, row_count=_row_count(plan.splits) if plan.whole_partitions else None)
+    if plan.whole_partitions:
+        return replace(_with_splits(plan, enough_splits(plan.splits, limit)), limit=limit)
+    return replace(plan, limit=limit)
+
+
+def _with_splits(plan: SelectPlan, splits: Sequence[Split]) -> SelectPlan:
+    """Return a plan with some of its splits, and the counts of those."""
+    files, partitions = sum(s.file_count for s in splits), len({s.partition for s in splits})
+    return replace(plan, splits=tuple(splits), counts=replace(plan.counts, files=files, partitions=partitions))
 
 
 def _state(
-    table: Table, start: ReadStart, condition: Predicate, columns: Sequence[str] | None, how: ReadOptions
+    table: Table,
+    start: ReadStart,
+    condition: Predicate,
+    columns: Sequence[str] | None,
+    how: ReadOptions,
+    enough: int | None,
 ) -> SelectPlan:
     names = _checked_names(table, columns, condition)
     levels = (table.options.num_levels - 1,) if how.top_level_only and table.is_primary_key_table else None
@@ -120,6 +158,7 @@ def _state(
         levels=levels,
         buckets=_wanted_buckets(table),
         visible_only=True,
+        enough_rows=enough if start.files_created_from is None else None,
     )
     if start.files_created_from is not None:
         scanned = YoungFiles(scanned, _stored_time(start.files_created_from))
@@ -195,19 +234,6 @@ def _row_count(splits: Iterable[Split]) -> int | None:
     counts = [s.row_count for s in splits]
     known = [c for c in counts if c is not None]
     return sum(known) if len(known) == len(counts) else None
-
-
-def _enough(splits: Sequence[Split], limit: int) -> Sequence[Split]:
-    """Return the leading splits that hold `limit` rows; all of them where a count is unknown."""
-    rows, out = 0, list[Split]()
-    for split in splits:
-        if rows >= limit:
-            break
-        if split.row_count is None:
-            return splits
-        out.append(split)
-        rows += split.row_count
-    return out
 
 
 def read_batches(plan: SelectPlan) -> Iterator[pa.RecordBatch]:

@@ -30,6 +30,7 @@ from paimon_spark.spec.predicate import TRUE, Predicate
 from paimon_spark.spec.types import AtomicType, DataField, DataType, MapType, MultisetType, TypeRoot, children
 
 _MIN_SAMPLE = 20
+_DIGITS = 6
 _PROPERTIES = {"paimon-spark.procedure": "compact"}
 """Snapshot properties that distinguish it from an OVERWRITE snapshot that changes rows."""
 
@@ -76,10 +77,11 @@ def plan_sort(table: Table, order: Order, columns: Sequence[str], partitions: Pr
     """Return the plan with the files of the latest snapshot to rewrite.
 
     Raises:
-        UnsupportedError: the table cannot be sorted, or a column has no order.
+        UnsupportedError: the table cannot be sorted, a column has no order, or one would lose digits.
         ArgumentError: an option has an invalid value.
     """
     _check_table(table)
+    _check_digits(table)
     names = tuple(_sortable(table.schema.field(c), order) for c in columns)
     magnification = table.options.number("sort-compaction.local-sample.magnification")
     if magnification < _MIN_SAMPLE:
@@ -109,6 +111,23 @@ def _check_table(table: Table) -> None:
         f"Table {table.name} {what}; only tables without primary key and with 'bucket' = '-1' can be sorted.",
         hint="Call compact without order_strategy.",
     )
+
+
+def _check_digits(table: Table) -> None:
+    """Reject columns that lose digits in the job that sorts, whose timestamps have microseconds."""
+    cut = [f.name for f in table.schema.fields if _is_cut(f.type)]
+    if cut:
+        raise UnsupportedError(
+            f"The rows of table {table.name} cannot be sorted: its column '{cut[0]}' has timestamps of more than "
+            f"{_DIGITS} digits of a second, of which sorting would keep only {_DIGITS}.",
+            hint="Call compact without order_strategy: it keeps all digits.",
+        )
+
+
+def _is_cut(t: DataType) -> bool:
+    if isinstance(t, AtomicType):
+        return t.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ) and (t.precision or 0) > _DIGITS
+    return any(map(_is_cut, children(t)))
 
 
 def _sortable(field: DataField, order: Order) -> str:

@@ -44,7 +44,8 @@ _WRITE = """
     compaction.optimization-interval  compaction.size-ratio  compaction.small-file-ratio
     compaction.total-size-threshold  consumer.changelog-only  consumer.expiration-time
     cross-partition-upsert.index-ttl  data-file.prefix
-    delete.force-produce-changelog  deletion-vector.index-file.target-size  deletion-vectors.bitmap64  deletion-vectors.mark-deletes
+    delete.force-produce-changelog  deletion-vector.index-file.target-size  deletion-vectors.bitmap64
+    deletion-vectors.mark-deletes
     dynamic-bucket.assigner-parallelism  dynamic-bucket.max-buckets  dynamic-bucket.target-row-num
     fields.<col>.stats-mode  file-index.<type>.<col>.<param>  file-index.<type>.columns
     file-index.in-manifest-threshold  file.block-size  file.compression

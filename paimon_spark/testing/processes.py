@@ -29,7 +29,17 @@ KINDS: Mapping[str, Kind] = {
     "append": Kind((), (), {"bucket": "-1"}),
     "looked_up": Kind(("k",), (), {"bucket": "2", "changelog-producer": "lookup"}),
     "vectors": Kind(("k",), (), {"bucket": "2", "deletion-vectors.enabled": "true", **SHOWN}),
-    "marked": Kind(("k",), (), {"bucket": "2", "deletion-vectors.enabled": "true", "deletion-vectors.mark-deletes": "true", "write-only": "false", **SHOWN}),
+    "marked": Kind(
+        ("k",),
+        (),
+        {
+            "bucket": "2",
+            "deletion-vectors.enabled": "true",
+            "deletion-vectors.mark-deletes": "true",
+            "write-only": "false",
+            **SHOWN,
+        },
+    ),
     "aggregated": Kind(
         ("p", "k"),
         ("p",),

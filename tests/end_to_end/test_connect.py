@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 from paimon_spark.bridge.jars import spark_home
 from tests.end_to_end.programs import Place, free_port, plain_conf, server
@@ -23,9 +25,8 @@ CLIENT = """
 """
 
 
-def test_a_remote_session_writes_reads_and_calls(place: Place) -> None:
-    port = free_port()
-    command = [
+def connect_server(place: Place, port: int, *settings: str) -> list[str | Path]:
+    return [
         *(spark_home() / "bin" / "spark-submit", *plain_conf(place.warehouse)),
         *(
             "--conf",
@@ -33,8 +34,60 @@ def test_a_remote_session_writes_reads_and_calls(place: Place) -> None:
             "--conf",
             "spark.connect.grpc.binding.address=127.0.0.1",
         ),
+        *settings,
         *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"),
     ]
+
+
+MERGES = """
+    import sys
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+    spark.sql("CREATE DATABASE paimon.remote")
+    spark.sql("CREATE TABLE paimon.remote.t (id INT, v STRING) TBLPROPERTIES ('primary-key' = 'id')")
+    spark.sql("INSERT INTO paimon.remote.t VALUES (1, 'a'), (2, 'b')")
+    for i in range(4):
+        spark.sql(f"MERGE INTO paimon.remote.t USING (SELECT {i} AS id, 'm' AS v) s ON t.id = s.id "
+                  "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *")
+    print("ANSWER", [tuple(r) for r in spark.table("paimon.remote.t").orderBy("id").collect()], flush=True)
+    sys.stdin.readline()
+    spark.stop()
+"""
+
+
+def test_merges_of_a_session_share_its_python_workers(place: Place) -> None:
+    port = free_port()
+    client = place.directory / "client.py"
+    client.write_text(textwrap.dedent(MERGES))
+    isolated = ("--conf", "spark.sql.artifact.isolation.enabled=true")
+    with server(place, connect_server(place, port, *isolated), port) as started:
+        command = [sys.executable, str(client), f"sc://127.0.0.1:{port}"]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+            assert running.stdout is not None
+            assert running.stdin is not None
+            answer = running.stdout.readline()
+            daemons = daemons_below(started.pid)
+            running.stdin.write("\n")
+            running.stdin.close()
+            assert answer == "ANSWER [(0, 'm'), (1, 'm'), (2, 'm'), (3, 'm')]\n"
+            assert running.wait(60) == 0
+    assert 1 <= daemons <= 2
+
+
+def daemons_below(pid: int) -> int:
+    """Return how many processes that fork Python workers descend from a process; the workers do not count."""
+    found = 0
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        for child in (thread / "children").read_text().split():
+            daemon = "pyspark.daemon" in Path(f"/proc/{child}/cmdline").read_text()
+            found += 1 if daemon else daemons_below(int(child))
+    return found
+
+
+def test_a_remote_session_writes_reads_and_calls(place: Place) -> None:
+    port = free_port()
+    command = connect_server(place, port)
     client = place.directory / "client.py"
     client.write_text(textwrap.dedent(CLIENT))
     with server(place, command, port):

@@ -52,7 +52,12 @@ def there(answer: dict[str, Any]) -> State:
 def test_paimon_reads_and_goes_on_writing(tmp_path: Path, wide: str) -> None:
     catalog = connect(tmp_path)
     catalog.create_database("db")
-    options = {"bucket": "2", "deletion-vectors.enabled": "true", "deletion-vectors.mark-deletes": "true", "deletion-vectors.bitmap64": wide}
+    options = {
+        "bucket": "2",
+        "deletion-vectors.enabled": "true",
+        "deletion-vectors.mark-deletes": "true",
+        "deletion-vectors.bitmap64": wide,
+    }
     table = catalog.create_table(NAME, SCHEMA, primary_key=["k"], options=options)
     state: State = {}
     put(table, state, {k: f"v{k}" for k in range(200)})

@@ -144,10 +144,10 @@ def test_only_splits_that_are_merged_go_through_workers(spark: SparkSession) -> 
     spark.sql("INSERT INTO t VALUES (2, 3)")
     assert "MapInArrow" in plan(spark, "SELECT * FROM t")
     assert rows(spark, "SELECT count(*) FROM t") == [(2,)]
-    assert "LocalTableScan" not in plan(spark, "SELECT count(*) FROM t")
+    assert "PaimonMetadata" not in plan(spark, "SELECT count(*) FROM t")
     spark.sql("CALL sys.compact('t')")
     assert "MapInArrow" not in plan(spark, "SELECT * FROM t")
-    assert "LocalTableScan" in plan(spark, "SELECT count(*) FROM t")
+    assert "PaimonMetadata" in plan(spark, "SELECT count(*) FROM t")
     assert rows(spark, "SELECT count(*) FROM t") == [(2,)]
     assert rows(spark, "SELECT * FROM t WHERE v = 2") == []
 

@@ -135,7 +135,7 @@ def test_numbers_compare_as_everywhere_in_spark(numbers: SparkSession) -> None:
     assert_df_equality(counts, wanted, ignore_nullable=True, ignore_row_order=True)
     for value in (DOUBLES[0], DOUBLES[4]):
         counted = f"SELECT count(*) FROM {{}} WHERE p = {value}"
-        assert "LocalTableScan" in str(rows(numbers, "EXPLAIN " + counted.format("d")))
+        assert "PaimonMetadata" in str(rows(numbers, "EXPLAIN " + counted.format("d")))
         assert rows(numbers, counted.format("d")) == rows(numbers, counted.format("same"))
 
 

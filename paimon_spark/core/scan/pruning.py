@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from paimon_spark.core.scan.entry_filter import SelectedEntries, in_partitions
 from paimon_spark.core.scan.file_indexes import FileIndexes
+from paimon_spark.core.scan.file_statistics import FileStatistics
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrays import Mask
 from paimon_spark.format.manifest.lazy_manifest import EntryColumns, Rows
@@ -30,6 +31,7 @@ from paimon_spark.spec.predicate import (
     AlwaysTrue,
     Predicate,
     and_,
+    columns_of,
     evaluate,
     fixed_values,
     may_match,
@@ -37,8 +39,7 @@ from paimon_spark.spec.predicate import (
     without_blanks,
 )
 from paimon_spark.spec.rows import decode_row, row_arity
-from paimon_spark.spec.schema import TableSchema
-from paimon_spark.spec.stats import ColumnStats, comparable_stats, key_stats_view, stats_view
+from paimon_spark.spec.stats import ColumnStats, comparable_stats
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
 
 _ENTRIES_AT_ONCE = 1_000
@@ -193,17 +194,22 @@ class EntryPruner:
         return {p for p in partitions if self._wanted[p]}
 
 
+def only_partitions(table: Table, predicate: Predicate) -> bool:
+    """Return whether a filter concerns partition columns only, or nothing."""
+    return columns_of(predicate) <= set(table.schema.partition_keys)
+
+
 class StatisticsFilter:
-    """Tests single files against a filter by their statistics and indexes; caches the schemas of the files."""
+    """Tests single files against a filter by their statistics and indexes."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self._schemas: dict[int, TableSchema] = {table.schema.id: table.schema}
+        self._statistics = FileStatistics(table)
         self._indexes = FileIndexes(table)
 
     def choose(self, found: SelectedEntries, predicate: Predicate) -> tuple[Rows, Mask]:
         """Return the entries to keep by tests of single files, and whether each kept file may have matching rows."""
-        if isinstance(predicate, AlwaysTrue):
+        if only_partitions(self._table, predicate):
             return found.rows, np.ones(len(found.rows), bool)
         kept, matching = [], []
         numbered = zip(found.rows.tolist(), found.manifest.entries(found.rows), strict=True)
@@ -233,24 +239,16 @@ class StatisticsFilter:
 
     def may_match_keys(self, entry: ManifestEntry, predicate: Predicate) -> bool:
         """Return whether a file may have matching keys, by its statistics."""
-        view = key_stats_view(entry.file, self._schema_of(entry), self._table.schema)
-        return may_match(predicate, view, entry.file.row_count)
+        return may_match(predicate, self._statistics.keys(entry.file), entry.file.row_count)
 
     def may_match_values(self, entry: ManifestEntry, predicate: Predicate) -> bool:
         """Return whether a file may have matching rows, by its statistics."""
-        view: Mapping[str, ColumnStats] = stats_view(entry.file, self._schema_of(entry), self._table.schema)
-        return may_match(predicate, view, entry.file.row_count)
-
-    def _schema_of(self, entry: ManifestEntry) -> TableSchema:
-        schema_id = entry.file.schema_id
-        if schema_id not in self._schemas:
-            self._schemas[schema_id] = self._table.schema_store.get(schema_id)
-        return self._schemas[schema_id]
+        return may_match(predicate, self._statistics.values(entry.file), entry.file.row_count)
 
 
 def filter_by_statistics(table: Table, entries: list[ManifestEntry], predicate: Predicate) -> list[ManifestEntry]:
     """Return the entries whose files pass key and value statistics and indexes, in order."""
-    if isinstance(predicate, AlwaysTrue):
+    if only_partitions(table, predicate):
         return entries
     tested = StatisticsFilter(table).test(entries, predicate)
     if not table.is_primary_key_table:

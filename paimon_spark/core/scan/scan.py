@@ -6,7 +6,7 @@ value statistics (docs/spec/semantics.md, R10-R15).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,13 +14,14 @@ import numpy as np
 from paimon_spark.core.manifest_cache import cached
 from paimon_spark.core.metadata.manifest_store import ManifestStore, may_hold_partition
 from paimon_spark.core.metadata.netting import DeletedEntries
-from paimon_spark.core.scan.entry_filter import ScanTotals, in_partitions, select_live
+from paimon_spark.core.scan.entry_filter import ScanTotals, SelectedEntries, in_partitions, select_live
 from paimon_spark.core.scan.packed_files import Numbers, PackedFileStore
 from paimon_spark.core.scan.pruning import (
     EntryPruner,
     StatisticsFilter,
     filter_by_statistics,
     filter_by_value_statistics,
+    only_partitions,
 )
 from paimon_spark.core.scan.result import PackedScan, Scan, ScanCounts, ScanResult
 from paimon_spark.core.table import Table
@@ -72,11 +73,11 @@ def scan_buckets(
     snapshot: Snapshot | None,
     *,
     statistics: bool,
-    partition_predicate: Predicate = TRUE,
     predicate: Predicate = TRUE,
     buckets: Collection[int] | None = None,
     levels: Collection[int] | None = None,
     visible_only: bool = False,
+    enough_rows: int | None = None,
 ) -> Scan:
     """Return what `scan` does, for callers that look at one bucket at a time; very many files are packed.
 
@@ -84,18 +85,19 @@ def scan_buckets(
         table: as in `scan`, and so are those that are not named here.
         snapshot: what to read.
         statistics: whether the files must have their statistics; where they are few, they have them anyway.
-        partition_predicate: filter over partition columns.
         predicate: filter over any columns.
         buckets: only these buckets.
         levels: only these levels.
         visible_only: without `levels`, only files that batch readers see: some tables hide level 0.
+        enough_rows: so many rows are enough, whichever: manifests after those with their files may remain unread.
     """
     if snapshot is None:
         return ScanResult(None)
-    manifests, pruner = _plan(
-        table, snapshot, partition_predicate, predicate, buckets, levels, visible_only=visible_only
-    )
-    return _packed(manifests, pruner, statistics=statistics) if manifests.are_many else _entries(manifests, pruner)
+    manifests, pruner = _plan(table, snapshot, TRUE, predicate, buckets, levels, visible_only=visible_only)
+    enough = enough_rows if _may_stop(manifests, pruner) else None
+    if manifests.are_many:
+        return _packed(manifests, pruner, statistics=statistics, enough=enough)
+    return _entries(manifests, pruner, enough)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +113,12 @@ class _Manifests:
     def are_many(self) -> bool:
         return sum(m.num_added_files for m in self.near) > self.store.cache.limits.many_files
 
-    def live(self, pruner: EntryPruner) -> Manifest | None:
+    def live(self, pruner: EntryPruner, *, only_known: bool) -> Manifest | None:
         """Return all live entries of the snapshot if they are in the cache, or needed here and worth caching."""
         if self.are_many or len(self.near) < len(self.all):
             return None
         key, live = self.store.lists_key(self.snapshot), self.store.cache.live
-        if pruner.prunes_partitions:
+        if only_known or pruner.prunes_partitions:
             return next(iter(live.get(key) or ()), None)
         return cached(live, key, lambda: [Manifest(live_entries(self.store, self.near, lambda e: e.bucket >= 0))])[0]
 
@@ -137,15 +139,44 @@ def _plan(
     return _Manifests(store, snapshot, metas, [m for m in metas if pruner.may_match(m)]), pruner
 
 
-def _entries(manifests: _Manifests, pruner: EntryPruner) -> ScanResult:
+def _may_stop(manifests: _Manifests, pruner: EntryPruner) -> bool:
+    """Return whether the row counts of files are those of readers, and the files need no others to be read."""
+    table = manifests.store.table
+    unmerged = not table.is_primary_key_table and manifests.snapshot.index_manifest is None
+    return unmerged and only_partitions(table, pruner.predicate)
+
+
+def _selected(
+    manifests: _Manifests, pruner: EntryPruner, seen: ScanTotals, enough: int | None
+) -> Iterator[SelectedEntries]:
+    """Yield the wanted live entries, only as many as are enough."""
+    rows = 0
+    for found in select_live(manifests.store, manifests.near, pruner.wants, seen):
+        some = _enough(found.columns, found.rows, None if enough is None else enough - rows)
+        yield SelectedEntries(found.manifest, found.columns, some)
+        rows += int(found.columns.rows[some].sum(dtype=np.int64))
+        if enough is not None and rows >= enough:
+            seen.files = max(seen.files, sum(m.num_added_files - m.num_deleted_files for m in manifests.near))
+            return
+
+
+def _enough(columns: EntryColumns, rows: Rows, enough: int | None) -> Rows:
+    """Return the leading ones of some entries whose files have enough rows."""
+    if enough is None:
+        return rows
+    before = np.cumsum(columns.rows[rows], dtype=np.int64) - columns.rows[rows]
+    return rows[before < enough]
+
+
+def _entries(manifests: _Manifests, pruner: EntryPruner, enough: int | None = None) -> ScanResult:
     store, seen = manifests.store, ScanTotals()
-    live = manifests.live(pruner)
+    live = manifests.live(pruner, only_known=enough is not None)
     if live is not None:
         columns = live.entry_columns()
         seen.add(columns, columns.kind == FileKind.ADD)
-        entries = list(live.entries(np.flatnonzero(pruner.wants(columns))))
+        entries = list(live.entries(_enough(columns, np.flatnonzero(pruner.wants(columns)), enough)))
     else:
-        found = select_live(store, manifests.near, pruner.wants, seen)
+        found = _selected(manifests, pruner, seen, enough)
         entries = [e for c in found for e in store.entries(c.manifest, c.rows)]
     entries = filter_by_statistics(store.table, entries, pruner.predicate)
     kept = set(map(BucketKey._make, {(e.partition, e.bucket) for e in entries}))
@@ -171,13 +202,13 @@ def _index_entries(manifests: _Manifests, kept: Collection[BucketKey]) -> tuple[
     return tuple(i for i in entries if i.bucket_key in kept)
 
 
-def _packed(manifests: _Manifests, pruner: EntryPruner, *, statistics: bool) -> PackedScan:
+def _packed(manifests: _Manifests, pruner: EntryPruner, *, statistics: bool, enough: int | None) -> PackedScan:
     seen, pool = ScanTotals(), PackedFileStore(statistics=statistics)
     table = manifests.store.table
     tests = StatisticsFilter(table)
     buckets: dict[BucketKey, tuple[int, int]] = {}
     columns: list[tuple[Numbers, Numbers, Mask]] = []
-    for found in select_live(manifests.store, manifests.near, pruner.wants, seen):
+    for found in _selected(manifests, pruner, seen, enough):
         rows, matching = tests.choose(found, pruner.predicate)
         if len(rows):
             p = found.columns

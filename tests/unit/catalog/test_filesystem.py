@@ -284,3 +284,28 @@ class TestOpening:
         monkeypatch.chdir(tmp_path)
         assert open_catalog({"warehouse": "wh"}).warehouse == str(tmp_path / "wh")
         assert open_catalog({"warehouse": "file:wh"}).warehouse == f"file:{tmp_path}/wh"
+
+
+@pytest.mark.parametrize("location", ["~", "~/warehouse", "file:~/warehouse", "~someone/warehouse"])
+def test_a_tilde_is_refused_and_creates_nothing(location: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OptionError, match="begins with '~'") as error:
+        open_catalog({"warehouse": location}).list_databases()
+    assert location.startswith("~someone") or str(Path.home()) in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+    assert open_catalog({"warehouse": f"./{location.removeprefix('file:')}"}).list_databases() == ["default"]
+
+
+def test_a_mistyped_warehouse_is_named(tmp_path: Path) -> None:
+    right = open_catalog({"warehouse": str(tmp_path / "warehouse")})
+    right.create_database("shop")
+    wrong = open_catalog({"warehouse": str(tmp_path / "warehose")})
+    hint = f"{tmp_path}/warehose did not exist and was created: check its path. Did you mean '{tmp_path}/warehouse'?"
+    for missing in (lambda: wrong.list_tables("shop"), lambda: wrong.load_table(Identifier("default", "orders"))):
+        with pytest.raises(NotFoundError) as error:
+            missing()
+        assert hint in str(error.value)
+    again = open_catalog({"warehouse": str(tmp_path / "warehose")})
+    with pytest.raises(NotFoundError) as error:
+        again.list_tables("shop")
+    assert "was created" not in str(error.value)

@@ -138,3 +138,18 @@ def test_there_are_as_many_ranges_as_full_files() -> None:
     small = table_of(target_file_size="1 kb")
     size = sum(s.size for s in plan_select(small).splits)
     assert plan_sort(small, Order.ORDER, ["k"], None).ranges >= size // 1024
+
+
+@pytest.mark.parametrize("root", [TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ])
+def test_timestamps_that_would_lose_digits_are_refused(root: TypeRoot) -> None:
+    for digits in (6, 7, 9):
+        table = new_table({"k": "INT", "t": "INT"})
+        long = AtomicType(root, precision=digits)
+        for t in (long, ArrayType(long)):
+            fields = (table.schema.fields[0], replace(table.schema.fields[1], type=t))
+            stamped = table.with_schema(replace(table.schema, fields=fields))
+            if digits == 6:
+                plan_sort(stamped, Order.ORDER, ["k"], None)
+            else:
+                with pytest.raises(UnsupportedError, match="column 't' has timestamps of more than 6 digits"):
+                    plan_sort(stamped, Order.ORDER, ["k"], None)

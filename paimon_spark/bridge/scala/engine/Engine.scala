@@ -6,6 +6,7 @@ import java.util.{ArrayList => JArrayList, List => JList, UUID}
 import java.util.concurrent.{CompletableFuture, ExecutionException, TimeUnit, TimeoutException}
 import java.util.function.BiFunction
 
+import scala.util.Try
 import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.JsonNode
@@ -45,6 +46,7 @@ private class EngineProcess(sc: SparkContext) extends Logging {
     env.put("PYSPARK_GATEWAY_SECRET", gateway.secret)
     env.put("PAIMON_SPARK_GREETING", gateway.greeting)
     env.put("PAIMON_SPARK_HANDOVER", token)
+    env.put("PAIMON_SPARK_BRIDGE", EngineProcess.jar)
     Seq("PYTHONSTARTUP", "PYSPARK_PIN_THREAD", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE",
       "PYSPARK_DRIVER_PYTHON").foreach(env.remove(_))
     conf.getOption("spark.paimon.pythonPath").filter(_.nonEmpty).foreach { extra =>
@@ -79,6 +81,7 @@ private class EngineProcess(sc: SparkContext) extends Logging {
   /** The error of a process that ended before it was ready. */
   private def failedStart(): PaimonException = {
     val words = EngineLog.lastWords(logFile, logStart)
+    EngineProcess.Stated.findFirstMatchIn(words).foreach(m => return new PaimonException(m.matched, m.group(1)))
     EngineProcess.Absent.findFirstMatchIn(words).map(_.group(1)) match {
       case Some("paimon_spark") =>
         Engine.failure(s"The Python of the engine, ${Engine.python(conf)}, has no module 'paimon_spark'.", logFile,
@@ -111,6 +114,16 @@ private class EngineProcess(sc: SparkContext) extends Logging {
 private object EngineProcess {
   /** Python's message for a missing module. */
   private val Absent = "No module named '?([A-Za-z0-9_]+)".r
+  /** An error of the engine as its last words. */
+  private val Stated = "\\[([A-Z][A-Z_]+)\\] [^|]+$".r
+
+  /** What this jar is: the version of its distribution, the hash of its sources, and its place. */
+  def jar: String = {
+    def entry(name: String) = Option(getClass.getClassLoader.getResourceAsStream(s"META-INF/paimon-spark-bridge.$name"))
+      .fold("unknown") { in => try new String(in.readAllBytes(), "UTF-8").trim finally in.close() }
+    val place = Try(getClass.getProtectionDomain.getCodeSource.getLocation.getPath).getOrElse("unknown")
+    Seq(entry("version"), entry("sha256"), place).mkString("\n")
+  }
 }
 
 /** The engine as used by the bridge: requests that return JSON or a JVM object, or throw. */

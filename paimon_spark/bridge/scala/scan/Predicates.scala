@@ -1,9 +1,9 @@
 package org.apache.spark.sql.paimonbridge
 
-import org.apache.spark.sql.connector.expressions.{Expression, Literal, NamedReference}
+import org.apache.spark.sql.connector.expressions.{Expression, Literal, NamedReference, NullOrdering, SortDirection, SortOrder}
 import org.apache.spark.sql.connector.expressions.filter.{And, Not, Or, Predicate}
 
-/** Spark's pushed predicates as JSON; unsupported ones are None and are evaluated by Spark. */
+/** Spark's pushed predicates and orders as JSON; unsupported ones are None and are evaluated by Spark. */
 object Predicates {
   private val Comparisons = Set("=", "<=>", "<", "<=", ">", ">=", "<>")
 
@@ -55,7 +55,12 @@ object Predicates {
     case same => same
   }
 
-  private object Column {
+  /** The first order of a sort; `only` if there is no other. */
+  def order(order: SortOrder, only: Boolean): Option[Map[String, Any]] = Column.unapply(order.expression()).map(c =>
+    Map("column" -> c, "descending" -> (order.direction() == SortDirection.DESCENDING),
+      "nulls_first" -> (order.nullOrdering() == NullOrdering.NULLS_FIRST), "only" -> only))
+
+  object Column {
     def unapply(e: Expression): Option[String] = e match {
       case r: NamedReference if r.fieldNames().length == 1 => Some(r.fieldNames()(0))
       case _ => None

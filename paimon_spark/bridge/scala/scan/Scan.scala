@@ -11,8 +11,8 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
 import org.apache.spark.sql.classic.Dataset
-import org.apache.spark.sql.connector.expressions.{Expressions, NamedReference}
-import org.apache.spark.sql.connector.expressions.aggregate.{Aggregation, CountStar}
+import org.apache.spark.sql.connector.expressions.{Expressions, NamedReference, SortOrder}
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.connector.read.colstats.ColumnStatistics
@@ -23,12 +23,13 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 /** Collects Spark's pushdowns; the engine plans when the scan is built. */
 class PaimonScanBuilder(table: PaimonTable, options: CaseInsensitiveStringMap) extends ScanBuilder
     with SupportsPushDownV2Filters with SupportsPushDownRequiredColumns with SupportsPushDownLimit
-    with SupportsPushDownAggregates {
+    with SupportsPushDownTopN with SupportsPushDownAggregates {
   private var pushed: Array[Predicate] = Array.empty
   private var inexact: Boolean = false
   private var required: StructType = table.schema
   private var limit: Option[Int] = None
-  private var count: Option[Long] = None
+  private var order: Option[Map[String, Any]] = None
+  private var answer: Option[MetadataAnswer] = None
 
   /** Filters over partition columns only are exact; Spark evaluates all others again. */
   override def pushPredicates(predicates: Array[Predicate]): Array[Predicate] = {
@@ -51,29 +52,35 @@ class PaimonScanBuilder(table: PaimonTable, options: CaseInsensitiveStringMap) e
 
   override def isPartiallyPushed: Boolean = true
 
-  override def supportCompletePushDown(aggregation: Aggregation): Boolean = counted(aggregation)
-
-  override def pushAggregation(aggregation: Aggregation): Boolean = counted(aggregation)
-
-  private def counted(aggregation: Aggregation): Boolean = {
-    val plain = aggregation.groupByExpressions().isEmpty && !inexact && table.isData &&
-      aggregation.aggregateExpressions().forall(_.isInstanceOf[CountStar])
-    if (plain && count.isEmpty) {
-      val answer = Engine.json("count_rows", request, table.catalog)
-      count = Json.optional(answer, "count").map(_.asLong())
-      if (count.isDefined) required = StructType(
-        aggregation.aggregateExpressions().indices.map(i => StructField(s"count_$i", LongType, nullable = false)))
-    }
-    plain && count.isDefined
+  /** Keeps the files with the first rows in the order of the first column; Spark sorts what they give. */
+  override def pushTopN(orders: Array[SortOrder], n: Int): Boolean = {
+    order = orders.headOption.flatMap(Predicates.order(_, only = orders.length == 1))
+      .filter(o => table.isData && table.schema.getFieldIndex(o("column").toString).isDefined)
+    if (order.isDefined) limit = Some(n)
+    order.isDefined
   }
+
+  override def supportCompletePushDown(aggregation: Aggregation): Boolean = answered(aggregation)
+
+  override def pushAggregation(aggregation: Aggregation): Boolean = answered(aggregation)
+
+  /** Asks the engine once; without an answer, its plan of the read is kept for `build`. */
+  private def answered(aggregation: Aggregation): Boolean =
+    !inexact && MetadataAnswer.query(table, aggregation).exists { query =>
+      if (!answer.exists(_.query == query)) {
+        required = query.columns
+        answer = Some(query.answer(request, table.catalog))
+      }
+      if (answer.get.rows.isEmpty) required = table.schema
+      answer.get.rows.isDefined
+    }
 
   private def request: Map[String, Any] = Map("table" -> table.token, "columns" -> required.fieldNames.toSeq,
-    "predicate" -> Predicates.all(pushed), "limit" -> limit, "options" -> options.asCaseSensitiveMap().asScala.toMap)
+    "predicate" -> Predicates.all(pushed), "limit" -> limit, "order" -> order,
+    "options" -> options.asCaseSensitiveMap().asScala.toMap)
 
-  override def build(): Scan = count match {
-    case Some(n) => new CountScan(required, n)
-    case None => new PaimonScan(table, required, request, pushed)
-  }
+  override def build(): Scan = answer.flatMap(_.scan(table)).getOrElse(
+    new PaimonScan(table, required, request, pushed, answer.filter(_.request == request).flatMap(_.plan)))
 }
 
 /** The stored statistics of one column; bounds are Spark's internal values. */
@@ -90,17 +97,11 @@ class AnalyzedColumn(stats: JsonNode, dataType: DataType) extends ColumnStatisti
   override def maxLen(): OptionalLong = long("max_len")
 }
 
-/** A scan that returns a count from metadata. */
-class CountScan(override val readSchema: StructType, count: Long) extends LocalScan {
-  import org.apache.spark.sql.catalyst.InternalRow
-  override def rows(): Array[InternalRow] = Array(InternalRow.fromSeq(readSchema.fields.toSeq.map(_ => count)))
-  override def description(): String = s"PaimonCount(from manifests: $count)"
-}
-
 /** One planned read of one snapshot. The engine's DataFrame replaces it when Spark plans the query. */
 class PaimonScan(val table: PaimonTable, override val readSchema: StructType, request: Map[String, Any],
-    pushed: Array[Predicate]) extends Scan with SupportsReportStatistics with SupportsRuntimeV2Filtering {
-  lazy val plan: JsonNode = Engine.json("plan_scan", request, table.catalog)
+    pushed: Array[Predicate], known: Option[JsonNode] = None)
+    extends Scan with SupportsReportStatistics with SupportsRuntimeV2Filtering {
+  lazy val plan: JsonNode = known.getOrElse(Engine.json("plan_scan", request, table.catalog))
 
   private val planned = mutable.Map[Boolean, LogicalPlan]()
 

@@ -25,6 +25,8 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
       val prunesLater = filters.exists(_.exists(_.isInstanceOf[DynamicPruning]))
       val read = ReadPlan.of(scan.logicalPlan(prunesLater), relation.output, project, filters)
       planLater(PaimonRead(scan.info, read)) :: Nil
+    case PhysicalOperation(project, filters, AggregateOf(relation, scan)) =>
+      PaimonMetadataExec.of(scan, relation.output, filters, project) :: Nil
     case p @ PhysicalOperation(_, filters, _: LogicalRelation) if filters.exists(_.exists(_.isInstanceOf[NotSuperseded])) =>
       FileSourceStrategy(p).map(_.transformAllExpressions { case test: NotSuperseded => test.superseded.planned(test) })
     case PaimonRead(info, child) => PaimonScanExec(info, planLater(child)) :: Nil
@@ -45,6 +47,16 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
         PaimonInsertExec(session, ours, relation, analyzed.getOrElse(statement.query)) :: Nil
       case _ => Nil
     }
+
+  private object AggregateOf {
+    def unapply(plan: LogicalPlan): Option[(DataSourceV2ScanRelation, AggregateScan)] = plan match {
+      case r: DataSourceV2ScanRelation => r.scan match {
+        case s: AggregateScan => Some((r, s))
+        case _ => None
+      }
+      case _ => None
+    }
+  }
 
   private object ScanOf {
     def unapply(plan: LogicalPlan): Option[(DataSourceV2ScanRelation, PaimonScan)] = plan match {

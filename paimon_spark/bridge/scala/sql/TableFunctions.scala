@@ -3,6 +3,7 @@ package org.apache.spark.sql.paimonbridge
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.analysis.{UnresolvedRelation, UnresolvedTableValuedFunction}
 import org.apache.spark.sql.catalyst.expressions.{Expression, Literal, UnaryMinus}
 import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, LogicalPlan}
@@ -17,7 +18,7 @@ case class ChangesOfTables(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = AnalysisHelper.allowInvokingTransformsInAnalyzer {
     plan.transformDownWithSubqueries {
       case f: UnresolvedTableValuedFunction if TableFunctions.known(f.name) =>
-        CurrentOrigin.withOrigin(f.origin)(TableFunctions.reference(session, f.name.last.toLowerCase, f.functionArgs))
+        CurrentOrigin.withOrigin(f.origin)(TableFunctions.reference(session, f))
     }
   }
 }
@@ -33,7 +34,20 @@ object TableFunctions {
 
   def known(name: Seq[String]): Boolean = name.length == 1 && All.contains(name.head.toLowerCase)
 
-  def reference(session: SparkSession, name: String, args: Seq[Expression]): UnresolvedRelation = {
+  /** The reference that a function stands for. Another extension's function of that name serves its own tables. */
+  def reference(session: SparkSession, function: UnresolvedTableValuedFunction): LogicalPlan = {
+    val (name, args) = (function.name.last.toLowerCase, function.functionArgs)
+    val state = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState
+    val table = args.headOption.flatMap(text).map(state.sqlParser.parseMultipartIdentifier)
+    val isOurs = table.exists(t => !isView(session, t) && Extensions.ours(session, t))
+    if (!isOurs && state.tableFunctionRegistry.functionExists(FunctionIdentifier(name))) function
+    else reference(session, name, args)
+  }
+
+  private def isView(session: SparkSession, name: Seq[String]): Boolean =
+    CreateLike.manager(session).v1SessionCatalog.isTempView(name)
+
+  private def reference(session: SparkSession, name: String, args: Seq[Expression]): UnresolvedRelation = {
     val changes = All(name)
     val usage = s"Write $name('table', ${changes.limits.mkString(", ")})."
     if (args.length != changes.limits.length + 1) throw refused(
@@ -42,9 +56,8 @@ object TableFunctions {
       s"An argument of the table function $name is not a literal. $usage")))
     val table = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.sqlParser
       .parseMultipartIdentifier(texts.head)
-    val isView = CreateLike.manager(session).v1SessionCatalog.isTempView(table)
-    if (isView || !Extensions.ours(session, table)) throw refused(
-      s"'${texts.head}', an argument of the table function $name, is ${if (isView) "a view" else
+    if (isView(session, table) || !Extensions.ours(session, table)) throw refused(
+      s"'${texts.head}', an argument of the table function $name, is ${if (isView(session, table)) "a view" else
         "not in a Paimon catalog"}. Name a Paimon table.")
     val options = Map(changes.option -> texts.tail.mkString(","))
     UnresolvedRelation(table, new CaseInsensitiveStringMap(options.asJava))

@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.util.CharVarcharCodegenUtils
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 
 /** MERGE INTO as one join. The source is evaluated once, and so is every clause. */
@@ -68,11 +69,14 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
     case _ => true
   }
 
+  /** Runs with settings of its own. A session of its own would have Python workers of its own, which stay. */
   override def run(session: ClassicSession): Unit = {
-    val own = session.cloneSession()
+    val own = session.sessionState.conf.clone()
     // A skew join would repeat target rows in several tasks, where nobody sees that they match more than once.
-    own.sessionState.conf.setConfString("spark.sql.adaptive.skewJoin.enabled", "false")
-    write(own, if (matched.isEmpty && notMatchedBySource.isEmpty) insertsOnly else merged)
+    own.setConf(SQLConf.SKEW_JOIN_ENABLED, false)
+    SQLConf.withExistingConf(own) {
+      write(session, if (matched.isEmpty && notMatchedBySource.isEmpty) insertsOnly else merged)
+    }
   }
 
   private def insertsOnly: LogicalPlan = {
