@@ -134,9 +134,8 @@ _FLAGS = (
 
 
 def _flags(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
-    if options.flag("row-tracking.enabled") and (schema.primary_keys or options.deletion_vectors_enabled):
-        what = "a primary key" if schema.primary_keys else "deletion vectors"
-        way = f"It can be read; to write it, use Apache Paimon, or remove one of the two: it also has {what}."
+    if options.flag("row-tracking.enabled") and schema.primary_keys:
+        way = "It can be read; to write it, leave the option out: it also has a primary key."
         yield Unsupported(_option("row-tracking.enabled", options), way, Use.WRITE)
     for key, use, why in _FLAGS:
         if options.flag(key):

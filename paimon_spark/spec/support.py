@@ -92,7 +92,6 @@ PATTERN_KEYS = {
 ONLY_VALUES = {
     "file.format": "parquet, orc or avro, on write",
     "lock.enabled": "false",
-    "row-tracking.enabled": "false where there are deletion vectors, on write",
     "type": "table",
 }
 """Options that are honoured for some values only, with these values; a table with another value is refused."""

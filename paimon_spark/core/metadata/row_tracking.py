@@ -64,8 +64,12 @@ def fill_row_ids(rows: pa.Table, file: DataFileMeta, start: int, where: str) -> 
 
 def with_kept_ids(new: pa.Table, old: pa.Table, positions: pa.Array) -> pa.Table:
     """Return new row versions with the ids of the old ones; the commit assigns the snapshot of the change."""
-    kept = new.append_column(ROW_ID, old.column(ROW_ID).take(positions))
-    return kept.append_column(SEQUENCE_NUMBER, pa.nulls(new.num_rows, pa.int64()))
+    return with_ids(new, old.column(ROW_ID).take(positions))
+
+
+def with_ids(new: pa.Table, ids: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """Return new row versions with `ids`; the commit assigns the snapshot of the change."""
+    return new.append_column(ROW_ID, ids).append_column(SEQUENCE_NUMBER, pa.nulls(new.num_rows, pa.int64()))
 
 
 def sequence_bounds(column: pa.ChunkedArray) -> tuple[int, int]:
