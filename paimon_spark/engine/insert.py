@@ -15,6 +15,7 @@ from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.merge.config import needs_lookup
 from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
@@ -191,7 +192,8 @@ def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteRes
     files = tuple(f for m in messages for f in m.new_files)
     done = WriteResult(commit=result, commit_user=str(commit.commit_user), files=files)
     postponed = plan.table.bucket_mode is BucketMode.POSTPONE
-    if not isinstance(result, Committed) or plan.table.options.write_only or postponed:
+    uncompacted = plan.table.options.write_only or postponed or evolves(plan.table)
+    if not isinstance(result, Committed) or uncompacted:
         return done
     written = {BucketKey(m.partition, m.bucket) for m in messages if m.new_files}
     return replace(done, compaction=_next_compaction(plan, written, files))

@@ -120,7 +120,6 @@ def _merging(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]
 
 
 _FLAGS = (
-    ("data-evolution.enabled", Use.READ, "its rows are spread over several files"),
     ("chain-table.enabled", Use.READ, "its rows are spread over several branches"),
     ("pk-clustering-override", Use.READ, "its files are not sorted by key"),
     ("sequence.snapshot-ordering", Use.READ, "its rows are ordered by snapshot"),

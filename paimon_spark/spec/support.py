@@ -28,7 +28,7 @@ class Scope(StrEnum):
 _READ = """
     deletion-vectors.merge-on-read  incremental-between  incremental-between-scan-mode
     incremental-between-tag-to-snapshot  incremental-between-timestamp  incremental-to-auto-tag
-    postpone.merge-on-read  scan.bucket  scan.creation-time-millis  scan.fallback-branch
+    blob.split-by-file-size  postpone.merge-on-read  scan.bucket  scan.creation-time-millis  scan.fallback-branch
     scan.file-creation-time-millis  scan.mode  scan.primary-branch  scan.snapshot-id  scan.tag-name  scan.timestamp
     scan.timestamp-millis  scan.version  scan.watermark
     source.split.open-file-cost  source.split.target-size
@@ -70,7 +70,8 @@ _WRITE = """
 _CALL = "sort-compaction.local-sample.magnification  zorder.var-length-contribution"
 _TABLE = """
     add-column-before-partition  alter-column-null-to-not-null.disabled  bucket  bucket-function.type  bucket-key
-    changelog-producer  data-file.path-directory  deletion-vectors.enabled  deletion-vectors.modifiable
+    changelog-producer  data-evolution.enabled  data-file.path-directory  deletion-vectors.enabled
+    deletion-vectors.modifiable
     disable-explicit-type-casting  dynamic-bucket.initial-buckets  force-lookup  index-file-in-data-file-dir
     merge-engine  partition  partition.default-name  partition.legacy-name  path  primary-key  row-tracking.enabled
     aggregation.remove-record-on-delete  fields.<col>.aggregate-function  fields.<col>.count-limit
@@ -98,7 +99,7 @@ ONLY_VALUES = {
 
 _REFUSED = """
     blob-descriptor-field  blob-field  blob-view-field  chain-table.enabled  clustering.incremental
-    commit.callbacks  commit.custom-listeners  commit.strict-mode.last-safe-snapshot  data-evolution.enabled
+    commit.callbacks  commit.custom-listeners  commit.strict-mode.last-safe-snapshot
     data-file.external-paths  fields.<col>.map.storage-layout  manifest.compression  manifest.format
     metadata.iceberg.storage  metastore.partitioned-table  metastore.tag-to-partition  pk-bitmap.index.columns
     pk-btree.index.columns  pk-clustering-override  pk-full-text.index.columns  pk-vector.index.columns

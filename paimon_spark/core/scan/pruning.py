@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from paimon_spark.core.metadata.row_ranges import RowRange, evolves, row_ranges
 from paimon_spark.core.scan.entry_filter import SelectedEntries, in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrays import Mask
@@ -20,6 +21,7 @@ from paimon_spark.spec.bucket_functions import bucket_for, key_hash
 from paimon_spark.spec.kinds import BucketMode, MergeEngine
 from paimon_spark.spec.manifest import (
     BucketKey,
+    DataFileMeta,
     ManifestEntry,
     ManifestFileMeta,
 )
@@ -197,7 +199,7 @@ class StatisticsFilter:
 
     def choose(self, found: SelectedEntries, predicate: Predicate) -> tuple[Rows, Mask]:
         """Return the entries to keep by tests of single files, and whether each kept file may have matching rows."""
-        if isinstance(predicate, AlwaysTrue):
+        if isinstance(predicate, AlwaysTrue) or evolves(self._table):
             return found.rows, np.ones(len(found.rows), bool)
         keyed = self._table.is_primary_key_table
         keys = project(predicate, self._table.schema.trimmed_primary_keys) if keyed else TRUE
@@ -220,8 +222,24 @@ class StatisticsFilter:
         view: Mapping[str, ColumnStats] = stats_view(entry.file, self._schema_of(entry), self._table.schema)
         return may_match(predicate, view, entry.file.row_count)
 
+    def may_match_range(self, found: RowRange, predicate: Predicate) -> bool:
+        """Return whether a row range may have matching rows, by the newest statistics of each column."""
+        view: dict[str, ColumnStats] = {}
+        absent = ColumnStats(None, None, found.rows)
+        columns = {f.id: f.name for f in self._table.schema.fields if f.name not in self._table.schema.partition_keys}
+        for file in found.files:
+            held = [f.id for f in self._schema(file).fields if file.write_cols is None or f.name in file.write_cols]
+            names = [name for i in held if (name := columns.pop(i, None)) is not None]
+            if file in found.data:
+                stats = stats_view(file, self._schema(file), self._table.schema)
+                view |= {name: stats[name] for name in names if name in stats}
+        return may_match(predicate, view | dict.fromkeys(columns.values(), absent), found.rows)
+
     def _schema_of(self, entry: ManifestEntry) -> TableSchema:
-        schema_id = entry.file.schema_id
+        return self._schema(entry.file)
+
+    def _schema(self, file: DataFileMeta) -> TableSchema:
+        schema_id = file.schema_id
         if schema_id not in self._schemas:
             self._schemas[schema_id] = self._table.schema_store.get(schema_id)
         return self._schemas[schema_id]
@@ -232,6 +250,8 @@ def filter_by_statistics(table: Table, entries: list[ManifestEntry], predicate: 
     if isinstance(predicate, AlwaysTrue):
         return entries
     statistics = StatisticsFilter(table)
+    if evolves(table):
+        return _in_ranges(entries, statistics, predicate)
     if not table.is_primary_key_table:
         return [e for e in entries if statistics.may_match_values(e, predicate)]
     keys = project(predicate, table.schema.trimmed_primary_keys)
@@ -250,6 +270,23 @@ def filter_by_statistics(table: Table, entries: list[ManifestEntry], predicate: 
             if stays
         ]
     return out
+
+
+def _in_ranges(
+    entries: Sequence[ManifestEntry], statistics: StatisticsFilter, predicate: Predicate
+) -> list[ManifestEntry]:
+    """Return the entries of the row ranges that may have matching rows: the files of a range stay together."""
+    buckets: dict[BucketKey, list[DataFileMeta]] = {}
+    for entry in entries:
+        buckets.setdefault(entry.bucket_key, []).append(entry.file)
+    kept = {
+        (key, file.file_name)
+        for key, files in buckets.items()
+        for found in row_ranges(files)
+        if statistics.may_match_range(found, predicate)
+        for file in found.files
+    }
+    return [e for e in entries if (e.bucket_key, e.file.file_name) in kept]
 
 
 def filter_by_value_statistics(table: Table, levels: npt.NDArray[Any], matching: Mask) -> Mask:
