@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fuzz import files, texts
+from tests.fuzz import blobs, files, texts
 
-TARGETS = [*texts.TARGETS, *files.TARGETS]
+TARGETS = [*texts.TARGETS, *files.TARGETS, *blobs.TARGETS]
 BY_NAME = {target.name: target for target in TARGETS}

@@ -55,3 +55,37 @@ def test_rows_are_marked_as_deleted(spark: SparkSession) -> None:
     spark.sql("DELETE FROM t WHERE id = 2")
     assert rows(spark, "SELECT id, _ROW_ID FROM t ORDER BY id") == [(1, 0), (3, 2)]
     assert rows(spark, "SELECT count(*) FROM t") == [(2,)]
+
+
+def test_blobs_are_binary(spark: SparkSession) -> None:
+    spark.sql(
+        "CREATE TABLE t (id INT, image BINARY, v STRING) TBLPROPERTIES ('row-tracking.enabled'='true', "
+        "'data-evolution.enabled'='true', 'blob-field'='image')"
+    )
+    spark.sql("INSERT INTO t VALUES (1, X'00FF', 'a'), (2, NULL, 'b'), (3, X'', 'c')")
+    spark.sql("INSERT INTO t SELECT id + 3, image, upper(v) FROM t")
+    expected = [
+        (1, b"\x00\xff", "a"),
+        (2, None, "b"),
+        (3, b"", "c"),
+        (4, b"\x00\xff", "A"),
+        (5, None, "B"),
+        (6, b"", "C"),
+    ]
+    assert rows(spark, "SELECT * FROM t ORDER BY id") == expected
+    assert rows(spark, "SELECT v FROM t WHERE image = X'00FF' ORDER BY id") == [("a",), ("A",)]
+    assert rows(spark, "SELECT count(*), count(image) FROM t") == [(6, 4)]
+    stored = "SELECT count(*) FROM `t$files` WHERE file_path LIKE '%.blob'"
+    assert rows(spark, stored)[0][0] >= 2
+    assert "BLOB" in rows(spark, "SELECT fields FROM `t$schemas`")[0][0]
+    spark.conf.set("spark.paimon.blob-as-descriptor", "true")
+    try:
+        assert rows(spark, "SELECT hex(image) LIKE '0243534544424F4C42%' FROM t WHERE id = 1") == [(True,)]
+    finally:
+        spark.conf.unset("spark.paimon.blob-as-descriptor")
+
+
+@pytest.mark.parametrize("sample", ["evolved_blobs"], indirect=True)
+def test_blobs_of_paimon(spark: SparkSession, sample: str) -> None:
+    found = rows(spark, f"SELECT id, length(image), text FROM {sample} ORDER BY id")
+    assert found[:4] == [(1, 1, "A"), (2, 2, None), (3, None, "C"), (4, 3000, "D")]

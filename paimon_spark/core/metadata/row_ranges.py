@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.manifest import DataFileMeta
+from paimon_spark.spec.types import AtomicType, TypeRoot
 
 _BLOB_SUFFIX = ".blob"
 _VECTOR_MARK = ".vector."
@@ -20,6 +21,13 @@ _VECTOR_MARK = ".vector."
 def evolves(table: Table) -> bool:
     """Return whether several files of the table may hold different columns of the same rows."""
     return table.options.flag("data-evolution.enabled") and not table.is_primary_key_table
+
+
+def blob_columns(table: Table) -> tuple[str, ...]:
+    """Return the columns whose values are in files of their own."""
+    if not evolves(table):
+        return ()
+    return tuple(f.name for f in table.schema.fields if isinstance(f.type, AtomicType) and f.type.root is TypeRoot.BLOB)
 
 
 def is_blob_file(file: DataFileMeta) -> bool:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from paimon_spark.core.columns import TRACKING_FIELDS
 from paimon_spark.core.metadata.row_ranges import RowRange, row_ranges
+from paimon_spark.core.read.blob_values import blob_values
 from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.manifest import DataFileMeta
@@ -56,23 +57,28 @@ class _Sources(NamedTuple):
 
     data: dict[DataFileMeta, list[DataField]]
     vectors: dict[Files, list[DataField]]
+    blobs: list[tuple[Files, DataField]]
 
     @property
     def are_one_file(self) -> bool:
         """Return whether all columns are in one file that covers the whole range."""
-        return len(self.data) <= 1 and not self.vectors
+        return len(self.data) <= 1 and not self.vectors and not self.blobs
 
 
 def _sources(files: BucketFiles, found: RowRange, fields: Sequence[DataField]) -> _Sources:
-    sources = _Sources({}, {})
+    sources = _Sources({}, {}, [])
     held = {f.file_name: {c.id for c in files.held(f)} for f in found.files}
     for field in fields:
         holders = [f for f in found.data if field.id in held[f.file_name]]
-        parts = tuple(f for f in found.vectors if field.id in held[f.file_name])
+        parts, blobs = (
+            tuple(f for f in some if field.id in held[f.file_name]) for some in (found.vectors, found.blobs)
+        )
         if field in TRACKING_FIELDS or field.name in files.table.schema.partition_keys:
             continue
         if holders:
             sources.data.setdefault(holders[0], []).append(field)
+        elif blobs:
+            sources.blobs.append((blobs, field))
         elif parts:
             sources.vectors.setdefault(parts, []).append(field)
     return sources
@@ -87,7 +93,9 @@ def _side_by_side(
 ) -> Iterator[pa.Table]:
     streams = [files.columns(file, columns) for file, columns in sources.data.items()]
     streams += [_consecutive(files, found, parts, columns) for parts, columns in sources.vectors.items()]
+    streams += [_blobs(files, found, parts, field) for parts, field in sources.blobs]
     known = {f.id for columns in (*sources.data.values(), *sources.vectors.values()) for f in columns}
+    known |= {field.id for _, field in sources.blobs}
     rest = [f for f in fields if f.id not in known]
     place, start = files.place(found.newest, found), 0
     for parts in zipped(streams):
@@ -112,6 +120,14 @@ def _consecutive(files: BucketFiles, found: RowRange, parts: Files, columns: Seq
             raise _incomplete(found, expected - found.first)
         yield from files.columns(file, columns)
         expected += file.row_count
+
+
+def _blobs(files: BucketFiles, found: RowRange, parts: Files, field: DataField) -> Iterator[pa.Table]:
+    table = files.table
+    placed = [(file, files.path(file)) for file in parts]
+    as_descriptor = table.options.flag("blob-as-descriptor")
+    for values in blob_values(table.file_io, found, placed, as_descriptor=as_descriptor):
+        yield pa.table([values], names=[field.name])
 
 
 def zipped(streams: Sequence[Iterator[pa.Table]]) -> Iterator[list[pa.Table]]:

@@ -144,7 +144,9 @@ def _stitched_groups(table: Table, found: ScannedBucket) -> Iterator[tuple[Seque
     """Yield whole row ranges. A group needs no stitching if each of its ranges is one file with all columns."""
     options = table.options
     target, cost = options.source_split_target_size, options.source_split_open_file_cost
-    blob_cost = None if options.flag("blob.split-by-file-size") else cost
+    by_size = options.flag("blob.split-by-file-size") if options.is_set("blob.split-by-file-size") else None
+    as_descriptor = options.flag("blob-as-descriptor")
+    blob_cost = cost if by_size is False or (by_size is None and as_descriptor) else None
     for together in bin_packed(row_ranges(found.files), lambda r: r.weight(blob_cost), target, cost):
         files = [f for r in together for f in r.files]
         yield found.keep(files), all(f.write_cols is None for f in files) and len(files) == len(together)
