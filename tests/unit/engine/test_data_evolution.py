@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from paimon_spark.api.row_changes import deletions
 from paimon_spark.core.commit.committer import FileStoreCommit
@@ -233,3 +235,40 @@ def test_files_that_do_not_fit_together() -> None:
                 )
             ]
         )
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_any_history_is_read_as_written(data: st.DataObject) -> None:
+    table, model, ranges, fresh = evolving_table(MARKED), dict[int, dict[str, Any]](), list[tuple[int, int]](), 0
+    small = st.one_of(st.none(), st.integers(0, 9))
+    for _ in range(6):
+        step = data.draw(st.sampled_from(["put", "columns", "columns", "delete"]))
+        if step == "put" or not ranges:
+            count = data.draw(st.integers(1, 4))
+            new = [{"k": fresh + i, "v": "ab"[i % 2], "n": data.draw(small)} for i in range(count)]
+            put(table, *(tuple(r.values()) for r in new))
+            model |= {fresh + i: r for i, r in enumerate(new)}
+            ranges.append((fresh, count))
+            fresh += count
+        elif step == "columns":
+            first, count = data.draw(st.sampled_from(ranges))
+            names = data.draw(st.sets(st.sampled_from(["n", "v"]), min_size=1))
+            values = {c: [data.draw(small) for _ in range(count)] for c in sorted(names)}
+            values = {c: [None if x is None else str(x) for x in v] if c == "v" else v for c, v in values.items()}
+            put_columns(table, first, **values)
+            for c, v in values.items():
+                for i, x in enumerate(v):
+                    if first + i in model:
+                        model[first + i] |= {c: x}
+        else:
+            limit = data.draw(st.integers(0, 9))
+            delete(table, Comparison(">", "n", limit))
+            model = {i: r for i, r in model.items() if r["n"] is None or r["n"] <= limit}
+        expected = [model[i] for i in sorted(model)]
+        assert [{c: r[c] for c in "kvn"} for r in placed(table)] == expected
+        assert [r["_ROW_ID"] for r in placed(table)] == sorted(model)
+        wanted = [tuple(r.values()) for r in expected if r["n"] is not None and r["n"] < 5]
+        assert rows(table, Comparison("<", "n", 5)) == wanted
+        assert plan_select(table).row_count == len(model)
+        assert violations(table) == []
