@@ -19,6 +19,7 @@ from paimon_spark.core.maintenance.abandoned_files import clean_up_abandoned
 from paimon_spark.core.merge.config import needs_lookup
 from paimon_spark.core.metadata.deletion_vectors import VectorRef, vector_refs
 from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.scan.result import ScannedBucket
 from paimon_spark.core.scan.scan import live_in_partitions, scan_buckets
@@ -26,7 +27,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import wall_clock_millis
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tasks import compact_payload, compact_work
-from paimon_spark.errors import ConflictError, CorruptTableError, ErrorKind
+from paimon_spark.errors import ConflictError, CorruptTableError, ErrorKind, UnsupportedError
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.manifest import BucketKey, DataFileKey, DataFileMeta
@@ -165,8 +166,17 @@ def plan_compaction(
         buckets: only these buckets.
         limits: which buckets are committed together.
         unreported: names of level-0 files whose rows are not in the changelog, if there are no others to compact.
+
+    Raises:
+        UnsupportedError: the table has a feature that is not supported for compactions.
     """
     check_writable(table.effective_schema)
+    if evolves(table):
+        raise UnsupportedError(
+            f"Table {table.name} has 'data-evolution.enabled' = 'true': its files hold parts of rows, and are not "
+            "compacted by this release.",
+            hint="Compact it with Apache Paimon.",
+        )
     snapshot = table.snapshots.latest()
     found = scan_buckets(table, snapshot, statistics=True, predicate=partitions or TRUE)
     refs = vector_refs(table, found.index_entries)

@@ -15,17 +15,19 @@ from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.merge.config import needs_lookup
 from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
+from paimon_spark.core.write.cross_partition import CrossPartitionWriter
 from paimon_spark.core.write.dynamic_buckets import BucketLimits
 from paimon_spark.core.write.table_writer import (
     TableWriter,
     WriterRestoreState,
     check_bucket_number,
-    cross_partition_rows,
 )
 from paimon_spark.engine.compact import CompactionPlan, CompactionResult, Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.cross_partition import check_overwrite, with_existing_keys
 from paimon_spark.engine.maintenance import maintain_after_commit
 from paimon_spark.engine.postpone_buckets import postpone_state
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
@@ -191,7 +193,8 @@ def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteRes
     files = tuple(f for m in messages for f in m.new_files)
     done = WriteResult(commit=result, commit_user=str(commit.commit_user), files=files)
     postponed = plan.table.bucket_mode is BucketMode.POSTPONE
-    if not isinstance(result, Committed) or plan.table.options.write_only or postponed:
+    uncompacted = plan.table.options.write_only or postponed or evolves(plan.table)
+    if not isinstance(result, Committed) or uncompacted:
         return done
     written = {BucketKey(m.partition, m.bucket) for m in messages if m.new_files}
     return replace(done, compaction=_next_compaction(plan, written, files))
@@ -270,11 +273,16 @@ def write_arrow(
         static_partitions: see `plan_write`.
         runner: runs the compaction; in this process by default.
     """
-    if table.bucket_mode is BucketMode.KEY_DYNAMIC:
-        raise cross_partition_rows(table)
+    crossing = table.bucket_mode is BucketMode.KEY_DYNAMIC
+    if crossing:
+        check_overwrite(table, overwrite, static_partitions)
     plan = plan_write(table, overwrite=overwrite, static_partitions=static_partitions)
-    with TableWriter(table, plan.info) as writer:
-        for batch in batches.to_batches() if isinstance(batches, pa.Table) else batches:
+    given = batches.to_batches() if isinstance(batches, pa.Table) else batches
+    if crossing:
+        given = with_existing_keys(table, None if overwrite else plan.snapshot_id, given)
+    open_writer = CrossPartitionWriter if crossing else TableWriter
+    with open_writer(table, replace(plan.info, assigners=1) if crossing else plan.info) as writer:
+        for batch in given:
             writer.write(batch)
         messages = writer.finish()
     return complete_write(plan, messages, runner or LocalRunner())

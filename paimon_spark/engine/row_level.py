@@ -15,6 +15,7 @@ import pyarrow as pa
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.row_level.copy_on_write import CopyOnWriteRewriter
 from paimon_spark.core.row_level.keyed_deletes import KeyedDeleteWriter
 from paimon_spark.core.row_level.position_deletes import PositionDeleteWriter
@@ -22,7 +23,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import WriterRestoreState
 from paimon_spark.engine.insert import WritePlan, WriteResult, complete_write, plan_write, run_post_commit
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
-from paimon_spark.errors import UsageError
+from paimon_spark.errors import UnsupportedError, UsageError
 from paimon_spark.spec.kinds import BucketMode, ChangelogProducer, MergeEngine, Operation
 from paimon_spark.spec.options import CoreOptions
 
@@ -50,7 +51,23 @@ def plan_changes(table: Table, operation: Operation, *, parallelism: int = 1) ->
             f"Table {table.name} has a primary key, so no file of it is replaced.",
             hint="Write the changed rows with their kinds.",
         )
+    if evolves(table):
+        _check_evolving(table, operation)
     return plan
+
+
+def _check_evolving(table: Table, operation: Operation) -> None:
+    if operation != Operation.DELETE:
+        raise UnsupportedError(
+            f"Table {table.name} has 'data-evolution.enabled' = 'true': this release does not change values of its "
+            f"rows by {operation}.",
+            hint="Use Apache Paimon for the change, or insert new rows.",
+        )
+    if not writes_position_deletes(table):
+        raise UnsupportedError(
+            f"Table {table.name} has 'data-evolution.enabled' = 'true', so its files are not rewritten to delete rows.",
+            hint="Create such a table with 'deletion-vectors.enabled' = 'true', which marks deleted rows.",
+        )
 
 
 def writes_position_deletes(table: Table) -> bool:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from paimon_spark.core.columns import ROW_KIND_FIELD
 from paimon_spark.core.metadata.change_range import resolve_changes
+from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.metadata.scan_modes import ScanStart, scan_start
 from paimon_spark.core.metadata.time_travel import ReadStart, resolve_start
 from paimon_spark.core.metadata_io import translate_io_errors
@@ -161,6 +162,7 @@ def _state(
         enough_rows=enough if start.files_created_from is None else None,
     )
     if start.files_created_from is not None:
+        _check_whole_rows(table)
         scanned = YoungFiles(scanned, _stored_time(start.files_created_from))
     splits = plan_splits(table, scanned, always_merge=how.keep_kinds)
     if levels is None:
@@ -218,6 +220,15 @@ def _checked_names(table: Table, columns: Sequence[str] | None, condition: Predi
     for column in columns_of(condition):
         schema.field(column)
     return names
+
+
+def _check_whole_rows(table: Table) -> None:
+    if evolves(table):
+        raise UnsupportedError(
+            f"Files of table {table.name} cannot be chosen by the time of their creation: with "
+            "'data-evolution.enabled' = 'true', a row is in several files.",
+            hint="Give a snapshot, a tag or a time of the table instead.",
+        )
 
 
 def _wanted_buckets(table: Table) -> tuple[int, ...] | None:

@@ -18,9 +18,13 @@ from paimon_spark.core.metadata.refs import RefKey, RefKind, RefStore, check_tag
 from paimon_spark.core.metadata_io import delete_best_effort, translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, PaimonError, did_you_mean
+from paimon_spark.spec.bounds import LEAST_MILLIS, MOST_MILLIS
 from paimon_spark.spec.identifier import is_one_name
 from paimon_spark.spec.refs import Tag
 from paimon_spark.spec.snapshot import Snapshot
+
+_LONGEST = timedelta(days=timedelta.max.days)
+"""The longest time that a tag can be kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +222,7 @@ def expired_tags(table: Table, clock_millis: int) -> list[str]:
     return [
         name
         for name, tag in RefStore.of(table).tags().items()
-        if tag.create_time is not None and tag.time_retained is not None and tag.create_time + tag.time_retained < now
+        if tag.create_time is not None and tag.time_retained is not None and now - tag.create_time > tag.time_retained
     ]
 
 
@@ -252,6 +256,11 @@ def _new_tag(table: Table, snapshot: Snapshot, retained_ms: int | None, clock_mi
         return Tag(snapshot)
     if retained_ms <= 0:
         raise ArgumentError(f"A tag cannot be kept for {retained_ms} ms.", hint="Give a duration such as '1 d'.")
+    if retained_ms > _LONGEST / timedelta(milliseconds=1):
+        raise ArgumentError(
+            f"A tag cannot be kept for {retained_ms} ms: that is more than {_LONGEST.days} days.",
+            hint="Give a shorter duration, or none to keep the tag until it is deleted.",
+        )
     return Tag(snapshot, _wall_clock(clock_millis), timedelta(milliseconds=retained_ms))
 
 
@@ -275,4 +284,5 @@ def _orphaned(table: Table, tags: dict[str, Tag], going: Collection[str]) -> Seq
 
 
 def _wall_clock(millis: int) -> datetime:
-    return datetime.fromtimestamp(millis / 1000)
+    """Return a local time; one beyond the years 1 to 9999 is the first or last that a tag can have."""
+    return datetime.fromtimestamp(min(max(millis, LEAST_MILLIS), MOST_MILLIS) / 1000)

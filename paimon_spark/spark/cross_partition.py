@@ -5,16 +5,13 @@
 
 from __future__ import annotations
 
-import time
-
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from paimon_spark.core.columns import BUCKET, EXISTING_BUCKET, SHUFFLE_HASH, SHUFFLE_ORDER
-from paimon_spark.core.scan.scan import scan
-from paimon_spark.core.scan.splits import Split, plan_splits
+from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.rolling import wall_clock_millis
+from paimon_spark.engine.cross_partition import recent_splits
 from paimon_spark.engine.insert import WritePlan
 from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.jvm_frames import arrow_batches, bucket_shuffle
@@ -34,7 +31,7 @@ def keyed_rows(session: SparkSession, plan: WritePlan, frame: DataFrame, order: 
     fields = tuple(table.schema.field(k) for k in table.schema.primary_keys)
     rows = frame.withColumn(EXISTING_BUCKET, f.lit(None).cast("int"))
     rows = rows.withColumn(SHUFFLE_ORDER, f.monotonically_increasing_id())
-    splits = () if plan.overwrite is not None else _splits(table, plan.snapshot_id)
+    splits = () if plan.overwrite is not None else recent_splits(table, plan.snapshot_id)
     if splits:
         rows = rows.unionByName(_existing(session, table, splits, rows))
     key = HashColumn(SHUFFLE_HASH, 0, hashed_fields(fields))
@@ -44,18 +41,6 @@ def keyed_rows(session: SparkSession, plan: WritePlan, frame: DataFrame, order: 
     own = [] if order is None else [order]
     placed = bucket_shuffle(rows, spec).sortWithinPartitions(*by, *own, f.col(SHUFFLE_ORDER))
     return arrow_batches(placed.drop(SHUFFLE_ORDER))
-
-
-def _splits(table: Table, snapshot_id: int | None) -> tuple[Split, ...]:
-    """Return the splits of all rows, without those whose files are too old for the index."""
-    if snapshot_id is None:
-        return ()
-    splits = plan_splits(table, scan(table, table.snapshots.get(snapshot_id)))
-    ttl = table.options.cross_partition_index_ttl_ms
-    if ttl is None:
-        return tuple(splits)
-    oldest = wall_clock_millis(int(time.time() * 1000)) - ttl
-    return tuple(s for s in splits if any((x.creation_time or 0) >= oldest for x in s.files))
 
 
 def _existing(session: SparkSession, table: Table, splits: tuple[Split, ...], like: DataFrame) -> DataFrame:

@@ -85,6 +85,8 @@ class NativeColumns:
     def layouts(self, split: Split) -> tuple[FileLayout, ...] | None:
         """Return the layouts of the files of `split`, or None unless Spark can read all of them as they are wanted."""
         found: dict[FileLayout, None] = {}
+        if not split.raw and not self._table.is_primary_key_table:
+            return None
         for file in split.files:
             if file.write_cols is not None:
                 return None

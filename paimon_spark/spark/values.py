@@ -32,7 +32,7 @@ def value_from_jvm(value: str | None, data_type: DataType) -> Any:
     if root in _TIMES:
         millis, micros = divmod(int(value), 1000)
         return Timestamp(millis, micros * 1000)
-    if root in (TypeRoot.BINARY, TypeRoot.VARBINARY):
+    if root in (TypeRoot.BINARY, TypeRoot.VARBINARY, TypeRoot.BLOB):
         return base64.b64decode(value)
     return value
 

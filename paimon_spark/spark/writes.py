@@ -13,9 +13,10 @@ from paimon_spark.core.commit_message import CommitMessage, messages_from_json
 from paimon_spark.core.maintenance.abandoned_files import clean_up_abandoned
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import WriterRestoreState
+from paimon_spark.engine.cross_partition import check_overwrite
 from paimon_spark.engine.insert import Overwrite, WritePlan, WriteResult, complete_write, plan_write, run_post_commit
 from paimon_spark.engine.replace import finish_replacement
-from paimon_spark.errors import OptionError, UnsupportedError
+from paimon_spark.errors import OptionError
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.bucket_counts import BUCKETS, with_bucket_counts
 from paimon_spark.spark.cross_partition import keyed_rows
@@ -33,7 +34,7 @@ from paimon_spark.spark.memory import writer_share
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.shuffle_spec import HashColumn, ShuffleSpec, hashed_fields
 from paimon_spark.spec.kinds import BucketMode, Operation
-from paimon_spark.spec.predicate import AlwaysTrue, Predicate
+from paimon_spark.spec.predicate import Predicate
 
 _ROUTE = "_route_"
 """The bucket of a row as far as the shuffle counts; the writer finds it by the number of buckets of the partition."""
@@ -102,7 +103,7 @@ def _plan(
     operation: Operation | None,
 ) -> WritePlan:
     if table.bucket_mode is BucketMode.KEY_DYNAMIC:
-        _check_overwrite(table, overwrite, partitions)
+        check_overwrite(table, overwrite, partitions)
     asked = _asked_tasks(table) is not None
     plan = plan_write(
         table,
@@ -158,16 +159,6 @@ def run_writers(
         clean_up_abandoned(table)
         raise clear_failure(error) from error
     return [m for row in rows for m in messages_from_json(row.messages)]
-
-
-def _check_overwrite(table: Table, overwrite: Overwrite | None, partitions: Predicate | None) -> None:
-    """Refuse to overwrite some partitions only: keys of the new rows may be in the others."""
-    if overwrite == "dynamic" or (partitions is not None and not isinstance(partitions, AlwaysTrue)):
-        raise UnsupportedError(
-            f"INSERT OVERWRITE cannot replace single partitions of table {table.name}: its primary key does not "
-            "contain the partition columns, so keys of the new rows may be in other partitions.",
-            hint="Overwrite the whole table, or DELETE the partitions and INSERT the rows.",
-        )
 
 
 def shuffle_spec(session: SparkSession, plan: WritePlan, *, ordered: bool = False) -> ShuffleSpec:

@@ -24,6 +24,7 @@ from paimon_spark.spec.column_changes import (
     UpdateColumnType,
     change_column,
 )
+from paimon_spark.spec.declared_types import with_declared_types
 from paimon_spark.spec.defaults import check_default, is_null_default
 from paimon_spark.spec.features import check_creatable
 from paimon_spark.spec.merge_rules import check_time_members
@@ -97,7 +98,7 @@ def new_schema(
     """Return the first schema of a new table.
 
     Field ids are reassigned. The options ``primary-key`` and ``partition`` define the keys; primary key columns become
-    NOT NULL.
+    NOT NULL. The options ``blob-field`` and ``vector-field`` declare columns of type BLOB and VECTOR.
 
     Raises:
         UsageError: a column or key is invalid.
@@ -108,7 +109,7 @@ def new_schema(
     validate_options(stored, for_create=True)
     primary = _keys(stored.pop(PRIMARY_KEY, None), primary_keys, "primary key")
     partitions = _keys(stored.pop(PARTITION, None), partition_keys, "partition columns")
-    columns, highest = _number(fields)
+    columns, highest = _number(with_declared_types(fields, stored))
     columns = tuple(replace(f, type=not_null(f.type)) if f.name in primary else f for f in map(_created, columns))
     schema = TableSchema(
         id=0,

@@ -14,7 +14,7 @@ from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spec.compressions import COMPRESSIONS, IDLE, compression_of
 from paimon_spark.spec.options import UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
 from paimon_spark.spec.schema import TableSchema
-from paimon_spark.spec.types import AtomicType, DataType, TypeRoot, atomic_text, children, holds_root
+from paimon_spark.spec.types import AtomicType, DataField, DataType, TypeRoot, atomic_text, children, holds_root
 
 DATA_FORMATS = tuple(COMPRESSIONS)
 _MICROS = 6
@@ -120,7 +120,6 @@ def _merging(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]
 
 
 _FLAGS = (
-    ("data-evolution.enabled", Use.READ, "its rows are spread over several files"),
     ("chain-table.enabled", Use.READ, "its rows are spread over several branches"),
     ("pk-clustering-override", Use.READ, "its files are not sorted by key"),
     ("sequence.snapshot-ordering", Use.READ, "its rows are ordered by snapshot"),
@@ -134,9 +133,8 @@ _FLAGS = (
 
 
 def _flags(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
-    if options.flag("row-tracking.enabled") and (schema.primary_keys or options.deletion_vectors_enabled):
-        what = "a primary key" if schema.primary_keys else "deletion vectors"
-        way = f"It can be read; to write it, use Apache Paimon, or remove one of the two: it also has {what}."
+    if options.flag("row-tracking.enabled") and schema.primary_keys:
+        way = "It can be read; to write it, leave the option out: it also has a primary key."
         yield Unsupported(_option("row-tracking.enabled", options), way, Use.WRITE)
     for key, use, why in _FLAGS:
         if options.flag(key):
@@ -156,10 +154,9 @@ _SETTINGS = (
     ("pk-btree.index.columns", Use.WRITE, "its index would be out of date"),
     ("pk-full-text.index.columns", Use.WRITE, "its index would be out of date"),
     ("pk-vector.index.columns", Use.WRITE, "its index would be out of date"),
-    ("blob-field", Use.WRITE, "its values are stored in separate files"),
-    ("blob-descriptor-field", Use.WRITE, "its values are stored in separate files"),
-    ("blob-view-field", Use.WRITE, "its values are stored in separate files"),
-    ("vector-field", Use.WRITE, "its values are stored in separate files"),
+    ("blob-descriptor-field", Use.WRITE, "its values are references to other files"),
+    ("blob-view-field", Use.WRITE, "its values are references to other tables"),
+    ("vector.file.format", Use.WRITE, "vectors would have to be written to files of their own"),
     ("tag.callbacks", Use.CREATE, "the classes it names are not called"),
     ("metastore.tag-to-partition", Use.CREATE, "no metastore is used"),
 )
@@ -223,8 +220,7 @@ def _columns(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]
     others = [name for name in options.file_formats if name != "parquet"]
     for f in schema.fields:
         if holds_root(f.type, TypeRoot.BLOB):
-            hint = "Read the other columns only."
-            yield Unsupported(f"the column '{f.name}' of type BLOB", hint, Use.READ, f.name)
+            yield from _blob(f, schema, options)
         if others and holds_root(f.type, TypeRoot.VARIANT):
             hint = "Set 'file.format' = 'parquet', or use BINARY or STRING."
             yield Unsupported(f"the column '{f.name}' of type VARIANT in {others[0]} files", hint, Use.WRITE, f.name)
@@ -246,6 +242,19 @@ def _format_options(options: CoreOptions) -> Iterator[tuple[str, str]]:
     """Yield the options that choose the formats of data files, with the formats."""
     yield "file.format", options.file_format
     yield from (("file.format.per.level", f.lower()) for f in options.pairs("file.format.per.level").values())
+
+
+def _blob(f: DataField, schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
+    """Yield what prevents the use of a BLOB column: it is not in BLOB files of its own, or not alone."""
+    hint = "Read the other columns only."
+    if not isinstance(f.type, AtomicType):
+        yield Unsupported(f"the column '{f.name}' of type BLOB inside another type", hint, Use.READ, f.name)
+    elif schema.primary_keys or not options.flag("data-evolution.enabled"):
+        what = "without 'data-evolution.enabled'" if not schema.primary_keys else "and a primary key"
+        yield Unsupported(f"the column '{f.name}' of type BLOB {what}", hint, Use.READ, f.name)
+    for key in ("blob-descriptor-field", "blob-view-field"):
+        if f.name in options.names(key):
+            yield Unsupported(f"the column '{f.name}' in '{key}'", hint, Use.READ, f.name)
 
 
 _CHECKS: tuple[Callable[[TableSchema, CoreOptions], Iterator[Unsupported]], ...] = (

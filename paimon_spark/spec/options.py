@@ -263,6 +263,12 @@ class CoreOptions(OptionValues):
         return _TARGET_PRIMARY_KEY if primary_key else _TARGET_APPEND
 
     @property
+    def blob_target_file_size(self) -> int:
+        """Return the size at which a file of BLOB values is closed."""
+        size = self.memory_or_none("blob.target-file-size")
+        return self.target_file_size(primary_key=False) if size is None else size
+
+    @property
     def target_file_row_num(self) -> int | None:
         """Return the number of rows at which a data file is closed; None for no limit."""
         rows = self.number("target-file-row-num")

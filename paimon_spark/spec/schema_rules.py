@@ -289,6 +289,23 @@ def _row_tracking(schema: TableSchema, options: CoreOptions) -> None:
         )
 
 
+def _blobs(schema: TableSchema, options: CoreOptions) -> None:
+    blobs = [f.name for f in schema.fields if _has_root(f, (TypeRoot.BLOB,))]
+    if not blobs or schema.primary_keys:
+        return
+    if not options.flag("data-evolution.enabled"):
+        raise OptionError(
+            f"The column '{blobs[0]}' of type BLOB needs 'data-evolution.enabled' = 'true'.",
+            hint="Set it, and 'row-tracking.enabled' = 'true'.",
+        )
+    if len(blobs) == len(schema.fields) or set(blobs) & set(schema.partition_keys):
+        raise invalid(
+            f"The columns {_listed(blobs)} are of type BLOB: a table needs other columns too, and its partition "
+            "columns cannot be among them.",
+            "Add a column of another type, or partition by another column.",
+        )
+
+
 _RULES: tuple[Callable[[TableSchema, CoreOptions], None], ...] = (
     _columns,
     _keys,
@@ -298,6 +315,7 @@ _RULES: tuple[Callable[[TableSchema, CoreOptions], None], ...] = (
     _tags,
     _row_tracking,
     lambda schema, _: check_file_indexes(schema),
+    _blobs,
 )
 
 

@@ -28,12 +28,14 @@ class Scope(StrEnum):
 _READ = """
     deletion-vectors.merge-on-read  file-index.read.enabled  incremental-between  incremental-between-scan-mode
     incremental-between-tag-to-snapshot  incremental-between-timestamp  incremental-to-auto-tag
+    blob-as-descriptor  blob.split-by-file-size
     postpone.merge-on-read  scan.bucket  scan.creation-time-millis  scan.fallback-branch
     scan.file-creation-time-millis  scan.mode  scan.primary-branch  scan.snapshot-id  scan.tag-name  scan.timestamp
     scan.timestamp-millis  scan.version  scan.watermark
     source.split.open-file-cost  source.split.target-size
 """
 _WRITE = """
+    blob.target-file-size
     changelog-file.compression  changelog-file.format  changelog-file.prefix  changelog-file.stats-mode
     changelog-producer.row-deduplicate  changelog-producer.row-deduplicate-ignore-fields
     changelog.num-retained.max  changelog.num-retained.min  changelog.time-retained  commit.force-create-snapshot
@@ -71,8 +73,10 @@ _WRITE = """
 """
 _CALL = "sort-compaction.local-sample.magnification  zorder.var-length-contribution"
 _TABLE = """
-    add-column-before-partition  alter-column-null-to-not-null.disabled  bucket  bucket-function.type  bucket-key
-    changelog-producer  data-file.path-directory  deletion-vectors.enabled  deletion-vectors.modifiable
+    blob-field  add-column-before-partition  alter-column-null-to-not-null.disabled
+    bucket  bucket-function.type  bucket-key
+    changelog-producer  data-evolution.enabled  data-file.path-directory  deletion-vectors.enabled
+    deletion-vectors.modifiable
     disable-explicit-type-casting  dynamic-bucket.initial-buckets  force-lookup  index-file-in-data-file-dir
     merge-engine  partition  partition.default-name  partition.legacy-name  path  primary-key  row-tracking.enabled
     aggregation.remove-record-on-delete  fields.<col>.aggregate-function  fields.<col>.count-limit
@@ -80,7 +84,7 @@ _TABLE = """
     fields.<col>.nested-key-null-strategy  fields.<col>.nested-sequence-field  fields.<col>.ts-field
     fields.<col[,col]>.sequence-group  fields.default-aggregate-function  partial-update.remove-record-on-delete
     partial-update.remove-record-on-sequence-group  rowkind.field  sequence.field  sequence.field.sort-order
-    table-read.sequence-number.enabled  type
+    table-read.sequence-number.enabled  type  vector-field  field.<col>.vector-dim  fields.<col>.vector-dim
 """
 _CATALOG = "case-sensitive  defaultDatabase  lock.enabled  metastore  warehouse"
 _PROGRAM = "requiredSparkConfsCheck.enabled"
@@ -94,19 +98,18 @@ PATTERN_KEYS = {
 ONLY_VALUES = {
     "file.format": "parquet, orc or avro, on write",
     "lock.enabled": "false",
-    "row-tracking.enabled": "false where there are deletion vectors, on write",
     "type": "table",
 }
 """Options that are honoured for some values only, with these values; a table with another value is refused."""
 
 _REFUSED = """
-    blob-descriptor-field  blob-field  blob-view-field  chain-table.enabled  clustering.incremental
-    commit.callbacks  commit.custom-listeners  commit.strict-mode.last-safe-snapshot  data-evolution.enabled
+    blob-descriptor-field  blob-view-field  chain-table.enabled  clustering.incremental
+    commit.callbacks  commit.custom-listeners  commit.strict-mode.last-safe-snapshot
     data-file.external-paths  fields.<col>.map.storage-layout  manifest.compression  manifest.format
     metadata.iceberg.storage  metastore.partitioned-table  metastore.tag-to-partition  pk-bitmap.index.columns
     pk-btree.index.columns  pk-clustering-override  pk-full-text.index.columns  pk-vector.index.columns
     query-auth.enabled  scan.fallback-delta-branch  scan.fallback-snapshot-branch  sequence.snapshot-ordering
-    snapshot.clean-empty-directories  tag.callbacks  tag.create-success-file  upsert-key  vector-field
+    snapshot.clean-empty-directories  tag.callbacks  tag.create-success-file  upsert-key  vector.file.format
     visibility-callback.enabled  write.sequence-number-init-mode
 """
 REFUSED = frozenset(_REFUSED.split())

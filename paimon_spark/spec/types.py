@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from paimon_spark.errors import CorruptTableError, UnsupportedError
+from paimon_spark.errors import CorruptTableError
 
 MAX_LENGTH = 2147483647
 MAX_DECIMAL_PRECISION = 38
@@ -51,10 +51,11 @@ class AtomicType:
 
 @dataclass(frozen=True, slots=True)
 class ArrayType:
-    """ARRAY<element>."""
+    """ARRAY<element>, or VECTOR<element, length>: an array of `length` elements without nulls."""
 
     element: DataType
     nullable: bool = True
+    length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,15 @@ _SIMPLE = {
     "VARIANT": TypeRoot.VARIANT,
     "BLOB": TypeRoot.BLOB,
 }
+VECTOR_ELEMENTS = (
+    TypeRoot.BOOLEAN,
+    TypeRoot.TINYINT,
+    TypeRoot.SMALLINT,
+    TypeRoot.INT,
+    TypeRoot.BIGINT,
+    TypeRoot.FLOAT,
+    TypeRoot.DOUBLE,
+)
 _LENGTHS = {
     "CHAR": TypeRoot.CHAR,
     "VARCHAR": TypeRoot.VARCHAR,
@@ -198,6 +208,8 @@ def type_to_json(t: DataType) -> Any:
     if isinstance(t, AtomicType):
         return atomic_text(t)
     suffix = "" if t.nullable else " NOT NULL"
+    if isinstance(t, ArrayType) and t.length is not None:
+        return {"type": "VECTOR" + suffix, "element": type_to_json(t.element), "length": t.length}
     if isinstance(t, ArrayType):
         return {"type": "ARRAY" + suffix, "element": type_to_json(t.element)}
     if isinstance(t, MultisetType):
@@ -212,7 +224,6 @@ def type_from_json(value: Any) -> DataType:
 
     Raises:
         CorruptTableError: the value is not a type of the format.
-        UnsupportedError: the type is known but not implemented (VECTOR).
     """
     if isinstance(value, str):
         found = parse_atomic(value)
@@ -226,6 +237,8 @@ def type_from_json(value: Any) -> DataType:
     try:
         if words[0] == "ARRAY":
             return ArrayType(type_from_json(value["element"]), nullable)
+        if words[0] == "VECTOR" and type(value["length"]) is int and value["length"] > 0:
+            return vector_type(type_from_json(value["element"]), value["length"], nullable=nullable)
         if words[0] == "MULTISET":
             return MultisetType(type_from_json(value["element"]), nullable)
         if words[0] == "MAP":
@@ -234,11 +247,18 @@ def type_from_json(value: Any) -> DataType:
             return RowType(tuple(field_from_json(f) for f in value["fields"]), nullable)
     except KeyError as e:
         raise CorruptTableError(f"The type {value['type']} lacks its {e.args[0]!r}.") from e
-    if words[0] == "VECTOR":
-        raise UnsupportedError(
-            "The column type VECTOR is not supported.", hint="Read the table with Apache Paimon 1.4 or later."
-        )
     raise CorruptTableError(f"'{value['type']}' is not a Paimon data type.")
+
+
+def vector_type(element: DataType, length: int, *, nullable: bool = True) -> ArrayType:
+    """Return the type of vectors of `length` elements.
+
+    Raises:
+        CorruptTableError: vectors cannot have elements of the type.
+    """
+    if not isinstance(element, AtomicType) or element.root not in VECTOR_ELEMENTS:
+        raise CorruptTableError(f"A VECTOR cannot have elements of type {type_to_json(element)}.")
+    return ArrayType(element, nullable, length)
 
 
 def _in_bounds(t: AtomicType) -> bool:

@@ -250,8 +250,40 @@ public class PaimonPeer {
                 yield new GenericMap(out);
             }
             case ROW -> row((RowType) type, v);
-            default -> throw new IllegalArgumentException("no value of type " + type);
+            default -> newerValue(type, v);
         };
+    }
+
+    /** A value of a type that the oldest peer does not have, and so is made by names. */
+    private static Object newerValue(DataType type, JsonNode v) {
+        try {
+            switch (type.getTypeRoot().name()) {
+                case "BLOB":
+                    byte[] bytes = HexFormat.of().parseHex(v.asText());
+                    return Class.forName("org.apache.paimon.data.BlobData").getConstructor(byte[].class).newInstance(bytes);
+                case "VECTOR":
+                    float[] floats = new float[v.size()];
+                    for (int i = 0; i < floats.length; i++) floats[i] = (float) v.get(i).asDouble();
+                    return Class.forName("org.apache.paimon.data.BinaryVector")
+                            .getMethod("fromPrimitiveArray", float[].class).invoke(null, (Object) floats);
+                default:
+                    throw new IllegalArgumentException("no value of type " + type);
+            }
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    private static Object newerPlain(DataType type, Object v) {
+        try {
+            return switch (type.getTypeRoot().name()) {
+                case "BLOB" -> HexFormat.of().formatHex((byte[]) v.getClass().getMethod("toData").invoke(v));
+                case "VECTOR" -> v.getClass().getMethod("toFloatArray").invoke(v);
+                default -> v.toString();
+            };
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        }
     }
 
     static List<List<Object>> read(Table table, JsonNode step) throws Exception {
@@ -294,7 +326,7 @@ public class PaimonPeer {
             case BINARY, VARBINARY -> HexFormat.of().formatHex((byte[]) v);
             case TIMESTAMP_WITHOUT_TIME_ZONE, TIMESTAMP_WITH_LOCAL_TIME_ZONE ->
                     ((Timestamp) v).toLocalDateTime().toString();
-            default -> v.toString();
+            default -> newerPlain(type, v);
         };
     }
 

@@ -69,10 +69,15 @@ def _compiled(program: str, jar: Path) -> Path:
 
 
 def run_steps(
-    warehouse: Path, steps: Sequence[Mapping[str, Any]], release: str = NEWEST, *, zone: str = "UTC"
+    warehouse: Path,
+    steps: Sequence[Mapping[str, Any]],
+    release: str = NEWEST,
+    *,
+    zone: str = "UTC",
+    program: str = "PaimonPeer",
 ) -> list[dict[str, Any]]:
     """Run `steps` in order in the time zone `zone`, one answer per step; a step that fails raises RuntimeError."""
-    answers = try_steps(warehouse, steps, release, zone=zone)
+    answers = try_steps(warehouse, steps, release, zone=zone, program=program)
     for step, answer in zip(steps, answers, strict=True):
         if "error" in answer:
             message = f"{step}: {answer['error']}"
@@ -81,11 +86,16 @@ def run_steps(
 
 
 def try_steps(
-    warehouse: Path, steps: Sequence[Mapping[str, Any]], release: str = NEWEST, *, zone: str = "UTC"
+    warehouse: Path,
+    steps: Sequence[Mapping[str, Any]],
+    release: str = NEWEST,
+    *,
+    zone: str = "UTC",
+    program: str = "PaimonPeer",
 ) -> list[dict[str, Any]]:
     """Run `steps` like `run_steps`; the answer of a step that fails has its "error"."""
     done = subprocess.run(
-        command("PaimonPeer", bundle_jar(release), str(warehouse), zone=zone),
+        command(program, bundle_jar(release), str(warehouse), zone=zone),
         input="\n".join(json.dumps(s) for s in steps),
         capture_output=True,
         text=True,

@@ -72,6 +72,7 @@ KINDS = (
     Kind("append_bucketed", options={"bucket": "3", "bucket-key": "id"}),
     Kind("append_orc", options={"file.format": "orc"}),
     Kind("append_tracked", options={"row-tracking.enabled": "true"}),
+    Kind("append_tracked_marked", options={"row-tracking.enabled": "true", "deletion-vectors.enabled": "true"}),
     Kind("append_marked", options={"deletion-vectors.enabled": "true"}),
     Kind("append_marked_partitioned", (), ("part",), {"deletion-vectors.enabled": "true", "file.format": "orc"}),
     Kind("append_marked_buckets", options={"deletion-vectors.enabled": "true", "bucket": "2", "bucket-key": "id"}),

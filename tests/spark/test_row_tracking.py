@@ -11,11 +11,12 @@ def rows(spark: SparkSession, sql: str) -> list[tuple]:
     return [tuple(r) for r in spark.sql(sql).collect()]
 
 
+@pytest.mark.parametrize("marked", ["false", "true"])
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
-def test_ids_are_selected_and_kept(spark: SparkSession, file_format: str) -> None:
+def test_ids_are_selected_and_kept(spark: SparkSession, file_format: str, marked: str) -> None:
     spark.sql(
-        "CREATE TABLE t (id INT, v STRING) TBLPROPERTIES "
-        f"('row-tracking.enabled'='true', 'file.format'='{file_format}', 'compaction.min.file-num'='2')"
+        "CREATE TABLE t (id INT, v STRING) TBLPROPERTIES ('row-tracking.enabled'='true', "
+        f"'deletion-vectors.enabled'='{marked}', 'file.format'='{file_format}', 'compaction.min.file-num'='2')"
     )
     spark.sql("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
     spark.sql("UPDATE t SET v = 'B' WHERE id = 2")

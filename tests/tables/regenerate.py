@@ -1,15 +1,17 @@
 """Write the sample tables anew with Apache Paimon's Java release: ``python -m tests.tables.regenerate``.
 
 Each case of ``cases.json`` becomes ``NAME.tar.gz`` (the table directory) and ``NAME.json``: what that release itself
-reads back from the latest snapshot and from every earlier one.
+reads back from the latest snapshot and from every earlier one. Names of cases write only these.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import sys
 import tarfile
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +21,23 @@ from tests.tables.record_casts import record
 
 HERE = Path(__file__).resolve().parent
 DATABASE = "samples"
+PROGRAM = "EvolvingPeer"
 
 
-def regenerate() -> None:
-    """Write every case, the table of casts, and tables whose columns went through all of them."""
-    record()
-    with tempfile.TemporaryDirectory() as tmp:
-        _evolve(Path(tmp))
+def regenerate(names: Sequence[str] = ()) -> None:
+    """Write some cases, or all of them, the table of casts, and tables whose columns went through all of them."""
     cases = json.loads((HERE / "cases.json").read_text(encoding="utf-8"))
+    if names:
+        cases = {name: cases[name] for name in names}
+    else:
+        record()
+        with tempfile.TemporaryDirectory() as tmp:
+            _evolve(Path(tmp))
     with tempfile.TemporaryDirectory() as tmp:
         warehouse = Path(tmp)
-        run_steps(warehouse, [s | {"table": f"{DATABASE}.{n}"} for n, c in cases.items() for s in c["steps"]])
+        run_steps(
+            warehouse, [s | {"table": f"{DATABASE}.{n}"} for n, c in cases.items() for s in c["steps"]], program=PROGRAM
+        )
         for name, case in cases.items():
             _pack(warehouse / f"{DATABASE}.db" / name, HERE / f"{name}.tar.gz")
             expected = {"written_by": coordinate(NEWEST), "shows": case["shows"]} | _read_back(warehouse, name)
@@ -53,7 +61,7 @@ def _read_back(warehouse: Path, name: str) -> dict[str, Any]:
         int(p.name.removeprefix("snapshot-")) for p in (warehouse / f"{DATABASE}.db" / name).glob("snapshot/snapshot-*")
     )
     reads = [{"do": "read", "table": table}, *({"do": "read", "table": table, "snapshot": i} for i in snapshots)]
-    answers = run_steps(warehouse, reads)
+    answers = run_steps(warehouse, reads, program=PROGRAM)
     return {
         "rows": answers[0]["rows"],
         "rows_by_snapshot": {str(i): a["rows"] for i, a in zip(snapshots, answers[1:], strict=True)},
@@ -71,4 +79,4 @@ def _pack(source: Path, target: Path) -> None:
 
 
 if __name__ == "__main__":
-    regenerate()
+    regenerate(sys.argv[1:])

@@ -17,7 +17,7 @@ from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.engine.select import ReadOptions, plan_select, read_arrow, read_batches
-from paimon_spark.errors import CorruptTableError, ErrorKind, UnsupportedError
+from paimon_spark.errors import CorruptTableError, ErrorKind
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.types import AtomicType, TypeRoot
 from tests.shared import SHARED
@@ -26,10 +26,6 @@ from tests.tables.plain import DATABASE, keys, rows_of, unpacked
 TABLES = sorted(str(d.relative_to(SHARED / "golden")) for d in (SHARED / "golden").glob("v*/*/") if d.is_dir())
 KINDS = ["+I", "-U", "+U", "-D"]
 
-REFUSED = {
-    "data_evolution": "'data-evolution.enabled' = 'true'",
-}
-"""Tables of later work, with what the refusal names."""
 NULL_STRUCTS = {"v0.9.0/all_types_append", "v0.9.0/all_types_parquet"}
 """Where Paimon 0.9.0 takes a struct of nulls for a null; the file, like Paimon 2.0.0, says it is a struct."""
 COMPARED = [
@@ -83,12 +79,7 @@ def golden(request: pytest.FixtureRequest, tmp_path: Path, shared_dir: Path) -> 
     return Golden(request.param, catalog, expected)
 
 
-def _places(*, refused: bool = False) -> list[str]:
-    return [t for t in TABLES if (Path(t).name in REFUSED) is refused] or ["none"]
-
-
-every_readable = pytest.mark.parametrize("golden", _places(), indirect=True)
-every_refused = pytest.mark.parametrize("golden", _places(refused=True), indirect=True)
+every_readable = pytest.mark.parametrize("golden", TABLES or ["none"], indirect=True)
 
 
 @every_readable
@@ -211,13 +202,3 @@ def test_damaged_deletion_vectors_are_told(golden: Golden) -> None:
         assert failed.value.kind is ErrorKind.FILE_MISSING
         path.write_bytes(data)
     assert golden.rows(table) == before
-
-
-@every_refused
-def test_kinds_of_later_work_are_named(golden: Golden) -> None:
-    table = golden.table()
-    with pytest.raises(UnsupportedError) as failed:
-        read_arrow(table)
-    assert REFUSED[golden.name] in str(failed.value)
-    assert failed.value.hint
-    assert table.snapshots.ids()

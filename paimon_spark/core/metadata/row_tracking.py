@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.core.columns import TRACKING_FIELDS
+from paimon_spark.core.metadata.row_ranges import is_blob_file, is_vector_file
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.kinds import (
@@ -64,8 +65,12 @@ def fill_row_ids(rows: pa.Table, file: DataFileMeta, start: int, where: str) -> 
 
 def with_kept_ids(new: pa.Table, old: pa.Table, positions: pa.Array) -> pa.Table:
     """Return new row versions with the ids of the old ones; the commit assigns the snapshot of the change."""
-    kept = new.append_column(ROW_ID, old.column(ROW_ID).take(positions))
-    return kept.append_column(SEQUENCE_NUMBER, pa.nulls(new.num_rows, pa.int64()))
+    return with_ids(new, old.column(ROW_ID).take(positions))
+
+
+def with_ids(new: pa.Table, ids: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """Return new row versions with `ids`; the commit assigns the snapshot of the change."""
+    return new.append_column(ROW_ID, ids).append_column(SEQUENCE_NUMBER, pa.nulls(new.num_rows, pa.int64()))
 
 
 def sequence_bounds(column: pa.ChunkedArray) -> tuple[int, int]:
@@ -89,16 +94,36 @@ def assign_row_ids(
     for entry in entries:
         groups.setdefault(entry.partition if grouped else b"", []).append(entry)
     out: list[ManifestEntry] = []
+    ids = _NextIds(next_row_id)
     for group in groups.values():
         for entry in group:
             file = entry.file
             if entry.kind is FileKind.ADD:
                 file = _sequenced(file, snapshot_id)
                 if file.file_source is FileSource.APPEND and file.first_row_id is None and not stored_tracking(file):
-                    file = replace(file, first_row_id=next_row_id)
-                    next_row_id += file.row_count
+                    file = replace(file, first_row_id=ids.take(file))
             out.append(replace(entry, file=file))
-    return tuple(out), next_row_id
+    return tuple(out), ids.following
+
+
+class _NextIds:
+    """The ids of new rows. Files of single columns have the rows of the data file before them."""
+
+    def __init__(self, following: int) -> None:
+        self.following = following
+        self._first = following
+        self._taken: dict[tuple[str, ...], int] = {}
+
+    def take(self, file: DataFileMeta) -> int:
+        """Return the id of the first row of a file."""
+        if not is_blob_file(file) and not is_vector_file(file):
+            self._first, self._taken = self.following, {}
+            self.following += file.row_count
+            return self._first
+        columns = file.write_cols or ()
+        taken = self._taken.get(columns, 0)
+        self._taken[columns] = taken + file.row_count
+        return self._first + taken
 
 
 def _sequenced(file: DataFileMeta, snapshot_id: int) -> DataFileMeta:

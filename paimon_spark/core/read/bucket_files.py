@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +14,7 @@ from pyroaring import BitMap
 from paimon_spark.core.columns import BUCKET, FILE_PATH, LEVEL, ROW_INDEX, TRACKING_FIELDS, VECTOR
 from paimon_spark.core.levels import SortedRun
 from paimon_spark.core.merge.config import SYSTEM_FIELDS
+from paimon_spark.core.metadata.row_ranges import RowRange, evolves
 from paimon_spark.core.metadata.row_tracking import fill_row_ids, stored_tracking
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.read.arrow_predicates import to_expression
@@ -20,13 +23,24 @@ from paimon_spark.core.read.projection import ColumnPlan, plan_columns
 from paimon_spark.core.scan.file_indexes import FileIndexes
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError, ErrorKind
+from paimon_spark.format.base import FileReader
 from paimon_spark.format.registry import open_reader
+from paimon_spark.format.schema_conform import empty_columns
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate, project
 from paimon_spark.spec.types import DataField
 
 _CHUNK_BYTES = 16 << 20
 _NOWHERE = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlace:
+    """Where rows are: the file that stands for them, its deleted rows, and the file of them that was written last."""
+
+    path: str
+    deleted: DeletedPositions | None
+    newest: DataFileMeta
 
 
 class BucketFiles:
@@ -83,14 +97,47 @@ class BucketFiles:
         condition: Predicate = TRUE,
         *,
         metadata_columns: Sequence[str] = (),
+        rows_of: RowRange | None = None,
     ) -> Iterator[pa.Table]:
         """Yield the rows of one file as `fields` of the table, in chunks of about `_CHUNK_BYTES`.
 
         Row groups whose statistics or file indexes prove `condition` false are skipped. The `METADATA_FIELDS` named in
-        `metadata_columns` come last, then ``_LEVEL`` if it is named.
+        `metadata_columns` come last, then ``_LEVEL`` if it is named. If the file holds some columns of a row range,
+        `rows_of` gives that.
         """
         with translate_io_errors():
-            yield from self._chunks(file, fields, condition, _CHUNK_BYTES, metadata_columns=metadata_columns)
+            yield from self._chunks(
+                file, fields, condition, _CHUNK_BYTES, metadata_columns=metadata_columns, rows_of=rows_of
+            )
+
+    def columns(self, file: DataFileMeta, fields: Sequence[DataField]) -> Iterator[pa.Table]:
+        """Yield some columns of all rows of one file, deleted ones included; each chunk holds about `_CHUNK_BYTES`."""
+        plan = self._plan(file, fields)
+        with translate_io_errors(), self._open(file, plan) as reader:
+            for index in reader.select_row_groups(None):
+                yield from map(plan.apply, reader.chunks(index, _CHUNK_BYTES))
+
+    def place(self, file: DataFileMeta, rows_of: RowRange | None = None) -> RowPlace:
+        """Return where the rows of a file are, which may hold some columns of a row range."""
+        anchor, newest = (file, file) if rows_of is None else (rows_of.anchor, rows_of.newest)
+        return RowPlace(self.path(anchor), self.deleted_rows(anchor), newest)
+
+    def complete(self, rows: pa.Table, place: RowPlace, start: int, metadata_columns: Sequence[str]) -> pa.Table:
+        """Return rows with their metadata columns, without those that are deleted or not kept.
+
+        Args:
+            rows: rows with all columns of the table and of `TRACKING_FIELDS` that are wanted.
+            place: where the rows are.
+            start: position of the first row there.
+            metadata_columns: see `chunks`.
+        """
+        if not self.table.is_primary_key_table:
+            rows = fill_row_ids(rows, place.newest, start, place.path)
+        rows = self._with_metadata(rows, place, start, metadata_columns)
+        if LEVEL in metadata_columns:
+            rows = rows.append_column(LEVEL, pa.repeat(pa.scalar(place.newest.level, pa.int8()), rows.num_rows))
+        rows = rows if place.deleted is None else without_deleted(rows, place.deleted, start)
+        return rows if self._keep is None else self._keep(rows)
 
     def _chunks(
         self,
@@ -101,12 +148,34 @@ class BucketFiles:
         *,
         metadata_columns: Sequence[str],
         streamed: bool = False,
+        rows_of: RowRange | None = None,
     ) -> Iterator[pa.Table]:
         plan = self._plan(file, fields)
-        deleted = self.deleted_rows(file)
-        selected = self._selected(file, condition, deleted)
+        place = self.place(file, rows_of)
+        selected = self._selected(file, condition, place.deleted)
         if selected is not None and not selected:
             return
+        with self._open(file, plan) as reader:
+            # Row group offsets are computed only on demand: some formats have to count rows for them.
+            tracked = not self.table.is_primary_key_table and any(f in TRACKING_FIELDS for f in fields)
+            located = ROW_INDEX in metadata_columns or tracked or place.deleted is not None or selected is not None
+            starts = np.concatenate([[0], np.cumsum(reader.row_group_rows)]) if located else _NOWHERE
+            for index in reader.select_row_groups(_pushable(condition, plan)):
+                start = int(starts[index]) if located else 0
+                if selected is not None and not selected.range_cardinality(start, int(starts[index + 1])):
+                    continue
+                for batch in reader.chunks(index, chunk_bytes, streamed=streamed):
+                    yield self.complete(plan.apply(batch), place, start, metadata_columns)
+                    start += batch.num_rows
+
+    def _selected(self, file: DataFileMeta, condition: Predicate, deleted: DeletedPositions | None) -> BitMap | None:
+        """Return the rows that may match by the file's indexes and are not deleted; None if they leave none out."""
+        if condition == TRUE or evolves(self.table):
+            return None
+        rows = self._indexes.rows(self.partition, self.bucket, file, condition)
+        return rows if rows is None or deleted is None else rows - deleted.positions
+
+    def _open(self, file: DataFileMeta, plan: ColumnPlan) -> FileReader:
         path = self.path(file)
         try:
             reader = open_reader(self.table.file_io, path, plan.physical, file.file_size)
@@ -116,47 +185,21 @@ class BucketFiles:
                 hint="If its snapshot was expired meanwhile, run the query again; else roll back.",
                 kind=ErrorKind.FILE_MISSING,
             ) from e
-        with reader:
-            if reader.row_count != file.row_count:
-                raise CorruptTableError(
-                    f"The data file {path} has {reader.row_count} rows, but its manifest says {file.row_count}.",
-                    hint="It is not the file that was committed. Restore it, or roll back to a snapshot without it.",
-                    kind=ErrorKind.CORRUPT_DATA_FILE,
-                )
-            # Row group offsets are computed only on demand: some formats have to count rows for them.
-            tracked = not self.table.is_primary_key_table and any(f in TRACKING_FIELDS for f in fields)
-            located = ROW_INDEX in metadata_columns or tracked or deleted is not None or selected is not None
-            starts = np.concatenate([[0], np.cumsum(reader.row_group_rows)]) if located else _NOWHERE
-            for index in reader.select_row_groups(_pushable(condition, plan)):
-                start = int(starts[index]) if located else 0
-                if selected is not None and not selected.range_cardinality(start, int(starts[index + 1])):
-                    continue
-                for batch in reader.chunks(index, chunk_bytes, streamed=streamed):
-                    rows = plan.apply(batch)
-                    if tracked:
-                        rows = fill_row_ids(rows, file, start, path)
-                    rows = self._with_metadata(rows, path, start, deleted, metadata_columns)
-                    if LEVEL in metadata_columns:
-                        level = pa.repeat(pa.scalar(file.level, pa.int8()), rows.num_rows)
-                        rows = rows.append_column(LEVEL, level)
-                    rows = rows if deleted is None else without_deleted(rows, deleted, start)
-                    yield rows if self._keep is None else self._keep(rows)
-                    start += batch.num_rows
+        if reader.row_count != file.row_count:
+            count = reader.row_count
+            reader.close()
+            raise CorruptTableError(
+                f"The data file {path} has {count} rows, but its manifest says {file.row_count}.",
+                hint="It is not the file that was committed. Restore it, or roll back to a snapshot without it.",
+                kind=ErrorKind.CORRUPT_DATA_FILE,
+            )
+        return reader
 
-    def _selected(self, file: DataFileMeta, condition: Predicate, deleted: DeletedPositions | None) -> BitMap | None:
-        """Return the rows that may match by the file's indexes and are not deleted; None if they leave none out."""
-        if condition == TRUE:
-            return None
-        rows = self._indexes.rows(self.partition, self.bucket, file, condition)
-        return rows if rows is None or deleted is None else rows - deleted.positions
-
-    def _with_metadata(
-        self, rows: pa.Table, path: str, start: int, deleted: DeletedPositions | None, metadata_columns: Sequence[str]
-    ) -> pa.Table:
+    def _with_metadata(self, rows: pa.Table, place: RowPlace, start: int, metadata_columns: Sequence[str]) -> pa.Table:
         n = rows.num_rows
-        vector = None if deleted is None else deleted.fingerprint
+        vector = None if place.deleted is None else place.deleted.fingerprint
         columns: dict[str, Callable[[], pa.Array]] = {
-            FILE_PATH: lambda: pa.repeat(path, n),
+            FILE_PATH: lambda: pa.repeat(place.path, n),
             ROW_INDEX: lambda: pa.array(np.arange(start, start + n, dtype=np.int64)),
             BUCKET: lambda: pa.repeat(pa.scalar(self.bucket, pa.int32()), n),
             VECTOR: lambda: pa.repeat(pa.scalar(vector, pa.int64()), n),
@@ -166,16 +209,29 @@ class BucketFiles:
                 rows = rows.append_column(name, column())
         return rows
 
-    def _plan(self, file: DataFileMeta, fields: Sequence[DataField]) -> ColumnPlan:
-        table = self.table
+    def without_source(self, fields: Sequence[DataField], rows: int) -> dict[str, pa.Array]:
+        """Return columns of `rows` rows that no file holds: partition values, and nulls."""
+        plan = plan_columns(fields, (), self._constants(fields), self.table.zone)
+        empty = plan.apply(empty_columns(rows))
+        return dict(zip(empty.column_names, empty.columns, strict=True))
+
+    def _constants(self, fields: Sequence[DataField]) -> dict[str, Any]:
+        values = self.table.partition_values(self.partition)
+        named = dict(zip(self.table.schema.partition_keys, values, strict=True))
+        return {f.name: named[f.name] for f in fields if f.name in named}
+
+    def held(self, file: DataFileMeta) -> tuple[DataField, ...]:
+        """Return the columns that a file holds, as they were when it was written."""
         written = self._fields.get(file.schema_id)
         if written is None:
-            written = self._fields[file.schema_id] = table.schema_store.get(file.schema_id).fields
-        held = written if file.write_cols is None else tuple(f for f in written if f.name in file.write_cols)
-        values = dict(zip(table.schema.partition_keys, table.partition_values(self.partition), strict=True))
-        constants = {f.name: values[f.name] for f in fields if f.name in values}
+            written = self._fields[file.schema_id] = self.table.schema_store.get(file.schema_id).fields
+        return written if file.write_cols is None else tuple(f for f in written if f.name in file.write_cols)
+
+    def _plan(self, file: DataFileMeta, fields: Sequence[DataField]) -> ColumnPlan:
+        table = self.table
+        held = self.held(file)
         system = SYSTEM_FIELDS if table.is_primary_key_table else stored_tracking(file)
-        return plan_columns(fields, (*system, *held), constants, table.zone)
+        return plan_columns(fields, (*system, *held), self._constants(fields), table.zone)
 
 
 def _pushable(condition: Predicate, plan: ColumnPlan) -> pc.Expression | None:

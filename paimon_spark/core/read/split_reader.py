@@ -18,10 +18,12 @@ from paimon_spark.core.levels import SortedRun, oldest_first, sections
 from paimon_spark.core.merge.config import KIND_FIELD, merge_order, needed_fields
 from paimon_spark.core.merge.key_groups import drop_retracts
 from paimon_spark.core.merge.multi_pass import RunSource, merge_sources, runs_at_once
+from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.read.arrow_predicates import to_expression
 from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.read.deleted_rows import deleted_rows
 from paimon_spark.core.read.postponed_runs import rows_with_postponed
+from paimon_spark.core.read.stitched_rows import stitched_rows
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.errors import UnsupportedError
@@ -103,9 +105,8 @@ def _read_rows(
 ) -> Iterator[pa.Table]:
     table = files.table
     if not table.is_primary_key_table:
-        for file in split.files:
-            for rows in files.chunks(file, read, condition, metadata_columns=metadata_columns):
-                yield _with_kind(rows) if keep_kinds else rows
+        for rows in _appended(files, split, read, condition, metadata_columns):
+            yield _with_kind(rows) if keep_kinds else rows
     elif split.raw and not keep_kinds:
         for file in split.files:
             yield from files.chunks(file, read, condition, metadata_columns=metadata_columns)
@@ -121,6 +122,20 @@ def _read_rows(
                 yield kept.rename_columns({VALUE_KIND: ROW_KIND}) if keep_kinds else kept
 
 
+def _appended(
+    files: BucketFiles,
+    split: Split,
+    read: tuple[DataField, ...],
+    condition: Predicate,
+    metadata_columns: Sequence[str],
+) -> Iterator[pa.Table]:
+    if evolves(files.table):
+        yield from stitched_rows(files, split.files, read, condition, metadata_columns)
+        return
+    for file in split.files:
+        yield from files.chunks(file, read, condition, metadata_columns=metadata_columns)
+
+
 def _changes(
     files: BucketFiles,
     split: Split,
@@ -131,7 +146,11 @@ def _changes(
     metadata_columns: Sequence[str],
 ) -> Iterator[pa.Table]:
     """Yield the rows of files one by one, as they were written."""
-    stored = files.table.is_primary_key_table and (keep_kinds or not split.raw)
+    if not files.table.is_primary_key_table:
+        for rows in _appended(files, split, read, condition, metadata_columns):
+            yield _with_kind(rows) if keep_kinds else rows
+        return
+    stored = keep_kinds or not split.raw
     fields = (*read, KIND_FIELD) if stored else read
     for file in split.files:
         for rows in files.chunks(file, fields, condition, metadata_columns=metadata_columns):

@@ -17,6 +17,7 @@ from paimon_spark.core.levels import sections
 from paimon_spark.core.metadata.change_range import ChangeRange, CommitRange, StateRange
 from paimon_spark.core.metadata.deletion_vectors import VectorRef, vector_refs
 from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata.row_ranges import anchors, evolves, row_ranges
 from paimon_spark.core.metadata_io import in_parallel
 from paimon_spark.core.scan.pruning import EntryPruner, StatisticsFilter
 from paimon_spark.core.scan.result import ScanCounts, ScannedBucket
@@ -88,8 +89,9 @@ def _commit_splits(table: Table, changes: CommitRange, wanted: ChangeFilter, *, 
     for key, entries in found.items():
         # The rows of an update pair may be in two files of one commit.
         whole = changes.source is ChangeSource.CHANGELOG
-        for files in _packed(table, _by_commit(entries) if whole else [[e.file] for _, e in entries]):
-            raw = not (drop_retracts and table.is_primary_key_table)
+        together = _by_commit(entries) if whole else _alone(table, [e.file for _, e in entries])
+        for files in _packed(table, together):
+            raw = not (drop_retracts and table.is_primary_key_table) and not evolves(table)
             split = Split(
                 partition=key.partition,
                 bucket=key.bucket,
@@ -97,11 +99,29 @@ def _commit_splits(table: Table, changes: CommitRange, wanted: ChangeFilter, *, 
                 files=tuple(files),
                 raw=raw,
                 snapshot_id=changes.to,
-                row_count=sum(f.row_count for f in files) if raw else None,
+                row_count=sum(f.row_count for f in anchors(table, files)) if raw or evolves(table) else None,
                 unmerged=True,
             )
             out.append(split)
     return out
+
+
+def _alone(table: Table, files: Sequence[DataFileMeta]) -> list[list[DataFileMeta]]:
+    """Return the files one by one, or those of each row range."""
+    return [list(r.files) for r in row_ranges(files)] if evolves(table) else [[f] for f in files]
+
+
+def _check_new_rows(table: Table, before: Snapshot | None, snapshot_id: int, added: Iterable[DataFileMeta]) -> None:
+    """Reject files with new values of rows that were in the table before."""
+    if not evolves(table) or before is None or before.next_row_id is None:
+        return
+    for file in added:
+        if file.first_row_id is not None and file.first_row_id < before.next_row_id:
+            raise UnsupportedError(
+                f"Snapshot {snapshot_id} of table {table.name} has new values of rows that were there before, in the "
+                f"file {file.file_name}: they are not read as changes.",
+                hint="Read the table itself at both snapshots.",
+            )
 
 
 def _by_commit(entries: Iterable[tuple[int, ManifestEntry]]) -> list[list[DataFileMeta]]:
@@ -136,7 +156,11 @@ class _Commits:
         snapshot = self._store.table.snapshots.get(snapshot_id)
         if snapshot.commit_kind not in _READ_KINDS[source]:
             return []
-        return [e for m in self._manifests(snapshot, source) if self._pruner.may_match(m) for e in self._added(m)]
+        added = [e for m in self._manifests(snapshot, source) if self._pruner.may_match(m) for e in self._added(m)]
+        if evolves(self._store.table):
+            before = self._store.table.snapshots.find(snapshot_id - 1)
+            _check_new_rows(self._store.table, before, snapshot_id, (e.file for e in added))
+        return added
 
     def _added(self, meta: ManifestFileMeta) -> list[ManifestEntry]:
         manifest = self._store.open(meta)
@@ -155,7 +179,7 @@ class _Commits:
                 hint="Compare the snapshots: set 'incremental-between-scan-mode' = 'diff'.",
             )
         entries = list(self._store.entries(manifest, rows))
-        if isinstance(self._predicate, AlwaysTrue):
+        if isinstance(self._predicate, AlwaysTrue) or evolves(self._store.table):
             return entries
         return [entries[place] for place, matches in self._statistics.test(entries, self._predicate) if matches]
 
@@ -270,7 +294,9 @@ def _added_splits(table: Table, changes: StateRange, wanted: ChangeFilter) -> li
         known = before.take([key])
         added = {name: f for (name, level), f in after.take([key]).items() if (name, level) not in known}
         ordered = sorted((f.file for f in added.values()), key=lambda f: (f.min_sequence_number, f.file_name))
-        for files in _packed(table, [[f] for f in ordered]):
+        _check_new_rows(table, changes.before, changes.after.id, ordered)
+        for files in _packed(table, _alone(table, ordered)):
             splits = after.splits(key.partition, [added[f.file_name] for f in files])
-            out += [replace(s, raw=True, row_count=known_rows(s.files, s.vectors)) for s in splits]
+            raw = not evolves(table)
+            out += [replace(s, raw=raw, row_count=known_rows(anchors(table, s.files), s.vectors)) for s in splits]
     return out

@@ -19,11 +19,11 @@ class FileStatistics:
 
     def keys(self, file: DataFileMeta) -> Mapping[str, ColumnStats]:
         """Return the statistics of the key columns of a file."""
-        return key_stats_view(file, self._schema_of(file), self._table.schema)
+        return key_stats_view(file, self.schema_of(file), self._table.schema)
 
     def values(self, file: DataFileMeta) -> Mapping[str, ColumnStats]:
         """Return the statistics of the columns of a file, except unusable ones."""
-        return stats_view(file, self._schema_of(file), self._table.schema)
+        return stats_view(file, self.schema_of(file), self._table.schema)
 
     def column(self, file: DataFileMeta, name: str) -> ColumnStats:
         """Return the statistics of one column; of a key column also those that only the keys have."""
@@ -34,7 +34,8 @@ class FileStatistics:
             return self.keys(file).get(name, UNKNOWN)
         return UNKNOWN
 
-    def _schema_of(self, file: DataFileMeta) -> TableSchema:
+    def schema_of(self, file: DataFileMeta) -> TableSchema:
+        """Return the schema with which a file was written."""
         if file.schema_id not in self._schemas:
             self._schemas[file.schema_id] = self._table.schema_store.get(file.schema_id)
         return self._schemas[file.schema_id]

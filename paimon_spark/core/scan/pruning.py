@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from paimon_spark.core.metadata.row_ranges import RowRange, evolves, row_ranges
 from paimon_spark.core.scan.entry_filter import SelectedEntries, in_partitions
 from paimon_spark.core.scan.file_indexes import FileIndexes
 from paimon_spark.core.scan.file_statistics import FileStatistics
@@ -23,6 +24,7 @@ from paimon_spark.spec.bucket_functions import bucket_for, key_hash
 from paimon_spark.spec.kinds import BucketMode, MergeEngine
 from paimon_spark.spec.manifest import (
     BucketKey,
+    DataFileMeta,
     ManifestEntry,
     ManifestFileMeta,
 )
@@ -209,7 +211,7 @@ class StatisticsFilter:
 
     def choose(self, found: SelectedEntries, predicate: Predicate) -> tuple[Rows, Mask]:
         """Return the entries to keep by tests of single files, and whether each kept file may have matching rows."""
-        if only_partitions(self._table, predicate):
+        if only_partitions(self._table, predicate) or evolves(self._table):
             return found.rows, np.ones(len(found.rows), bool)
         kept, matching = [], []
         numbered = zip(found.rows.tolist(), found.manifest.entries(found.rows), strict=True)
@@ -245,12 +247,29 @@ class StatisticsFilter:
         """Return whether a file may have matching rows, by its statistics."""
         return may_match(predicate, self._statistics.values(entry.file), entry.file.row_count)
 
+    def may_match_range(self, found: RowRange, predicate: Predicate) -> bool:
+        """Return whether a row range may have matching rows, by the newest statistics of each column."""
+        view: dict[str, ColumnStats] = {}
+        absent = ColumnStats(None, None, found.rows)
+        columns = {f.id: f.name for f in self._table.schema.fields if f.name not in self._table.schema.partition_keys}
+        for file in found.files:
+            stored = self._statistics.schema_of(file).fields
+            held = [f.id for f in stored if file.write_cols is None or f.name in file.write_cols]
+            names = [name for i in held if (name := columns.pop(i, None)) is not None]
+            if file in found.data:
+                stats = self._statistics.values(file)
+                view |= {name: stats[name] for name in names if name in stats}
+        return may_match(predicate, view | dict.fromkeys(columns.values(), absent), found.rows)
+
 
 def filter_by_statistics(table: Table, entries: list[ManifestEntry], predicate: Predicate) -> list[ManifestEntry]:
     """Return the entries whose files pass key and value statistics and indexes, in order."""
     if only_partitions(table, predicate):
         return entries
-    tested = StatisticsFilter(table).test(entries, predicate)
+    statistics = StatisticsFilter(table)
+    if evolves(table):
+        return _in_ranges(entries, statistics, predicate)
+    tested = statistics.test(entries, predicate)
     if not table.is_primary_key_table:
         return [entries[place] for place, matches in tested if matches]
     groups: dict[BucketKey, list[tuple[ManifestEntry, bool]]] = {}
@@ -263,6 +282,23 @@ def filter_by_statistics(table: Table, entries: list[ManifestEntry], predicate: 
         stays = filter_by_value_statistics(table, levels, matching).tolist()
         out += [e for (e, _), keep in zip(group, stays, strict=True) if keep]
     return out
+
+
+def _in_ranges(
+    entries: Sequence[ManifestEntry], statistics: StatisticsFilter, predicate: Predicate
+) -> list[ManifestEntry]:
+    """Return the entries of the row ranges that may have matching rows: the files of a range stay together."""
+    buckets: dict[BucketKey, list[DataFileMeta]] = {}
+    for entry in entries:
+        buckets.setdefault(entry.bucket_key, []).append(entry.file)
+    kept = {
+        (key, file.file_name)
+        for key, files in buckets.items()
+        for found in row_ranges(files)
+        if statistics.may_match_range(found, predicate)
+        for file in found.files
+    }
+    return [e for e in entries if (e.bucket_key, e.file.file_name) in kept]
 
 
 def filter_by_value_statistics(table: Table, levels: npt.NDArray[Any], matching: Mask) -> Mask:

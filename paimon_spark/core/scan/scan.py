@@ -14,6 +14,7 @@ import numpy as np
 from paimon_spark.core.manifest_cache import cached
 from paimon_spark.core.metadata.manifest_store import ManifestStore, may_hold_partition
 from paimon_spark.core.metadata.netting import DeletedEntries
+from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.scan.entry_filter import ScanTotals, SelectedEntries, in_partitions, select_live
 from paimon_spark.core.scan.packed_files import Numbers, PackedFileStore
 from paimon_spark.core.scan.pruning import (
@@ -142,7 +143,7 @@ def _plan(
 def _may_stop(manifests: _Manifests, pruner: EntryPruner) -> bool:
     """Return whether the row counts of files are those of readers, and the files need no others to be read."""
     table = manifests.store.table
-    unmerged = not table.is_primary_key_table and manifests.snapshot.index_manifest is None
+    unmerged = not (table.is_primary_key_table or evolves(table)) and manifests.snapshot.index_manifest is None
     return unmerged and only_partitions(table, pruner.predicate)
 
 

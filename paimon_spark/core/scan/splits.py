@@ -13,6 +13,7 @@ from paimon_spark.core.bin_packing import bin_packed
 from paimon_spark.core.levels import sections
 from paimon_spark.core.messages import MessageCodec
 from paimon_spark.core.metadata.deletion_vectors import VectorRef, vector_refs
+from paimon_spark.core.metadata.row_ranges import anchors, evolves, row_ranges
 from paimon_spark.core.scan.packed_files import PackedFileList
 from paimon_spark.core.scan.pruning import reads_above_level_0
 from paimon_spark.core.scan.result import Scan, ScannedBucket
@@ -115,7 +116,7 @@ def plan_splits(table: Table, result: Scan, *, always_merge: bool = False) -> li
                 files=files,
                 raw=is_raw,
                 snapshot_id=result.snapshot.id,
-                row_count=known_rows(files, refs) if is_raw else None,
+                row_count=known_rows(anchors(table, files), refs) if is_raw or evolves(table) else None,
                 vectors=refs,
             )
             out.append(split)
@@ -124,6 +125,9 @@ def plan_splits(table: Table, result: Scan, *, always_merge: bool = False) -> li
 
 def _groups(table: Table, found: ScannedBucket) -> Iterator[tuple[Sequence[DataFileMeta], bool]]:
     """Yield the file groups of a bucket, and whether each needs no merge."""
+    if evolves(table):
+        yield from _stitched_groups(table, found)
+        return
     if not table.is_primary_key_table:
         yield from ((group, True) for group in _append_groups(table, found))
         return
@@ -134,6 +138,18 @@ def _groups(table: Table, found: ScannedBucket) -> Iterator[tuple[Sequence[DataF
 def _append_groups(table: Table, found: ScannedBucket) -> Iterator[Sequence[DataFileMeta]]:
     options = table.options
     return found.groups_by_sequence(options.source_split_target_size, options.source_split_open_file_cost)
+
+
+def _stitched_groups(table: Table, found: ScannedBucket) -> Iterator[tuple[Sequence[DataFileMeta], bool]]:
+    """Yield whole row ranges. A group needs no stitching if each of its ranges is one file with all columns."""
+    options = table.options
+    target, cost = options.source_split_target_size, options.source_split_open_file_cost
+    by_size = options.flag("blob.split-by-file-size") if options.is_set("blob.split-by-file-size") else None
+    as_descriptor = options.flag("blob-as-descriptor")
+    blob_cost = cost if by_size is False or (by_size is None and as_descriptor) else None
+    for together in bin_packed(row_ranges(found.files), lambda r: r.weight(blob_cost), target, cost):
+        files = [f for r in together for f in r.files]
+        yield found.keep(files), all(f.write_cols is None for f in files) and len(files) == len(together)
 
 
 def _keyed_groups(table: Table, files: Sequence[DataFileMeta]) -> Iterator[tuple[list[DataFileMeta], bool]]:

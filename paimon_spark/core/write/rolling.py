@@ -14,9 +14,11 @@ from paimon_spark.core.arrow import row_at
 from paimon_spark.core.columns import TRACKING_FIELDS
 from paimon_spark.core.merge.config import SYSTEM_FIELDS
 from paimon_spark.core.merge.key_groups import retracts
+from paimon_spark.core.metadata.row_ranges import blob_columns
 from paimon_spark.core.metadata.row_tracking import sequence_bounds, tracks_rows
 from paimon_spark.core.metadata_io import delete_best_effort
 from paimon_spark.core.table import Table
+from paimon_spark.core.write.blob_files import BlobFileWriter
 from paimon_spark.errors import ArgumentError
 from paimon_spark.format.base import FileWriter, WrittenFile
 from paimon_spark.format.file_index.writer import FileIndexWriter
@@ -71,6 +73,8 @@ class RollingWriter:
         self._target = options.target_file_size(primary_key=table.is_primary_key_table)
         self._most_rows = options.target_file_row_num if source is FileSource.APPEND and not changelog else None
         self._directory = table.paths.bucket_dir(partition, bucket)
+        blobs = () if changelog else blob_columns(table)
+        self._blobs = {name: BlobFileWriter(table, self._directory, name, _created_now) for name in blobs}
         self._open: _OpenFile | None = None
         self._done: list[DataFileMeta] = []
 
@@ -82,6 +86,8 @@ class RollingWriter:
             current = self._open or self._begin()
             n = step if self._most_rows is None else min(step, self._most_rows - current.writer.rows)
             current.add(rows.slice(at, n), self._fields)
+            for name, blobs in self._blobs.items():
+                blobs.write(rows.column(name).slice(at, n))
             at += n
             full = self._most_rows is not None and current.writer.rows >= self._most_rows
             if full or current.writer.bytes_written >= self._target:
@@ -113,6 +119,8 @@ class RollingWriter:
         if self._open is not None:
             self._open.writer.abort()
             self._open = None
+        for blobs in self._blobs.values():
+            blobs.abort()
         names = (name for f in self._done for name in (f.file_name, *f.extra_files))
         delete_best_effort(self._table.file_io, (file_in(self._directory, name) for name in names))
         self._done = []
@@ -158,6 +166,8 @@ class RollingWriter:
         self._done.append(self._keyed(opened, written) if self._keys else self._appended(opened, written))
         if opened.index is not None:
             self._done[-1] = self._indexed(self._done[-1], opened.index.finish())
+        for blobs in self._blobs.values():
+            self._done += blobs.roll()
 
     def _indexed(self, file: DataFileMeta, index: bytes) -> DataFileMeta:
         """Store the indexes of a closed file: in its metadata if they are small, else in a file beside it."""
@@ -191,8 +201,8 @@ class RollingWriter:
 
     def _appended(self, opened: _OpenFile, written: WrittenFile) -> DataFileMeta:
         first, last = self._sequences(opened, written.rows)
-        fields = self._table.schema.fields
-        names = tuple(f.name for f in self._fields) if self._tracked else None
+        fields = [f for f in self._table.schema.fields if f.name not in self._blobs]
+        names = tuple(f.name for f in self._fields) if self._tracked or self._blobs else None
         return DataFileMeta(
             file_name=opened.name,
             file_size=written.size,
@@ -274,6 +284,10 @@ def _physical(
 ) -> tuple[tuple[DataField, ...], tuple[StatsMode, ...]]:
     """Return the columns of a data file in order, and the statistics mode of each."""
     modes = table.options.stats_modes(table.schema.field_names, level, changelog=changelog)
+    blobs = () if changelog else blob_columns(table)
+    if blobs:
+        stored = [(f, m) for f, m in zip(table.schema.fields, modes, strict=True) if f.name not in blobs]
+        return tuple(f for f, _ in stored), tuple(m for _, m in stored)
     if tracked:
         return (*table.schema.fields, *TRACKING_FIELDS), (*modes, *(StatsMode.parse("none"),) * len(TRACKING_FIELDS))
     if not table.is_primary_key_table:

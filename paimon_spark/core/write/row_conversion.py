@@ -164,9 +164,11 @@ def _null(path: str, count: int, rules: WriteRules) -> ArgumentError:
 
 
 def _has_required(t: DataType) -> bool:
-    """Return whether parts of a column's values are NOT NULL; the keys of maps, which always are, do not count."""
+    """Return whether parts of a column's values are NOT NULL or counted; the keys of maps, never null, do not count."""
     if isinstance(t, MultisetType):
         return False
+    if isinstance(t, ArrayType) and t.length is not None:
+        return True
     parts = [t.value] if isinstance(t, MapType) else children(t)
     return any(not p.nullable or _has_required(p) for p in parts)
 
@@ -181,6 +183,7 @@ def _check_members(column: pa.Array, t: DataType, path: str, rules: WriteRules) 
             for i, m in enumerate(t.fields)
         ]
     elif isinstance(t, ArrayType):
+        _check_vectors(column, t, path, rules)
         parts = [(f"{path}.element", pc.list_flatten(column), t.element, 0)]
     elif isinstance(t, MapType):
         whole = pa.concat_arrays([column.slice(0, 0), column]) if column.offset else column
@@ -189,6 +192,19 @@ def _check_members(column: pa.Array, t: DataType, path: str, rules: WriteRules) 
         if not inner.nullable and part.null_count > expected:
             raise _null(name, part.null_count - expected, rules)
         _check_members(part, inner, name, rules)
+
+
+def _check_vectors(column: pa.Array, t: ArrayType, path: str, rules: WriteRules) -> None:
+    if t.length is None:
+        return
+    sizes = pc.list_value_length(column)
+    if pc.any(pc.not_equal(sizes, t.length)).as_py() or pc.list_flatten(column).null_count:
+        found = pc.unique(sizes.drop_null()).to_pylist()
+        given = "a null element" if found in ([t.length], []) else f"{next(n for n in found if n != t.length)} elements"
+        raise ArgumentError(
+            f"A value of the column '{path}' of table {rules.name} has {given}; each needs {t.length} without nulls.",
+            hint="Give every vector all of its elements, or NULL instead of it.",
+        )
 
 
 def _default(f: DataField, zone: str) -> pa.Scalar:

@@ -322,8 +322,8 @@ def cross_partition_rows(table: Table) -> UnsupportedError:
     """Return the error for rows of a table with cross-partition upsert that come without the buckets of their keys."""
     return UnsupportedError(
         f"The primary key of table {table.name} does not contain its partition columns, and 'bucket' is -1: rows must "
-        "be joined with all keys of the table, which needs Spark.",
-        hint="Write it with Spark SQL or a DataFrame.",
+        "be joined with all keys of the table first.",
+        hint="Write them with an INSERT, or by append or upsert of the Python API.",
     )
 
 

@@ -99,3 +99,23 @@ def test_a_delete_does_not_expire_before_what_it_deletes() -> None:
     put(silent, *((k, RECENT) for k in range(20_000, 20_005)))
     compact(table.with_options({"num-sorted-run.compaction-trigger": "2"}), Strategy.MINOR)
     assert 1 not in read_arrow(table).column("k").to_pylist()
+
+
+def test_an_old_first_row_counts_until_it_is_dropped() -> None:
+    table = keyed({"k": "INT", "at": "INT"}, merge_engine="first-row", changelog_producer="lookup")
+    put(table, (1, OLD), (2, RECENT))
+    expiring = table.with_options({"record-level.expire-time": "1 h", "record-level.time-field": "at"})
+    put(expiring, (1, RECENT))
+    assert read_arrow(table).to_pylist() == [{"k": 1, "at": OLD}, {"k": 2, "at": RECENT}]
+    compact(expiring)
+    assert read_arrow(table).to_pylist() == [{"k": 2, "at": RECENT}]
+    put(expiring, (1, RECENT + 1))
+    assert read_arrow(table).to_pylist() == [{"k": 1, "at": RECENT + 1}, {"k": 2, "at": RECENT}]
+
+
+def test_an_expired_first_row_makes_room_in_one_compaction() -> None:
+    table = keyed({"k": "INT", "at": "INT"}, merge_engine="first-row", write_only="true", **OPTIONS)
+    put(table, (1, OLD))
+    put(table, (1, RECENT))
+    compact(table)
+    assert read_arrow(table).to_pylist() == [{"k": 1, "at": RECENT}]

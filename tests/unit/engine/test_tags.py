@@ -73,6 +73,20 @@ def test_retention_comes_from_the_call_or_from_the_table() -> None:
     assert expired_tags(h.table, 2 * DAY) == ["default", "own"]
 
 
+def test_clocks_and_retentions_beyond_the_calendar() -> None:
+    h = history()
+    far, most = 400_000_000_000_000, 999_999_999 * DAY
+    create(h, "long", time_retained_ms=most)
+    create(h, "short", time_retained_ms=DAY)
+    assert expired_tags(h.table, far) == ["short"]
+    assert expired_tags(h.table, -far) == []
+    plan = plan_create_tag(h.table, "late", clock_millis=far, time_retained_ms=DAY)
+    execute_tag(h.table, plan)
+    assert list_tags(h.table)["late"].create_time is not None
+    with pytest.raises(ArgumentError, match="more than 999999999 days"):
+        create(h, "longer", time_retained_ms=most + DAY)
+
+
 def test_existing_tags() -> None:
     h = history()
     create(h, "t", 1)

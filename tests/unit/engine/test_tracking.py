@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -29,7 +30,8 @@ from paimon_spark.testing.invariants import leaked, violations
 from paimon_spark.testing.tables import new_table
 
 INSERT, UPDATE, DELETE = 0, 2, 3
-PLACES = ("__paimon_file_path", "__paimon_row_index", "_ROW_ID", "_SEQUENCE_NUMBER")
+PLACES = ("__paimon_file_path", "__paimon_row_index", "__paimon_deletion_vector", "_ROW_ID", "_SEQUENCE_NUMBER")
+MARKED = {"deletion_vectors__enabled": "true"}
 Tracked = dict[int, tuple[int, int, str]]
 """By number: id, snapshot of the last change, value."""
 
@@ -71,7 +73,8 @@ def change(table: Table, changes: dict[int, str | None], new: Sequence[tuple[Any
     values = [*new, *((r["k"], changes[r["k"]]) for r in old)]
     kinds = [*(INSERT for _ in new), *(DELETE if changes[r["k"]] is None else UPDATE for r in old)]
     batch = frame(table, values).append_column("_row_kind_", pa.array(kinds, pa.int8()))
-    for name, kind in (("__paimon_file_path", pa.string()), ("__paimon_row_index", pa.int64())):
+    places = zip(PLACES[:3], (pa.string(), pa.int64(), pa.int64()), strict=True)
+    for name, kind in places:
         batch = batch.append_column(name, pa.array([*(None for _ in new), *(r[name] for r in old)], kind))
     change_arrow(table, batch, "MERGE")
 
@@ -85,9 +88,10 @@ def next_row_id(table: Table) -> int | None:
     return None if snapshot is None else snapshot.next_row_id
 
 
+@pytest.mark.parametrize("marked", [{}, MARKED], ids=["rewritten", "marked"])
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
-def test_ids_stay_with_their_rows(file_format: str) -> None:
-    table = tracking_table(file__format=file_format)
+def test_ids_stay_with_their_rows(file_format: str, marked: dict[str, str]) -> None:
+    table = tracking_table(file__format=file_format, **marked)
     put(table, (1, "a"), (2, "b"), (3, "c"))
     assert tracked(table) == {1: (0, 1, "a"), 2: (1, 1, "b"), 3: (2, 1, "c")}
     change(table, {2: "B"})
@@ -148,17 +152,37 @@ def test_rows_without_ids_are_told() -> None:
 
 
 def test_what_is_not_tracked_is_refused() -> None:
-    both = new_table({"k": "INT"}, options={"row-tracking.enabled": "true", "deletion-vectors.enabled": "true"})
+    keyed = new_table({"k": "INT"}, primary_key=("k",))
+    both = replace(keyed.schema, options={"row-tracking.enabled": "true"})
     with pytest.raises(UnsupportedError, match=r"row-tracking\.enabled.*cannot be written"):
-        check_writable(both.schema)
+        check_writable(both)
     with pytest.raises(UnsupportedError, match="cannot be sorted"):
         plan_sort(tracking_table(), Order.ORDER, ["k"], None)
+
+
+def test_updates_of_marked_rows_are_new_files_with_ids() -> None:
+    table = tracking_table(**MARKED)
+    put(table, (1, "a"), (2, "b"), (3, "c"))
+    change(table, {2: "B"}, new=[(4, "d")])
+    added = sorted(files(table), key=lambda f: f.first_row_id is None)
+    assert [f.row_count for f in added] == [3, 1, 1]
+    old, new, updated = added
+    assert (old.first_row_id, new.first_row_id, updated.first_row_id) == (0, 3, None)
+    assert updated.write_cols == ("k", "v", "_ROW_ID", "_SEQUENCE_NUMBER")
+    change(table, {2: "BB", 4: "D"})
+    assert tracked(table) == {1: (0, 1, "a"), 2: (1, 3, "BB"), 3: (2, 1, "c"), 4: (3, 3, "D")}
+    assert next_row_id(table) == 4
+    assert violations(table) == []
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_history_keeps_ids(data: st.DataObject) -> None:
-    table, model, fresh = tracking_table(), dict[int, tuple[int, int, str]](), 0
+    table, model, fresh = (
+        tracking_table(**data.draw(st.sampled_from([{}, MARKED]))),
+        dict[int, tuple[int, int, str]](),
+        0,
+    )
     for _ in range(5):
         step = data.draw(st.sampled_from(["put", "change", "compact"]))
         snapshot = (table.snapshots.latest_id() or 0) + 1

@@ -37,7 +37,6 @@ def test_supported(options: dict[str, str]) -> None:
     ("key", "value"),
     [
         ("type", "format-table"),
-        ("data-evolution.enabled", "true"),
         ("chain-table.enabled", "true"),
         ("pk-clustering-override", "true"),
         ("sequence.snapshot-ordering", "true"),
