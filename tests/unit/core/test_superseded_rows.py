@@ -25,7 +25,7 @@ from paimon_spark.engine.select import plan_select
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.types import DataField
 from paimon_spark.testing.history import History, random_step
-from paimon_spark.testing.scenarios import KINDS
+from paimon_spark.testing.scenarios import PLAIN_KINDS
 from paimon_spark.testing.tables import new_table
 
 
@@ -61,7 +61,7 @@ def check(table: Table, merge_bytes: int | None = None) -> int:
     return dead
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PLAIN_KINDS)
 @pytest.mark.parametrize("seed", range(6))
 def test_random_histories(kind: str, seed: int) -> None:
     random = Random(seed)
