@@ -84,7 +84,6 @@ CASES: Mapping[str, Case] = {
     "no buckets": Case(("bucket", "0")),
     "postponed buckets without keys": Case(("bucket", "-2"), key=()),
     "row tracking with keys": Case(("row-tracking.enabled", "true")),
-    "row tracking with vectors": Case(("row-tracking.enabled", "true"), {"deletion-vectors.enabled": "true"}, key=()),
     "data evolution without tracking": Case(("data-evolution.enabled", "true"), key=()),
     "fewer snapshots than at least": Case(("snapshot.num-retained.max", "2"), {"snapshot.num-retained.min": "3"}),
     "no snapshots": Case(("snapshot.num-retained.min", "0")),
