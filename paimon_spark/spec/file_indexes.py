@@ -108,7 +108,10 @@ def _of_kind(options: Mapping[str, str], kind: IndexKind) -> list[IndexSpec]:
     out = []
     for name in dict.fromkeys(part.strip() for part in listed.split(",")):
         if not name:
-            raise OptionError(f"The option '{PREFIX}{kind}{COLUMNS}' = '{listed}' has an empty column.")
+            raise OptionError(
+                f"The option '{PREFIX}{kind}{COLUMNS}' = '{listed}' has an empty column.",
+                hint="Name the columns, separated by single commas.",
+            )
         column = name.partition("[")[0] if name.endswith("]") and "[" in name else name
         settings = {}
         for setting in _SETTINGS[kind]:

@@ -50,14 +50,15 @@ class PositionDeleteWriter(AbortableWriter):
             ConflictError: a file with rows to change is no longer part of the table.
         """
         ids = np.full(batch.num_rows, -1, np.int64)
+        stays = values_of(one_chunk(batch.column(ROW_KIND)).cast(pa.int8())) != RowKind.DELETE
         for part in rows_by_file(batch):
             if part.path is not None:
                 self._marks.add(part.path, part.positions, part.seen)
-                if self._tracked is not None:
-                    ids[part.rows] = self._row_ids(part.path, part.positions)
-        kinds = values_of(one_chunk(batch.column(ROW_KIND)).cast(pa.int8()))
-        self._write(batch, np.flatnonzero((kinds != RowKind.DELETE) & (ids < 0)), None)
-        self._write(batch, np.flatnonzero((kinds != RowKind.DELETE) & (ids >= 0)), ids)
+                kept = stays[part.rows]
+                if self._tracked is not None and kept.any():
+                    ids[part.rows[kept]] = self._row_ids(part.path, part.positions[kept])
+        self._write(batch, np.flatnonzero(stays & (ids < 0)), None)
+        self._write(batch, np.flatnonzero(stays & (ids >= 0)), ids)
 
     def _write(self, batch: pa.RecordBatch, kept: I64, ids: I64 | None) -> None:
         """Write the rows of `batch` at `kept`, with `ids` if they have any."""

@@ -17,7 +17,7 @@ from paimon_spark.core.levels import sections
 from paimon_spark.core.metadata.change_range import ChangeRange, CommitRange, StateRange
 from paimon_spark.core.metadata.deletion_vectors import VectorRef, vector_refs
 from paimon_spark.core.metadata.manifest_store import ManifestStore
-from paimon_spark.core.metadata.row_ranges import anchors, evolves, row_ranges
+from paimon_spark.core.metadata.row_ranges import anchors, evolves, is_blob_file, is_vector_file, row_ranges
 from paimon_spark.core.metadata_io import in_parallel
 from paimon_spark.core.scan.pruning import EntryPruner, StatisticsFilter
 from paimon_spark.core.scan.result import ScanCounts, ScannedBucket
@@ -30,6 +30,7 @@ from paimon_spark.spec.manifest import BucketKey, DataFileKey, DataFileMeta, Man
 from paimon_spark.spec.options import POSTPONE_BUCKET
 from paimon_spark.spec.predicate import TRUE, AlwaysTrue, Predicate, project
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.types import AtomicType, TypeRoot
 
 _FileIdentity = tuple[str, int]
 """Name and level: a file that a compaction moved to another level may no longer be merged with the same files."""
@@ -113,15 +114,26 @@ def _alone(table: Table, files: Sequence[DataFileMeta]) -> list[list[DataFileMet
 
 def _check_new_rows(table: Table, before: Snapshot | None, snapshot_id: int, added: Iterable[DataFileMeta]) -> None:
     """Reject files with new values of rows that were in the table before."""
-    if not evolves(table) or before is None or before.next_row_id is None:
+    if not evolves(table):
         return
+    first_new = before.next_row_id if before is not None else None
     for file in added:
-        if file.first_row_id is not None and file.first_row_id < before.next_row_id:
+        old = first_new is not None and file.first_row_id is not None and file.first_row_id < first_new
+        if old or (before is None and _lacks_columns(table, file)):
             raise UnsupportedError(
                 f"Snapshot {snapshot_id} of table {table.name} has new values of rows that were there before, in the "
                 f"file {file.file_name}: they are not read as changes.",
                 hint="Read the table itself at both snapshots.",
             )
+
+
+def _lacks_columns(table: Table, file: DataFileMeta) -> bool:
+    """Return whether a file has only some of the columns that its rows began with, as one of new values has."""
+    if file.write_cols is None or is_blob_file(file) or is_vector_file(file):
+        return False
+    fields = table.schema_store.get(file.schema_id).fields
+    plain = {f.name for f in fields if isinstance(f.type, AtomicType) and f.type.root is not TypeRoot.BLOB}
+    return not plain - set(table.schema.partition_keys) <= set(file.write_cols)
 
 
 def _by_commit(entries: Iterable[tuple[int, ManifestEntry]]) -> list[list[DataFileMeta]]:

@@ -21,6 +21,7 @@ from paimon_spark.spec.file_indexes import INDEX_SUFFIX
 from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry
 from paimon_spark.spec.paths import file_in
 from paimon_spark.spec.predicate import AlwaysTrue, Predicate, columns_of
+from paimon_spark.spec.stats import keeps_order
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, not_null
 
 _HINT = (
@@ -141,8 +142,11 @@ class FileIndexes:
 
 
 def _same(stored: DataField, own: DataField) -> bool:
+    """Return whether a file has the values of a column as the table has them: a text that may be longer is the same."""
     one, other = (t.root if isinstance(t, AtomicType) else None for t in (stored.type, own.type))
-    return one is other is TypeRoot.VARCHAR or not_null(stored.type) == not_null(own.type)
+    if one is other is TypeRoot.VARCHAR:
+        return keeps_order(stored.type, own.type)
+    return not_null(stored.type) == not_null(own.type)
 
 
 def index_files(file: DataFileMeta) -> list[str]:

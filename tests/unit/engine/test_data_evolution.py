@@ -214,6 +214,20 @@ def test_added_rows_are_changes_and_new_values_are_refused(mode: str) -> None:
         rows(table.with_options({"incremental-between": "3,4"}))
 
 
+def test_new_values_are_refused_after_expiry_too() -> None:
+    table = evolving_table()
+    put(table, (1, "a", 10))
+    put(table, (2, "b", 20))
+    put_columns(table, 0, v=["A"])
+    put(table, (3, "c", 30))
+    for gone in (1, 2):
+        table.file_io.delete(f"{table.path}/snapshot/snapshot-{gone}")
+    table.file_io.delete(f"{table.path}/snapshot/EARLIEST")
+    with pytest.raises(UnsupportedError, match=r"Snapshot 3 .* new values of rows"):
+        rows(table.with_options({"incremental-between": "2,4"}))
+    assert rows(table.with_options({"incremental-between": "3,4"})) == [(3, "c", 30)]
+
+
 def test_files_that_do_not_fit_together() -> None:
     table = evolving_table()
     put(table, (1, "a", 10), (2, "b", 20))

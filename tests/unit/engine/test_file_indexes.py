@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -23,8 +24,11 @@ from paimon_spark.engine.row_level import change_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import plan_select, read_arrow
 from paimon_spark.errors import ConflictError, CorruptTableError, UnsupportedError
+from paimon_spark.spec.column_changes import UpdateColumnType
+from paimon_spark.spec.evolution import apply_changes
 from paimon_spark.spec.manifest import EMPTY_ROW, DataFileMeta
 from paimon_spark.spec.predicate import And, Comparison, InList, IsNull, Or, Predicate
+from paimon_spark.spec.types import parse_atomic
 from paimon_spark.testing.invariants import leaked, violations
 from paimon_spark.testing.tables import new_table
 from tests.unit.procedures.calling import Lake
@@ -185,6 +189,21 @@ def test_unreadable_indexes_are_named(change: Any, error: type[Exception], says:
     assert contents(table.with_options(OFF), Comparison("=", "k", 3))
     execute_index_rewrite(plan_index_rewrite(table, force=True), LocalRunner())
     assert contents(table, Comparison("=", "k", 3)) == contents(table.with_options(OFF), Comparison("=", "k", 3))
+
+
+@pytest.mark.parametrize("kind", ["bloom-filter", "bitmap", "range-bitmap"])
+@pytest.mark.parametrize(("length", "text", "files"), [(3, "abc", 2), (20, "abcdef", 1)], ids=["shorter", "longer"])
+def test_texts_that_are_cut_off_are_not_looked_up(kind: str, length: int, text: str, files: int) -> None:
+    options = {f"file-index.{kind}.columns": "s", "metadata.stats-mode": "none"}
+    table = new_table({"id": "INT", "s": "VARCHAR(10)"}, options=options)
+    write_arrow(table, pa.table({"id": pa.array([1], pa.int32()), "s": ["abcdef"]}))
+    write_arrow(table, pa.table({"id": pa.array([2], pa.int32()), "s": ["zzzzzz"]}))
+    changes = [UpdateColumnType(("s",), parse_atomic(f"VARCHAR({length})"))]
+    table = replace(table, schema=apply_changes(table.schema, changes, 0, has_snapshots=True))
+    assert table.schema_store.try_create(table.schema)
+    wanted = Comparison("=", "s", text)
+    assert read_arrow(table, predicate=wanted).to_pylist() == [{"id": 1, "s": text}]
+    assert sum(len(split.files) for split in plan_select(table, predicate=wanted).splits) == files
 
 
 def test_an_index_of_another_file_is_refused() -> None:
