@@ -142,11 +142,11 @@ def test_only_splits_that_are_merged_go_through_workers(spark: SparkSession) -> 
     spark.sql("CREATE TABLE t (id INT, v INT) TBLPROPERTIES ('primary-key'='id', 'bucket'='1')")
     spark.sql("INSERT INTO t VALUES (1, 1), (2, 2)")
     spark.sql("INSERT INTO t VALUES (2, 3)")
-    assert "MapInArrow" in plan(spark, "SELECT * FROM t")
+    assert "PaimonMergeRead" in plan(spark, "SELECT * FROM t")
     assert rows(spark, "SELECT count(*) FROM t") == [(2,)]
     assert "PaimonMetadata" not in plan(spark, "SELECT count(*) FROM t")
     spark.sql("CALL sys.compact('t')")
-    assert "MapInArrow" not in plan(spark, "SELECT * FROM t")
+    assert "PaimonMergeRead" not in plan(spark, "SELECT * FROM t")
     assert "PaimonMetadata" in plan(spark, "SELECT count(*) FROM t")
     assert rows(spark, "SELECT count(*) FROM t") == [(2,)]
     assert rows(spark, "SELECT * FROM t WHERE v = 2") == []
