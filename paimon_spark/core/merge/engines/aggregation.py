@@ -37,10 +37,11 @@ class Aggregation:
             UnsupportedError: a retract of a column whose function has none.
             PaimonError: an integer overflows, or a NOT NULL column becomes null.
         """
-        if not groups.several()[0].any():
-            return assemble(groups, groups.several()[0], {})
-        groups = groups.in_one_chunk()
         several, merging = groups.several()
+        if not len(merging.starts):
+            return assemble(groups, several, {})
+        groups = groups.in_one_chunk()
+        merging = merging.of_rows(groups.rows)
         kinds = values_of(one_chunk(groups.rows.column(VALUE_KIND)))[merging.order]
         base, deleted = self._remove(merging, kinds)
         mask, preset = retracts(groups.rows)[base.order], np.zeros(len(base.order), dtype=np.bool_)

@@ -64,10 +64,11 @@ class PartialUpdate:
             UnsupportedError: a retract, and no option says what it does.
             PaimonError: a NOT NULL column becomes null.
         """
-        if not groups.several()[0].any():
-            return assemble(groups, groups.several()[0], {})
-        groups = groups.in_one_chunk()
         several, merging = groups.several()
+        if not len(merging.starts):
+            return assemble(groups, several, {})
+        groups = groups.in_one_chunk()
+        merging = merging.of_rows(groups.rows)
         history = _History(self, merging)
         out: dict[str, Merged] = dict(history.system_columns())
         grouped = {n for g in self.groups for n in (*g.columns, *(f.name for f in g.sequence))}
