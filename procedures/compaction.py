@@ -11,6 +11,7 @@ from typing import Any
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.partition_filters import PARTITION_FILTERS, check_one_filter, partition_filters
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, FAILED, NOTHING_TO_DO, UPGRADED, Report
@@ -40,8 +41,6 @@ from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.predicate import Predicate, or_
 from paimon_spark.spec.units import parse_duration_ms
-from paimon_spark.sqlparse.partitions import each_partition
-from paimon_spark.sqlparse.where import parse_where
 
 _NONE = "none"
 _ORDERS = (_NONE, *Order)
@@ -139,12 +138,11 @@ class Compact:
                 "order_strategy and partition_idle_time cannot be given together.", hint="Leave one of them out."
             )
         strategy = _strategy(args.optional_text("compact_strategy"))
-        if args.optional_text("partitions") is not None and args.optional_text("where") is not None:
-            raise ArgumentError("partitions and where cannot be given together.", hint="Leave one of them out.")
+        check_one_filter(args)
         options = args.table_options("options")
         idle_ms = None if idle is None else _duration(idle)
         table = ctx.table(args.text("table"), {"write-only": "false", **options})
-        asked = _partitions(ctx, table, args)
+        asked = partition_filters(ctx, table, args)
         partitions = or_(*(predicate for _, predicate in asked)) if asked else None
         if table.bucket_mode is BucketMode.POSTPONE and order == _NONE:
             if idle is not None:
@@ -475,32 +473,13 @@ def _column(table: Table, name: str) -> str:
     return table.schema.field(same[0] if len(same) == 1 else name).name
 
 
-def _partitions(ctx: CallContext, table: Table, args: Arguments) -> list[tuple[str, Predicate]]:
-    """Return the partition filters, which are joined by OR, with their texts; empty for all partitions."""
-    partitions, where = args.optional_text("partitions"), args.optional_text("where")
-    if partitions is not None:
-        return each_partition(partitions, table.schema, zone=ctx.zone)
-    return [] if where is None else [(where, parse_where(where, table.schema, zone=ctx.zone))]
-
-
 @procedure(
     name="rescale",
     summary="Rewrite partitions with another number of buckets.",
     params=(
         Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True),
         Param("bucket_num", ParamType.INT, "The number of buckets.", default="that of the table"),
-        Param(
-            "partitions",
-            ParamType.STRING,
-            "Only these partitions: `,` is AND, `;` is OR, as in `dt=2024-05-14,hh=1;dt=2024-05-15`.",
-            default="all partitions",
-            aliases=("partition",),
-        ),
-        Param(
-            "where",
-            ParamType.STRING,
-            "Only partitions that match this condition over partition columns; not together with `partitions`.",
-        ),
+        *PARTITION_FILTERS,
     ),
     columns=(Column("result", "boolean", "true; a failed CALL raises an error"),),
     example="CALL sys.rescale(table => 'default.T', bucket_num => 4, partitions => 'p=0');",
@@ -517,10 +496,9 @@ class Rescale:
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Rescale]:
         """Validate the arguments and find the files to rewrite."""
-        if args.optional_text("partitions") is not None and args.optional_text("where") is not None:
-            raise ArgumentError("partitions and where cannot be given together.", hint="Leave one of them out.")
+        check_one_filter(args)
         table = ctx.table(args.text("table"), {"write-only": "false"})
-        asked = _partitions(ctx, table, args)
+        asked = partition_filters(ctx, table, args)
         partitions = or_(*(predicate for _, predicate in asked)) if asked else None
         work = plan_rescale(table, args.integer("bucket_num"), partitions)
         notes = unmatched(table, asked, work.partitions_seen, ctx.zone)

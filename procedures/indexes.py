@@ -6,16 +6,14 @@ from dataclasses import dataclass
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.partition_filters import PARTITION_FILTERS, check_one_filter, partition_filters
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.core.maintenance.deletion import WARN, Action
 from paimon_spark.engine.compact_explain import unmatched
 from paimon_spark.engine.rewrite_file_index import IndexRewritePlan, execute_index_rewrite, plan_index_rewrite
-from paimon_spark.errors import ArgumentError
 from paimon_spark.spec.predicate import or_
-from paimon_spark.sqlparse.partitions import each_partition
-from paimon_spark.sqlparse.where import parse_where
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +29,7 @@ class _Rewrite:
     summary="Give files the indexes that the options of the table ask for.",
     params=(
         Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True),
-        Param(
-            "partitions",
-            ParamType.STRING,
-            "Only these partitions: `,` is AND, `;` is OR, as in `dt=2024-05-14,hh=1;dt=2024-05-15`.",
-            default="all partitions",
-            aliases=("partition",),
-        ),
-        Param(
-            "where",
-            ParamType.STRING,
-            "Only partitions that match this condition over partition columns; not together with `partitions`.",
-        ),
+        *PARTITION_FILTERS,
         Param(
             "force",
             ParamType.BOOLEAN,
@@ -67,12 +54,8 @@ class RewriteFileIndex:
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Rewrite]:
         """Read which indexes the files have."""
         table = ctx.table(args.text("table"))
-        partitions, where = args.optional_text("partitions"), args.optional_text("where")
-        if partitions is not None and where is not None:
-            raise ArgumentError("partitions and where cannot be given together.", hint="Leave one of them out.")
-        asked = [] if where is None else [(where, parse_where(where, table.schema, zone=ctx.zone))]
-        if partitions is not None:
-            asked = each_partition(partitions, table.schema, zone=ctx.zone)
+        check_one_filter(args)
+        asked = partition_filters(ctx, table, args)
         chosen = or_(*(predicate for _, predicate in asked)) if asked else None
         work = plan_index_rewrite(table, chosen, force=args.flag("force"))
         notes = unmatched(table, asked, work.partitions_seen, ctx.zone)
