@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from paimon_spark.core.columns import FILE_PATH, ROW_INDEX
+from paimon_spark.core.file_schemas import FileSchemas
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.spec.manifest import DataFileMeta
-from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.stats import UNKNOWN, may_precede, stats_view
 from paimon_spark.spec.types import (
     ArrayType,
@@ -78,7 +78,7 @@ class NativeColumns:
         self._read_columns = read_columns
         self._formats = ("parquet",) if rows_located else ("parquet", "orc")
         self._known: dict[FileLayout, list[DataField | None] | None] = {}
-        self._schemas: dict[int, TableSchema] = {table.schema.id: table.schema}
+        self._schemas = FileSchemas(table)
         keys = table.schema.partition_keys
         self._days = [f.name for f in read_columns if _is_day(f.type) and f.name not in keys]
 
@@ -103,14 +103,8 @@ class NativeColumns:
         """Return whether the file may hold days that Spark's ORC reader takes for those of an older calendar."""
         if not self._days or format_of(file) != "orc":
             return False
-        stats = stats_view(file, self._schema(file.schema_id), self._table.schema)
+        stats = stats_view(file, self._schemas.of(file.schema_id), self._table.schema)
         return any(may_precede(stats.get(day, UNKNOWN), GREGORIAN_FROM, file.row_count) for day in self._days)
-
-    def _schema(self, schema_id: int) -> TableSchema:
-        """Return the schema that files were written with. It is asked for each file, and read once."""
-        if schema_id not in self._schemas:
-            self._schemas[schema_id] = self._table.schema_store.get(schema_id)
-        return self._schemas[schema_id]
 
     def of(self, layout: FileLayout) -> list[DataField | None] | None:
         """Return the columns of the files, in the order of those that are read."""
@@ -121,7 +115,7 @@ class NativeColumns:
     def _find(self, layout: FileLayout) -> list[DataField | None] | None:
         if layout.file_format not in self._formats:
             return None
-        table, schema = self._table, self._schema(layout.schema_id)
+        table, schema = self._table, self._schemas.of(layout.schema_id)
         if layout.file_format == "orc" and any(_holds_instants(f.type) for f in schema.fields):
             return None
         by_id = {f.id: f for f in schema.fields}

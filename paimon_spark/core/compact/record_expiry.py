@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.core.arrow import one_chunk, values_of
+from paimon_spark.core.file_schemas import FileSchemas
 from paimon_spark.core.merge.key_groups import retracts
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrays import I64, Mask
@@ -31,11 +32,13 @@ class RecordExpiry:
         table: the table.
         field: the column with the time of a row.
         limit: the earliest time that has not expired, in epoch seconds.
+        schemas: the schemas of the table's files.
     """
 
     table: Table
     field: DataField
     limit: int
+    schemas: FileSchemas
 
     @classmethod
     def of(cls, table: Table, now_seconds: int) -> RecordExpiry | None:
@@ -44,11 +47,12 @@ class RecordExpiry:
         age = options.duration_ms_or_none("record-level.expire-time")
         if age is None or not table.is_primary_key_table:
             return None
-        return cls(table, table.schema.field(options.word("record-level.time-field")), now_seconds - age // 1000)
+        time_field = table.schema.field(options.word("record-level.time-field"))
+        return cls(table, time_field, now_seconds - age // 1000, FileSchemas(table))
 
     def may_be_in(self, file: DataFileMeta) -> bool:
         """Return whether the statistics of a file tell that a row of it has expired."""
-        written = self.table.schema_store.get(file.schema_id)
+        written = self.schemas.of(file.schema_id)
         found = stats_view(file, written, self.table.schema).get(self.field.name)
         return found is not None and found.min is not None and _seconds_of(found.min) < self.limit
 

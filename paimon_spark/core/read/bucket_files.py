@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from paimon_spark.core.columns import BUCKET, FILE_PATH, LEVEL, ROW_INDEX, TRACKING_FIELDS, VECTOR
+from paimon_spark.core.file_schemas import FileSchemas
 from paimon_spark.core.levels import SortedRun
 from paimon_spark.core.merge.config import SYSTEM_FIELDS
 from paimon_spark.core.metadata.row_ranges import RowRange, evolves
@@ -68,7 +69,7 @@ class BucketFiles:
         self.deleted_rows = deleted_rows
         self._keep = keep
         self._paths = table.paths
-        self._fields = {table.schema.id: table.schema.fields}
+        self._schemas = FileSchemas(table)
         self._indexes = FileIndexes(table)
 
     def path(self, file: DataFileMeta) -> str:
@@ -222,9 +223,7 @@ class BucketFiles:
 
     def held(self, file: DataFileMeta) -> tuple[DataField, ...]:
         """Return the columns that a file holds, as they were when it was written."""
-        written = self._fields.get(file.schema_id)
-        if written is None:
-            written = self._fields[file.schema_id] = self.table.schema_store.get(file.schema_id).fields
+        written = self._schemas.of(file.schema_id).fields
         return written if file.write_cols is None else tuple(f for f in written if f.name in file.write_cols)
 
     def _plan(self, file: DataFileMeta, fields: Sequence[DataField]) -> ColumnPlan:

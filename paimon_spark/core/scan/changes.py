@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from paimon_spark.core.bin_packing import bin_packed
+from paimon_spark.core.file_schemas import FileSchemas
 from paimon_spark.core.levels import sections
 from paimon_spark.core.metadata.change_range import ChangeRange, CommitRange, StateRange
 from paimon_spark.core.metadata.deletion_vectors import VectorRef, vector_refs
@@ -29,6 +30,7 @@ from paimon_spark.spec.kinds import ChangeSource, CommitKind, FileKind
 from paimon_spark.spec.manifest import BucketKey, DataFileKey, DataFileMeta, ManifestEntry, ManifestFileMeta
 from paimon_spark.spec.options import POSTPONE_BUCKET
 from paimon_spark.spec.predicate import TRUE, AlwaysTrue, Predicate, project
+from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.types import AtomicType, TypeRoot
 
@@ -116,10 +118,11 @@ def _check_new_rows(table: Table, before: Snapshot | None, snapshot_id: int, add
     """Reject files with new values of rows that were in the table before."""
     if not evolves(table):
         return
+    schemas = FileSchemas(table)
     first_new = before.next_row_id if before is not None else None
     for file in added:
         old = first_new is not None and file.first_row_id is not None and file.first_row_id < first_new
-        if old or (before is None and _lacks_columns(table, file)):
+        if old or (before is None and _lacks_columns(table, schemas.of(file.schema_id), file)):
             raise UnsupportedError(
                 f"Snapshot {snapshot_id} of table {table.name} has new values of rows that were there before, in the "
                 f"file {file.file_name}: they are not read as changes.",
@@ -127,12 +130,11 @@ def _check_new_rows(table: Table, before: Snapshot | None, snapshot_id: int, add
             )
 
 
-def _lacks_columns(table: Table, file: DataFileMeta) -> bool:
+def _lacks_columns(table: Table, written: TableSchema, file: DataFileMeta) -> bool:
     """Return whether a file has only some of the columns that its rows began with, as one of new values has."""
     if file.write_cols is None or is_blob_file(file) or is_vector_file(file):
         return False
-    fields = table.schema_store.get(file.schema_id).fields
-    plain = {f.name for f in fields if isinstance(f.type, AtomicType) and f.type.root is not TypeRoot.BLOB}
+    plain = {f.name for f in written.fields if isinstance(f.type, AtomicType) and f.type.root is not TypeRoot.BLOB}
     return not plain - set(table.schema.partition_keys) <= set(file.write_cols)
 
 

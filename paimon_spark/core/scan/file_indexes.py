@@ -12,6 +12,7 @@ from typing import NamedTuple
 from pyroaring import BitMap
 
 from paimon_spark.core.cancellation import checkpoint
+from paimon_spark.core.file_schemas import FileSchemas
 from paimon_spark.core.metadata_io import in_parallel
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError, ErrorKind, UnsupportedError
@@ -42,12 +43,12 @@ class Answer(NamedTuple):
 
 
 class FileIndexes:
-    """The file indexes of a table's data files; caches the schemas of the files."""
+    """The file indexes of a table's data files."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
         self._enabled = table.options.file_index_read_enabled
-        self._fields: dict[int, tuple[DataField, ...]] = {table.schema.id: table.schema.fields}
+        self._schemas = FileSchemas(table)
 
     def usable(self, file: DataFileMeta) -> bool:
         """Return whether the file has indexes, and they are to be used."""
@@ -58,7 +59,7 @@ class FileIndexes:
         places = [i for i, e in enumerate(entries) if self.usable(e.file)]
         beside = [i for i in places if entries[i].file.embedded_index is None]
         for schema_id in {entries[i].file.schema_id for i in places}:
-            self._fields_of(schema_id)
+            self._schemas.of(schema_id)
 
         def answer(place: int) -> Answer:
             return self._answer(entries[place], keys, predicate)
@@ -126,7 +127,7 @@ class FileIndexes:
 
     def _columns(self, file: DataFileMeta, predicate: Predicate) -> dict[str, tuple[str, AtomicType]]:
         """Return the columns of the predicate whose values the file has as the table has them."""
-        written = {f.id: f for f in self._fields_of(file.schema_id)}
+        written = {f.id: f for f in self._schemas.of(file.schema_id).fields}
         out = {}
         for name in columns_of(predicate):
             own = self._table.schema.field(name)
@@ -134,11 +135,6 @@ class FileIndexes:
             if stored is not None and isinstance(stored.type, AtomicType) and _same(stored, own):
                 out[name] = stored.name, stored.type
         return out
-
-    def _fields_of(self, schema_id: int) -> tuple[DataField, ...]:
-        if schema_id not in self._fields:
-            self._fields[schema_id] = self._table.schema_store.get(schema_id).fields
-        return self._fields[schema_id]
 
 
 def _same(stored: DataField, own: DataField) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from paimon_spark.core.file_schemas import FileSchemas
 from paimon_spark.core.table import Table
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.schema import TableSchema
@@ -11,11 +12,11 @@ from paimon_spark.spec.stats import UNKNOWN, ColumnStats, key_stats_view, stats_
 
 
 class FileStatistics:
-    """Looks statistics up by column; caches the schemas of the files."""
+    """Looks statistics up by column."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self._schemas: dict[int, TableSchema] = {table.schema.id: table.schema}
+        self._schemas = FileSchemas(table)
 
     def keys(self, file: DataFileMeta) -> Mapping[str, ColumnStats]:
         """Return the statistics of the key columns of a file."""
@@ -36,6 +37,4 @@ class FileStatistics:
 
     def schema_of(self, file: DataFileMeta) -> TableSchema:
         """Return the schema with which a file was written."""
-        if file.schema_id not in self._schemas:
-            self._schemas[file.schema_id] = self._table.schema_store.get(file.schema_id)
-        return self._schemas[file.schema_id]
+        return self._schemas.of(file.schema_id)

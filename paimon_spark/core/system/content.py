@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from paimon_spark.core.file_schemas import FileSchemas
 from paimon_spark.core.system.context import SystemContext
 from paimon_spark.core.system.render import (
     key_list,
@@ -30,10 +31,10 @@ Row = tuple[Any, ...]
 
 def files(context: SystemContext) -> Iterator[Row]:
     """Yield one row per live data file."""
-    schemas = _Schemas(context)
+    schemas = FileSchemas(context.table)
     for entry in _by_bucket(context):
         f, head = entry.file, _file_head(context, entry, schemas)
-        nulls, low, high = _statistics(f, schemas.of(f), context.table.schema)
+        nulls, low, high = _statistics(f, schemas.of(f.schema_id), context.table.schema)
         yield (
             *head[:10],
             nulls,
@@ -51,7 +52,7 @@ def files(context: SystemContext) -> Iterator[Row]:
 
 def file_key_ranges(context: SystemContext) -> Iterator[Row]:
     """Yield one row per live data file, without the statistics."""
-    schemas = _Schemas(context)
+    schemas = FileSchemas(context.table)
     for entry in _by_bucket(context):
         yield (*_file_head(context, entry, schemas), entry.file.first_row_id)
 
@@ -136,20 +137,6 @@ def table_indexes(context: SystemContext) -> Iterator[Row]:
         )
 
 
-class _Schemas:
-    """A cache of the schemas that the files of a table were written with."""
-
-    def __init__(self, context: SystemContext) -> None:
-        self._view = context
-        self._found: dict[int, TableSchema] = {context.table.schema.id: context.table.schema}
-
-    def of(self, file: DataFileMeta) -> TableSchema:
-        found = self._found.get(file.schema_id)
-        if found is None:
-            found = self._found[file.schema_id] = self._view.table.schema_store.get(file.schema_id)
-        return found
-
-
 @dataclass(slots=True)
 class _Sum:
     rows: int = 0
@@ -182,9 +169,9 @@ def _by_bucket(context: SystemContext) -> list[ManifestEntry]:
     return sorted(entries, key=lambda e: (texts[e.partition], e.bucket))
 
 
-def _file_head(context: SystemContext, entry: ManifestEntry, schemas: _Schemas) -> Row:
+def _file_head(context: SystemContext, entry: ManifestEntry, schemas: FileSchemas) -> Row:
     f = entry.file
-    keys = schemas.of(f).key_fields
+    keys = schemas.of(f.schema_id).key_fields
     return (
         partition_set(entry.partition, context.table.schema.partition_fields, context.zone),
         entry.bucket,
