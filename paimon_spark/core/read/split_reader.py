@@ -8,7 +8,9 @@ number of open runs is bounded (`merge.multi_pass`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -24,13 +26,14 @@ from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.read.deleted_rows import deleted_rows
 from paimon_spark.core.read.postponed_runs import rows_with_postponed
 from paimon_spark.core.read.stitched_rows import stitched_rows
-from paimon_spark.core.scan.splits import Split
+from paimon_spark.core.scan.splits import Difference, Split
 from paimon_spark.core.table import Table
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS
 from paimon_spark.format.schema_conform import empty_columns
 from paimon_spark.spec.kinds import VALUE_KIND, RowKind
+from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate, columns_of, project
 from paimon_spark.spec.types import DataField
 
@@ -63,8 +66,7 @@ def read_split(
     read = (*(read or table.schema.fields[:1]), *(f for f in TRACKING_FIELDS if f.name in metadata_columns))
     files = BucketFiles(table, split.partition, split.bucket, deleted_rows(table, split))
     wanted_places = tuple(f for f in METADATA_FIELDS if f.name in metadata_columns)
-    source = _changes if split.unmerged else _read_rows if split.difference is None else _difference
-    rows = source(files, split, read, condition, keep_kinds=keep_kinds, metadata_columns=metadata_columns)
+    rows = _Rows(files, split, read, condition, keep_kinds, metadata_columns).read()
     expression = None if condition == TRUE else to_expression(condition, {f.name: f for f in read})
     out = (*wanted, *((ROW_KIND_FIELD,) if keep_kinds else ()), *wanted_places)
     schema = to_arrow_schema(out)
@@ -94,98 +96,82 @@ def first_rows(batches: Iterable[pa.RecordBatch], limit: int | None) -> Iterator
             return
 
 
-def _read_rows(
-    files: BucketFiles,
-    split: Split,
-    read: tuple[DataField, ...],
-    condition: Predicate,
-    *,
-    keep_kinds: bool,
-    metadata_columns: Sequence[str],
-) -> Iterator[pa.Table]:
-    table = files.table
-    if not table.is_primary_key_table:
-        for rows in _appended(files, split, read, condition, metadata_columns):
-            yield _with_kind(rows) if keep_kinds else rows
-    elif split.raw and not keep_kinds:
-        for file in split.files:
-            yield from files.chunks(file, read, condition, metadata_columns=metadata_columns)
-    else:
-        if split.postponed:
-            _check_metadata_columns(table, metadata_columns)
-            merged = rows_with_postponed(table, split, read)
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of a split with some columns, before the condition is applied exactly."""
+
+    files: BucketFiles
+    split: Split
+    fields: tuple[DataField, ...]
+    condition: Predicate
+    keep_kinds: bool
+    metadata_columns: Sequence[str]
+
+    def read(self) -> Iterator[pa.Table]:
+        """Return the rows as the split says: one state, a difference of states, or files as they were written."""
+        if self.split.unmerged:
+            return self._written()
+        return self._current() if self.split.difference is None else self._differing(self.split.difference)
+
+    def _current(self) -> Iterator[pa.Table]:
+        table, split = self.files.table, self.split
+        if not table.is_primary_key_table:
+            yield from self._appended()
+        elif split.raw and not self.keep_kinds:
+            for file in split.files:
+                yield from self._chunks(file, self.fields)
         else:
-            merged = merged_rows(files, sections(split.files, table.key_types), read, condition, metadata_columns)
-        for rows in merged:
-            kept = rows if keep_kinds else drop_retracts(rows)
-            if kept.num_rows:
-                yield kept.rename_columns({VALUE_KIND: ROW_KIND}) if keep_kinds else kept
-
-
-def _appended(
-    files: BucketFiles,
-    split: Split,
-    read: tuple[DataField, ...],
-    condition: Predicate,
-    metadata_columns: Sequence[str],
-) -> Iterator[pa.Table]:
-    if evolves(files.table):
-        yield from stitched_rows(files, split.files, read, condition, metadata_columns)
-        return
-    for file in split.files:
-        yield from files.chunks(file, read, condition, metadata_columns=metadata_columns)
-
-
-def _changes(
-    files: BucketFiles,
-    split: Split,
-    read: tuple[DataField, ...],
-    condition: Predicate,
-    *,
-    keep_kinds: bool,
-    metadata_columns: Sequence[str],
-) -> Iterator[pa.Table]:
-    """Yield the rows of files one by one, as they were written."""
-    if not files.table.is_primary_key_table:
-        for rows in _appended(files, split, read, condition, metadata_columns):
-            yield _with_kind(rows) if keep_kinds else rows
-        return
-    stored = keep_kinds or not split.raw
-    fields = (*read, KIND_FIELD) if stored else read
-    for file in split.files:
-        for rows in files.chunks(file, fields, condition, metadata_columns=metadata_columns):
-            if not keep_kinds:
-                yield drop_retracts(rows) if stored else rows
+            if split.postponed:
+                _check_metadata_columns(table, self.metadata_columns)
+                merged = rows_with_postponed(table, split, self.fields)
             else:
-                yield rows.rename_columns({VALUE_KIND: ROW_KIND}) if stored else _with_kind(rows)
+                runs = sections(split.files, table.key_types)
+                merged = merged_rows(self.files, runs, self.fields, self.condition, self.metadata_columns)
+            for rows in merged:
+                kept = rows if self.keep_kinds else drop_retracts(rows)
+                if kept.num_rows:
+                    yield self._named(kept)
 
+    def _appended(self) -> Iterator[pa.Table]:
+        if evolves(self.files.table):
+            found = stitched_rows(self.files, self.split.files, self.fields, self.condition, self.metadata_columns)
+        else:
+            found = chain.from_iterable(self._chunks(file, self.fields) for file in self.split.files)
+        return map(_with_kind, found) if self.keep_kinds else found
 
-def _difference(
-    files: BucketFiles,
-    split: Split,
-    read: tuple[DataField, ...],
-    condition: Predicate,
-    *,
-    keep_kinds: bool,
-    metadata_columns: Sequence[str],
-) -> Iterator[pa.Table]:
-    """Yield the rows by which two states differ; all columns are read, because all are compared."""
-    from paimon_spark.core.read.difference import difference_rows  # not at module level: most workers start without it
+    def _written(self) -> Iterator[pa.Table]:
+        """Yield the rows of files one by one, as they were written."""
+        if not self.files.table.is_primary_key_table:
+            yield from self._appended()
+            return
+        stored = self.keep_kinds or not self.split.raw
+        fields = (*self.fields, KIND_FIELD) if stored else self.fields
+        for file in self.split.files:
+            for rows in self._chunks(file, fields):
+                yield self._named(rows) if self.keep_kinds or not stored else drop_retracts(rows)
 
-    table, schema = files.table, files.table.schema
-    if split.difference is None:
-        raise AssertionError
-    on_keys = project(condition, (*schema.partition_keys, *schema.trimmed_primary_keys))
-    fields = tuple({f.id: f for f in (*schema.fields, *read)}.values())
+    def _differing(self, difference: Difference) -> Iterator[pa.Table]:
+        """Yield the rows by which two states differ; all columns are read, because all are compared."""
+        from paimon_spark.core.read.difference import difference_rows  # not at module level: most workers need none
 
-    def merged(side: Split) -> Iterator[pa.Table]:
-        bucket = BucketFiles(table, side.partition, side.bucket, deleted_rows(table, side))
-        return merged_rows(bucket, sections(side.files, table.key_types), fields, on_keys, metadata_columns)
+        table, schema = self.files.table, self.files.table.schema
+        on_keys = project(self.condition, (*schema.partition_keys, *schema.trimmed_primary_keys))
+        fields = tuple({f.id: f for f in (*schema.fields, *self.fields)}.values())
 
-    before, after = ([merged(s) for s in side] for side in (split.difference.before, split.difference.after))
-    values = [n for n in schema.field_names if n not in schema.partition_keys and n not in schema.primary_keys]
-    for rows in difference_rows(before, after, table.key_fields, values, keep_kinds=keep_kinds):
-        yield rows.rename_columns({VALUE_KIND: ROW_KIND}) if keep_kinds else rows
+        def merged(side: Split) -> Iterator[pa.Table]:
+            bucket = BucketFiles(table, side.partition, side.bucket, deleted_rows(table, side))
+            return merged_rows(bucket, sections(side.files, table.key_types), fields, on_keys, self.metadata_columns)
+
+        before, after = ([merged(s) for s in side] for side in (difference.before, difference.after))
+        values = [n for n in schema.field_names if n not in schema.partition_keys and n not in schema.primary_keys]
+        for rows in difference_rows(before, after, table.key_fields, values, keep_kinds=self.keep_kinds):
+            yield self._named(rows)
+
+    def _chunks(self, file: DataFileMeta, fields: tuple[DataField, ...]) -> Iterator[pa.Table]:
+        return self.files.chunks(file, fields, self.condition, metadata_columns=self.metadata_columns)
+
+    def _named(self, rows: pa.Table) -> pa.Table:
+        return rows.rename_columns({VALUE_KIND: ROW_KIND}) if self.keep_kinds else rows
 
 
 def _check_metadata_columns(table: Table, metadata_columns: Sequence[str]) -> None:
