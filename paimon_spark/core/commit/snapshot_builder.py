@@ -77,10 +77,10 @@ class SnapshotBuilder:
 
     def _snapshot(self, store: ManifestStore, base: Snapshot | None, change: Change) -> Snapshot:
         snapshot_id = base.id + 1 if base else 1
-        next_row_id = base.next_row_id if base else None
+        next_row_id = (base.next_row_id if base else None) or 0
         if tracks_rows(self.table):
             grouped = self.table.options.flag("row-tracking.partition-group-on-commit")
-            entries, next_row_id = assign_row_ids(change.entries, snapshot_id, next_row_id or 0, grouped=grouped)
+            entries, next_row_id = assign_row_ids(change.entries, snapshot_id, next_row_id, grouped=grouped)
             change = replace(change, entries=entries)
         schema_id = max(self.table.schema_store.ids(), default=self.table.schema.id)
         base_list, base_size = store.write_list(_base_manifests(store, base, change) if base else [])
