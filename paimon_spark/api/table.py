@@ -25,7 +25,7 @@ from paimon_spark.engine.insert import Overwrite, write_arrow
 from paimon_spark.engine.orphans import execute_orphans, plan_orphans
 from paimon_spark.engine.postpone_compact import execute_postponed, plan_postponed
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
-from paimon_spark.engine.row_level import change_arrow, marks_keyed_rows, with_all_rows
+from paimon_spark.engine.row_level import change_arrow, marks_keyed_rows, rewrites_files, with_all_rows
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import SelectPlan, plan_select, read_batches
 from paimon_spark.engine.tags import execute_delete_tags, execute_tag, list_tags, plan_create_tag, plan_delete_tags
@@ -416,14 +416,14 @@ class TableHandle:
     def _delete_where(self, condition: str) -> Written:
         table = self._to_change()
         keyed = table.is_primary_key_table
-        if keyed:
+        if keyed and not rewrites_files(table, Operation.DELETE):
             self._check_deletes(table)
         predicate = parse_filter(condition, table.schema)
         columns = None if keyed else ()
         plan = plan_select(with_all_rows(table), columns=columns, predicate=predicate)
-        if not keyed or marks_keyed_rows(table):
+        if not keyed or marks_keyed_rows(table) or rewrites_files(table, Operation.DELETE):
             counted = RowCounter(deletions(plan))
-            result = change_arrow(table, counted, Operation.DELETE)
+            result = change_arrow(table, counted, Operation.DELETE, snapshot_id=plan.snapshot_id)
             return Written.of(counted.rows, result)
         counted = RowCounter(read_batches(plan))
         result = write_arrow(table, (of_kind(b, RowKind.DELETE) for b in counted))
