@@ -174,6 +174,7 @@ def change_arrow(
     operation: Operation,
     runner: TaskRunner | None = None,
     *,
+    rewrites: bool | None = None,
     snapshot_id: int | None = None,
 ) -> WriteResult:
     """Change rows by their places in files in this process.
@@ -181,12 +182,13 @@ def change_arrow(
     Args:
         table: the table.
         changes: input of `CopyOnWriteRewriter`; with deletion vectors, input of `PositionDeleteWriter` or
-            `KeyedDeleteWriter`, in any order; input of `KeyRangeRewriter` if the merge engine requires it.
+            `KeyedDeleteWriter`, in any order; if files are rewritten, input of `KeyRangeRewriter`.
         operation: kind of the statement, for the snapshot.
         runner: see `finish_changes`; in this process by default.
+        rewrites: see `plan_changes`.
         snapshot_id: see `plan_changes`.
     """
-    plan = plan_changes(table, operation, snapshot_id=snapshot_id)
+    plan = plan_changes(table, operation, rewrites=rewrites, snapshot_id=snapshot_id)
     with row_changer(table, plan.info) as changer:
         for batch in changes.to_batches() if isinstance(changes, pa.Table) else changes:
             changer.change(batch)
