@@ -24,7 +24,7 @@ def refused(spark: SparkSession, sql: str, said: str) -> None:
 
 
 def test_examples_of_the_page(spark: SparkSession) -> None:
-    assert run_examples(spark, "merge-engines.md") == 6
+    assert run_examples(spark, "merge-engines.md") == 7
     spark.sql("DELETE FROM customers")
     assert spark.table("customers").isEmpty()
 
