@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+
+from paimon_spark import connect
 
 KEYED = "'primary-key'='id', 'bucket'='2', 'merge-engine'="
 SUMS = f"{KEYED}'aggregation', 'fields.n.aggregate-function'='sum', 'fields.w.aggregate-function'='listagg'"
@@ -140,6 +144,27 @@ def test_a_failed_statement_changes_nothing(spark: SparkSession, statement: str)
     with pytest.raises(Exception, match=r"DIVIDE_BY_ZERO|cannot change the primary key|MERGE_CARDINALITY_VIOLATION"):
         spark.sql(statement)
     assert _state(spark) == before
+
+
+def test_a_conflict_makes_the_statement_run_again(spark: SparkSession, tmp_path: Path) -> None:
+    create(spark, SUMS.replace("'bucket'='2'", "'bucket'='1'"))
+    spark.sql("INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b')")
+    place = spark.sql("SELECT input_file FROM (SELECT __paimon_file_path AS input_file FROM t) LIMIT 1").first()[0]
+    warehouse, _, _ = place.rpartition(".db/")
+    root, _, database = warehouse.rpartition("/")
+    done = tmp_path / "done"
+
+    def interfering(n: int) -> bool:
+        if not done.exists():
+            done.touch()
+            row = {"id": pa.array([2], pa.int32()), "n": pa.array([40], pa.int32()), "w": pa.array(["c"])}
+            connect(root).table(f"{database}.t").append(pa.table(row))
+        return n > 1
+
+    spark.udf.register("interfering", interfering, "boolean")
+    spark.sql("UPDATE t SET n = n + 100 WHERE interfering(n)")
+    assert done.exists()
+    assert rows(spark) == [(1, 1, "a"), (2, 142, "b,c")]
 
 
 def _state(spark: SparkSession) -> Sequence[object]:

@@ -138,10 +138,16 @@ abstract class RowStatement(val target: Target, operation: String, forced: Boole
   /** Refuses what cannot be run; called once, when the statement is analysed. */
   def validate(): Unit = ()
 
-  /** Runs the statement. If merging would store a row otherwise than it says, it runs again, and rewrites files. */
-  def run(session: ClassicSession): Unit =
+  /** Runs the statement. It runs again, and rewrites files, if merging would store a row otherwise than it says; and if
+    * another commit changed what it rewrote: whole key ranges, in which few of the changes concern its rows. */
+  def run(session: ClassicSession): Unit = run(session, RowStatement.Attempts)
+
+  private def run(session: ClassicSession, left: Int): Unit =
     try execute(session)
-    catch { case e: PaimonException if !rewrites && PartialUpdates.refused(e) => rewriting.run(session) }
+    catch {
+      case e: PaimonException if !rewrites && PartialUpdates.refused(e) => rewriting.run(session)
+      case e: PaimonException if rewrites && e.code == "COMMIT_CONFLICT" && left > 1 => run(session, left - 1)
+    }
 
   protected def execute(session: ClassicSession): Unit
 
@@ -223,6 +229,10 @@ abstract class RowStatement(val target: Target, operation: String, forced: Boole
     Engine.json("change_rows", Map("table" -> table.token, "operation" -> operation, "rewrites" -> rewrites,
       "options" -> target.relation.options.asCaseSensitiveMap().asScala.toMap), table.catalog,
       Seq(Dataset.ofRows(session, plan)), idempotent = false)
+}
+
+private object RowStatement {
+  val Attempts = 5
 }
 
 class DeleteRows(target: Target, condition: Expression, forced: Boolean = false)
