@@ -99,7 +99,7 @@ def _rewritten(session: SparkSession, plan: WritePlan, frame: DataFrame) -> list
 def _change_places(session: SparkSession, table: Table, frame: DataFrame, operation: Operation) -> WriteResult:
     """Change rows where they lie."""
     tasks = write_tasks(session, table)
-    plan = plan_changes(table, operation, parallelism=tasks)
+    plan = plan_changes(table, operation, parallelism=tasks, rewrites=False)
     messages = run_writers(session, plan, arrow_batches(_by_file(plan, frame, tasks)), copy_on_write_rewriter)
     return finish_changes(plan, messages, SparkRunner(session))
 

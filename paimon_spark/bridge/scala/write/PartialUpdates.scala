@@ -1,5 +1,7 @@
 package org.apache.spark.sql.paimonbridge
 
+import scala.util.Try
+
 import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.catalyst.InternalRow
@@ -14,14 +16,15 @@ case class SequenceGroup(sequence: Seq[String], columns: Seq[String], removes: B
   *
   * The engine merges a written row into the stored one: a null does not replace a value, and a row that is older than a
   * sequence group, or has no sequence, does not change the group. Where the statement would have another result than it
-  * says, the job fails, and the statement rewrites files instead. Rows of MERGE are merged like those of INSERT: a null leaves the stored value as it is.
+  * says, the job fails, and the statement rewrites files instead. Rows of MERGE are merged like those of INSERT: a null
+  * leaves the stored value as it is.
   */
 class PartialUpdates(table: String, groups: Seq[SequenceGroup]) {
   private val grouped = groups.flatMap(g => g.sequence ++ g.columns).toSet
 
   /** Whether a column outside of the groups is set to null, whatever the row. */
   def ignoresNulls(columns: Seq[Attribute], values: Seq[Expression]): Boolean = columns.zip(values).exists {
-    case (a, v) => !grouped(a.name) && v.foldable && v.eval() == null
+    case (a, v) => !grouped(a.name) && v.foldable && Try(v.eval() == null).getOrElse(false)
   }
 
   /** The new values of a row, each checked if it replaces another one. */
