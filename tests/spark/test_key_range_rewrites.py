@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-
-from paimon_spark import connect
 
 KEYED = "'primary-key'='id', 'bucket'='2', 'merge-engine'="
 SUMS = f"{KEYED}'aggregation', 'fields.n.aggregate-function'='sum', 'fields.w.aggregate-function'='listagg'"
 PARTIAL = f"{KEYED}'partial-update'"
+
+INTERFERENCE = """
+import sys, pyarrow as pa, paimon_spark
+row = {"id": pa.array([2], pa.int32()), "n": pa.array([40], pa.int32()), "w": pa.array(["c"])}
+paimon_spark.connect(sys.argv[1]).table(sys.argv[2]).append(pa.table(row))
+"""
 
 
 def create(spark: SparkSession, properties: str, columns: str = "id INT, n INT, w STRING", name: str = "t") -> None:
@@ -153,12 +158,12 @@ def test_a_conflict_makes_the_statement_run_again(spark: SparkSession, tmp_path:
     warehouse, _, _ = place.rpartition(".db/")
     root, _, database = warehouse.rpartition("/")
     done = tmp_path / "done"
+    program = [sys.executable, "-c", INTERFERENCE, root, f"{database}.t"]
 
     def interfering(n: int) -> bool:
         if not done.exists():
             done.touch()
-            row = {"id": pa.array([2], pa.int32()), "n": pa.array([40], pa.int32()), "w": pa.array(["c"])}
-            connect(root).table(f"{database}.t").append(pa.table(row))
+            subprocess.run(program, check=True, capture_output=True)
         return n > 1
 
     spark.udf.register("interfering", interfering, "boolean")
