@@ -110,6 +110,8 @@ def check_same_rows(store: ManifestStore, base: Snapshot | None, change: Change,
 def check_same_buckets(store: ManifestStore, base: Snapshot | None, change: Change, snapshot_id: int) -> None:
     """Check that no rows were written to the buckets that a change removes files from since their files were read.
 
+    New rows of the change must belong to as many buckets as the rows of their partitions.
+
     Args:
         store: manifests of the table.
         base: snapshot that the change follows.
@@ -130,6 +132,9 @@ def check_same_buckets(store: ManifestStore, base: Snapshot | None, change: Chan
         changed = min(buckets) if found is None else _changed_place(store, found, places)
         if changed is not None:
             raise conflict_error(store.table, BucketChanged(changed.partition, changed.bucket, number))
+    counts = bucket_count_conflict(live_in_partitions(store, base, change.partitions), change.entries)
+    if counts is not None:
+        raise conflict_error(store.table, counts)
 
 
 def _changed_place(store: ManifestStore, snapshot: Snapshot, places: Collection[BucketKey]) -> BucketKey | None:

@@ -13,13 +13,17 @@ from paimon_spark.api.row_changes import deletions
 from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
+from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.compact import Strategy
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.row_level import change_arrow, with_all_rows
+from paimon_spark.engine.rescale import execute_rescale, plan_rescale
+from paimon_spark.engine.row_level import change_arrow, finish_changes, plan_changes, row_changer, with_all_rows
+from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import SelectPlan, plan_select, read_arrow
 from paimon_spark.errors import ConflictError, PaimonError, UnsupportedError
 from paimon_spark.spec.kinds import CommitKind, Operation, RowKind
+from paimon_spark.spec.predicate import Comparison
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.sqlparse.where import parse_filter
 from paimon_spark.testing.faults import FaultFileIO, Mode, Nth
@@ -183,6 +187,24 @@ class TestConflicts:
         put(table, *((k, 1) for k in others))
         delete(table, "", plan)
         assert len(rows_of(table)) == 39
+
+    def test_new_rows_of_a_rescaled_partition_are_a_conflict(self) -> None:
+        options = {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum", "bucket": "1"}
+        columns = {"k": "INT", "n": "INT", "p": "STRING"}
+        table = new_table(columns, primary_key=["k", "p"], partition=["p"], options=options)
+        put(table, (1, 1, "a"), (2, 2, "b"))
+        plan = plan_changes(table, Operation.MERGE)
+        with row_changer(table, plan.info) as changer:
+            for batch in deletions(matching(table, "k = 1")):
+                changer.change(batch)
+            messages = changer.finish()
+        with TableWriter(table, plan.info) as writer:
+            writer.write(pa.table({"k": pa.array([3], pa.int32()), "n": pa.array([3], pa.int32()), "p": ["b"]}))
+            messages += writer.finish()
+        execute_rescale(plan_rescale(table, 2, Comparison("=", "p", "b")), None)
+        with pytest.raises(ConflictError, match="spread over 2 buckets"):
+            finish_changes(plan, messages, LocalRunner())
+        assert rows_of(table) == [(1, 1, "a"), (2, 2, "b")]
 
     def test_an_expired_snapshot_is_a_conflict(self) -> None:
         table = sums()
