@@ -58,11 +58,11 @@ def write_frame(
         PaimonError: the write failed; the table is as it was and the new files are deleted.
     """
     plan = _plan(session, table, frame, overwrite=overwrite, partitions=partitions, operation=operation)
-    plan, messages = _written(session, plan, frame, order)
+    plan, messages = written(session, plan, frame, order)
     return complete_write(plan, messages, SparkRunner(session))
 
 
-def _written(
+def written(
     session: SparkSession, plan: WritePlan, frame: DataFrame, order: Column | None = None
 ) -> tuple[WritePlan, list[CommitMessage]]:
     """Write the rows of `frame`; return the plan, completed by what was found out on the way, and what was written."""
@@ -89,7 +89,7 @@ def replace_with_frame(session: SparkSession, table: Table, frame: DataFrame, *,
         PaimonError: the query or the write failed; schema and rows are as they were.
     """
     plan = _plan(session, table, frame, overwrite="static", operation=operation)
-    plan, messages = _written(session, plan, frame)
+    plan, messages = written(session, plan, frame)
     return run_post_commit(plan, finish_replacement(plan, messages), SparkRunner(session))
 
 

@@ -178,36 +178,35 @@ def refused_kinds(schema: TableSchema, options: CoreOptions) -> dict[RowKind, Re
     return {}
 
 
-def check_statement(schema: TableSchema, options: CoreOptions, operation: Operation | None) -> None:
-    """Refuse a DELETE, UPDATE or MERGE that the merge engine would not carry out as the statement says.
+def rewrites_rows(schema: TableSchema, options: CoreOptions, operation: Operation | None) -> bool:
+    """Return whether a DELETE, UPDATE or MERGE rewrites the files of the rows that it changes.
+
+    It does if the merge engine has no row to write that does what the statement says.
 
     Raises:
-        UnsupportedError: names the engine and the option or the statement to use instead.
+        OptionError: an option of the merge engine is wrong.
     """
     engine = options.merge_engine
     if not schema.primary_keys or engine is MergeEngine.DEDUPLICATE:
-        return
+        return False
     if operation is Operation.DELETE:
-        if options.ignore_delete or not (options.removes_record_on_delete or options.remove_record_on_sequence_group):
-            option = {
-                MergeEngine.AGGREGATION: AGGREGATION_REMOVE_ON_DELETE,
-                MergeEngine.PARTIAL_UPDATE: REMOVE_ON_DELETE,
-            }
-            way = f"Create the table with '{option[engine]}' = 'true'" if engine in option else "Use deduplicate"
-            raise UnsupportedError(
-                f"DELETE cannot remove rows of a table with 'merge-engine' = '{engine}'.",
-                hint=f"{way}, or remove whole partitions.",
-            )
-    elif operation in (Operation.UPDATE, Operation.MERGE):
-        if engine is not MergeEngine.PARTIAL_UPDATE:
-            raise UnsupportedError(
-                f"{operation} cannot change rows of a table with 'merge-engine' = '{engine}'.",
-                hint="The merge engine must be deduplicate or partial-update; INSERT rows that are merged instead.",
-            )
-        for f, found in aggregated_fields(schema, options):
-            if found.function not in _PLAIN:
-                raise UnsupportedError(
-                    f"{operation} cannot change rows: the column '{f.name}' would be merged by '{found.function}' once "
-                    "more.",
-                    hint="INSERT rows that are merged instead.",
-                )
+        return options.ignore_delete or not (
+            options.removes_record_on_delete or options.remove_record_on_sequence_group
+        )
+    if operation not in (Operation.UPDATE, Operation.MERGE):
+        return False
+    aggregates = (found.function not in _PLAIN for _, found in aggregated_fields(schema, options))
+    return engine is not MergeEngine.PARTIAL_UPDATE or any(aggregates)
+
+
+def check_statement(schema: TableSchema, options: CoreOptions, operation: Operation | None) -> None:
+    """Refuse to write the rows of a DELETE, UPDATE or MERGE with their kinds if the engine would merge them otherwise.
+
+    Raises:
+        UnsupportedError: names the engine and the statement to use instead.
+    """
+    if rewrites_rows(schema, options, operation):
+        raise UnsupportedError(
+            f"{operation} cannot change a table with 'merge-engine' = '{options.merge_engine}' by rows to be merged.",
+            hint=f"Use the SQL statement {operation}, which rewrites the files of the rows, or INSERT rows to merge.",
+        )

@@ -136,7 +136,8 @@ def write_rows(table: str, plan: str, batches: Batches, *, fill_defaults: bool =
 
 def rewrite_rows(table: str, plan: str, batches: Batches) -> Batches:
     """Change the rows of one task in their files and yield its commit messages as one text."""
-    with _task() as task, row_changer(table_of_task(table), WriterRestoreState.from_json(plan)) as files:
+    target, info = table_of_task(table), WriterRestoreState.from_json(plan)
+    with _task() as task, row_changer(target, info, local_directories()) as files:
         for batch in unpacked(batches):
             files.change(batch)
         task.check()
