@@ -12,6 +12,7 @@ from enum import IntEnum
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spec.compressions import COMPRESSIONS, IDLE, compression_of
+from paimon_spark.spec.merge_rules import local_merge_obstacle
 from paimon_spark.spec.options import UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import AtomicType, DataField, DataType, TypeRoot, atomic_text, children, holds_root
@@ -117,6 +118,18 @@ def _merging(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]
             "that moves to another partition is deleted from the old one.",
             Use.WRITE,
         )
+
+
+def _local_merge(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
+    try:
+        if not schema.primary_keys or options.local_merge_buffer_size is None:
+            return
+        obstacle = local_merge_obstacle(schema, options)
+    except OptionError:  # told when the options are set, or the table is written
+        return
+    if obstacle is not None:
+        option = _option("local-merge-buffer-size", options)
+        yield Unsupported(f"{option} and {obstacle.what}", f"Leave the option out: {obstacle.why}.", Use.CREATE)
 
 
 _FLAGS = (
@@ -260,6 +273,7 @@ def _blob(f: DataField, schema: TableSchema, options: CoreOptions) -> Iterator[U
 _CHECKS: tuple[Callable[[TableSchema, CoreOptions], Iterator[Unsupported]], ...] = (
     _kind,
     _merging,
+    _local_merge,
     _flags,
     _settings,
     _formats,
