@@ -18,6 +18,7 @@ from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import WriteResult
 from paimon_spark.engine.merge_into import CONDITIONED_TOGETHER, Clause, MergeAction, MergeRequest
+from paimon_spark.engine.row_level import check_digits
 from paimon_spark.errors import ArgumentError, ErrorKind
 from paimon_spark.spark.failures import first_line
 from paimon_spark.spark.store_assignment import assigned, check_assignable
@@ -113,6 +114,8 @@ def prepare_merge(
 def _prepare(
     temporary: TemporarySession, catalog: str, table: Table, name: Identifier, request: MergeRequest
 ) -> SparkMerge:
+    if any(action.clause is not Clause.INSERT for action in request.actions):
+        check_digits(table, Operation.MERGE)
     target = temporary.table((catalog, name.database, name.object_name), "target_table")
     if request.target_alias is not None:
         temporary.name_target(target, request.target_alias)

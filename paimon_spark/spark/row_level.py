@@ -10,7 +10,13 @@ from pyspark.sql import functions as f
 from paimon_spark.core.columns import FILE_PATH, METADATA_COLUMNS, ROW_INDEX
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import WritePlan, WriteResult
-from paimon_spark.engine.row_level import finish_changes, marks_keyed_rows, plan_changes, writes_position_deletes
+from paimon_spark.engine.row_level import (
+    check_digits,
+    finish_changes,
+    marks_keyed_rows,
+    plan_changes,
+    writes_position_deletes,
+)
 from paimon_spark.errors import ConflictError
 from paimon_spark.spark.executor.worker import copy_on_write_rewriter
 from paimon_spark.spark.jvm_frames import arrow_batches
@@ -22,8 +28,10 @@ _TO = "_to_"
 _log = logging.getLogger(__name__)
 
 
-def change_rows(session: SparkSession, table: Table, frame: DataFrame, operation: Operation) -> WriteResult:
-    """Write changed rows of any table and commit them.
+def change_rows(
+    session: SparkSession, table: Table, frame: DataFrame, operation: Operation, *, only_new: bool = False
+) -> WriteResult:
+    """Write changed rows of any table and commit them; with `only_new`, none of them was in the table before.
 
     The frame has the table's columns in order and ``_row_kind_``; for a table without a primary key also the file,
     position and deletion vector of the row that is removed or replaced, and for one with a primary key if all rows are
@@ -32,6 +40,8 @@ def change_rows(session: SparkSession, table: Table, frame: DataFrame, operation
     Raises:
         PaimonError: the change failed; the table is as it was and the new files are deleted.
     """
+    if not only_new:
+        check_digits(table, operation)
     if not table.is_primary_key_table:
         return _change_places(session, table, frame, operation)
     rows = frame.drop(*METADATA_COLUMNS)

@@ -18,6 +18,7 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
     notMatched: Seq[MergeAction], notMatchedBySource: Seq[MergeAction]) extends RowStatement(target, "MERGE") {
   private val actions = matched ++ notMatched ++ notMatchedBySource
   override protected def onlyDeletes: Boolean = actions.forall(_.isInstanceOf[DeleteAction])
+  override protected def onlyInserts: Boolean = matched.isEmpty && notMatchedBySource.isEmpty
 
   override def validate(): Unit = {
     Target.refuse((on +: actions.flatMap(_.condition)).exists(SubqueryExpression.hasSubquery),
@@ -75,7 +76,7 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
     // A skew join would repeat target rows in several tasks, where nobody sees that they match more than once.
     own.setConf(SQLConf.SKEW_JOIN_ENABLED, false)
     SQLConf.withExistingConf(own) {
-      write(session, if (matched.isEmpty && notMatchedBySource.isEmpty) insertsOnly else merged)
+      write(session, if (onlyInserts) insertsOnly else merged)
     }
   }
 

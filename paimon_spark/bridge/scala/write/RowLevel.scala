@@ -118,6 +118,8 @@ abstract class RowStatement(val target: Target, operation: String) {
   protected val keyed: Boolean = table.primaryKeys.nonEmpty
   /** Whether the statement does nothing but delete. */
   protected def onlyDeletes: Boolean = false
+  /** Whether no row that the statement writes was in the table before. */
+  protected def onlyInserts: Boolean = false
   protected lazy val placed: Boolean = !keyed || (onlyDeletes && table.marksDeletes)
   private val routing = table.routingKeys.map(_.toLowerCase).toSet
 
@@ -209,7 +211,7 @@ abstract class RowStatement(val target: Target, operation: String) {
   }
 
   protected def write(session: ClassicSession, plan: LogicalPlan): Unit =
-    Engine.json("change_rows", Map("table" -> table.token, "operation" -> operation,
+    Engine.json("change_rows", Map("table" -> table.token, "operation" -> operation, "only_new" -> onlyInserts,
       "options" -> target.relation.options.asCaseSensitiveMap().asScala.toMap), table.catalog,
       Seq(Dataset.ofRows(session, plan)), idempotent = false)
 }
