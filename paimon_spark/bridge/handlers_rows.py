@@ -20,7 +20,7 @@ def change_rows(request: Request) -> dict[str, Any]:
     if args["rewrites"]:
         row_level.rewrite_rows(session, table, frame, operation)
     else:
-        row_level.change_rows(session, table, frame, operation)
+        row_level.change_rows(session, table, frame, operation, only_new=args["only_new"])
     return {}
 
 

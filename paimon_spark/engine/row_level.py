@@ -31,6 +31,7 @@ from paimon_spark.errors import UnsupportedError, UsageError
 from paimon_spark.spec.kinds import BucketMode, ChangelogProducer, MergeEngine, Operation
 from paimon_spark.spec.merge_rules import rewrites_rows
 from paimon_spark.spec.options import CoreOptions
+from paimon_spark.spec.types import beyond_micros
 
 _ALL_ROWS = {"deletion-vectors.merge-on-read": "true", "postpone.merge-on-read": "true"}
 
@@ -137,6 +138,30 @@ def marks_keyed_rows(table: Table) -> bool:
         and table.bucket_mode in (BucketMode.HASH_FIXED, BucketMode.HASH_DYNAMIC)
         and not (options.sequence_field or options.rowkind_field or options.ignore_delete or options.write_only)
     )
+
+
+def check_digits(table: Table, operation: Operation) -> None:
+    """Reject a change whose rows come with timestamps cut to microseconds, as Spark has them, if digits would be lost.
+
+    A deletion needs no values where it is by place. In a primary-key table, those that identify and order the row must
+    be whole; other engines than deduplicate, and a changelog, use all of them.
+
+    Raises:
+        UnsupportedError: names the column and how to change its rows.
+    """
+    options = table.options
+    cut = [f for f in table.schema.fields if beyond_micros(f.type) is not None]
+    if operation is Operation.DELETE and (not table.is_primary_key_table or marks_keyed_rows(table)):
+        return
+    plain = options.merge_engine is MergeEngine.DEDUPLICATE and options.changelog_producer is ChangelogProducer.NONE
+    if operation is Operation.DELETE and plain:
+        cut = [f for f in cut if f.name in (*table.schema.primary_keys, *options.sequence_field)]
+    if cut:
+        raise UnsupportedError(
+            f"{operation} cannot change rows of table {table.name}: its column '{cut[0].name}' has timestamps of more "
+            f"than 6 digits of a second, of which Spark would keep only 6.",
+            hint="Change them by the Python API, which keeps all digits: upsert, append and delete.",
+        )
 
 
 RowChanger = CopyOnWriteRewriter | PositionDeleteWriter | KeyedDeleteWriter | KeyRangeRewriter

@@ -164,6 +164,11 @@ def arrow_batches(frame: DataFrame) -> DataFrame:
     return frame_of(jvm_frames().arrowBatches(frame._jdf), frame.sparkSession)
 
 
+def on_session(frame: DataFrame, session: SparkSession) -> DataFrame:
+    """Return `frame`, which was analysed in another session, as one that `session` runs with its Python workers."""
+    return frame_of(jvm_frames().onSession(frame._jdf, session._jsparkSession), session)
+
+
 def single_row_batches(frame: DataFrame) -> DataFrame:
     """Return `frame`, whose Python function is to get each row of its input in a batch of its own."""
     return frame_of(jvm_frames().singleRowBatches(frame._jdf), frame.sparkSession)

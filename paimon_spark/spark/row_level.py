@@ -18,6 +18,7 @@ from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import WritePlan, WriteResult
 from paimon_spark.engine.row_level import (
+    check_digits,
     finish_changes,
     marks_keyed_rows,
     plan_changes,
@@ -36,8 +37,10 @@ _TO = "_to_"
 _log = logging.getLogger(__name__)
 
 
-def change_rows(session: SparkSession, table: Table, frame: DataFrame, operation: Operation) -> WriteResult:
-    """Write changed rows of any table and commit them.
+def change_rows(
+    session: SparkSession, table: Table, frame: DataFrame, operation: Operation, *, only_new: bool = False
+) -> WriteResult:
+    """Write changed rows of any table and commit them; with `only_new`, none of them was in the table before.
 
     The frame has the table's columns in order and ``_row_kind_``; for a table without a primary key also the file,
     position and deletion vector of the row that is removed or replaced, and for one with a primary key if all rows are
@@ -46,6 +49,8 @@ def change_rows(session: SparkSession, table: Table, frame: DataFrame, operation
     Raises:
         PaimonError: the change failed; the table is as it was and the new files are deleted.
     """
+    if not only_new:
+        check_digits(table, operation)
     if not table.is_primary_key_table:
         return _change_places(session, table, frame, operation)
     rows = frame.drop(*METADATA_COLUMNS)
@@ -65,6 +70,7 @@ def rewrite_rows(session: SparkSession, table: Table, frame: DataFrame, operatio
     Raises:
         PaimonError: the change failed; the table is as it was and the new files are deleted.
     """
+    check_digits(table, operation)
     plan = plan_changes(table, operation, parallelism=write_tasks(session, table), rewrites=True)
     plan = replace(plan, info=replace(plan.info, buffer=writer_share(session, table)))
     if operation is not Operation.MERGE:

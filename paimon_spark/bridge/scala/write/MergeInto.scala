@@ -23,6 +23,7 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
   override protected def changeKinds: Seq[String] =
     if (actions.exists(_.isInstanceOf[DeleteAction])) Seq("MERGE", "DELETE") else Seq("MERGE")
   override protected def onlyDeletes: Boolean = actions.forall(_.isInstanceOf[DeleteAction])
+  override protected def onlyInserts: Boolean = matched.isEmpty && notMatchedBySource.isEmpty
 
   override def validate(): Unit = {
     Target.refuse((on +: actions.flatMap(_.condition)).exists(SubqueryExpression.hasSubquery),
@@ -79,7 +80,7 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
     // A skew join would repeat target rows in several tasks, where nobody sees that they match more than once.
     own.setConf(SQLConf.SKEW_JOIN_ENABLED, false)
     SQLConf.withExistingConf(own) {
-      write(session, if (matched.isEmpty && notMatchedBySource.isEmpty) insertsOnly else merged)
+      write(session, if (onlyInserts) insertsOnly else merged)
     }
   }
 

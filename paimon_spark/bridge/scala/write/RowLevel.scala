@@ -129,6 +129,8 @@ abstract class RowStatement(val target: Target, operation: String, forced: Boole
   protected def checks: Option[PartialUpdates] = if (rewrites) None else table.partialUpdates
   /** The same statement, rewriting files. */
   protected def rewriting: RowStatement
+  /** Whether no row that the statement writes was in the table before. */
+  protected def onlyInserts: Boolean = false
   private val routing = table.routingKeys.map(_.toLowerCase).toSet
 
   /** The table's rows, with file and position if the statement names them. */
@@ -227,6 +229,7 @@ abstract class RowStatement(val target: Target, operation: String, forced: Boole
 
   protected def write(session: ClassicSession, plan: LogicalPlan): Unit =
     Engine.json("change_rows", Map("table" -> table.token, "operation" -> operation, "rewrites" -> rewrites,
+      "only_new" -> onlyInserts,
       "options" -> target.relation.options.asCaseSensitiveMap().asScala.toMap), table.catalog,
       Seq(Dataset.ofRows(session, plan)), idempotent = false)
 }
