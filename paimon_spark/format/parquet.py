@@ -39,7 +39,7 @@ from paimon_spark.spec.kinds import KEY_PREFIX, SEQUENCE_NUMBER
 from paimon_spark.spec.stats import StatsMode
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
 
-GROUP_BYTES = 64 << 20
+GROUP_BYTES = 32 << 20
 PAGE_BYTES = 1 << 20
 _LEAST_PIECE = 16 << 10
 _WORTH_THREADS = 256 << 10
