@@ -170,7 +170,7 @@ class TableHandle:
 
         Raises:
             ArgumentError: none or both are given, or they do not fit the table.
-            UsageError: `keys` are given for a table without a primary key, or a deduplicate table ignores deletes.
+            UsageError: `keys` are given for a table without a primary key.
             ConflictError: all attempts conflicted with other commits; nothing was deleted.
         """
         if (filter is None) == (keys is None):
@@ -484,10 +484,6 @@ class TableHandle:
         return table
 
     def _check_deletes(self, table: Table) -> None:
-        if table.options.ignore_delete:
-            raise UsageError(
-                f"Table {self.name} has 'ignore-delete' set, so it drops deletes.", hint="Unset the option first."
-            )
         if table.options.rowkind_field is not None:
             raise UnsupportedError(
                 f"Table {self.name} stores the kind of each row in its column '{table.options.rowkind_field}'.",

@@ -242,8 +242,10 @@ def rewrites_rows(schema: TableSchema, options: CoreOptions, operation: Operatio
         OptionError: an option of the merge engine is wrong.
     """
     engine = options.merge_engine
-    if not schema.primary_keys or engine is MergeEngine.DEDUPLICATE:
+    if not schema.primary_keys:
         return False
+    if engine is MergeEngine.DEDUPLICATE:
+        return operation is Operation.DELETE and options.ignore_delete
     if operation is Operation.DELETE:
         return options.ignore_delete or not (
             options.removes_record_on_delete or options.remove_record_on_sequence_group
