@@ -150,13 +150,13 @@ def test_idle_defaults_of_a_catalog_are_accepted() -> None:
 def test_an_engine_of_the_catalog_takes_its_options() -> None:
     removing = {"partial-update.remove-record-on-delete": "true"}
     case = Case(("a", "b"), defaults={"merge-engine": "partial-update"})
-    assert schema_of(case, removing).options == removing | case.defaults
+    assert schema_of(case, removing).options == {**removing, **case.defaults}
 
 
 def test_tables_with_idle_options_can_be_altered() -> None:
     idle = {"merge-engine": "aggregation", "partial-update.remove-record-on-delete": "true"}
     schema = replace(schema_of(Case(("a", "b")), {}), options=idle | {"fields.k.aggregate-function": "max"})
     out = apply_changes(schema, [SetOption("write-only", "true")], 0, has_snapshots=True)
-    assert out.options == schema.options | {"write-only": "true"}
+    assert out.options == {**schema.options, "write-only": "true"}
     out = apply_changes(schema, [RemoveOption("fields.k.aggregate-function")], 0, has_snapshots=True)
     assert out.options == idle
