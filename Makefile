@@ -128,7 +128,7 @@ trial: check $(VENV)/.test  ## Change tables here and by Paimon in turn: make tr
 	@$(BIN)/python -m tests.peers.trial --seed $(SEED) --minutes $(MINUTES) --jar "$(PEER_JAR)"
 
 compat: check $(VENV)/.test .venv-peers/.ready  ## Which kinds of tables the peers read and write: docs/compatibility-matrix.md
-	@$(BIN)/python -m tests.peers.compat
+	@$(BIN)/python -m tests.peers.compat $(if $(PEER_JAR),--jar $(PEER_JAR))
 
 bench: check $(VENV)/.bench $(if $(PEER_JAR),,.venv-3.5/.ready)  ## Compare with Paimon, Iceberg, Delta and plain Parquet: make bench ROWS=1000000 ROUNDS=3 KINDS=ORC,aggregation
 	@$(BIN)/python -m paimon_spark.bridge.jars >/dev/null

@@ -32,7 +32,10 @@ PAIMON_JAR_RELEASE = "0.9.0"
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """One engine; in its statements `{t}` is the table, `{source}` what is written, `{final}` the rows of the end."""
+    """One engine; in its statements `{t}` is the table, `{source}` what is written, `{final}` the rows of the end.
+
+    `python_path` is where its session finds packages besides those that are installed.
+    """
 
     name: str
     label: str
@@ -41,6 +44,7 @@ class Engine:
     conf: Mapping[str, str] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
     python: str = sys.executable
+    python_path: str = ""
     upsert: str = MERGE
     merge: str | None = MERGE
     compact: tuple[str, ...] = ()
@@ -87,6 +91,7 @@ def ours() -> Engine:
             "spark.sql.catalog.paimon.warehouse": "{warehouse}/paimon",
             "spark.paimon.python": sys.executable,
         },
+        python_path=str(Path(paimon_spark.__file__).parents[1]),
         layout=_KEYED,
         upsert=INSERT,
         compact=("CALL paimon.sys.compact(table => '{name}')",),

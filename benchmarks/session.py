@@ -44,6 +44,8 @@ class EngineSession:
         warehouse.mkdir(parents=True)
         conf = {**engine.session(warehouse), **(more or {})}
         env = {k: v for k, v in os.environ.items() if k not in ("SPARK_HOME", "PYTHONPATH")}
+        if engine.python_path:
+            env["PYTHONPATH"] = engine.python_path
         with log.open("w") as errors:
             self._process = subprocess.Popen(
                 [engine.python, str(_DRIVER)],

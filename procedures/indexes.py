@@ -76,6 +76,7 @@ class RewriteFileIndex:
             files_in=done.files,
             files_out=done.files,
             bytes_in=done.bytes,
+            bytes_out=done.index_bytes,
             rows=done.rows,
             changed_tables=(name,) if done.snapshot_ids else (),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import numpy as np
 import pyarrow as pa
 
 from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, ROW_KIND, VECTOR
@@ -14,6 +15,7 @@ from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import RowKind
 
 _PLACE = (FILE_PATH, ROW_INDEX, VECTOR)
+_AT = "_at_"
 
 
 class RowCounter:
@@ -48,3 +50,14 @@ def deletions(plan: SelectPlan) -> Iterator[pa.RecordBatch]:
     for split in plan.splits:
         for batch in read_split(plan.table, split, plan.columns, plan.predicate, metadata_columns=_PLACE):
             yield of_kind(batch, RowKind.DELETE)
+
+
+def deletions_of_keys(plan: SelectPlan, keys: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a plan whose key columns are those of a row of `keys`, as `deletions` does."""
+    names = keys.column_names
+    for batch in deletions(plan):
+        own = pa.Table.from_batches([batch.select(names)])
+        own = own.append_column(_AT, pa.array(np.arange(batch.num_rows, dtype=np.int64)))
+        found = own.join(keys, names, join_type="left semi").column(_AT)
+        if len(found):
+            yield batch.take(found.combine_chunks().sort())

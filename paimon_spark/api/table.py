@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from paimon_spark.api.arguments import Moment, Names, checked, millis, names
 from paimon_spark.api.results import Compacted, Expired, Removed, SnapshotInfo, Written
-from paimon_spark.api.row_changes import RowCounter, add_missing_columns, deletions, of_kind
+from paimon_spark.api.row_changes import RowCounter, add_missing_columns, deletions, deletions_of_keys, of_kind
 from paimon_spark.api.rows import ArrowInput, ArrowRows, check_rows
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.core.metadata_io import translate_io_errors
@@ -25,7 +25,7 @@ from paimon_spark.engine.insert import Overwrite, write_arrow
 from paimon_spark.engine.orphans import execute_orphans, plan_orphans
 from paimon_spark.engine.postpone_compact import execute_postponed, plan_postponed
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
-from paimon_spark.engine.row_level import change_arrow, marks_keyed_rows, with_all_rows
+from paimon_spark.engine.row_level import change_arrow, marks_keyed_rows, rewrites_files, with_all_rows
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import SelectPlan, plan_select, read_batches
 from paimon_spark.engine.tags import execute_delete_tags, execute_tag, list_tags, plan_create_tag, plan_delete_tags
@@ -160,8 +160,9 @@ class TableHandle:
     def delete(self, filter: str | None = None, *, keys: ArrowRows | None = None) -> Written:  # noqa: A002
         """Delete the rows that match a condition, or those with given primary keys.
 
-        A row that is added concurrently may survive. In a table without a primary key, the files with deleted rows are
-        replaced in one snapshot; if another commit replaces one of them first, the delete is retried.
+        A row that is added concurrently may survive. In a table without a primary key, and where the merge engine takes
+        no deletes, the files with deleted rows are replaced in one snapshot; if another commit changes them first, the
+        delete is retried.
 
         Args:
             filter: a SQL condition over any columns: ``"day < '2026-01-01' AND state = 'new'"``.
@@ -169,13 +170,16 @@ class TableHandle:
 
         Raises:
             ArgumentError: none or both are given, or they do not fit the table.
-            UsageError: `keys` are given for a table without a primary key, or the table ignores deletes.
+            UsageError: `keys` are given for a table without a primary key.
             ConflictError: all attempts conflicted with other commits; nothing was deleted.
         """
         if (filter is None) == (keys is None):
             raise ArgumentError("delete needs a condition or keys.", hint="Pass either filter='…' or keys=….")
         if keys is not None:
             table = self._keyed("delete by key", "Use delete(filter=…).")
+            if rewrites_files(table, Operation.DELETE):
+                source = ArrowInput.of(keys)
+                return self._repeated(lambda: self._delete_keys(source), again=source.repeatable)
             self._check_deletes(table)
             needed = [f.name for f in table.schema.fields if not f.type.nullable]
             return self._write(keys, RowKind.DELETE, {*needed, *table.options.sequence_field})
@@ -416,17 +420,28 @@ class TableHandle:
     def _delete_where(self, condition: str) -> Written:
         table = self._to_change()
         keyed = table.is_primary_key_table
-        if keyed:
+        if keyed and not rewrites_files(table, Operation.DELETE):
             self._check_deletes(table)
         predicate = parse_filter(condition, table.schema)
         columns = None if keyed else ()
         plan = plan_select(with_all_rows(table), columns=columns, predicate=predicate)
-        if not keyed or marks_keyed_rows(table):
+        if not keyed or marks_keyed_rows(table) or rewrites_files(table, Operation.DELETE):
             counted = RowCounter(deletions(plan))
-            result = change_arrow(table, counted, Operation.DELETE)
+            result = change_arrow(table, counted, Operation.DELETE, snapshot_id=plan.snapshot_id)
             return Written.of(counted.rows, result)
         counted = RowCounter(read_batches(plan))
         result = write_arrow(table, (of_kind(b, RowKind.DELETE) for b in counted))
+        return Written.of(counted.rows, result)
+
+    def _delete_keys(self, source: ArrowInput) -> Written:
+        """Delete rows by keys where their files are rewritten: the rows are looked up first."""
+        table = self._to_change()
+        check_rows(source, table, table.schema.primary_keys)
+        schema = to_arrow_schema([table.schema.field(n) for n in table.schema.primary_keys])
+        keys = pa.Table.from_batches(source.batches(), source.schema).select(schema.names).cast(schema)
+        plan = plan_select(with_all_rows(table))
+        counted = RowCounter(deletions_of_keys(plan, keys))
+        result = change_arrow(table, counted, Operation.DELETE, snapshot_id=plan.snapshot_id)
         return Written.of(counted.rows, result)
 
     def _plan(
@@ -469,10 +484,6 @@ class TableHandle:
         return table
 
     def _check_deletes(self, table: Table) -> None:
-        if table.options.ignore_delete:
-            raise UsageError(
-                f"Table {self.name} has 'ignore-delete' set, so it drops deletes.", hint="Unset the option first."
-            )
         if table.options.rowkind_field is not None:
             raise UnsupportedError(
                 f"Table {self.name} stores the kind of each row in its column '{table.options.rowkind_field}'.",

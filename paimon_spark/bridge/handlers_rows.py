@@ -16,7 +16,11 @@ def change_rows(request: Request) -> dict[str, Any]:
     args = request.args
     table = load_to_change(request.envelope, args["table"], args["options"])
     session = session_for(request.envelope.session, request.jsession)
-    row_level.change_rows(session, table, frame_of(request.objects[0], session), Operation(args["operation"]))
+    frame, operation = frame_of(request.objects[0], session), Operation(args["operation"])
+    if args["rewrites"]:
+        row_level.rewrite_rows(session, table, frame, operation)
+    else:
+        row_level.change_rows(session, table, frame, operation, only_new=args["only_new"])
     return {}
 
 

@@ -20,13 +20,13 @@ from paimon_spark.core.metadata.row_tracking import tracks_rows
 from paimon_spark.core.metadata.time_travel import resolve_snapshot
 from paimon_spark.core.table import TRAVEL_OPTIONS, Table
 from paimon_spark.engine.fallback import reads_other_branch
-from paimon_spark.engine.row_level import marks_keyed_rows
+from paimon_spark.engine.row_level import marks_keyed_rows, rewrites_files
 from paimon_spark.errors import EngineError, OptionError, UnsupportedError
 from paimon_spark.spark.conf import session_options
 from paimon_spark.spark.types import struct_to_spark
 from paimon_spark.spec.aggregates import sequence_groups
 from paimon_spark.spec.identifier import Identifier, check_name
-from paimon_spark.spec.kinds import BucketMode, MergeEngine
+from paimon_spark.spec.kinds import BucketMode, MergeEngine, Operation
 from paimon_spark.spec.option_checks import STORE_PREFIXES
 from paimon_spark.spec.paths import MAIN_BRANCH
 from paimon_spark.spec.support import Scope, check_given
@@ -249,6 +249,7 @@ def described(envelope: Envelope, table: Table, token: TableToken) -> dict[str, 
         "routing_keys": _routing_keys(table),
         "tracked": tracks_rows(table),
         "partial_update": _partial_update(table),
+        "rewrites": _rewriting_statements(table),
         "marks_deletes": marks_keyed_rows(table),
         "row_by_row": table.options.flag("delete.force-produce-changelog"),
         "properties": _properties(table),
@@ -271,8 +272,15 @@ def _partial_update(table: Table) -> dict[str, Any] | None:
     groups = sequence_groups(options, table.schema.fields, table.schema.primary_keys)
     return {
         "groups": [{"sequence": g.sequence, "columns": g.columns, "removes": g.removes_record} for g in groups],
-        "deletes": options.removes_record_on_delete or any(g.removes_record for g in groups),
     }
+
+
+def _rewriting_statements(table: Table) -> list[str]:
+    """Return the statements that rewrite files; none if options are wrong, which is reported when one runs."""
+    try:
+        return [o for o in (Operation.DELETE, Operation.UPDATE, Operation.MERGE) if rewrites_files(table, o)]
+    except OptionError:
+        return []
 
 
 def _properties(table: Table) -> dict[str, str]:

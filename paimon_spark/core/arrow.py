@@ -27,6 +27,8 @@ from paimon_spark.spec.types import (
 _RAW = (TypeRoot.DATE, TypeRoot.TIME)
 _TIMESTAMPS = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _LIMIT = 1 << 63
+_FIRST_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)
+"""Masks of the first n bytes of a little-endian word."""
 _PER_MILLI = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 
 
@@ -139,10 +141,9 @@ def load_words(data: npt.NDArray[np.uint8], starts: I64, lengths: I64) -> U64:
     `data` must have 8 spare bytes at its end.
     """
     words: U64 = np.ndarray((len(data) - 7,), dtype="<u8", buffer=data, strides=(1,))[starts]
-    keep = np.clip(lengths, 0, 8).astype(np.uint64)
-    full = np.uint64(0xFFFFFFFFFFFFFFFF)
-    mask = np.where(keep == 0, np.uint64(0), full >> (np.uint64(64) - np.maximum(keep, np.uint64(1)) * np.uint64(8)))
-    return words & mask
+    if int(lengths.min(initial=8)) < 8:
+        words &= _FIRST_BYTES[np.clip(lengths, 0, 8)]
+    return words
 
 
 def decimal_limbs(column: pa.Array) -> tuple[U64, I64]:

@@ -82,6 +82,7 @@ def plan_write(
     parallelism: int = 1,
     size_hint: int | None = None,
     operation: Operation | None = None,
+    rewrites: bool = False,
 ) -> WritePlan:
     """Plan a write on the latest snapshot.
 
@@ -93,13 +94,14 @@ def plan_write(
         parallelism: maximum number of writers.
         size_hint: approximate size of the rows in bytes, if known.
         operation: kind of the statement, for the snapshot.
+        rewrites: whether the statement rewrites the files of the rows of a primary-key table that it changes.
 
     Raises:
         UsageError: the table does not accept new rows in its current state.
         UnsupportedError: the table has a feature that is not supported for writes.
     """
     check_writable(table.effective_schema)
-    if overwrite is None:
+    if overwrite is None and not rewrites:
         check_statement(table.schema, table.options, operation)
     assigners, base = _assigners(table, parallelism, size_hint), table.snapshots.latest_id()
     info = WriterRestoreState(assigners=assigners, changelog=False) if overwrite else _state(table, assigners)
@@ -107,6 +109,8 @@ def plan_write(
         info = postpone_state(table, info, overwrite=overwrite is not None)
     if overwrite is None and (table.is_primary_key_table or operation not in _CHANGES):
         check_bucket_number(table, info)
+    if rewrites:
+        info = replace(info, rewritten=base or 0)
     return WritePlan(
         table=table,
         info=info,
@@ -181,6 +185,7 @@ def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteRes
                 ignore_empty=ignore_empty,
                 hash_files=hash_files,
                 keys_of=(plan.snapshot_id or 0) if keys else None,
+                buckets_of=plan.info.rewritten,
             )
         else:
             result = commit.overwrite(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from paimon_spark.core.bin_packing import task_cost
 from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.commit.committer import Committed, FileStoreCommit
-from paimon_spark.core.commit_message import CommitMessage, messages_from_json
+from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.compact.file_indexes import IndexRewriter, IndexTask
 from paimon_spark.core.maintenance.abandoned_files import clean_up_abandoned
 from paimon_spark.core.maintenance.deletion import Action
@@ -17,7 +17,7 @@ from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compact import Progress
 from paimon_spark.engine.runner import TaskRunner
-from paimon_spark.engine.tasks import index_payload
+from paimon_spark.engine.tasks import index_payload, index_result
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.predicate import TRUE, Predicate
 
@@ -54,6 +54,8 @@ class IndexRewriteResult:
     partitions: int = 0
     files: int = 0
     bytes: int = 0
+    index_bytes: int = 0
+    """The size of their new indexes."""
     rows: int = 0
 
 
@@ -91,7 +93,7 @@ def execute_index_rewrite(
     """
     ids: list[int] = []
     done: list[CommitMessage] = []
-    finished = 0
+    finished = written = 0
     for first in range(0, len(plan.tasks), FILES_AT_ONCE):
         group = plan.tasks[first : first + FILES_AT_ONCE]
         table = plan.table.with_write_token()
@@ -99,7 +101,9 @@ def execute_index_rewrite(
         try:
             payloads = [index_payload(table, tasks) for tasks in runner.group_tasks(group, _work)]
             for result in runner.run("index", payloads, description=f"index {plan.table.name}"):
-                messages += messages_from_json(result)
+                found, size = index_result(result)
+                messages += found
+                written += size
                 checkpoint()
         except BaseException:
             FileStoreCommit(plan.table).abort(messages)
@@ -116,6 +120,7 @@ def execute_index_rewrite(
         partitions=len({m.partition for m in done}),
         files=len(files),
         bytes=sum(f.file_size for f in files),
+        index_bytes=written,
         rows=sum(f.row_count for f in files),
     )
 

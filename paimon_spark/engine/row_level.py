@@ -1,6 +1,7 @@
 """DELETE, UPDATE and MERGE: planned on the driver, executed anywhere, committed on the driver.
 
-Rows of a primary-key table are changed by writing them with a row kind; with deletion vectors, a DELETE may mark them
+Rows of a primary-key table are changed by writing them with a row kind, if its merge engine then has the result that
+the statement says; else the key ranges with changed rows are rewritten. With deletion vectors, a DELETE may mark rows
 where they lie. In an append table, files with changed rows are replaced, or deletion vectors are written for the rows,
 in one snapshot.
 """
@@ -15,17 +16,22 @@ import pyarrow as pa
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.row_level.copy_on_write import CopyOnWriteRewriter
+from paimon_spark.core.row_level.key_range_rewrites import KeyRangeRewriter
 from paimon_spark.core.row_level.keyed_deletes import KeyedDeleteWriter
 from paimon_spark.core.row_level.position_deletes import PositionDeleteWriter
+from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import WriterRestoreState
 from paimon_spark.engine.insert import WritePlan, WriteResult, complete_write, plan_write, run_post_commit
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
 from paimon_spark.errors import UnsupportedError, UsageError
 from paimon_spark.spec.kinds import BucketMode, ChangelogProducer, MergeEngine, Operation
+from paimon_spark.spec.merge_rules import rewrites_rows
 from paimon_spark.spec.options import CoreOptions
+from paimon_spark.spec.types import beyond_micros
 
 _ALL_ROWS = {"deletion-vectors.merge-on-read": "true", "postpone.merge-on-read": "true"}
 
@@ -38,14 +44,40 @@ def with_all_rows(table: Table) -> Table:
     return replace(table, options=CoreOptions({**table.options.values, **_ALL_ROWS}))
 
 
-def plan_changes(table: Table, operation: Operation, *, parallelism: int = 1) -> WritePlan:
+def rewrites_files(table: Table, operation: Operation) -> bool:
+    """Return whether a statement rewrites the files of the rows of a primary-key table that it changes."""
+    return rewrites_rows(table.schema, table.options, operation)
+
+
+def plan_changes(
+    table: Table,
+    operation: Operation,
+    *,
+    parallelism: int = 1,
+    rewrites: bool | None = None,
+    snapshot_id: int | None = None,
+) -> WritePlan:
     """Plan a change of rows by their places in files.
+
+    Args:
+        table: the table.
+        operation: kind of the statement.
+        parallelism: maximum number of writers.
+        rewrites: whether the files of changed rows of a primary-key table are rewritten; as its merge engine requires
+            if not given.
+        snapshot_id: the snapshot that the rows are read from, or an earlier one; the latest one by default.
 
     Raises:
         UnsupportedError: the table has a feature that is not supported for row-level changes.
         UsageError: the table has a primary key, and the statement changes its rows by writing them with a row kind.
     """
-    plan = plan_write(table, parallelism=parallelism, operation=operation)
+    if rewrites is None:
+        rewrites = rewrites_files(table, operation)
+    plan = plan_write(table, parallelism=parallelism, operation=operation, rewrites=rewrites)
+    if rewrites:
+        _check_no_postponed_rows(table, operation)
+        read = plan.info.rewritten if snapshot_id is None else snapshot_id
+        return replace(plan, info=replace(plan.info, rewritten=read))
     if table.is_primary_key_table and not marks_keyed_rows(table):
         raise UsageError(
             f"Table {table.name} has a primary key, so no file of it is replaced.",
@@ -54,6 +86,18 @@ def plan_changes(table: Table, operation: Operation, *, parallelism: int = 1) ->
     if evolves(table):
         _check_evolving(table, operation)
     return plan
+
+
+def _check_no_postponed_rows(table: Table, operation: Operation) -> None:
+    if table.bucket_mode is not BucketMode.POSTPONE:
+        return
+    live = live_in_partitions(ManifestStore(table), table.snapshots.latest(), None)
+    if any(e.bucket < 0 for e in live):
+        raise UnsupportedError(
+            f"{operation} on table {table.name} with 'merge-engine' = '{table.options.merge_engine}' rewrites the "
+            "buckets of the rows, but the table has postponed rows, which are in no bucket.",
+            hint="Call sys.compact first, which writes them to their buckets.",
+        )
 
 
 def _check_evolving(table: Table, operation: Operation) -> None:
@@ -96,11 +140,37 @@ def marks_keyed_rows(table: Table) -> bool:
     )
 
 
-RowChanger = CopyOnWriteRewriter | PositionDeleteWriter | KeyedDeleteWriter
+def check_digits(table: Table, operation: Operation) -> None:
+    """Reject a change whose rows come with timestamps cut to microseconds, as Spark has them, if digits would be lost.
+
+    A deletion needs no values where it is by place. In a primary-key table, those that identify and order the row must
+    be whole; other engines than deduplicate, and a changelog, use all of them.
+
+    Raises:
+        UnsupportedError: names the column and how to change its rows.
+    """
+    options = table.options
+    cut = [f for f in table.schema.fields if beyond_micros(f.type) is not None]
+    if operation is Operation.DELETE and (not table.is_primary_key_table or marks_keyed_rows(table)):
+        return
+    plain = options.merge_engine is MergeEngine.DEDUPLICATE and options.changelog_producer is ChangelogProducer.NONE
+    if operation is Operation.DELETE and plain:
+        cut = [f for f in cut if f.name in (*table.schema.primary_keys, *options.sequence_field)]
+    if cut:
+        raise UnsupportedError(
+            f"{operation} cannot change rows of table {table.name}: its column '{cut[0].name}' has timestamps of more "
+            f"than 6 digits of a second, of which Spark would keep only 6.",
+            hint="Change them by the Python API, which keeps all digits: upsert, append and delete.",
+        )
 
 
-def row_changer(table: Table, info: WriterRestoreState) -> RowChanger:
-    """Return the writer for the changes of one task."""
+RowChanger = CopyOnWriteRewriter | PositionDeleteWriter | KeyedDeleteWriter | KeyRangeRewriter
+
+
+def row_changer(table: Table, info: WriterRestoreState, spill_dirs: Sequence[str] = ()) -> RowChanger:
+    """Return the writer for the changes of one task; what waits on the local disk does so in `spill_dirs`."""
+    if info.rewritten is not None:
+        return KeyRangeRewriter(table, info, spill_dirs)
     if table.is_primary_key_table:
         return KeyedDeleteWriter(table, info)
     return PositionDeleteWriter(table, info) if writes_position_deletes(table) else CopyOnWriteRewriter(table, info)
@@ -114,7 +184,8 @@ def finish_changes(plan: WritePlan, messages: Sequence[CommitMessage], runner: T
     Raises:
         ConflictError: another commit replaced a file that this one replaces.
     """
-    if plan.table.is_primary_key_table and any(m.new_files for m in messages):
+    rewrites = plan.info.rewritten is not None
+    if rewrites or (plan.table.is_primary_key_table and any(m.new_files for m in messages)):
         return complete_write(plan, messages, runner)
     commit = FileStoreCommit(plan.table)
     with commit.or_abort(messages):
@@ -123,18 +194,26 @@ def finish_changes(plan: WritePlan, messages: Sequence[CommitMessage], runner: T
 
 
 def change_arrow(
-    table: Table, changes: pa.Table | Iterable[pa.RecordBatch], operation: Operation, runner: TaskRunner | None = None
+    table: Table,
+    changes: pa.Table | Iterable[pa.RecordBatch],
+    operation: Operation,
+    runner: TaskRunner | None = None,
+    *,
+    rewrites: bool | None = None,
+    snapshot_id: int | None = None,
 ) -> WriteResult:
     """Change rows by their places in files in this process.
 
     Args:
         table: the table.
         changes: input of `CopyOnWriteRewriter`; with deletion vectors, input of `PositionDeleteWriter` or
-            `KeyedDeleteWriter`, in any order.
+            `KeyedDeleteWriter`, in any order; if files are rewritten, input of `KeyRangeRewriter`.
         operation: kind of the statement, for the snapshot.
         runner: see `finish_changes`; in this process by default.
+        rewrites: see `plan_changes`.
+        snapshot_id: see `plan_changes`.
     """
-    plan = plan_changes(table, operation)
+    plan = plan_changes(table, operation, rewrites=rewrites, snapshot_id=snapshot_id)
     with row_changer(table, plan.info) as changer:
         for batch in changes.to_batches() if isinstance(changes, pa.Table) else changes:
             changer.change(batch)

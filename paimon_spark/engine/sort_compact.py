@@ -27,7 +27,16 @@ from paimon_spark.errors import ArgumentError, UnsupportedError
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.manifest import DataFileKey, ManifestEntry
 from paimon_spark.spec.predicate import TRUE, Predicate
-from paimon_spark.spec.types import AtomicType, DataField, DataType, MapType, MultisetType, TypeRoot, children
+from paimon_spark.spec.types import (
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    TypeRoot,
+    beyond_micros,
+    children,
+)
 
 _MIN_SAMPLE = 20
 _DIGITS = 6
@@ -115,19 +124,13 @@ def _check_table(table: Table) -> None:
 
 def _check_digits(table: Table) -> None:
     """Reject columns that lose digits in the job that sorts, whose timestamps have microseconds."""
-    cut = [f.name for f in table.schema.fields if _is_cut(f.type)]
+    cut = [f.name for f in table.schema.fields if beyond_micros(f.type)]
     if cut:
         raise UnsupportedError(
             f"The rows of table {table.name} cannot be sorted: its column '{cut[0]}' has timestamps of more than "
             f"{_DIGITS} digits of a second, of which sorting would keep only {_DIGITS}.",
             hint="Call compact without order_strategy: it keeps all digits.",
         )
-
-
-def _is_cut(t: DataType) -> bool:
-    if isinstance(t, AtomicType):
-        return t.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ) and (t.precision or 0) > _DIGITS
-    return any(map(_is_cut, children(t)))
 
 
 def _sortable(field: DataField, order: Order) -> str:

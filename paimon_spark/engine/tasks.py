@@ -11,7 +11,7 @@ from typing import Any
 
 from paimon_spark.core.bin_packing import task_cost
 from paimon_spark.core.commit.committer import FileStoreCommit
-from paimon_spark.core.commit_message import CommitMessage, messages_to_json
+from paimon_spark.core.commit_message import CommitMessage, messages_from_json, messages_to_json
 from paimon_spark.core.compact.file_indexes import IndexRewriter, IndexTask
 from paimon_spark.core.compact.rewrite import compact_bucket
 from paimon_spark.core.compact.task import CompactTask
@@ -22,6 +22,7 @@ from paimon_spark.core.table import Table, table_of_task
 from paimon_spark.errors import ArgumentError, PaimonError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.resolve import file_io_from_config
+from paimon_spark.spec.bounds import Long
 
 
 @translate_io_errors()
@@ -123,12 +124,27 @@ class _Indexing:
     tasks: tuple[IndexTask, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Indexed:
+    """The commit messages of a task as a text, and the size of the written indexes in bytes."""
+
+    messages: str
+    written: Long
+
+
 _INDEXING = MessageCodec[_Indexing](_Indexing, "task of indexing")
+_INDEXED = MessageCodec[_Indexed](_Indexed, "result of indexing")
 
 
 def index_payload(table: Table, tasks: Sequence[IndexTask]) -> str:
-    """Return the payload of a task that rewrites file indexes; its result is a JSON list of commit messages."""
+    """Return the payload of a task that rewrites file indexes, whose result `index_result` reads."""
     return _INDEXING.encode(_Indexing(table.to_config(), tuple(tasks)))
+
+
+def index_result(text: str) -> tuple[list[CommitMessage], int]:
+    """Return the commit messages of a task that rewrote file indexes, and the size of the indexes in bytes."""
+    found = _INDEXED.decode(text)
+    return messages_from_json(found.messages), found.written
 
 
 def _index(payload: str) -> str:
@@ -144,7 +160,7 @@ def _index(payload: str) -> str:
     except BaseException:
         FileStoreCommit(table).abort(done)
         raise
-    return messages_to_json(done)
+    return _INDEXED.encode(_Indexed(messages_to_json(done), rewriter.written_bytes))
 
 
 def listing_payload(file_io: FileIO, older_than: int, found: Sequence[tuple[int, Directory]]) -> str:

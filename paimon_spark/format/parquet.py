@@ -39,7 +39,7 @@ from paimon_spark.spec.kinds import KEY_PREFIX, SEQUENCE_NUMBER
 from paimon_spark.spec.stats import StatsMode
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
 
-GROUP_BYTES = 64 << 20
+GROUP_BYTES = 32 << 20
 PAGE_BYTES = 1 << 20
 _LEAST_PIECE = 16 << 10
 _WORTH_THREADS = 256 << 10
@@ -50,6 +50,7 @@ _SAMPLE_PIECES = 4
 _SAMPLE_ROWS = 4096
 _FEW_TEXTS = 0.25
 _FEW_NUMBERS = 0.1
+_SURELY_MORE = 1.5
 _FIRST_RATIO = 0.35
 _ARROW_WITH_TIMES = 23
 _LEVELS = {"ZSTD"}
@@ -444,11 +445,14 @@ def dictionary_columns(table: pa.Table) -> list[str]:
 
 
 def _few_values(sample: pa.ChunkedArray) -> bool:
+    """Return whether a dictionary pays off. If a part of the sample shows that it does not, the rest is not hashed."""
     count = len(sample) - sample.null_count
     if not count:
         return True
     text = pa.types.is_string(sample.type) or pa.types.is_binary(sample.type)
-    return pc.count_distinct(sample).as_py() <= count * (_FEW_TEXTS if text else _FEW_NUMBERS)
+    most = count * (_FEW_TEXTS if text else _FEW_NUMBERS)
+    parts = (sample.slice(0, int(most * _SURELY_MORE) + 1), sample)
+    return all(pc.count_distinct(part).as_py() <= most for part in parts)
 
 
 def _leaves(path: str, t: pa.DataType) -> list[tuple[str, pa.DataType]]:

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.arrow_types import COUNT, to_arrow_schema, to_arrow_type
 from paimon_spark.format.int96 import AS_BYTES, from_int96
 from paimon_spark.format.timestamp_ranges import in_column
+from paimon_spark.format.variant_shredding import is_shredded, whole_variants
 from paimon_spark.spec.types import (
     BYTES,
     ArrayType,
@@ -81,27 +81,14 @@ def conform_array(array: pa.Array, t: DataType, *, trim: bool = False) -> pa.Arr
     if array.type == target and not (trim and _has_char(t)):
         return array
     if isinstance(t, AtomicType) and t.root is TypeRoot.VARIANT:
-        return _rebuild(_whole_variant(array), _VARIANT_ROW, target, trim=False)
+        whole = whole_variants(array) if is_shredded(array.type) else array
+        return _rebuild(whole, _VARIANT_ROW, target, trim=False)
     if isinstance(t, AtomicType):
         if array.type == AS_BYTES and pa.types.is_timestamp(target):
             return from_int96(array, target)
         found = array.cast(target, safe=False)
         return pc.utf8_rtrim(found, " ") if trim and _has_char(t) else found
     return _rebuild(array, t, target, trim=trim)
-
-
-def _whole_variant(array: pa.Array) -> pa.Array:
-    """Return a column of a file if its values are stored whole.
-
-    Raises:
-        UnsupportedError: members of the values are in columns of their own.
-    """
-    if {f.name for f in array.type} != {f.name for f in _VARIANT_ROW.fields}:
-        raise UnsupportedError(
-            "A VARIANT whose members are stored in columns cannot be read by this release.",
-            hint="Read the other columns only, or rewrite the table with 'variant.inferShreddingSchema' = 'false'.",
-        )
-    return array
 
 
 def _chunks(column: pa.ChunkedArray, t: DataType, *, trim: bool) -> pa.ChunkedArray:

@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 import threading
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -109,17 +110,35 @@ def native_frame(
         return frame_of(frame, session)
 
 
-def superseded_rows_of(splits: Sequence[str], find: Callable[[Sequence[str]], DataFrame]) -> Any:
+def superseded_rows_of(
+    splits: Sequence[str],
+    known: Callable[[Sequence[str]], Mapping[str, Mapping[str, bytes]]],
+    find: Callable[[Sequence[str]], DataFrame],
+) -> Any:
     """Return the JVM's knowledge of the superseded rows of splits, which lasts longer than a statement.
 
     Args:
         splits: a key of each split that names its files and how they merge.
-        find: given the keys of what is not known yet, return the frame that finds it.
+        known: given the keys of splits that the JVM does not know, return the superseded rows of those that need no
+            job: serialized bitmaps by the paths of files.
+        find: given the keys of what is not known then, return the frame that finds it.
     """
     with _lines(splits) as keys:
         superseded = jvm_frames().supersededRows(keys)
     missing = json.loads(superseded.missing())
+    found = known(missing) if missing else {}
+    if found:
+        with _lines(_superseded_lines(found)) as lines:
+            superseded.know(lines)
+        missing = [key for key in missing if key not in found]
     return superseded.findBy(find(missing)._jdf) if missing else superseded
+
+
+def _superseded_lines(found: Mapping[str, Mapping[str, bytes]]) -> Iterator[str]:
+    for key, bitmaps in found.items():
+        yield json.dumps([key])
+        for path, bitmap in bitmaps.items():
+            yield json.dumps([key, path, b64encode(bitmap).decode()])
 
 
 def tasks_at_once(session: SparkSession) -> int:
@@ -162,6 +181,11 @@ def bucket_shuffle_packed(frame: DataFrame, spec: ShuffleSpec) -> DataFrame:
 def arrow_batches(frame: DataFrame) -> DataFrame:
     """Return a frame of one binary column, whose rows are Arrow streams of the rows of `frame`."""
     return frame_of(jvm_frames().arrowBatches(frame._jdf), frame.sparkSession)
+
+
+def on_session(frame: DataFrame, session: SparkSession) -> DataFrame:
+    """Return `frame`, which was analysed in another session, as one that `session` runs with its Python workers."""
+    return frame_of(jvm_frames().onSession(frame._jdf, session._jsparkSession), session)
 
 
 def single_row_batches(frame: DataFrame) -> DataFrame:

@@ -18,8 +18,10 @@ from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import WriteResult
 from paimon_spark.engine.merge_into import CONDITIONED_TOGETHER, Clause, MergeAction, MergeRequest
+from paimon_spark.engine.row_level import check_digits
 from paimon_spark.errors import ArgumentError, ErrorKind
 from paimon_spark.spark.failures import first_line
+from paimon_spark.spark.jvm_frames import on_session
 from paimon_spark.spark.store_assignment import assigned, check_assignable
 from paimon_spark.spark.temp_session import TemporarySession
 from paimon_spark.spark.writes import write_frame
@@ -64,8 +66,10 @@ class SparkMerge:
     def run(self) -> WriteResult:
         """Write the rows of all actions and commit them."""
         try:
-            frame = self._session.under_ansi(lambda: self._rows(self._picked()))
-            return write_frame(self._session.spark, self._table, frame, operation=Operation.MERGE, order=_write_order())
+            rows = self._session.under_ansi(lambda: self._rows(self._picked()))
+            session = self._session.origin
+            frame = on_session(rows, session)
+            return write_frame(session, self._table, frame, operation=Operation.MERGE, order=_write_order())
         finally:
             self._session.close()
 
@@ -113,6 +117,8 @@ def prepare_merge(
 def _prepare(
     temporary: TemporarySession, catalog: str, table: Table, name: Identifier, request: MergeRequest
 ) -> SparkMerge:
+    if any(action.clause is not Clause.INSERT for action in request.actions):
+        check_digits(table, Operation.MERGE)
     target = temporary.table((catalog, name.database, name.object_name), "target_table")
     if request.target_alias is not None:
         temporary.name_target(target, request.target_alias)

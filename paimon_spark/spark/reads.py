@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.core.bin_packing import SMALL_TASK_WORK, group_tasks, task_cost
 from paimon_spark.core.columns import AUDIT_ROW_KIND, PARTITION
+from paimon_spark.core.read.superseded_rows import few_vectors, superseded_rows
 from paimon_spark.core.scan.splits import Split, splits_to_json
 from paimon_spark.core.table import Table
 from paimon_spark.spark.arrow_map import map_in_arrow, quoted, read_in_arrow
@@ -64,12 +65,18 @@ def _superseded_rows(session: SparkSession, table: Table, splits: Sequence[Split
     """Return what is known of the superseded rows of `splits`, and how the rest is found."""
     by_name = {superseded_rows_key(table, s): s for s in splits}
 
+    def known(missing: Sequence[str]) -> dict[str, dict[str, bytes]]:
+        marked = [name for name in missing if by_name[name].raw]
+        if not few_vectors([by_name[name] for name in marked]):
+            return {}
+        return {n: {path: b.serialize() for path, b in superseded_rows(table, by_name[n])} for n in marked}
+
     def find(missing: Sequence[str]) -> DataFrame:
         tasks = group_tasks(missing, lambda name: _work(by_name[name]), tasks_at_once(session))
         lines = (keyed_splits((name, by_name[name]) for name in names) for names in tasks)
         return map_in_arrow(text_frame(session, lines), finder(table), FOUND)
 
-    return superseded_rows_of(list(by_name), find)
+    return superseded_rows_of(list(by_name), known, find)
 
 
 def _work(split: Split) -> int:

@@ -1,29 +1,46 @@
-"""DELETE, UPDATE and MERGE as Spark jobs: one shuffle, one crossing into Python, one commit."""
+"""DELETE, UPDATE and MERGE as Spark jobs: one shuffle, one crossing into Python, one commit.
+
+A MERGE that rewrites files has a second job for the rows that it adds, over the same joined rows.
+"""
 
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from paimon_spark.core.columns import FILE_PATH, METADATA_COLUMNS, ROW_INDEX
+from paimon_spark.core.columns import FILE_PATH, METADATA_COLUMNS, ROW_INDEX, ROW_KIND
+from paimon_spark.core.commit.committer import FileStoreCommit
+from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import WritePlan, WriteResult
-from paimon_spark.engine.row_level import finish_changes, marks_keyed_rows, plan_changes, writes_position_deletes
+from paimon_spark.engine.row_level import (
+    check_digits,
+    finish_changes,
+    marks_keyed_rows,
+    plan_changes,
+    rewrites_files,
+    writes_position_deletes,
+)
 from paimon_spark.errors import ConflictError
 from paimon_spark.spark.executor.worker import copy_on_write_rewriter
 from paimon_spark.spark.jvm_frames import arrow_batches
+from paimon_spark.spark.memory import writer_share
 from paimon_spark.spark.runner import SparkRunner
-from paimon_spark.spark.writes import run_writers, write_frame, write_tasks
-from paimon_spark.spec.kinds import Operation
+from paimon_spark.spark.writes import run_writers, write_frame, write_tasks, written
+from paimon_spark.spec.kinds import Operation, RowKind
 
 _TO = "_to_"
 _log = logging.getLogger(__name__)
 
 
-def change_rows(session: SparkSession, table: Table, frame: DataFrame, operation: Operation) -> WriteResult:
-    """Write changed rows of any table and commit them.
+def change_rows(
+    session: SparkSession, table: Table, frame: DataFrame, operation: Operation, *, only_new: bool = False
+) -> WriteResult:
+    """Write changed rows of any table and commit them; with `only_new`, none of them was in the table before.
 
     The frame has the table's columns in order and ``_row_kind_``; for a table without a primary key also the file,
     position and deletion vector of the row that is removed or replaced, and for one with a primary key if all rows are
@@ -32,6 +49,8 @@ def change_rows(session: SparkSession, table: Table, frame: DataFrame, operation
     Raises:
         PaimonError: the change failed; the table is as it was and the new files are deleted.
     """
+    if not only_new:
+        check_digits(table, operation)
     if not table.is_primary_key_table:
         return _change_places(session, table, frame, operation)
     rows = frame.drop(*METADATA_COLUMNS)
@@ -43,10 +62,50 @@ def change_rows(session: SparkSession, table: Table, frame: DataFrame, operation
     return write_frame(session, table, rows, operation=operation)
 
 
+def rewrite_rows(session: SparkSession, table: Table, frame: DataFrame, operation: Operation) -> WriteResult:
+    """Rewrite the files of changed rows of a table with a primary key, add new rows, and commit both.
+
+    The frame is that of `change_rows`, with the file of each row that is removed or replaced.
+
+    Raises:
+        PaimonError: the change failed; the table is as it was and the new files are deleted.
+    """
+    check_digits(table, operation)
+    plan = plan_changes(table, operation, parallelism=write_tasks(session, table), rewrites=True)
+    plan = replace(plan, info=replace(plan.info, buffer=writer_share(session, table)))
+    if operation is not Operation.MERGE:
+        return finish_changes(plan, _rewritten(session, plan, frame), SparkRunner(session))
+    changes = f.col(FILE_PATH).isNotNull()
+    if not rewrites_files(table, operation):  # the engine merges the other rows as the statement says
+        changes &= f.col(ROW_KIND) == int(RowKind.DELETE)
+    rows = frame.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        messages = _rewritten(session, plan, rows.where(changes))
+        try:
+            plan, added = written(session, plan, rows.where(~changes).drop(*METADATA_COLUMNS))
+        except BaseException:
+            FileStoreCommit(table).abort(messages)
+            raise
+    finally:
+        rows.unpersist()
+    return finish_changes(plan, [*messages, *added], SparkRunner(session))
+
+
+def _rewritten(session: SparkSession, plan: WritePlan, frame: DataFrame) -> list[CommitMessage]:
+    """Rewrite the files of changed rows, a bucket in one task; return what was done.
+
+    The end of a file's path tells its bucket. The writers find out where a row is, and sort.
+    """
+    depth = len(plan.table.schema.partition_keys)
+    bucket = f.substring_index(f.substring_index(FILE_PATH, "/", -(depth + 2)), "/", depth + 1)
+    placed = frame.withColumn(_TO, bucket).repartition(write_tasks(session, plan.table), _TO).drop(_TO)
+    return run_writers(session, plan, arrow_batches(placed), copy_on_write_rewriter)
+
+
 def _change_places(session: SparkSession, table: Table, frame: DataFrame, operation: Operation) -> WriteResult:
     """Change rows where they lie."""
     tasks = write_tasks(session, table)
-    plan = plan_changes(table, operation, parallelism=tasks)
+    plan = plan_changes(table, operation, parallelism=tasks, rewrites=False)
     messages = run_writers(session, plan, arrow_batches(_by_file(plan, frame, tasks)), copy_on_write_rewriter)
     return finish_changes(plan, messages, SparkRunner(session))
 

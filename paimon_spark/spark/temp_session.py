@@ -22,10 +22,14 @@ _ResultT = TypeVar("_ResultT")
 
 
 class TemporarySession:
-    """A clone of the user's session: it sees the same views and settings, and what it changes stays inside."""
+    """A clone of the user's session: it sees the same views and settings, and what it changes stays inside.
+
+    Jobs with Python workers belong on `origin`, the user's session: those of a clone may be others, which stay.
+    """
 
     def __init__(self, session: SparkSession, catalog: str, target: Identifier) -> None:
         """Clone `session` and make the target's database current."""
+        self.origin = session
         clone = session._jsparkSession.cloneSession()
         self._id = str(clone.sessionUUID())
         self._let_go = weakref.finalize(self, forget_session, self._id)

@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
-from paimon_spark.core.columns import SHUFFLE_BUCKET, SHUFFLE_HASH
+from paimon_spark.core.columns import ROW_KIND_FIELD, SHUFFLE_BUCKET, SHUFFLE_HASH
 from paimon_spark.core.commit_message import CommitMessage, messages_from_json
 from paimon_spark.core.maintenance.abandoned_files import clean_up_abandoned
 from paimon_spark.core.table import Table
+from paimon_spark.core.write.local_merge import merges_locally
 from paimon_spark.core.write.table_writer import WriterRestoreState
 from paimon_spark.engine.cross_partition import check_overwrite
 from paimon_spark.engine.insert import Overwrite, WritePlan, WriteResult, complete_write, plan_write, run_post_commit
@@ -20,19 +22,21 @@ from paimon_spark.errors import OptionError
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.bucket_counts import BUCKETS, with_bucket_counts
 from paimon_spark.spark.cross_partition import keyed_rows
-from paimon_spark.spark.executor.worker import keyed_writer, writer
+from paimon_spark.spark.executor.worker import keyed_writer, local_merger, rewriter, writer
 from paimon_spark.spark.failures import clear_failure
 from paimon_spark.spark.job_control import cancel_on_failure, with_description
 from paimon_spark.spark.jvm_frames import (
     arrow_batches,
     bucket_shuffle,
     bucket_shuffle_packed,
+    few_rows,
     single_row_batches,
     tasks_at_once,
 )
 from paimon_spark.spark.memory import writer_share
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.shuffle_spec import HashColumn, ShuffleSpec, hashed_fields
+from paimon_spark.spark.types import plain_struct
 from paimon_spark.spec.kinds import BucketMode, Operation
 from paimon_spark.spec.predicate import Predicate
 
@@ -58,21 +62,29 @@ def write_frame(
         PaimonError: the write failed; the table is as it was and the new files are deleted.
     """
     plan = _plan(session, table, frame, overwrite=overwrite, partitions=partitions, operation=operation)
-    plan, messages = _written(session, plan, frame, order)
+    plan, messages = written(session, plan, frame, order)
     return complete_write(plan, messages, SparkRunner(session))
 
 
-def _written(
+def written(
     session: SparkSession, plan: WritePlan, frame: DataFrame, order: Column | None = None
 ) -> tuple[WritePlan, list[CommitMessage]]:
     """Write the rows of `frame`; return the plan, completed by what was found out on the way, and what was written."""
-    mode = plan.table.bucket_mode
+    mode, write = plan.table.bucket_mode, writer
+    if order is None and merges_locally(plan.table) and not few_rows(frame):
+        frame, write = _merged_locally(plan.table, frame), rewriter  # their defaults are filled, and they have kinds
     if mode is BucketMode.KEY_DYNAMIC:
         return plan, run_writers(session, plan, keyed_rows(session, plan, frame, order), keyed_writer)
     if mode is BucketMode.POSTPONE and plan.info.postpone_user is None:
         with with_bucket_counts(session, plan, frame) as (counted, rows):
-            return counted, run_writers(session, counted, _shuffled(session, counted, rows, order), writer)
-    return plan, run_writers(session, plan, _shuffled(session, plan, frame, order), writer)
+            return counted, run_writers(session, counted, _shuffled(session, counted, rows, order), write)
+    return plan, run_writers(session, plan, _shuffled(session, plan, frame, order), write)
+
+
+def _merged_locally(table: Table, frame: DataFrame) -> DataFrame:
+    """Return the rows of each task merged by key: one more crossing into Python, and fewer rows to shuffle."""
+    rows = StructType.fromJson(plain_struct((*table.schema.fields, ROW_KIND_FIELD)))
+    return map_in_arrow(arrow_batches(frame), local_merger(table), rows)
 
 
 def _shuffled(session: SparkSession, plan: WritePlan, frame: DataFrame, order: Column | None) -> DataFrame:
@@ -89,7 +101,7 @@ def replace_with_frame(session: SparkSession, table: Table, frame: DataFrame, *,
         PaimonError: the query or the write failed; schema and rows are as they were.
     """
     plan = _plan(session, table, frame, overwrite="static", operation=operation)
-    plan, messages = _written(session, plan, frame)
+    plan, messages = written(session, plan, frame)
     return run_post_commit(plan, finish_replacement(plan, messages), SparkRunner(session))
 
 

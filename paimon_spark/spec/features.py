@@ -12,12 +12,12 @@ from enum import IntEnum
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spec.compressions import COMPRESSIONS, IDLE, compression_of
+from paimon_spark.spec.merge_rules import local_merge_obstacle
 from paimon_spark.spec.options import UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
 from paimon_spark.spec.schema import TableSchema
-from paimon_spark.spec.types import AtomicType, DataField, DataType, TypeRoot, atomic_text, children, holds_root
+from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, atomic_text, beyond_micros, holds_root
 
 DATA_FORMATS = tuple(COMPRESSIONS)
-_MICROS = 6
 _ELSEWHERE = "Use Apache Paimon for this table"
 
 
@@ -117,6 +117,18 @@ def _merging(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]
             "that moves to another partition is deleted from the old one.",
             Use.WRITE,
         )
+
+
+def _local_merge(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
+    try:
+        if not schema.primary_keys or options.local_merge_buffer_size is None:
+            return
+        obstacle = local_merge_obstacle(schema, options)
+    except OptionError:  # told when the options are set, or the table is written
+        return
+    if obstacle is not None:
+        option = _option("local-merge-buffer-size", options)
+        yield Unsupported(f"{option} and {obstacle.what}", f"Leave the option out: {obstacle.why}.", Use.CREATE)
 
 
 _FLAGS = (
@@ -224,18 +236,11 @@ def _columns(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]
         if others and holds_root(f.type, TypeRoot.VARIANT):
             hint = "Set 'file.format' = 'parquet', or use BINARY or STRING."
             yield Unsupported(f"the column '{f.name}' of type VARIANT in {others[0]} files", hint, Use.WRITE, f.name)
-        if "avro" in others and (fine := _beyond_micros(f.type)) is not None:
+        if "avro" in others and (fine := beyond_micros(f.type)) is not None:
             key = next(k for k, name in _format_options(options) if name == "avro")
             hint = f"Store at most 6 digits of the second, or choose parquet or orc in '{key}'."
             what = f"the column '{f.name}' of type {atomic_text(fine)} in avro files ('{key}')"
             yield Unsupported(what, hint, Use.WRITE, f.name)
-
-
-def _beyond_micros(t: DataType) -> AtomicType | None:
-    """Return the first timestamp within a type with more than six digits of the second."""
-    if isinstance(t, AtomicType):
-        return t if t.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ) and (t.precision or 0) > _MICROS else None
-    return next((found for child in children(t) if (found := _beyond_micros(child)) is not None), None)
 
 
 def _format_options(options: CoreOptions) -> Iterator[tuple[str, str]]:
@@ -260,6 +265,7 @@ def _blob(f: DataField, schema: TableSchema, options: CoreOptions) -> Iterator[U
 _CHECKS: tuple[Callable[[TableSchema, CoreOptions], Iterator[Unsupported]], ...] = (
     _kind,
     _merging,
+    _local_merge,
     _flags,
     _settings,
     _formats,

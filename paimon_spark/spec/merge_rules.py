@@ -19,8 +19,8 @@ from paimon_spark.spec.aggregates import (
     sequence_groups,
     time_member,
 )
-from paimon_spark.spec.kinds import MergeEngine, Operation, RowKind
-from paimon_spark.spec.options import CoreOptions
+from paimon_spark.spec.kinds import PICKING, ChangelogProducer, MergeEngine, Operation, RowKind
+from paimon_spark.spec.options import UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import DataField, MapType, RowType
 
@@ -93,6 +93,61 @@ def _check_partial_update(schema: TableSchema, options: CoreOptions) -> None:
                 hint="Protect it by a sequence group, 'fields.<sequence column>.sequence-group', or use the engine "
                 "aggregation.",
             )
+
+
+_IN_ANY_ORDER = (
+    AggregateName.SUM,
+    AggregateName.PRODUCT,
+    AggregateName.MAX,
+    AggregateName.MIN,
+    AggregateName.BOOL_AND,
+    AggregateName.BOOL_OR,
+    AggregateName.RBM32,
+    AggregateName.RBM64,
+    AggregateName.HLL_SKETCH,
+    AggregateName.THETA_SKETCH,
+    AggregateName.LAST_VALUE,
+)
+"""Functions that merge the results of some rows of a key into that of all, whichever rows those are. The last value is
+one of them because the result of some rows has the sequence of the last of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """What a table has that does not go with an option, and why."""
+
+    what: str
+    why: str
+
+
+def local_merge_obstacle(schema: TableSchema, options: CoreOptions) -> Obstacle | None:
+    """Return what keeps the rows of a key from being merged in parts before they are shuffled; None if nothing does.
+
+    (docs/spec/semantics.md, W20)
+
+    Raises:
+        OptionError: an option of an aggregate function or a sequence group is wrong.
+    """
+    if options.changelog_producer is ChangelogProducer.INPUT:
+        return Obstacle("'changelog-producer' = 'input'", "the changelog would lack the rows that were merged")
+    engine = options.merge_engine
+    if engine in PICKING:
+        return None
+    if options.bucket == UNAWARE_OR_DYNAMIC_BUCKET and not set(schema.partition_keys) <= set(schema.primary_keys):
+        what = f"'merge-engine' = '{engine}' and a primary key that does not contain the partition columns"
+        return Obstacle(what, "the rows of a key may be of several partitions")
+    groups = engine is MergeEngine.PARTIAL_UPDATE
+    if options.sequence_field and groups:
+        what = "'sequence.field' and 'merge-engine' = 'partial-update'"
+        return Obstacle(what, "a column may be null in the latest of the rows")
+    for f, found in aggregated_fields(schema, options):
+        function = f"the function '{found.function}' of column '{f.name}'"
+        if found.function is AggregateName.MERGE_MAP_WITH_KEYTIME:
+            return Obstacle(function, "its values must be merged one after the other")
+        if found.function not in _IN_ANY_ORDER and (options.sequence_field or groups):
+            by = "a sequence group" if groups else "'sequence.field'"
+            return Obstacle(f"{function} by {by}", "its values must be in order")
+    return None
 
 
 def check_time_members(before: TableSchema, after: TableSchema) -> None:
@@ -178,36 +233,37 @@ def refused_kinds(schema: TableSchema, options: CoreOptions) -> dict[RowKind, Re
     return {}
 
 
-def check_statement(schema: TableSchema, options: CoreOptions, operation: Operation | None) -> None:
-    """Refuse a DELETE, UPDATE or MERGE that the merge engine would not carry out as the statement says.
+def rewrites_rows(schema: TableSchema, options: CoreOptions, operation: Operation | None) -> bool:
+    """Return whether a DELETE, UPDATE or MERGE rewrites the files of the rows that it changes.
+
+    It does if the merge engine has no row to write that does what the statement says.
 
     Raises:
-        UnsupportedError: names the engine and the option or the statement to use instead.
+        OptionError: an option of the merge engine is wrong.
     """
     engine = options.merge_engine
-    if not schema.primary_keys or engine is MergeEngine.DEDUPLICATE:
-        return
+    if not schema.primary_keys:
+        return False
+    if engine is MergeEngine.DEDUPLICATE:
+        return operation is Operation.DELETE and options.ignore_delete
     if operation is Operation.DELETE:
-        if options.ignore_delete or not (options.removes_record_on_delete or options.remove_record_on_sequence_group):
-            option = {
-                MergeEngine.AGGREGATION: AGGREGATION_REMOVE_ON_DELETE,
-                MergeEngine.PARTIAL_UPDATE: REMOVE_ON_DELETE,
-            }
-            way = f"Create the table with '{option[engine]}' = 'true'" if engine in option else "Use deduplicate"
-            raise UnsupportedError(
-                f"DELETE cannot remove rows of a table with 'merge-engine' = '{engine}'.",
-                hint=f"{way}, or remove whole partitions.",
-            )
-    elif operation in (Operation.UPDATE, Operation.MERGE):
-        if engine is not MergeEngine.PARTIAL_UPDATE:
-            raise UnsupportedError(
-                f"{operation} cannot change rows of a table with 'merge-engine' = '{engine}'.",
-                hint="The merge engine must be deduplicate or partial-update; INSERT rows that are merged instead.",
-            )
-        for f, found in aggregated_fields(schema, options):
-            if found.function not in _PLAIN:
-                raise UnsupportedError(
-                    f"{operation} cannot change rows: the column '{f.name}' would be merged by '{found.function}' once "
-                    "more.",
-                    hint="INSERT rows that are merged instead.",
-                )
+        return options.ignore_delete or not (
+            options.removes_record_on_delete or options.remove_record_on_sequence_group
+        )
+    if operation not in (Operation.UPDATE, Operation.MERGE):
+        return False
+    aggregates = (found.function not in _PLAIN for _, found in aggregated_fields(schema, options))
+    return engine is not MergeEngine.PARTIAL_UPDATE or any(aggregates)
+
+
+def check_statement(schema: TableSchema, options: CoreOptions, operation: Operation | None) -> None:
+    """Refuse to write the rows of a DELETE, UPDATE or MERGE with their kinds if the engine would merge them otherwise.
+
+    Raises:
+        UnsupportedError: names the engine and the statement to use instead.
+    """
+    if rewrites_rows(schema, options, operation):
+        raise UnsupportedError(
+            f"{operation} cannot change a table with 'merge-engine' = '{options.merge_engine}' by rows to be merged.",
+            hint=f"Use the SQL statement {operation}, which rewrites the files of the rows, or INSERT rows to merge.",
+        )

@@ -60,7 +60,7 @@ def _check_special(name: str, key: str, value: str) -> None:
         raise bad_value(key, value, "at least 1")
     elif name in _ZSTD_LEVELS and not 1 <= number(name) <= _HIGHEST_ZSTD:
         raise bad_value(key, value, f"from 1 to {_HIGHEST_ZSTD}")
-    elif name in ("target-file-size", "postpone.target-size-per-bucket") and parse_memory(value) == 0:
+    elif name in _AT_LEAST_ONE_BYTE and parse_memory(value) == 0:
         raise bad_value(key, value, "at least 1 byte")
     elif name == "spill-compression":
         _ = CoreOptions({name: value}).spill_compression
@@ -79,6 +79,7 @@ def _check_stats_mode(key: str, value: str) -> None:
         ) from None
 
 
+_AT_LEAST_ONE_BYTE = ("target-file-size", "postpone.target-size-per-bucket", "local-merge-buffer-size")
 _BUCKETS = range(POSTPONE_BUCKET, (1 << 31) - 1)
 _ZSTD_LEVELS = ("file.compression.zstd-level", "spill-compression.zstd-level")
 _HIGHEST_ZSTD = 22

@@ -280,6 +280,11 @@ class CoreOptions(OptionValues):
         return self.memory("write-buffer-size")
 
     @property
+    def local_merge_buffer_size(self) -> int | None:
+        """Return the bytes in which a task merges rows of one key before they are shuffled; None if it does not."""
+        return self.memory_or_none("local-merge-buffer-size")
+
+    @property
     def writer_pool(self) -> int | None:
         """Return the bytes that the writers of one executor share; None if each has its own buffer."""
         return (

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from paimon_spark.errors import ArgumentError, CorruptTableError, UnsupportedError
@@ -305,9 +306,11 @@ class TablePaths:
         """Return a name for a manifest."""
         return f"manifest-{uuid.uuid4()}-0"
 
-    def new_manifest_list_name(self) -> str:
-        """Return a name for a manifest list."""
-        return f"manifest-list-{uuid.uuid4()}-0"
+    def new_manifest_list_names(self) -> Iterator[str]:
+        """Yield names for the manifest lists of one commit, numbered as Paimon numbers them."""
+        unique = uuid.uuid4()
+        for number in itertools.count():
+            yield f"manifest-list-{unique}-{number}"
 
     def new_index_manifest_name(self) -> str:
         """Return a name for an index manifest."""

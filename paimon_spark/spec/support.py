@@ -53,7 +53,7 @@ _WRITE = """
     file-index.in-manifest-threshold  file.block-size  file.compression
     file.compression.per.level  file.compression.zstd-level  file.format  file.format.per.level
     file.suffix.include.compression  full-compaction.delta-commits  ignore-delete  ignore-update-before
-    local-sort.max-num-file-handles  lookup-compact
+    local-merge-buffer-size  local-sort.max-num-file-handles  lookup-compact
     manifest.full-compaction-threshold-size  manifest.merge-min-count  manifest.target-file-size
     metadata.stats-keep-first-n-columns  metadata.stats-mode  metadata.stats-mode.per.level  num-levels
     postpone.batch-write-fixed-bucket  postpone.batch-write-fixed-bucket.max-parallelism

@@ -10,6 +10,7 @@ from typing import Any
 
 from paimon_spark.errors import CorruptTableError
 
+_MICROS = 6
 MAX_LENGTH = 2147483647
 MAX_DECIMAL_PRECISION = 38
 MAX_TIME_PRECISION = 9
@@ -329,3 +330,10 @@ def reassign_ids(t: DataType, next_id: int) -> tuple[DataType, int]:
             next_id += 1
         return replace(t, fields=tuple(fields)), next_id
     return t, next_id
+
+
+def beyond_micros(t: DataType) -> AtomicType | None:
+    """Return the first timestamp within a type with more than six digits of the second."""
+    if isinstance(t, AtomicType):
+        return t if t.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ) and (t.precision or 0) > _MICROS else None
+    return next((found for child in children(t) if (found := beyond_micros(child)) is not None), None)

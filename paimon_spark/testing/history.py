@@ -144,17 +144,16 @@ class History:
         self._change(lambda: self._append(stream), lambda model: model.write(rows))
 
     def delete_where(self, low: int, high: int) -> None:
-        """Delete by a condition over values; does nothing if the merge engine keeps all rows."""
-        if self.kind.merge is not Merge.FIRST:
-            condition = f"v BETWEEN {low} AND {high}"
-            self._change(
-                lambda: self._delete(condition),
-                lambda model: model.keep(lambda r: r[2] is None or not low <= r[2] <= high),
-            )
+        """Delete by a condition over values."""
+        condition = f"v BETWEEN {low} AND {high}"
+        self._change(
+            lambda: self._delete(condition),
+            lambda model: model.keep(lambda r: r[2] is None or not low <= r[2] <= high),
+        )
 
     def delete_keys(self, rows: list[Row]) -> None:
-        """Delete by keys; does nothing in a table without a primary key, or if the merge engine keeps all rows."""
-        if self.model.keyed and rows and self.kind.merge is not Merge.FIRST:
+        """Delete by keys; does nothing in a table without a primary key."""
+        if self.model.keyed and rows:
             gone = {self.model.key(r) for r in rows}
             self._bury(gone)
             self._change(

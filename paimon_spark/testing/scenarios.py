@@ -76,6 +76,7 @@ _SUM = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"} | {
     "aggregation.remove-record-on-delete": "true"
 }
 _PARTIAL = {"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"}
+_REWRITTEN = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
 _FIRST_ROW = {"merge-engine": "first-row"}
 _VECTORS = {"deletion-vectors.enabled": "true", "deletion-vectors.mark-deletes": "true", **SHOWN}
 KINDS: Mapping[str, Kind] = {
@@ -101,6 +102,10 @@ KINDS: Mapping[str, Kind] = {
     ),
     "aggregated, deletes marked": Kind(
         ("k",), (), {"dynamic-bucket.target-row-num": "3", "write-only": "false", **_SUM, **_VECTORS}, Merge.SUM
+    ),
+    "aggregated, rewritten": Kind(("k",), (), {"dynamic-bucket.target-row-num": "3", **_REWRITTEN}, Merge.SUM),
+    "aggregated, vectors, rewritten": Kind(
+        ("p", "k"), ("p",), {"bucket": "1", "changelog-producer": "lookup", **_REWRITTEN, **_VECTORS}, Merge.SUM
     ),
     "partial": Kind(("k",), (), {"dynamic-bucket.target-row-num": "3", **_PARTIAL}, Merge.PARTIAL),
     "partial, looked up": Kind(
@@ -291,6 +296,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "compact, row tracking": Scenario("tracked", _two_commits, _compact),
     "delete by deletion vectors": Scenario("marked", _marked, lambda c: _table(c).delete("v > 103")),
     "delete by deletion vectors, buckets": Scenario("marked buckets", _marked, lambda c: _table(c).delete("v > 103")),
+    "delete by rewriting": Scenario("aggregated, rewritten", _two_commits, lambda c: _table(c).delete("v > 100")),
     "delete by key": Scenario(
         "fixed", _two_commits, lambda c: _table(c).delete(keys=pa.table({"k": pa.array([1, 5], pa.int32())}))
     ),

@@ -50,6 +50,10 @@ MERGES = """
     for i in range(4):
         spark.sql(f"MERGE INTO paimon.remote.t USING (SELECT {i} AS id, 'm' AS v) s ON t.id = s.id "
                   "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *")
+    for i in range(3):
+        spark.sql(f"CALL paimon.sys.merge_into(target_table => 'remote.t', source_table => 's', "
+                  f"source_sqls => 'CREATE TEMPORARY VIEW s AS SELECT {i} AS id, chr(67 + {i}) AS v', "
+                  "merge_condition => 't.id = s.id', matched_upsert_setting => 'v = s.v')")
     print("ANSWER", [tuple(r) for r in spark.table("paimon.remote.t").orderBy("id").collect()], flush=True)
     sys.stdin.readline()
     spark.stop()
@@ -70,7 +74,7 @@ def test_merges_of_a_session_share_its_python_workers(place: Place) -> None:
             daemons = daemons_below(started.pid)
             running.stdin.write("\n")
             running.stdin.close()
-            assert answer == "ANSWER [(0, 'm'), (1, 'm'), (2, 'm'), (3, 'm')]\n"
+            assert answer == "ANSWER [(0, 'C'), (1, 'D'), (2, 'E'), (3, 'm')]\n"
             assert running.wait(60) == 0
     assert 1 <= daemons <= 2
 

@@ -1,6 +1,7 @@
 """`make compat`: which kinds of tables each peer reads and writes, and whether both sides then read the same rows.
 
-The matrix is printed and written to docs/compatibility-matrix.md. Exit code 1 means that rows differ somewhere.
+The matrix is printed and written to docs/compatibility-matrix.md. `make compat PEER_JAR=…` adds the release in a jar.
+Exit code 1 means that rows differ somewhere.
 """
 
 from __future__ import annotations
@@ -10,15 +11,18 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from paimon_spark.api.row_changes import deletions
 from paimon_spark.catalog.resolve import open_catalog
+from paimon_spark.engine.compact import Strategy
 from paimon_spark.engine.insert import write_arrow
+from paimon_spark.engine.postpone_compact import execute_postponed, plan_postponed
 from paimon_spark.engine.row_level import change_arrow
+from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import plan_select
 from paimon_spark.errors import PaimonError
 from paimon_spark.spec.kinds import RowKind
@@ -31,6 +35,18 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/compatibility-matrix.md"
 PYPAIMON = ROOT / ".venv-peers/bin/python"
 SUM = {"merge-engine": "aggregation", "fields.big.aggregate-function": "sum", "fields.day.aggregate-function": "max"}
+LOOKUP = {"changelog-producer": "lookup"}
+FULL = {"changelog-producer": "full-compaction"}
+VECTORS = {"deletion-vectors.enabled": "true"}
+MARKED = {**VECTORS, "deletion-vectors.mark-deletes": "true"}
+INDEXES = {
+    "file-index.bloom-filter.columns": "name",
+    "file-index.bitmap.columns": "flag",
+    "file-index.bsi.columns": "big",
+    "file-index.range-bitmap.columns": "day",
+    "file-index.in-manifest-threshold": "1 kb",
+}
+EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 GROUPS = {
     "merge-engine": "partial-update",
     "fields.micros.sequence-group": "name,flag,tiny",
@@ -45,13 +61,39 @@ MERGED = (
     Kind("changelog_input", ("id",), options={"bucket": "2", "changelog-producer": "input"}),
     Kind("changelog_lookup", ("id",), options={"bucket": "2", "changelog-producer": "lookup"}),
     Kind("changelog_full", ("id",), options={"bucket": "2", "changelog-producer": "full-compaction"}),
-    Kind("pk_vectors", ("id",), options={"bucket": "2", "deletion-vectors.enabled": "true"}),
-    Kind("pk_vectors_orc", ("id",), options={"bucket": "1", "deletion-vectors.enabled": "true", "file.format": "orc"}),
+    Kind("pk_vectors", ("id",), options={"bucket": "2", **VECTORS}),
+    Kind("pk_vectors_orc", ("id",), options={"bucket": "1", "file.format": "orc", **VECTORS}),
+    Kind("pk_vectors_lookup", ("part", "id"), ("part",), {"bucket": "1", **VECTORS, **LOOKUP}),
+    Kind("pk_vectors_marked", ("id",), options={"bucket": "2", **MARKED}),
+    Kind("pk_postponed", ("id",), options={"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}),
+    Kind("pk_moving", ("id",), ("part",)),
+    Kind("partial_update_dynamic", ("id",), options=GROUPS),
+    Kind("partial_update_lookup", ("part", "id"), ("part",), {"bucket": "1", **GROUPS, **LOOKUP}),
+    Kind("partial_update_vectors", ("id",), options={"bucket": "2", **GROUPS, **MARKED}),
+    Kind("aggregation_full", ("part", "id"), ("part",), {"bucket": "1", **SUM, **FULL}),
+    Kind("aggregation_vectors_lookup", ("part", "id"), ("part",), {"bucket": "1", **SUM, **MARKED, **LOOKUP}),
+    Kind("aggregation_marked", ("id",), options={**SUM, **MARKED}),
+    Kind("first_row_lookup", ("part", "id"), ("part",), {"bucket": "1", "merge-engine": "first-row", **LOOKUP}),
+    Kind("changelog_input_dynamic", ("id",), options={"changelog-producer": "input"}),
+    Kind("pk_indexed", ("id",), options={"bucket": "2", **INDEXES}),
+    Kind("append_indexed", options={"file.format": "orc", **INDEXES}),
+    Kind("append_evolving", options=EVOLVING),
+    Kind("append_blobs", options=EVOLVING, blobs=("bytes",)),
 )
 KINDS = (*tables.KINDS, *MERGED)
-NO_DELETES = ("partial_update", "aggregation", "first_row")
-HIDDEN = ("first_row", "pk_vectors", "pk_vectors_orc")
-"""Kinds whose rows are invisible until a compaction, which pypaimon leaves to others."""
+NO_DELETES = ("partial_update", "aggregation", "first_row", "append")
+"""How the names of kinds begin whose merge engines, or bucket modes, take no deletes."""
+HIDDEN = (
+    "first_row",
+    "pk_vectors",
+    "pk_postponed",
+    "partial_update_vectors",
+    "aggregation_vectors",
+    "aggregation_marked",
+)
+"""How the names of kinds begin whose rows are invisible until a compaction, which pypaimon leaves to others."""
+UNCOMPACTED = ("append_evolving", "append_blobs")
+"""Kinds that no compaction takes."""
 DIRECTIONS = ("read what is written here", "write what is read here", "in turn")
 YES, DIFFERS, REFUSED = "yes", "differs", "refused"
 
@@ -97,6 +139,13 @@ PEERS = (
 )
 
 
+def _release_of(jar: str) -> Iterator[Peer]:
+    """Yield the peer that a jar holds, named by the release in the name of its file."""
+    if jar:
+        release = Path(jar).stem.rpartition("-")[2]
+        yield Peer(f"Java {release}", lambda w, s: try_steps(w, s, jar=Path(jar)))
+
+
 def fill(table: tables.Table, kind: Kind) -> None:
     """Write a history as this project does: rows, changes, deletes where the engine takes them, a compaction."""
     if kind in tables.KINDS:
@@ -104,10 +153,17 @@ def fill(table: tables.Table, kind: Kind) -> None:
         return
     write_arrow(table, tables.arrow(table, [tables.row(i) for i in range(1, 41)]))
     write_arrow(table, tables.arrow(table, [tables.changed(i) for i in range(5, 15)]))
-    if kind.name not in NO_DELETES:
+    if not kind.name.startswith(NO_DELETES):
         write_arrow(table, tables.arrow(table, [tables.row(i) for i in range(20, 25)], RowKind.DELETE))
-    tables.compact(table)
+    _compact(table, kind)
     write_arrow(table, tables.arrow(table, [tables.changed(3), tables.row(22), tables.row(50)]))
+
+
+def _compact(table: tables.Table, kind: Kind) -> None:
+    if kind.name == "pk_postponed":
+        execute_postponed(plan_postponed(table, strategy=Strategy.FULL), None, LocalRunner())
+    elif kind.name not in UNCOMPACTED:
+        tables.compact(table)
 
 
 def matrix(peer: Peer, kinds: Sequence[Kind], warehouse: Path) -> dict[str, tuple[str, str, str]]:
@@ -136,8 +192,8 @@ def _written_there(peer: Peer, kinds: Sequence[Kind], warehouse: Path, *, filled
     answers = peer.try_each(warehouse, steps)
     wrote = {k.name: "error" not in a for k, a in zip(kinds, answers, strict=True)}
     for kind in kinds:
-        if wrote[kind.name] and kind.name in HIDDEN:
-            tables.compact(_open(warehouse, kind))
+        if wrote[kind.name] and kind.name.startswith(HIDDEN):
+            _compact(_open(warehouse, kind), kind)
     outcome = dict.fromkeys(wrote, REFUSED)
     agreed = _agreement(peer, [k for k in kinds if wrote[k.name]], warehouse)
     outcome |= agreed
@@ -152,11 +208,11 @@ def _written_there(peer: Peer, kinds: Sequence[Kind], warehouse: Path, *, filled
 def _change_here(warehouse: Path, kind: Kind) -> None:
     table = _open(warehouse, kind)
     write_arrow(table, tables.arrow(table, [tables.changed(60), tables.row(70)]))
-    if kind.name not in NO_DELETES and kind.upserts:
+    if kind.upserts and not kind.name.startswith(NO_DELETES):
         write_arrow(table, tables.arrow(table, [tables.row(63)], RowKind.DELETE))
     elif kind.name.startswith("append_marked"):
         change_arrow(table, deletions(plan_select(table, columns=(), predicate=Comparison("=", "id", 63))), "DELETE")
-    tables.compact(_open(warehouse, kind))
+    _compact(_open(warehouse, kind), kind)
 
 
 def _agreement(peer: Peer, kinds: Sequence[Kind], warehouse: Path) -> dict[str, str]:
@@ -185,8 +241,9 @@ def page(found: Mapping[str, Mapping[str, tuple[str, str, str]]]) -> str:
         "# Compatibility matrix",
         "",
         "Each kind of table is written here and read by the peer; written by the peer and read here; and changed by both in turn.",
-        "*yes*: both sides read the same rows. *refused*: the peer does not do it; Java's writers of the test choose no dynamic",
-        "buckets. Generated by `make compat`.",
+        "*yes*: both sides read the same rows. *refused*: the peer refuses it, or its reading API lacks it. Java's writers of the",
+        "test choose no dynamic buckets; pypaimon has no partial updates; 0.9.0 has no postponed buckets, BLOBs or newer file indexes.",
+        "Generated by `make compat PEER_JAR=…` with the jar of release 2.0.0.",
         "",
         "| kind | " + " | ".join(f"{peer}: {d}" for peer in found for d in DIRECTIONS) + " |",
         "|---|" + "---|" * (len(found) * len(DIRECTIONS)),
@@ -200,10 +257,11 @@ def main() -> int:
     """Print the matrix and write it to its page."""
     parser = argparse.ArgumentParser(prog="python -m tests.peers.compat", description=__doc__)
     parser.add_argument("--kind", action="append", choices=[k.name for k in KINDS], help="only this kind of table")
+    parser.add_argument("--jar", default="", help="a jar of another release of Paimon")
     given = parser.parse_args()
     chosen = [k for k in KINDS if not given.kind or k.name in given.kind]
     found = {}
-    for peer in PEERS:
+    for peer in (PEERS[0], *_release_of(given.jar), *PEERS[1:]):
         with tempfile.TemporaryDirectory(prefix="compat-") as directory:
             found[peer.name] = matrix(peer, chosen, Path(directory))
     text = page(found)

@@ -92,10 +92,11 @@ def try_steps(
     *,
     zone: str = "UTC",
     program: str = "PaimonPeer",
+    jar: Path | None = None,
 ) -> list[dict[str, Any]]:
-    """Run `steps` like `run_steps`; the answer of a step that fails has its "error"."""
+    """Run `steps` like `run_steps`, or with a `jar`; the answer of a step that fails has its "error"."""
     done = subprocess.run(
-        command(program, bundle_jar(release), str(warehouse), zone=zone),
+        command(program, jar or bundle_jar(release), str(warehouse), zone=zone),
         input="\n".join(json.dumps(s) for s in steps),
         capture_output=True,
         text=True,

@@ -47,12 +47,13 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of table: its keys and options."""
+    """One kind of table: its keys, options, and the columns of bytes that are BLOBs."""
 
     name: str
     keys: tuple[str, ...] = ()
     partitions: tuple[str, ...] = ()
     options: dict[str, str] = field(default_factory=dict)
+    blobs: tuple[str, ...] = ()
 
     @property
     def upserts(self) -> bool:
@@ -109,9 +110,9 @@ def row(number: int, name: str | None = None) -> list[Any]:
 
 def create(warehouse: Path, kind: Kind) -> Table:
     """Create the empty table of `kind`."""
+    types = {name: parse_atomic("BLOB" if name in kind.blobs else text) for name, text in COLUMNS}
     fields = tuple(
-        DataField(i, name, not_null(parse_atomic(text)) if name in kind.keys else parse_atomic(text))
-        for i, (name, text) in enumerate(COLUMNS)
+        DataField(i, name, not_null(t) if name in kind.keys else t) for i, (name, t) in enumerate(types.items())
     )
     schema = TableSchema(
         id=0,

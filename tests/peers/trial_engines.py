@@ -70,10 +70,11 @@ _NUMBERS: Mapping[str, tuple[Any, ...]] = {
     ),
 }
 _FACTORS: Mapping[str, tuple[Any, ...]] = {
-    "BIGINT": (1, -1, 2, None),
+    "BIGINT": (1, -1, None),
     "DOUBLE": (0.5, -3.0, 1.0, None),
     "DECIMAL(12, 3)": (decimal.Decimal("1.500"), decimal.Decimal("-2.000"), decimal.Decimal("0.333"), None),
 }
+"""Integers whose quotients are not zero: both sides fail to retract a zero."""
 _ORDERED: Mapping[str, tuple[Any, ...]] = _NUMBERS | {
     "BOOLEAN": (True, False, None),
     "STRING": ("", "a", "Z", "ä€", "𝄞", "\ufffd", None),

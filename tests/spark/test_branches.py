@@ -126,6 +126,11 @@ def test_analyze_stores_what_the_optimizer_uses(spark: SparkSession) -> None:
     assert isinstance(text, str)
     last = rows(spark, "SELECT commit_kind, delta_record_count FROM `t$snapshots` ORDER BY snapshot_id DESC LIMIT 1")
     assert last == [("ANALYZE", 0)]
+    described = dict(rows(spark, "DESCRIBE TABLE EXTENDED t k"))
+    assert described["min"] == "Optional[1]", "as Spark writes it"
+    assert [described[n] for n in ("max", "num_nulls", "distinct_count")] == ["Optional[3]", "0", "3"]
+    assert dict(rows(spark, "DESCRIBE EXTENDED t s"))["num_nulls"] == "1"
+    assert "max" not in dict(rows(spark, "DESCRIBE EXTENDED t x")), "a column that was not analyzed"
     grouped = "SELECT b, count(*) FROM t GROUP BY b"
     assert "rowCount" not in estimate(spark, grouped)
     spark.conf.set("spark.sql.cbo.enabled", "true")

@@ -177,11 +177,31 @@ def test_deletion_vectors(spark: SparkSession) -> None:
     spark.sql(f"INSERT INTO t SELECT id, 1 FROM range({COUNT})")
     spark.sql("DELETE FROM t WHERE id % 10 = 3")
     spark.sql("UPDATE t SET v = 2 WHERE id % 10 = 4")
-    assert FILTERED in plan_of(spark, "SELECT * FROM t")
+    plan = plan_of(spark, "SELECT * FROM t")
+    assert FILTERED in plan
+    assert "Subquery" not in plan
     tenth = COUNT // 10
     assert one(spark, "SELECT count(*), sum(v), sum(id % 10) FROM t") == (9 * tenth, 10 * tenth, 42 * tenth)
     spark.sql("DELETE FROM t WHERE id % 10 = 5")
     assert one(spark, "SELECT count(*), sum(v), sum(id % 10) FROM t") == (8 * tenth, 9 * tenth, 37 * tenth)
+
+
+def test_vectors_beside_rows_to_merge(spark: SparkSession) -> None:
+    spark.sql(
+        "CREATE TABLE t (id BIGINT, p INT, v INT) PARTITIONED BY (p) TBLPROPERTIES ('primary-key'='id,p', 'bucket'='1', "
+        "'write-only'='true', 'deletion-vectors.enabled'='true', 'deletion-vectors.merge-on-read'='true')"
+    )
+    spark.sql(f"INSERT INTO t SELECT id, id % 2, 0 FROM range({2 * COUNT})")
+    spark.sql("CALL sys.compact('t')")
+    spark.sql("INSERT INTO t SELECT id, id % 2, 1 FROM range(1000)")
+    spark.sql("CALL sys.compact(table => 't', partitions => 'p=0', compact_strategy => 'minor')")
+    plan = plan_of(spark, "SELECT * FROM t")
+    assert f"(0 native, 2 {FILTERED}, 0 merge)" in plan
+    assert "Subquery" in plan
+    for _ in range(2):
+        answers = spark.sql("SELECT p, count(*), sum(v) FROM t GROUP BY p ORDER BY p").collect()
+        assert [tuple(r) for r in answers] == [(0, COUNT, 500), (1, COUNT, 500)]
+    assert "Subquery" not in plan_of(spark, "SELECT * FROM t")
 
 
 def test_tables_in_other_formats_stay_with_the_workers(spark: SparkSession) -> None:

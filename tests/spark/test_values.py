@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
+from paimon_spark.engine.select import read_arrow
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.fs.resolve import file_io_for
 from paimon_spark.spec.identifier import Identifier
@@ -175,3 +176,29 @@ def test_a_time_that_orc_cannot_hold_is_refused(spark: SparkSession) -> None:
         spark.sql("INSERT INTO t VALUES (1, TIMESTAMP '1969-12-31 23:59:59.999999')")
     spark.sql("INSERT INTO t VALUES (1, TIMESTAMP '1969-12-31 23:59:59.999')")
     assert spark.sql("SELECT CAST(t AS STRING) FROM t").collect()[0][0] == "1969-12-31 23:59:59.999"
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_digits_beyond_microseconds_survive_statements(spark: SparkSession, warehouse: Path, *, keyed: bool) -> None:
+    fields = fields_of([parse_atomic(t) for t in ("INT", "TIMESTAMP(9)", "INT")])
+    table = create(spark, warehouse, fields, ("c0",) if keyed else ())
+    stamps = pa.array([1_700_000_000_123_456_789, -1], pa.int64()).cast(pa.timestamp("ns"))
+    columns = [pa.array([1, 2], pa.int32()), stamps, pa.array([10, 20], pa.int32())]
+    write_arrow(table, pa.table(columns, names=["c0", "c1", "c2"]))
+    merge = "MERGE INTO t USING (SELECT 2 AS k, 7 AS v) s ON t.c0 = s.k WHEN"
+    changes = ["UPDATE t SET c2 = 11", f"{merge} MATCHED THEN UPDATE SET c2 = v", f"{merge} MATCHED THEN DELETE"]
+    if keyed:
+        source = "source_sqls => 'CREATE TEMPORARY VIEW s AS SELECT 2 AS k', source_table => 's', target_table => 't'"
+        changes.append(
+            f"CALL sys.merge_into({source}, merge_condition => 't.c0 = s.k', matched_delete_condition => 'TRUE')"
+        )
+    else:
+        changes.append("CALL sys.compact(table => 't', order_strategy => 'order', order_by => 'c2')")
+    for statement in changes:
+        with pytest.raises(Exception, match=r"UNSUPPORTED_FEATURE.*column 'c1' has timestamps of more than 6 digits"):
+            spark.sql(statement)
+    spark.sql("MERGE INTO t USING (SELECT 4 AS k) s ON t.c0 = s.k WHEN NOT MATCHED THEN INSERT (c0) VALUES (k)")
+    spark.sql("DELETE FROM t WHERE c1 < TIMESTAMP_NTZ '1970-01-01'")
+    found = read_arrow(table).sort_by("c0")
+    assert found["c0"].to_pylist() == [1, 4]
+    assert found["c1"].cast(pa.int64()).to_pylist() == [1_700_000_000_123_456_789, None]

@@ -14,7 +14,9 @@ import pyarrow.compute as pc
 
 from paimon_spark.core.arrow import one_chunk, values_of
 from paimon_spark.core.merge.aggregates.value_codes import value_codes
+from paimon_spark.core.merge.config import SYSTEM_FIELDS
 from paimon_spark.core.merge.key_groups import KeyGroups, MergeFunction, retracts, take
+from paimon_spark.core.table import Table
 from paimon_spark.format.arrays import I64, Mask
 from paimon_spark.spec.kinds import VALUE_KIND, RowKind
 
@@ -57,6 +59,16 @@ class ChangeRows:
 
     columns: tuple[str, ...]
     compared: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, table: Table) -> ChangeRows:
+        """Return what makes the changelog rows of a table by its options."""
+        options, names = table.options, table.schema.field_names
+        compared = None
+        if options.changelog_row_deduplicate:
+            ignored = {*options.changelog_row_deduplicate_ignore_fields, *table.schema.primary_keys}
+            compared = tuple(n for n in names if n not in ignored)
+        return cls((*(f.name for f in SYSTEM_FIELDS), *names), compared)
 
     def __call__(self, rows: pa.Table, before: I64, merged: MergedKeys, changed: Mask) -> pa.Table:
         """Return the changelog rows in key order, ``-U`` before ``+U``.

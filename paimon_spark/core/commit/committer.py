@@ -16,6 +16,7 @@ from paimon_spark.core.commit.change_set import Change, append_part, compact_par
 from paimon_spark.core.commit.commit_retry import Planner, SnapshotPublisher
 from paimon_spark.core.commit.conflict_check import (
     check_hash_index,
+    check_same_buckets,
     check_same_keys,
     check_same_rows,
     check_whole_partitions,
@@ -85,6 +86,7 @@ class FileStoreCommit:
         keys_of: int | None = None,
         whole_partitions: bool = False,
         rows_of: int | None = None,
+        buckets_of: int | None = None,
     ) -> CommitResult:
         """Publish what writers and compactors did: the writes first, the compactions after them.
 
@@ -98,6 +100,8 @@ class FileStoreCommit:
             whole_partitions: the removed files must be all files of the partitions that the writes change.
             rows_of: the snapshot whose sequence numbers the compactions continue; since then, no rows may be written to
                 buckets of their partitions.
+            buckets_of: the snapshot whose rows the removed files hold; since then, no rows may be written to their
+                buckets.
 
         Raises:
             ConflictError: files that the messages replace are gone, or every attempt lost the race.
@@ -112,6 +116,8 @@ class FileStoreCommit:
                 plan = _on_keys(written, keys_of)
             elif whole_partitions:
                 plan = _of_whole_partitions(written)
+            if buckets_of is not None:
+                plan = _on_buckets(plan, buckets_of)
             ids = (self._publish(plan, written.kind, metadata),)
             self._published |= _file_names(written)
         return self._and_compaction(ids, compacted, metadata, rows_of)
@@ -273,6 +279,17 @@ def _on_rows(change: Change, snapshot_id: int) -> Planner:
 
     def plan(store: ManifestStore, base: Snapshot | None) -> Change:
         check_same_rows(store, base, change, snapshot_id)
+        return change
+
+    return plan
+
+
+def _on_buckets(planned: Planner, snapshot_id: int) -> Planner:
+    """Return the planner of a change that holds only while the buckets of its removed files have a snapshot's rows."""
+
+    def plan(store: ManifestStore, base: Snapshot | None) -> Change:
+        change = planned(store, base)
+        check_same_buckets(store, base, change, snapshot_id)
         return change
 
     return plan

@@ -5,10 +5,11 @@ The comparison itself is in `conflict_detection`, whose functions do no I/O.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from paimon_spark.core.commit.change_set import Change
 from paimon_spark.core.commit.conflict_detection import (
+    BucketChanged,
     Conflict,
     FileAdded,
     KeysMoved,
@@ -26,6 +27,8 @@ from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ConflictError
 from paimon_spark.spec.kinds import BucketMode, CommitKind, FileKind
+from paimon_spark.spec.manifest import BucketKey
+from paimon_spark.spec.options import POSTPONE_BUCKET
 from paimon_spark.spec.snapshot import Snapshot
 
 
@@ -102,6 +105,41 @@ def check_same_rows(store: ManifestStore, base: Snapshot | None, change: Change,
         rows = [e for e in added if e.kind is FileKind.ADD and e.bucket >= 0 and e.partition in change.partitions]
         if found is None or rows:
             raise conflict_error(store.table, RowsAdded(rows[0].partition if rows else b"", 0, number))
+
+
+def check_same_buckets(store: ManifestStore, base: Snapshot | None, change: Change, snapshot_id: int) -> None:
+    """Check that no rows were written to the buckets that a change removes files from since their files were read.
+
+    New rows of the change must belong to as many buckets as the rows of their partitions.
+
+    Args:
+        store: manifests of the table.
+        base: snapshot that the change follows.
+        change: the change to commit.
+        snapshot_id: snapshot that the files were read in.
+
+    Raises:
+        ConflictError: another commit changed the rows of a bucket, or the snapshots in between have expired.
+    """
+    buckets = {e.bucket_key for e in change.entries if e.kind is FileKind.DELETE}
+    if not buckets:
+        return
+    places = buckets | {BucketKey(b.partition, POSTPONE_BUCKET) for b in buckets}
+    for number in range(snapshot_id + 1, (base.id if base is not None else 0) + 1):
+        found = store.table.snapshots.find(number)
+        if found is not None and found.commit_kind in (CommitKind.COMPACT, CommitKind.ANALYZE):
+            continue
+        changed = min(buckets) if found is None else _changed_place(store, found, places)
+        if changed is not None:
+            raise conflict_error(store.table, BucketChanged(changed.partition, changed.bucket, number))
+    counts = bucket_count_conflict(live_in_partitions(store, base, change.partitions), change.entries)
+    if counts is not None:
+        raise conflict_error(store.table, counts)
+
+
+def _changed_place(store: ManifestStore, snapshot: Snapshot, places: Collection[BucketKey]) -> BucketKey | None:
+    """Return one of the buckets that a snapshot changes, or None."""
+    return next((e.bucket_key for e in store.delta_entries(snapshot) if e.bucket_key in places), None)
 
 
 def check_whole_partitions(store: ManifestStore, base: Snapshot | None, change: Change) -> None:

@@ -113,6 +113,15 @@ class RowsAdded:
 
 
 @dataclass(frozen=True, slots=True)
+class BucketChanged:
+    """Rows were written to a bucket after a statement read the files that it rewrites there."""
+
+    partition: bytes
+    bucket: int
+    snapshot_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class FileAdded:
     """A partition that a change rewrites as a whole has a file that the change does not remove."""
 
@@ -140,6 +149,7 @@ Conflict = (
     | HashIndexMoved
     | KeysMoved
     | RowsAdded
+    | BucketChanged
     | FileAdded
     | VectorChanged
 )
@@ -311,7 +321,7 @@ def describe(conflict: Conflict, partition_text: Callable[[bytes], str]) -> tupl
 
 
 def _describe_moved(
-    conflict: HashIndexMoved | KeysMoved | RowsAdded | FileAdded | VectorChanged, where: str, again: str
+    conflict: HashIndexMoved | KeysMoved | RowsAdded | BucketChanged | FileAdded | VectorChanged, where: str, again: str
 ) -> tuple[str, str]:
     """Return the error message and its hint, if another commit changed what this one looked up."""
     match conflict:
@@ -332,6 +342,8 @@ def _describe_moved(
                 "rows to, so their order is open.",
                 again,
             )
+        case BucketChanged(snapshot_id=number):
+            return f"Another commit (snapshot {number}) changed rows of {where}, which this statement rewrites.", again
         case FileAdded(file_name=name):
             return (
                 f"Another commit added the file '{name}' to {where}, which this commit rewrites as a whole.",

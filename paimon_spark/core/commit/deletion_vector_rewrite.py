@@ -2,7 +2,7 @@
 
 A vector of a data file that goes, or gets another vector, leaves its index file; its neighbours move into a new one.
 This is decided anew in every attempt, from the index files as they are then, so that commits that delete rows of
-different data files do not disturb each other.
+different data files do not disturb each other. A bucket whose last vector goes keeps an empty index file, as in Paimon.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def rewrite_deletion_vectors(
         added = [e for e in added if e not in joined]
         paths = store.table.paths
         superseded = [paths.index_file(e.partition, e.bucket, e.file) for e in joined]
-    rewritten = _rewritten(store, staying, vectors)
+    emptied = set() if _by_file(store.table) else _emptied(affected, added, staying)
+    rewritten = _rewritten(store, staying, emptied, vectors)
     return RewrittenVectors(replace(change, index_changes=(*removed, *added, *rewritten)), tuple(superseded))
 
 
@@ -100,16 +101,25 @@ def _joined(change: Change, staying: Iterable[DataFileKey]) -> list[IndexManifes
     return [e for key, entries in new.items() if key in others or len(entries) > 1 for e in entries]
 
 
+def _emptied(
+    affected: Iterable[IndexManifestEntry], added: Iterable[IndexManifestEntry], staying: Iterable[DataFileKey]
+) -> set[BucketKey]:
+    """Return the buckets whose vectors all go."""
+    filled = {e.bucket_key for e in added if e.file.index_type == DELETION_VECTORS_INDEX}
+    return {e.bucket_key for e in affected} - filled - {key.bucket_key for key in staying}
+
+
 def _rewritten(
-    store: ManifestStore, staying: dict[DataFileKey, VectorRef], vectors: StoredVectors
+    store: ManifestStore, staying: dict[DataFileKey, VectorRef], emptied: Iterable[BucketKey], vectors: StoredVectors
 ) -> list[IndexManifestEntry]:
-    """Write vectors into new files of their buckets, unchanged."""
-    buckets: dict[BucketKey, list[tuple[str, VectorRef]]] = defaultdict(list)
+    """Write vectors into new files of their buckets, unchanged, and files without vectors for those without."""
+    buckets: dict[BucketKey, list[tuple[str, VectorRef]]] = {key: [] for key in emptied}
     for key, ref in staying.items():
-        buckets[key.bucket_key].append((key.file_name, ref))
+        buckets.setdefault(key.bucket_key, []).append((key.file_name, ref))
     out: list[IndexManifestEntry] = []
     for (partition, bucket), items in buckets.items():
         writer = VectorWriter(store.table, partition, bucket, store.write_index_file)
+        writer.add_nothing()
         for name, ref in items:
             writer.take_over(name, ref, vectors)
         out += (IndexManifestEntry(FileKind.ADD, partition, bucket, f) for f in writer.close())

@@ -77,10 +77,12 @@ class SnapshotBuilder:
 
     def _snapshot(self, store: ManifestStore, base: Snapshot | None, change: Change) -> Snapshot:
         snapshot_id = base.id + 1 if base else 1
-        next_row_id = base.next_row_id if base else None
+        next_row_id = base.next_row_id or 0 if base else 0
         if tracks_rows(self.table):
+            if base is not None and base.next_row_id is None:
+                next_row_id = _free_row_id(store, base)
             grouped = self.table.options.flag("row-tracking.partition-group-on-commit")
-            entries, next_row_id = assign_row_ids(change.entries, snapshot_id, next_row_id or 0, grouped=grouped)
+            entries, next_row_id = assign_row_ids(change.entries, snapshot_id, next_row_id, grouped=grouped)
             change = replace(change, entries=entries)
         schema_id = max(self.table.schema_store.ids(), default=self.table.schema.id)
         base_list, base_size = store.write_list(_base_manifests(store, base, change) if base else [])
@@ -111,6 +113,15 @@ class SnapshotBuilder:
             next_row_id=next_row_id,
             operation=self.metadata.operation,
         )
+
+
+def _free_row_id(store: ManifestStore, base: Snapshot) -> int:
+    """Return the first free row id after a release that does not know row ids, and left it out of its snapshots."""
+    snapshots = store.table.snapshots
+    older = (snapshots.find(i) for i in sorted(snapshots.ids(), reverse=True) if i < base.id)
+    told = next((s.next_row_id for s in older if s is not None and s.next_row_id is not None), 0)
+    live = live_entries(store, store.data_manifests(base))
+    return max([told, *(e.file.first_row_id + e.file.row_count for e in live if e.file.first_row_id is not None)])
 
 
 def _base_manifests(store: ManifestStore, base: Snapshot, change: Change) -> list[ManifestFileMeta]:

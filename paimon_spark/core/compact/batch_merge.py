@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
 
 from paimon_spark.core.changelog.change_rows import ChangeRows
@@ -21,15 +20,14 @@ from paimon_spark.core.compact.replaced_rows import ReplacedRows
 from paimon_spark.core.compact.task import CompactTask, Section
 from paimon_spark.core.compact.upper_levels import overlapping, range_of, with_replaced, without_existing_keys
 from paimon_spark.core.levels import SortedRun, chained, oldest_first
-from paimon_spark.core.merge.config import SYSTEM_FIELDS, merge_order, needed_fields, needs_lookup
+from paimon_spark.core.merge.config import merge_order, needed_fields, needs_lookup
 from paimon_spark.core.merge.engines.lookup import level_of
-from paimon_spark.core.merge.key_groups import KeyGroups, retracts
+from paimon_spark.core.merge.key_groups import KeyGroups, retracts, single_versions
 from paimon_spark.core.merge.multi_pass import RunSource, group_sources, runs_at_once
 from paimon_spark.core.merge.sort_merge import MergeOrder
 from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.read.row_ordinals import ORDINAL, ordinals_of
 from paimon_spark.core.read.split_reader import merged_rows
-from paimon_spark.core.table import Table
 from paimon_spark.spec.kinds import VALUE_KIND, ChangelogProducer, MergeEngine, RowKind
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate
@@ -68,7 +66,7 @@ class BatchMerge:
         files = [f for section in batch for run in section for f in run.files]
         if self.is_full_compaction:
             order = merge_order(self._table)
-            full = FullCompaction(order.function, self._task.output_level, _change_rows(self._table))
+            full = FullCompaction(order.function, self._task.output_level, ChangeRows.of(self._table))
             return self._merge_keys(batch, full, order)
         if not needs_lookup(self._table) or all(f.level != 0 for f in files):
             return map(Merged, merged_rows(self._files, batch, self._table.schema.fields))
@@ -113,7 +111,7 @@ class BatchMerge:
         self, batch: Sequence[Section], files: Sequence[DataFileMeta], upper: Sequence[SortedRun]
     ) -> Iterator[Merged]:
         order = merge_order(self._table)
-        changes = _change_rows(self._table) if self.changelog else None
+        changes = ChangeRows.of(self._table) if self.changelog else None
         expired = None if self._expiry is None else self._expiry.expired
         lookup = Lookup(order.function, self._task.output_level, changes, expired)
         limit = range_of(files, self._table.key_fields)
@@ -135,7 +133,7 @@ class BatchMerge:
         sources = [RunSource(r.size, partial(self._read_upper, r, fields, limit)) for r in above]
         sources += [RunSource(r.size, partial(self._read_own, r, fields)) for r in own]
         for part in group_sources(table, sources, order, runs_at_once(table, [*above, *own], len(fields))):
-            groups = part if isinstance(part, KeyGroups) else _single_versions(part)
+            groups = part if isinstance(part, KeyGroups) else single_versions(part)
             merged = merge(groups)
             if self._marks and len(merged.replaced):
                 self._replaced.add(ordinals_of(groups.rows)[merged.replaced])
@@ -154,21 +152,6 @@ class BatchMerge:
                 yield rows.append_column(ORDINAL, pa.repeat(pa.scalar(-1, pa.int64()), rows.num_rows))
             else:
                 yield rows
-
-
-def _single_versions(rows: pa.Table) -> KeyGroups:
-    positions = np.arange(rows.num_rows, dtype=np.int64)
-    return KeyGroups(rows, positions, positions)
-
-
-def _change_rows(table: Table) -> ChangeRows:
-    options = table.options
-    names = table.schema.field_names
-    compared = None
-    if options.changelog_row_deduplicate:
-        ignored = {*options.changelog_row_deduplicate_ignore_fields, *table.schema.primary_keys}
-        compared = tuple(n for n in names if n not in ignored)
-    return ChangeRows((*(f.name for f in SYSTEM_FIELDS), *names), compared)
 
 
 def _inserts(rows: pa.Table) -> pa.Table:

@@ -35,6 +35,8 @@ class IndexRewriter:
         self._table = table
         self._specs = index_specs(table.options.values)
         self._schemas: dict[int, Table] = {table.schema.id: table}
+        self.written_bytes = 0
+        """The size of the indexes that `rewrite` has written, in the manifest or beside their files."""
 
     def is_current(self, task: IndexTask) -> bool:
         """Return whether a file has the indexes that the options ask for, as far as their kinds tell it."""
@@ -69,6 +71,7 @@ class IndexRewriter:
             after = replace(bare, extra_files=(*kept, name))
         if after == file:
             return None
+        self.written_bytes += len(index)
         return CommitMessage(
             partition=task.partition,
             bucket=task.bucket,

@@ -84,6 +84,12 @@ Merged: TypeAlias = "I64 | pa.Array"
 """A merged column: positions in the rows of the groups (-1 for null), or the values themselves."""
 
 
+def single_versions(rows: pa.Table) -> KeyGroups:
+    """Return rows in key order, one per key, as groups."""
+    positions = np.arange(rows.num_rows, dtype=np.int64)
+    return KeyGroups(rows, positions, positions)
+
+
 def last_where(mask: Mask, starts: I64) -> I64:
     """Return the last index for which `mask` is true in each group that begins at `starts`, or -1."""
     return np.maximum.reduceat(np.where(mask, np.arange(len(mask), dtype=np.int64), np.int64(-1)), starts)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.core.arrow import decimal_limbs, load_words, one_chunk, string_parts, values_of
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.format.arrays import I64
+from paimon_spark.format.arrays import I64, U64, Mask
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, type_to_json
 
 Column: TypeAlias = "I64 | pa.Array"
@@ -90,6 +90,65 @@ def rows_below(columns: Sequence[Column], start: int, stop: int, key: Key, *, in
         else:
             high = middle
     return low - start
+
+
+def key_order(columns: Sequence[Column]) -> tuple[I64, Mask]:
+    """Return the row positions in key order, ties in input order, and which of them start a key.
+
+    Keys that begin with strings are sorted by a few bytes of these, and only those that tie by all of their bytes.
+    """
+    if isinstance(columns[0], np.ndarray):
+        return _in_order(sort_codes(columns))
+    codes, exact = _leading_codes(columns[0])
+    positions, fresh = _in_order(codes)
+    if exact and len(columns) == 1:
+        return positions, fresh
+    tied = ~fresh
+    tied[:-1] |= tied[1:]
+    where = np.flatnonzero(tied)
+    if len(where) > len(tied) // 2:
+        return _in_order(sort_codes(columns))
+    if len(where):
+        some = positions[where]
+        chosen = pa.array(some)
+        order, fresh[where] = _in_order(sort_codes([_take(c, some, chosen) for c in columns]))
+        positions[where] = some[order]
+    return positions, fresh
+
+
+def _in_order(codes: npt.NDArray[Any]) -> tuple[I64, Mask]:
+    positions = sorted_positions(codes)
+    ordered = codes[positions]
+    fresh = np.empty(len(positions), dtype=np.bool_)
+    fresh[:1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
+    return positions, fresh
+
+
+def _take(column: Column, positions: I64, chosen: pa.Array) -> Column:
+    return column[positions] if isinstance(column, np.ndarray) else column.take(chosen)
+
+
+def _leading_codes(column: pa.Array) -> tuple[I64, bool]:
+    """Return the first 8 bytes of each string after the prefix that all have, as numbers that order like the strings.
+
+    The second value tells whether equal numbers mean equal strings.
+    """
+    starts, lengths, raw = string_parts(column)
+    data = np.concatenate([raw, np.zeros(8, dtype=np.uint8)])
+    longest = int(lengths.max(initial=0))
+    words, prefix = load_words(data, starts, lengths), 0
+    while prefix < longest and (alike := _bytes_alike(words)):
+        prefix += alike
+        words = load_words(data, np.minimum(starts + prefix, len(raw)), lengths - prefix)
+    exact = longest - prefix <= 8 and bool(raw.all())
+    return (words.byteswap() ^ _SIGN).view(np.int64), exact
+
+
+def _bytes_alike(words: U64) -> int:
+    """Return how many first bytes of little-endian words are the same in all of them."""
+    differences = int(np.bitwise_or.reduce(words ^ words[:1]))
+    return ((differences & -differences).bit_length() - 1) // 8 if differences else 8
 
 
 def sort_codes(columns: Sequence[Column]) -> npt.NDArray[Any]:

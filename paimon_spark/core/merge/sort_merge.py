@@ -22,10 +22,9 @@ from paimon_spark.core.merge.keys import (
     Key,
     comparable_columns,
     key_at,
+    key_order,
     rows_below,
     sequence_codes,
-    sort_codes,
-    sorted_positions,
 )
 from paimon_spark.format.arrays import I64, Mask
 from paimon_spark.spec.kinds import SEQUENCE_NUMBER
@@ -197,7 +196,7 @@ def superseded(slices: Sequence[Slice]) -> list[Mask]:
     numbers = [k for s in slices for k in s.keys if isinstance(k, np.ndarray)]
     if len(numbers) == len(slices) == sum(len(s.keys) for s in slices) and is_dense(numbers):
         return _seen_later(numbers)
-    positions, fresh = _in_key_order(_joined(slices))
+    positions, fresh = key_order(_joined(slices))
     mask = np.zeros(len(positions), dtype=np.bool_)
     mask[positions[:-1][~fresh[1:]]] = True
     return np.split(mask, np.cumsum([s.rows.num_rows for s in slices])[:-1])
@@ -247,22 +246,11 @@ def sorted_rows(rows: pa.Table, order: MergeOrder) -> KeyGroups:
 
 
 def _window(rows: pa.Table, columns: Sequence[Column], order: MergeOrder) -> KeyGroups:
-    positions, fresh = _in_key_order(columns)
+    positions, fresh = key_order(columns)
     starts = np.flatnonzero(fresh)
     if len(starts) < len(positions):
         positions = _order_versions(rows, positions, fresh, order)
     return KeyGroups(rows, positions, starts)
-
-
-def _in_key_order(columns: Sequence[Column]) -> tuple[I64, Mask]:
-    """Return the row positions in key order, ties in input order, and which of them start a key."""
-    codes = sort_codes(columns)
-    positions = sorted_positions(codes)
-    ordered = codes[positions]
-    fresh = np.empty(len(positions), dtype=np.bool_)
-    fresh[:1] = True
-    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
-    return positions, fresh
 
 
 def _order_versions(rows: pa.Table, positions: I64, fresh: Mask, order: MergeOrder) -> I64:

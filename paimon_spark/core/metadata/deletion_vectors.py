@@ -120,6 +120,10 @@ class VectorWriter:
         self._current().add_stored(_range(data_file, ref), vectors.stored(data_file, ref))
         self._roll()
 
+    def add_nothing(self) -> None:
+        """Begin a file, which stands for the bucket also if no vector follows."""
+        self._current()
+
     def close(self) -> tuple[IndexFileMeta, ...]:
         """Close the last file; return the index file records of all files."""
         self._finish()

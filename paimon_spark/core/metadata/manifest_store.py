@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +45,10 @@ class ManifestStore:
     table: Table
     written: list[str] = field(default_factory=list)
     """Paths of the files written through this store, for cleaning up after a certain failure."""
+    _list_names: Iterator[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._list_names = self.table.paths.new_manifest_list_names()
 
     @property
     def cache(self) -> ManifestCache:
@@ -135,7 +139,7 @@ class ManifestStore:
     def write_list(self, metas: Iterable[ManifestFileMeta]) -> tuple[str, int]:
         """Write a manifest list; return its name and size."""
         records = tuple(metas)
-        name, data = self.table.paths.new_manifest_list_name(), write_manifest_list(records)
+        name, data = next(self._list_names), write_manifest_list(records)
         self.cache.lists.put(self._put(name, data), records)
         return name, len(data)
 

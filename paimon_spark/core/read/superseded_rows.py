@@ -34,7 +34,15 @@ from paimon_spark.spec.types import DataField
 
 _MOST = 1 << 32
 """Size of the range of bitmap positions; no data file has that many rows."""
+_FEW_VECTOR_FILES = 8
+_FEW_VECTOR_BYTES = 4 << 20
 _Finder = Callable[[Sequence[Iterator[pa.Table]]], Iterator[I64]]
+
+
+def few_vectors(splits: Sequence[Split]) -> bool:
+    """Return whether the deletion vectors of `splits` are read faster here than by tasks."""
+    refs = [v for s in splits for v in s.vectors if v is not None]
+    return len({v.path for v in refs}) <= _FEW_VECTOR_FILES and sum(v.length for v in refs) <= _FEW_VECTOR_BYTES
 
 
 def superseded_rows(table: Table, split: Split) -> Iterator[tuple[str, BitMap]]:

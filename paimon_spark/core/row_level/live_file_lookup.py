@@ -1,4 +1,4 @@
-"""Looks up the files whose rows a statement changes, by path, in the newest snapshot.
+"""Looks up the files whose rows a statement changes, by path, in one snapshot.
 
 File names are not unique: a migrated table may have files of the same name in several partitions.
 """
@@ -15,13 +15,15 @@ from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ConflictError
 from paimon_spark.spec.manifest import DataFileKey, ManifestEntry
+from paimon_spark.spec.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
 class LiveFileLookup:
-    """The live files of a table, read once on first access."""
+    """The live files of a table in a snapshot, the newest one unless another is named; read once on first access."""
 
     table: Table
+    snapshot_id: int | None = None
 
     def find(self, path: str) -> ManifestEntry | None:
         """Return the entry of a data file, or None if it is no longer part of the table."""
@@ -57,7 +59,18 @@ class LiveFileLookup:
 
     @cached_property
     def _state(self) -> tuple[dict[str, ManifestEntry], dict[DataFileKey, VectorRef]]:
-        store, latest, paths = ManifestStore(self.table), self.table.snapshots.latest(), self.table.paths
-        live = live_in_partitions(store, latest, None)
+        store, snapshot, paths = ManifestStore(self.table), self._snapshot(), self.table.paths
+        live = live_in_partitions(store, snapshot, None)
         entries = {self._key(paths.data_file(e.partition, e.bucket, e.file)): e for e in live}
-        return entries, vector_refs(self.table, store.index_entries(latest))
+        return entries, vector_refs(self.table, store.index_entries(snapshot))
+
+    def _snapshot(self) -> Snapshot | None:
+        if self.snapshot_id is None:
+            return self.table.snapshots.latest()
+        found = self.table.snapshots.find(self.snapshot_id)
+        if found is None:
+            raise ConflictError(
+                f"Snapshot {self.snapshot_id} of table {self.table.name}, whose rows are to be changed, has expired.",
+                hint="Nothing was written. Run the statement again: it will start from the new state.",
+            )
+        return found

@@ -39,7 +39,7 @@ _FileIdentity = tuple[str, int]
 _COMMITS_AT_ONCE = 64
 _READ_KINDS = {
     ChangeSource.DELTA: (CommitKind.APPEND,),
-    ChangeSource.CHANGELOG: (CommitKind.APPEND, CommitKind.COMPACT, CommitKind.ANALYZE),
+    ChangeSource.CHANGELOG: tuple(CommitKind),
 }
 
 

@@ -35,6 +35,8 @@ from paimon_spark.spec.types import DataField, not_null
 _SLICE_BYTES = 4 << 20
 _MIN_SLICE = 1024
 _MAX_SLICE = 65536
+_SMALL_GROUPS = {"file.block-size": "16 mb"}
+"""A changelog is mostly written beside data files: a writer holds a row group in memory."""
 _KEY_STATS = StatsMode.parse("truncate(128)")
 
 
@@ -130,8 +132,7 @@ class RollingWriter:
         return min(_MAX_SLICE, max(_MIN_SLICE, _SLICE_BYTES // width))
 
     def _begin(self) -> _OpenFile:
-        options = self._table.options
-        paths = self._table.paths
+        options, paths = self._table.options, self._table.paths
         new_name = paths.new_changelog_file if self._changelog else paths.new_data_file
         name = new_name(self._format, self._compression)
         try:
@@ -141,7 +142,7 @@ class RollingWriter:
                 self._fields,
                 stats_modes=self._modes,
                 compression=self._compression,
-                options=options.values,
+                options={**_SMALL_GROUPS, **options.values} if self._changelog else options.values,
             )
         except OSError as e:
             raise self._too_long() if e.errno == errno.ENAMETOOLONG else e from e

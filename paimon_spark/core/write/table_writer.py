@@ -60,6 +60,8 @@ class WriterRestoreState:
         bucket_rows: rows by partition and bucket, in a table with cross-partition upsert.
         buffer: the bytes that one writer may hold; what the table says if not given.
         changelog: whether the statement has a changelog: an overwrite has none.
+        rewritten: the snapshot whose files are rewritten with the changed rows of a primary-key table; None if the rows
+            are written with their kinds.
     """
 
     assigners: Int = 1
@@ -73,6 +75,7 @@ class WriterRestoreState:
     bucket_rows: Mapping[bytes, Mapping[Int, Long]] = field(default_factory=dict)
     buffer: Long | None = None
     changelog: bool = True
+    rewritten: Long | None = None
 
     def buckets_of(self, partition: bytes) -> int:
         """Return the number of buckets of a partition of a table with postponed buckets."""

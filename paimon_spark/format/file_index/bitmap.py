@@ -27,24 +27,37 @@ _DEFAULT_BLOCK = "16kb"
 _HEAD = struct.Struct(">bii?")
 _INT = struct.Struct(">i")
 _PAIR = struct.Struct(">ii")
+MOST_VALUES = 64 << 20
+"""The bytes that the distinct values of a file may have: with more of them, a Bloom filter is smaller and as good."""
 _MOST_BYTES = (1 << 31) - 1
 
 
 class BitmapWriter:
-    """Builds the index of one column of one file."""
+    """Builds the index of one column of one file.
 
-    def __init__(self, domain: Domain, settings: Mapping[str, str]) -> None:
+    Args:
+        domain: the values.
+        settings: the options of the index.
+        most_values: how many bytes the distinct values may have; with more, there is no index.
+    """
+
+    def __init__(self, domain: Domain, settings: Mapping[str, str], most_values: int = MOST_VALUES) -> None:
         self._version = int(settings.get("version", _WITH_BLOCKS))
         self._block = parse_memory(settings.get("index-block-size", _DEFAULT_BLOCK))
-        self._found = Collector(domain)
+        self._most_values = most_values
+        self._found = Collector(domain, most_values)
 
     def add(self, values: pa.Array) -> None:
         """Add the values of the next rows."""
         self._found.add(values)
 
     def finish(self) -> bytes | None:
-        """Return the index; None if a value does not fit into a block, or the index is too large."""
+        """Return the index; None if a value does not fit into a block, or the index or its values are too large."""
+        if self._found.is_full:
+            return None
         distinct, codes = self._found.distinct()
+        if int(distinct.sizes().sum()) > self._most_values:
+            return None
         groups = Groups.of(self._found.positions, codes, len(distinct))
         nulls = BitMap(range(self._found.rows)) - bitmap_of(groups.positions)
         null_bits = serialized(nulls) if nulls else b""

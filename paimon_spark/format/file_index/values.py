@@ -210,16 +210,27 @@ def _text_records(data: Bytes, offsets: Ints, columns: list[Ints]) -> bytes:
 
 
 class Collector:
-    """Collects the values of a column of one file with their positions."""
+    """Collects the values of a column of one file with their positions.
 
-    def __init__(self, domain: Domain) -> None:
+    Args:
+        domain: the values.
+        most: how many bytes the distinct values may have when serialized. When they have more, all are let go.
+    """
+
+    def __init__(self, domain: Domain, most: int | None = None) -> None:
         self.domain = domain
         self.rows = 0
+        self.is_full = False
+        """Whether the distinct values have more bytes than they may have."""
+        self._most = most
+        self._unchecked = 0
         self._positions: list[Ints] = []
         self._values: list[Any] = []
 
     def add(self, values: pa.Array) -> None:
         """Add the values of the next rows."""
+        if self.is_full:
+            return
         valid = np.asarray(values.is_valid())
         self._positions.append(np.flatnonzero(valid) + self.rows)
         self.rows += len(values)
@@ -227,6 +238,29 @@ class Collector:
         self._values.append(
             found.cast(pa.large_binary()).dictionary_encode() if self.domain.is_text else self.domain.numbers(found)
         )
+        if self._most is not None:
+            self._unchecked += self._size(self._values[-1])
+            if self._unchecked > self._most:
+                self._check(self._most)
+
+    def _size(self, values: Any) -> int:
+        """Return the serialized size of numbers, or of the dictionary of strings."""
+        if not self.domain.is_text:
+            return len(values) * self.domain.width
+        words = values.dictionary
+        return int(pc.sum(pc.binary_length(words)).as_py() or 0) + len(words) * _LENGTH
+
+    def _check(self, most: int) -> None:
+        """Count each value once; if there are too many of them, let go of all."""
+        if self.domain.is_text:
+            self._values = [self._words()]
+            size = self._size(self._values[0])
+        else:
+            size = self._size(np.unique(self.numbers()))
+        self._unchecked = 0
+        if size > most:
+            self.is_full = True
+            self._values, self._positions = [], []
 
     @property
     def positions(self) -> Ints:
@@ -242,11 +276,15 @@ class Collector:
         if not self.domain.is_text:
             found, codes = np.unique(self.numbers(), return_inverse=True)
             return Distinct(self.domain, found), codes
-        dictionary_type = pa.dictionary(pa.int32(), pa.large_binary())
-        whole = pa.chunked_array(self._values, dictionary_type).unify_dictionaries().combine_chunks()
-        words = whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
+        words = self._words()
         order = np.asarray(pc.array_sort_indices(words.dictionary)).astype(np.int64)
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
         in_order = words.dictionary.take(pa.array(order, pa.int64()))
         return Distinct(self.domain, in_order), rank[np.asarray(words.indices)]
+
+    def _words(self) -> pa.DictionaryArray:
+        """Return all strings with one dictionary."""
+        dictionary_type = pa.dictionary(pa.int32(), pa.large_binary())
+        whole = pa.chunked_array(self._values, dictionary_type).unify_dictionaries().combine_chunks()
+        return whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole

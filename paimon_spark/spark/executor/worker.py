@@ -27,6 +27,7 @@ from paimon_spark.core.spill.space import local_directories
 from paimon_spark.core.table import Table, table_of_task
 from paimon_spark.core.write.bucket_router import BucketRouter
 from paimon_spark.core.write.cross_partition import CrossPartitionWriter
+from paimon_spark.core.write.local_merge import LocalMerger
 from paimon_spark.core.write.row_conversion import WriteRules, partition_codes, prepare_batch
 from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState
 from paimon_spark.engine.row_level import row_changer
@@ -136,7 +137,8 @@ def write_rows(table: str, plan: str, batches: Batches, *, fill_defaults: bool =
 
 def rewrite_rows(table: str, plan: str, batches: Batches) -> Batches:
     """Change the rows of one task in their files and yield its commit messages as one text."""
-    with _task() as task, row_changer(table_of_task(table), WriterRestoreState.from_json(plan)) as files:
+    target, info = table_of_task(table), WriterRestoreState.from_json(plan)
+    with _task() as task, row_changer(target, info, local_directories()) as files:
         for batch in unpacked(batches):
             files.change(batch)
         task.check()
@@ -176,6 +178,17 @@ def spread_rows(source: str, target: str, plan: str, tasks: int, batches: Batche
                             "rows": pa.array([packed(rows)], pa.binary()),
                         }
                     )
+
+
+def merge_rows_locally(table: str, batches: Batches) -> Batches:
+    """Yield the rows of one task to write, with their kinds, those of a key merged; see `LocalMerger`."""
+    target = table_of_task(table)
+    variants = variant_types(target.schema.fields)
+    with _task():
+        merger = LocalMerger(target)
+        for rows in chain(chain.from_iterable(map(merger.add, unpacked(batches))), merger.finish()):
+            for batch in rows.combine_chunks().to_batches():
+                yield batch_for_spark(batch, variants)
 
 
 def count_rows(table: str, batches: Batches) -> Batches:
@@ -305,6 +318,11 @@ def rewriter(table: Table, plan: WriterRestoreState) -> Any:
 def keyed_writer(table: Table, plan: WriterRestoreState) -> Any:
     """Return the function of the write job of a cross-partition upsert."""
     return partial(write_keyed_rows, table.to_config(), plan.to_json())
+
+
+def local_merger(table: Table) -> Any:
+    """Return the function of a job that merges rows before they are shuffled."""
+    return partial(merge_rows_locally, table.to_config())
 
 
 def counter(table: Table) -> Any:

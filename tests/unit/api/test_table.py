@@ -203,10 +203,22 @@ def test_wrong_uses_are_told(catalog: CatalogHandle) -> None:
         table.to_arrow(version=1, as_of=dt.datetime(2026, 1, 1))
 
 
-def test_tables_that_ignore_or_spell_out_deletes_refuse_them(catalog: CatalogHandle) -> None:
-    ignoring = catalog.create_table("i", SCHEMA, primary_key=["k"], options={"bucket": "1", "ignore-delete": "true"})
-    with pytest.raises(UsageError, match="ignore-delete"):
-        ignoring.delete("k = 1")
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "aggregation", "first-row"])
+def test_a_delete_deletes_where_delete_rows_are_ignored(catalog: CatalogHandle, engine: str) -> None:
+    options = {"bucket": "1", "merge-engine": engine, "ignore-delete": "true"}
+    table = catalog.create_table("i", SCHEMA, primary_key=["k"], options=options)
+    for _ in range(2):
+        table.append(rows((1, "a", 1.0), (2, "b", 2.0), (3, "c", 3.0)))
+        table.compact()
+    table.delete("k = 1")
+    table.delete(keys=pa.table({"k": pa.array([3], SCHEMA.field("k").type)}))
+    assert found(table, columns=["k"]) == [(2,)]
+    table.append(rows((1, "new", 5.0)))
+    table.compact()
+    assert found(table, columns=["k", "p"]) == [(1, "new"), (2, "b")]
+
+
+def test_tables_that_spell_out_kinds_refuse_deletes(catalog: CatalogHandle) -> None:
     kinds = catalog.create_table("r", SCHEMA, primary_key=["k"], options={"bucket": "1", "rowkind.field": "p"})
     kinds.append(rows((1, "+I", 1.0)))
     with pytest.raises(UnsupportedError, match="'p'"):

@@ -159,6 +159,20 @@ def test_aggregation_is_what_the_model_says(function: str, data: st.DataObject) 
     assert comparable(merged(c, engine, history), t) == comparable(expected, t)
 
 
+@pytest.mark.parametrize("function", [name for name in CASES if name != "merge_map_with_keytime"])
+@settings(max_examples=MANY // 4, deadline=None)
+@given(data=st.data())
+def test_rows_may_be_merged_in_parts(function: str, data: st.DataObject) -> None:
+    (t, chosen, _), value = data.draw(CASES[function])
+    c = columns(t)
+    engine = Aggregation({"v": build_aggregate(c["v"], chosen)})
+    history = [("+I", row) for _, row in data.draw(histories(value, function))]
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(history)), max_size=3)))
+    parts = [history[a:b] for a, b in zip([0, *cuts], [*cuts, len(history)], strict=True) if a < b]
+    first = [row for part in parts for row in merged(c, engine, part)]
+    assert comparable(merged(c, engine, first), t) == comparable(merged(c, engine, history), t)
+
+
 @pytest.mark.parametrize("function", CASES)
 @settings(max_examples=MANY, deadline=None)
 @given(data=st.data())

@@ -250,6 +250,18 @@ def test_statistics_watermark_and_next_row_id_are_inherited() -> None:
     assert (fourth.statistics, fourth.schema_id, fourth.next_row_id) == (None, 1, 12)
 
 
+def test_lists_of_a_commit_are_numbered_as_in_paimon() -> None:
+    table = samples.table()
+    committer(table).commit([samples.message(samples.file(), new_changelog=(samples.file(),))])
+    first = table.snapshots.get(1)
+    base, _, _ = first.base_manifest_list.rpartition("-")
+    lists = (first.base_manifest_list, first.delta_manifest_list, first.changelog_manifest_list)
+    assert lists == (f"{base}-0", f"{base}-1", f"{base}-2")
+    assert first.next_row_id == 0
+    committer(table).commit([samples.message(samples.file())])
+    assert not table.snapshots.get(2).base_manifest_list.startswith(base)
+
+
 def test_recovery_drops_what_was_committed() -> None:
     table = samples.table()
     committer(table, "job").commit([samples.message(samples.file())], CommitMetadata(identifier=3))

@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paimon_spark.core.merge.engines.deduplicate import deduplicate_ignoring_deletes
 from paimon_spark.core.merge.key_groups import drop_retracts
-from paimon_spark.core.merge.keys import sorted_positions
+from paimon_spark.core.merge.keys import key_order, sorted_positions
 from paimon_spark.core.merge.sort_merge import (
     MergeOrder,
     is_dense,
@@ -218,6 +220,30 @@ CODES = {
 def test_numbers_are_ordered_and_equal_ones_stay_in_order(name: str) -> None:
     codes: npt.NDArray[np.int64] = CODES[name].astype(np.int64)
     assert sorted_positions(codes).tolist() == np.argsort(codes, kind="stable").tolist()
+
+
+_PREFIXES = [b"", b"\x00", b"key-", b"12345678", b"a" * 12, b"a" * 130]
+_LETTERS = st.sampled_from([b"\x00", b"0", b"a", b"\x7f", b"\x80", b"\xff"])
+
+
+@given(
+    prefix=st.sampled_from(_PREFIXES),
+    rows=st.lists(st.tuples(st.lists(_LETTERS, max_size=10).map(b"".join), st.integers(-2, 2)), max_size=40),
+    arrow=st.sampled_from([pa.binary(), pa.large_binary()]),
+    two=st.booleans(),
+    sliced=st.booleans(),
+)
+def test_strings_are_ordered_byte_by_byte(
+    prefix: bytes, rows: list[tuple[bytes, int]], arrow: pa.DataType, *, two: bool, sliced: bool
+) -> None:
+    texts = [prefix + text for text, _ in rows]
+    keys: list[Row] = [(t, n) if two else (t,) for t, (_, n) in zip(texts, rows, strict=True)]
+    column = pa.array([b"z", *texts], arrow).slice(1) if sliced else pa.array(texts, arrow)
+    numbers = np.array([n for _, n in rows], dtype=np.int64)
+    positions, fresh = key_order([column, numbers] if two else [column])
+    expected = sorted(range(len(keys)), key=lambda i: keys[i])
+    assert positions.tolist() == expected
+    assert fresh.tolist() == [i == 0 or keys[a] != keys[expected[i - 1]] for i, a in enumerate(expected)]
 
 
 WIDE = 1 << 40

@@ -15,7 +15,7 @@ from paimon_spark.core.levels import SortedRun
 from paimon_spark.core.metadata.deletion_vectors import VectorRef, VectorWriter
 from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.read.split_reader import read_split
-from paimon_spark.core.read.superseded_rows import superseded_in, superseded_rows
+from paimon_spark.core.read.superseded_rows import few_vectors, superseded_in, superseded_rows
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter
@@ -179,6 +179,20 @@ def marked(table: Table, split: Split, positions: BitMap) -> Split:
     (index,) = writer.close()
     ranges = index.deletion_ranges or ()
     return replace(split, vectors=tuple(VectorRef(placed[0], r.offset, r.length, r.cardinality) for r in ranges))
+
+
+@pytest.mark.parametrize(
+    ("files", "length", "few"),
+    [(8, 1 << 19, True), (9, 1, False), (8, (1 << 19) + 1, False)],
+    ids=["few", "files", "size"],
+)
+def test_few_vectors_take_no_job(files: int, length: int, *, few: bool) -> None:
+    table = new_table({"k": "INT"})
+    write_arrow(table, pa.table({"k": pa.array([1], pa.int32())}))
+    (split,) = plan_select(table).splits
+    splits = [replace(split, vectors=(VectorRef(f"index-{n}", 1, length),)) for n in range(files)]
+    assert few_vectors(splits) is few
+    assert few_vectors([split])
 
 
 def test_rows_are_marked_in_overlapping_and_in_other_files() -> None:

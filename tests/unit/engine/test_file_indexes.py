@@ -102,6 +102,14 @@ def test_files_without_matching_rows_are_not_read(kind: str, beside: bool) -> No
     assert violations(table) == []
 
 
+def stored_indexes(table: Table) -> list[bytes]:
+    """Return the indexes of all live files."""
+    entries = scan(table, table.snapshots.latest()).entries
+    places = [table.paths.data_file(e.partition, e.bucket, e.file).rpartition("/")[0] for e in entries]
+    beside = [f"{d}/{n}" for d, e in zip(places, entries, strict=True) for n in e.file.extra_files]
+    return [e.file.embedded_index or b"" for e in entries] + [table.file_io.read(p) for p in beside]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_indexes_are_rewritten_where_they_differ(kind: str) -> None:
     table = filled(kind, **{"metadata.stats-mode": "none"})
@@ -119,6 +127,7 @@ def test_indexes_are_rewritten_where_they_differ(kind: str) -> None:
         done = execute_index_rewrite(plan, runner)
         assert (done.files, done.partitions, len(done.snapshot_ids)) == (len(files(table)), 1, 1)
         assert contents(table) == before
+        assert done.index_bytes == sum(map(len, stored_indexes(table)))
         assert plan_index_rewrite(asked).tasks == ()
         assert (plan_select(asked, predicate=absent).counts.files == 0) is bool(options)
         assert embedded is None or all((f.embedded_index is not None) is embedded for f in files(table))

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark import connect
+from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.scan.splits import plan_splits
 from paimon_spark.core.table import Table
@@ -39,6 +40,14 @@ def levels(table: Table) -> dict[int, int]:
     for e in scan(table, table.snapshots.latest()).entries:
         out[e.file.level] = out.get(e.file.level, 0) + e.file.row_count
     return out
+
+
+def index_files(table: Table) -> list[tuple[int, int]]:
+    """Return the numbers of vectors and of bytes of each index file."""
+    snapshot = table.snapshots.latest()
+    assert snapshot is not None
+    files = [e.file for e in ManifestStore(table).read_index(snapshot.index_manifest)]
+    return [(f.row_count, f.file_size) for f in files]
 
 
 def large(**options: str) -> Table:
@@ -87,6 +96,9 @@ def test_a_full_compaction_drops_vectors() -> None:
     compact(table)
     assert deleted_positions(table) == {}
     assert levels(table) == {5: MANY - 1}
+    assert index_files(table) == [(0, 1)]
+    put(table, (4, "four"))
+    assert [vectors for vectors, _ in index_files(table)] == [1]
 
 
 def test_counts_come_from_metadata() -> None:

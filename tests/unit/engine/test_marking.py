@@ -313,7 +313,7 @@ def test_a_file_that_is_compacted_meanwhile_conflicts(options: dict[str, str]) -
     with pytest.raises(ConflictError, match="is gone"):
         change(table, (rows[1][0], DELETE, (1, None)))
     assert len(values(table)) == 11
-    assert index(table) == ()
+    assert sum(e.file.row_count for e in index(table)) == 0
     assert leaked(table) == set()
 
 
@@ -339,7 +339,7 @@ def test_compaction_drops_vectors_with_their_rows(options: dict[str, str]) -> No
     result = execute_compaction(plan_full(table), LocalRunner())
     assert result.total.rows_in - result.total.rows_out == 2
     assert len(values(table)) == 38
-    assert index(table) == ()
+    assert sum(e.file.row_count for e in index(table)) == 0
     snapshot = table.snapshots.latest()
     assert snapshot is not None
     assert snapshot.commit_kind is CommitKind.COMPACT

@@ -69,7 +69,7 @@ STATEMENTS: list[tuple[str, dict[str, str], Operation, bool]] = [
 
 
 @pytest.mark.parametrize(("engine", "options", "operation", "passes"), STATEMENTS)
-def test_statements_pass_where_the_engine_carries_them_out(
+def test_statements_are_merged_where_the_engine_can(
     engine: str, options: dict[str, str], operation: Operation, *, passes: bool
 ) -> None:
     table = table_of(engine, **options)

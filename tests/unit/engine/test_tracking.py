@@ -111,6 +111,21 @@ def test_ids_stay_with_their_rows(file_format: str, marked: dict[str, str]) -> N
     assert leaked(table) == set()
 
 
+@pytest.mark.parametrize("compacted", [False, True])
+def test_ids_go_on_after_a_release_that_does_not_know_them(*, compacted: bool) -> None:
+    table = tracking_table()
+    put(table, (1, "a"), (2, "b"))
+    if compacted:
+        put(table, (3, "c"))
+        compact(table)
+    before = table.snapshots.latest()
+    assert before is not None
+    table.snapshots.try_create(replace(before, id=before.id + 1, next_row_id=None))
+    put(table, (9, "z"))
+    assert tracked(table)[9][0] == before.next_row_id
+    assert next_row_id(table) == (before.next_row_id or 0) + 1
+
+
 def test_records_say_what_they_hold() -> None:
     table = tracking_table()
     put(table, (1, "a"), (2, "b"), (3, "c"))

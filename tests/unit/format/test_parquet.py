@@ -18,7 +18,6 @@ from paimon_spark.format.arrow_types import ARROW_RELEASE, to_arrow_schema
 from paimon_spark.format.int96 import shown_as_bytes
 from paimon_spark.format.parquet import ParquetFormat, dictionary_columns
 from paimon_spark.format.registry import open_reader, read_batches
-from paimon_spark.format.schema_conform import conform_array
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.types import ArrayType, DataField, parse_atomic
 
@@ -286,12 +285,3 @@ def test_dictionaries_are_judged_by_a_sample() -> None:
         }
     )
     assert dictionary_columns(table) == ["few", "nulls", "nest.a.list.element"]
-
-
-def test_a_variant_whose_members_are_in_columns_is_refused() -> None:
-    parts = {n: pa.array([b"\0"], pa.binary()) for n in ("value", "metadata")}
-    stored = pa.StructArray.from_arrays([*parts.values(), pa.array([1])], names=[*parts, "typed_value"])
-    with pytest.raises(UnsupportedError, match="A VARIANT whose members are stored in columns"):
-        conform_array(stored, parse_atomic("VARIANT"))
-    whole = conform_array(pa.StructArray.from_arrays(list(parts.values()), names=list(parts)), parse_atomic("VARIANT"))
-    assert whole.to_pylist() == [{"value": b"\0", "metadata": b"\0"}]

@@ -38,6 +38,8 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Bool
   val deletesRowByRow: Boolean = Option(described.get("row_by_row")).exists(_.asBoolean())
   /** Whether a DELETE marks rows where they lie, although the table has a primary key. */
   val marksDeletes: Boolean = Option(described.get("marks_deletes")).exists(_.asBoolean())
+  /** The kinds of statements that rewrite files, although the table has a primary key. */
+  val rewrites: Set[String] = Option(described.get("rewrites")).fold(Set.empty[String])(Json.strings(_).toSet)
   /** The checks of row-level changes, in a table with the partial-update engine. */
   lazy val partialUpdates: Option[PartialUpdates] = PartialUpdates.of(name, described)
   /** Whether the table tracks rows. */

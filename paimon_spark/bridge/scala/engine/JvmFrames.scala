@@ -81,6 +81,10 @@ class JvmFrames {
   def arrowBatches(frame: Dataset[Row]): Dataset[Row] =
     Dataset.ofRows(sessionOf(frame), pack(frame.queryExecution.analyzed))
 
+  /** The same frame, run by another session: in a Spark Connect server, each session has Python workers of its own. */
+  def onSession(frame: Dataset[Row], session: SparkSession): Dataset[Row] =
+    Dataset.ofRows(session, frame.queryExecution.analyzed)
+
   /** The same frame, run so that the Python function in it gets one row in a batch. */
   def singleRowBatches(frame: Dataset[Row]): Dataset[Row] =
     Dataset.ofRows(sessionOf(frame), SingleRowBatches(frame.queryExecution.analyzed))

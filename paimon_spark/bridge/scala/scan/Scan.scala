@@ -27,6 +27,7 @@ class PaimonScanBuilder(table: PaimonTable, options: CaseInsensitiveStringMap) e
   private var pushed: Array[Predicate] = Array.empty
   private var inexact: Boolean = false
   private var required: StructType = table.schema
+  private var pruned: Boolean = false
   private var limit: Option[Int] = None
   private var order: Option[Map[String, Any]] = None
   private var answer: Option[MetadataAnswer] = None
@@ -46,6 +47,7 @@ class PaimonScanBuilder(table: PaimonTable, options: CaseInsensitiveStringMap) e
     val whole = CharVarcharUtils.replaceCharVarcharWithStringInSchema(
       StructType(table.schema ++ table.metadataColumns.map(c => StructField(c.name(), c.dataType(), c.isNullable))))
     required = StructType(requiredSchema.fields.map(f => whole.find(_.name == f.name).getOrElse(f)))
+    pruned = true
   }
 
   override def pushLimit(n: Int): Boolean = { limit = Some(n); true }
@@ -80,7 +82,8 @@ class PaimonScanBuilder(table: PaimonTable, options: CaseInsensitiveStringMap) e
     "options" -> options.asCaseSensitiveMap().asScala.toMap)
 
   override def build(): Scan = answer.flatMap(_.scan(table)).getOrElse(
-    new PaimonScan(table, required, request, pushed, answer.filter(_.request == request).flatMap(_.plan)))
+    new PaimonScan(table, required, request, pushed, answer.filter(_.request == request).flatMap(_.plan),
+      inQuery = pruned))
 }
 
 /** The stored statistics of one column; bounds are Spark's internal values. */
@@ -97,9 +100,10 @@ class AnalyzedColumn(stats: JsonNode, dataType: DataType) extends ColumnStatisti
   override def maxLen(): OptionalLong = long("max_len")
 }
 
-/** One planned read of one snapshot. The engine's DataFrame replaces it when Spark plans the query. */
+/** One planned read of one snapshot. The engine's DataFrame replaces it when Spark plans the query. `inQuery` is false
+  * for a read that only answers what it would be like, as DESCRIBE of a column asks. */
 class PaimonScan(val table: PaimonTable, override val readSchema: StructType, request: Map[String, Any],
-    pushed: Array[Predicate], known: Option[JsonNode] = None)
+    pushed: Array[Predicate], known: Option[JsonNode] = None, inQuery: Boolean = true)
     extends Scan with SupportsReportStatistics with SupportsRuntimeV2Filtering {
   lazy val plan: JsonNode = known.getOrElse(Engine.json("plan_scan", request, table.catalog))
 
@@ -128,10 +132,10 @@ class PaimonScan(val table: PaimonTable, override val readSchema: StructType, re
     override def numRows(): OptionalLong =
       Json.optional(plan, "rows").map(n => OptionalLong.of(n.asLong())).getOrElse(OptionalLong.empty())
     override def columnStats(): JMap[NamedReference, ColumnStatistics] =
-      if (SQLConf.get.cboEnabled || SQLConf.get.planStatsEnabled) analyzed else JMap.of()
+      if (!inQuery || SQLConf.get.cboEnabled || SQLConf.get.planStatsEnabled) analyzed else JMap.of()
   }
 
-  /** What ANALYZE TABLE has stored for the columns of this read; used by the cost-based optimizer only. */
+  /** What ANALYZE TABLE has stored for the columns of this read; in queries, only the cost-based optimizer uses it. */
   private lazy val analyzed: JMap[NamedReference, ColumnStatistics] = {
     val answer = Engine.json("scan_statistics", request + ("snapshot" -> plan.get("snapshot")), table.catalog)
     readSchema.fields.flatMap(f => Json.optional(answer, f.name).map(s =>

@@ -36,6 +36,14 @@ final class SupersededRows(splits: Seq[String]) extends Serializable {
 
   private def unknown: Seq[String] = synchronized(splits.filterNot(found.contains))
 
+  /** Adds positions that take no job to find: JSON arrays of split key, file path and bitmap in base64, one a line, and
+    * for each split one array of its key alone. The lines, or `@file` that holds them. */
+  def know(lines: String): Unit = add(JvmFrames.lines(lines)(_.map { line =>
+    val known = Json.items(Json.parse(line))
+    val texts = known.take(2).map(t => UTF8String.fromString(t.asText()))
+    InternalRow(texts.head, texts.lift(1).orNull, known.lift(2).map(_.binaryValue()).orNull)
+  }.toArray))
+
   /** `frame` finds the missing positions when a query needs them: rows of split key, file path and bitmap, and for
     * each split one row without path and bitmap. */
   def findBy(frame: Dataset[Row]): SupersededRows = {

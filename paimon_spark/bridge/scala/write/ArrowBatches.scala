@@ -21,7 +21,7 @@ import org.apache.spark.unsafe.hash.Murmur3_x86_32
   * attribute with the values of `TaskOf`, each batch has rows of one task only, and the task is output too. */
 case class ArrowBatches(columns: Seq[Attribute], task: Option[Attribute], tasks: Int, output: Seq[Attribute],
     child: LogicalPlan) extends UnaryNode {
-  override lazy val references: AttributeSet = AttributeSet(columns ++ task)
+  @transient override lazy val references: AttributeSet = AttributeSet(columns ++ task)
   override def producedAttributes: AttributeSet = AttributeSet(output)
   override protected def withNewChildInternal(newChild: LogicalPlan): LogicalPlan = copy(child = newChild)
 }
@@ -37,7 +37,7 @@ object ArrowBatches {
 /** Runs `ArrowBatches`. */
 case class ArrowBatchesExec(columns: Seq[Attribute], task: Option[Attribute], tasks: Int, output: Seq[Attribute],
     child: SparkPlan) extends UnaryExecNode {
-  override lazy val references: AttributeSet = AttributeSet(columns ++ task)
+  @transient override lazy val references: AttributeSet = AttributeSet(columns ++ task)
   override def producedAttributes: AttributeSet = AttributeSet(output)
   override def nodeName: String = "PaimonPackRows"
 

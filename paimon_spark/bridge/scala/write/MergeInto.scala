@@ -15,14 +15,19 @@ import org.apache.spark.sql.types._
 
 /** MERGE INTO as one join. The source is evaluated once, and so is every clause. */
 class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched: Seq[MergeAction],
-    notMatched: Seq[MergeAction], notMatchedBySource: Seq[MergeAction]) extends RowStatement(target, "MERGE") {
+    notMatched: Seq[MergeAction], notMatchedBySource: Seq[MergeAction], forced: Boolean = false)
+    extends RowStatement(target, "MERGE", forced) {
   private val actions = matched ++ notMatched ++ notMatchedBySource
+  override protected def rewriting: RowStatement =
+    new MergeIntoRows(target, source, on, matched, notMatched, notMatchedBySource, forced = true)
+  override protected def changeKinds: Seq[String] =
+    if (actions.exists(_.isInstanceOf[DeleteAction])) Seq("MERGE", "DELETE") else Seq("MERGE")
   override protected def onlyDeletes: Boolean = actions.forall(_.isInstanceOf[DeleteAction])
+  override protected def onlyInserts: Boolean = matched.isEmpty && notMatchedBySource.isEmpty
 
   override def validate(): Unit = {
     Target.refuse((on +: actions.flatMap(_.condition)).exists(SubqueryExpression.hasSubquery),
       "A subquery in a condition of MERGE INTO", "Join it into the source instead.")
-    if (actions.exists(_.isInstanceOf[DeleteAction])) refuseDeletes()
     matched.foreach { case u: UpdateAction if keyed && !keepsKey(u.assignments) => refuseKeyUpdate(); case _ => }
     notMatchedBySource.foreach { case u: UpdateAction if setsKey(u.assignments) => refuseKeyUpdate(); case _ => }
   }
@@ -70,12 +75,12 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
   }
 
   /** Runs with settings of its own. A session of its own would have Python workers of its own, which stay. */
-  override def run(session: ClassicSession): Unit = {
+  override protected def execute(session: ClassicSession): Unit = {
     val own = session.sessionState.conf.clone()
     // A skew join would repeat target rows in several tasks, where nobody sees that they match more than once.
     own.setConf(SQLConf.SKEW_JOIN_ENABLED, false)
     SQLConf.withExistingConf(own) {
-      write(session, if (matched.isEmpty && notMatchedBySource.isEmpty) insertsOnly else merged)
+      write(session, if (onlyInserts) insertsOnly else merged)
     }
   }
 

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.paimonbridge
 
+import scala.util.Try
+
 import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.catalyst.InternalRow
@@ -14,10 +16,16 @@ case class SequenceGroup(sequence: Seq[String], columns: Seq[String], removes: B
   *
   * The engine merges a written row into the stored one: a null does not replace a value, and a row that is older than a
   * sequence group, or has no sequence, does not change the group. Where the statement would have another result than it
-  * says, it fails. Rows of MERGE are merged like those of INSERT: a null leaves the stored value as it is.
+  * says, the job fails, and the statement rewrites files instead. Rows of MERGE are merged like those of INSERT: a null
+  * leaves the stored value as it is.
   */
-class PartialUpdates(table: String, groups: Seq[SequenceGroup], val deletes: Boolean) {
+class PartialUpdates(table: String, groups: Seq[SequenceGroup]) {
   private val grouped = groups.flatMap(g => g.sequence ++ g.columns).toSet
+
+  /** Whether a column outside of the groups is set to null, whatever the row. */
+  def ignoresNulls(columns: Seq[Attribute], values: Seq[Expression]): Boolean = columns.zip(values).exists {
+    case (a, v) => !grouped(a.name) && v.foldable && Try(v.eval() == null).getOrElse(false)
+  }
 
   /** The new values of a row, each checked if it replaces another one. */
   def checked(columns: Seq[Attribute], values: Seq[Expression]): Seq[Expression] = {
@@ -59,15 +67,21 @@ class PartialUpdates(table: String, groups: Seq[SequenceGroup], val deletes: Boo
     }
 
   private def refuse(when: Expression, value: Expression, why: String, hint: String): Expression =
-    RefusedIf(when, value, s"[UNSUPPORTED_FEATURE] A row of table $table cannot be changed: $why. $hint")
+    RefusedIf(when, value, s"[UNSUPPORTED_FEATURE] A row of table $table ${PartialUpdates.Refused}: $why. $hint")
 }
 
 object PartialUpdates {
+  private val Refused = "cannot be changed by merging"
+
+  /** Whether a job failed because merging would store a row otherwise than the statement says. */
+  def refused(error: PaimonException): Boolean =
+    error.code == "UNSUPPORTED_FEATURE" && Option(error.getMessage).exists(_.contains(Refused))
+
   def of(table: String, described: JsonNode): Option[PartialUpdates] =
     Json.optional(described, "partial_update").map { node =>
       val groups = Json.items(node.get("groups")).map(g =>
         SequenceGroup(Json.strings(g.get("sequence")), Json.strings(g.get("columns")), g.get("removes").asBoolean()))
-      new PartialUpdates(table, groups, node.get("deletes").asBoolean())
+      new PartialUpdates(table, groups)
     }
 }
 

@@ -111,14 +111,26 @@ object RowChange {
 }
 
 /** One statement on one table. Tables with a primary key get rows with kinds; other tables get the places of the rows,
-  * and so do statements that only delete, if the table marks the rows that they delete. */
-abstract class RowStatement(val target: Target, operation: String) {
+  * and so do statements that only delete, if the table marks the rows that they delete, and those that rewrite files.
+  *
+  * @param forced whether files are rewritten although the merge engine could do what most such statements say */
+abstract class RowStatement(val target: Target, operation: String, forced: Boolean) {
   protected val table: PaimonTable = target.relation.table.asInstanceOf[PaimonTable]
   protected val columns: Seq[Attribute] = target.columns
   protected val keyed: Boolean = table.primaryKeys.nonEmpty
   /** Whether the statement does nothing but delete. */
   protected def onlyDeletes: Boolean = false
-  protected lazy val placed: Boolean = !keyed || (onlyDeletes && table.marksDeletes)
+  /** The kinds of its changes of rows, by which the merge engine decides whether their files are rewritten. */
+  protected def changeKinds: Seq[String] = Seq(operation)
+  /** Whether the files of changed rows of a table with a primary key are rewritten. */
+  protected lazy val rewrites: Boolean = keyed && (forced || changeKinds.exists(table.rewrites))
+  protected lazy val placed: Boolean = !keyed || rewrites || (onlyDeletes && table.marksDeletes)
+  /** The checks of rows that are merged. */
+  protected def checks: Option[PartialUpdates] = if (rewrites) None else table.partialUpdates
+  /** The same statement, rewriting files. */
+  protected def rewriting: RowStatement
+  /** Whether no row that the statement writes was in the table before. */
+  protected def onlyInserts: Boolean = false
   private val routing = table.routingKeys.map(_.toLowerCase).toSet
 
   /** The table's rows, with file and position if the statement names them. */
@@ -128,11 +140,22 @@ abstract class RowStatement(val target: Target, operation: String) {
   /** Refuses what cannot be run; called once, when the statement is analysed. */
   def validate(): Unit = ()
 
-  def run(session: ClassicSession): Unit
+  /** Runs the statement. It runs again, and rewrites files, if merging would store a row otherwise than it says; and if
+    * another commit changed what it rewrote: whole key ranges, in which few of the changes concern its rows. */
+  def run(session: ClassicSession): Unit = run(session, RowStatement.Attempts)
+
+  private def run(session: ClassicSession, left: Int): Unit =
+    try execute(session)
+    catch {
+      case e: PaimonException if !rewrites && PartialUpdates.refused(e) => rewriting.run(session)
+      case e: PaimonException if rewrites && e.code == "COMMIT_CONFLICT" && left > 1 => run(session, left - 1)
+    }
+
+  protected def execute(session: ClassicSession): Unit
 
   /** The statement as it was understood, for EXPLAIN. */
   protected def description: String
-  override def toString: String = description
+  override def toString: String = if (rewrites) s"$description (rewrites the files of these rows)" else description
 
   protected def where(condition: Option[Expression], word: String): String =
     condition.fold("")(c => s" $word ${text(c)}")
@@ -147,7 +170,7 @@ abstract class RowStatement(val target: Target, operation: String) {
       .mkString(", ")
 
   protected def removed: RowChange = {
-    val kept = table.partialUpdates.fold(
+    val kept = checks.fold(
       columns.map(a => if (keyed || routes(a)) a else Literal.create(null, a.dataType)): Seq[Expression])(_.removed(columns))
     RowChange(kept, RowChange.Delete, present = true)
   }
@@ -161,10 +184,6 @@ abstract class RowStatement(val target: Target, operation: String) {
     if (moves) Seq(RowChange(values, RowChange.Insert, present = false), removed)
     else Seq(RowChange(values, RowChange.Update, present = true))
   }
-
-  protected def refuseDeletes(): Unit = table.partialUpdates.foreach(p => Target.refuse(!p.deletes,
-    s"$operation with DELETE on table ${table.name} with 'merge-engine' = 'partial-update'",
-    "Create the table with 'partial-update.remove-record-on-delete' = 'true', or leave the clause out."))
 
   protected def inserted(assignments: Seq[Assignment]): Seq[RowChange] =
     Seq(RowChange(Target.values(assignments), RowChange.Insert, present = false))
@@ -209,17 +228,24 @@ abstract class RowStatement(val target: Target, operation: String) {
   }
 
   protected def write(session: ClassicSession, plan: LogicalPlan): Unit =
-    Engine.json("change_rows", Map("table" -> table.token, "operation" -> operation,
+    Engine.json("change_rows", Map("table" -> table.token, "operation" -> operation, "rewrites" -> rewrites,
+      "only_new" -> onlyInserts,
       "options" -> target.relation.options.asCaseSensitiveMap().asScala.toMap), table.catalog,
       Seq(Dataset.ofRows(session, plan)), idempotent = false)
 }
 
-class DeleteRows(target: Target, condition: Expression) extends RowStatement(target, "DELETE") {
+private object RowStatement {
+  val Attempts = 5
+}
+
+class DeleteRows(target: Target, condition: Expression, forced: Boolean = false)
+    extends RowStatement(target, "DELETE", forced) {
   override protected def onlyDeletes: Boolean = true
+  override protected def rewriting: RowStatement = new DeleteRows(target, condition, forced = true)
 
   override protected def description: String = s"DELETE FROM ${table.name}${where(Some(condition), "WHERE")}"
 
-  override def run(session: ClassicSession): Unit = wholePartitions(session) match {
+  override protected def execute(session: ClassicSession): Unit = wholePartitions(session) match {
     case Some(predicates) => table.deleteWhere(predicates)
     case None => write(session, changes(Seq(Seq(removed)), None, Filter(condition, rows)))
   }
@@ -247,15 +273,18 @@ case class PlaceholderRelation(output: Seq[Attribute]) extends LeafNode {
   override def computeStats(): Statistics = Statistics(sizeInBytes = 1L << 30)
 }
 
-class UpdateRows(target: Target, assignments: Seq[Assignment], condition: Option[Expression])
-    extends RowStatement(target, "UPDATE") {
+class UpdateRows(target: Target, assignments: Seq[Assignment], condition: Option[Expression], forced: Boolean = false)
+    extends RowStatement(target, "UPDATE", forced) {
+  override protected def rewriting: RowStatement = new UpdateRows(target, assignments, condition, forced = true)
+  override protected lazy val rewrites: Boolean = keyed && (forced || table.rewrites("UPDATE") ||
+    table.partialUpdates.exists(_.ignoresNulls(columns, Target.values(assignments))))
   override def validate(): Unit = if (setsKey(assignments)) refuseKeyUpdate()
 
   override protected def description: String = s"UPDATE ${table.name} SET ${sets(assignments)}${where(condition, "WHERE")}"
 
-  override def run(session: ClassicSession): Unit =
+  override protected def execute(session: ClassicSession): Unit =
     write(session, changes(Seq(checked), None, condition.fold[LogicalPlan](rows)(Filter(_, rows))))
 
-  private def checked: Seq[RowChange] = table.partialUpdates.fold(updated(assignments)) { p =>
+  private def checked: Seq[RowChange] = checks.fold(updated(assignments)) { p =>
     updated(assignments).map(c => c.copy(values = p.checked(columns, c.values))) }
 }

@@ -6,9 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from paimon_spark.format.file_index.bitmap import BitmapWriter
 from paimon_spark.format.file_index.container import read_places
 from paimon_spark.format.file_index.reader import FileIndexReader
-from paimon_spark.format.file_index.values import texts
+from paimon_spark.format.file_index.values import Domain, texts
 from paimon_spark.format.file_index.writer import FileIndexWriter
 from paimon_spark.format.file_index.xxhash64 import hash_bytes
 from paimon_spark.spec.file_indexes import IndexKind, IndexSpec
@@ -71,3 +72,17 @@ def test_hashes_of_strings_of_all_lengths() -> None:
     known = {b"": 0xEF46DB3751D8E999, b"abc": 0x44BC2CF5AD770999}
     known[b"Nobody inspects the spammish repetition"] = 0xFBCEA83C8A378BF1
     assert hash_bytes(*texts(pa.array(list(known), pa.binary()))).tolist() == list(known.values())
+
+
+@pytest.mark.parametrize(("kind", "width"), [("INT", 4), ("STRING", 4 + 6)])
+@pytest.mark.parametrize("batch", [7, 40, 10_000])
+def test_a_bitmap_of_too_many_distinct_values_is_left_out(kind: str, width: int, batch: int) -> None:
+    domain = Domain(parse_atomic(kind))
+    for distinct in (100, 101):
+        numbers = np.random.default_rng(distinct).permutation(np.tile(np.arange(distinct), 50))
+        values = pa.array(numbers, pa.int32()) if kind == "INT" else pa.array([f"{n:06}" for n in numbers])
+        bounded, free = BitmapWriter(domain, {}, 100 * width), BitmapWriter(domain, {})
+        for start in range(0, len(values), batch):
+            bounded.add(values.slice(start, batch))
+            free.add(values.slice(start, batch))
+        assert bounded.finish() == (free.finish() if distinct == 100 else None)
