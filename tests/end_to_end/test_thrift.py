@@ -11,6 +11,7 @@ import pytest
 from pyhive import hive
 
 from paimon_spark.bridge.jars import spark_home
+from paimon_spark.bridge.java import check_java
 from tests.end_to_end.programs import BIN, ROOT, Place, free_port, server
 
 CONNECTIONS = 4
@@ -97,7 +98,7 @@ def test_what_bi_tools_ask_first(thrift: tuple[Place, int]) -> None:
 def jdbc(port: int, *requests: str) -> dict[str, list[list[str]]]:
     """Return the rows that DatabaseMetaData of Hive's JDBC driver answers to each request."""
     program = Path(__file__).parent / "JdbcMetadata.java"
-    command = ["java", "-cp", f"{spark_home()}/jars/*", str(program), f"jdbc:hive2://localhost:{port}", *requests]
+    command = [check_java().command, "-cp", f"{spark_home()}/jars/*", str(program), f"jdbc:hive2://localhost:{port}", *requests]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     rows: dict[str, list[list[str]]] = {}
