@@ -30,7 +30,10 @@ class SortedRun:
 
 
 def sorted_runs(files: Iterable[DataFileMeta]) -> list[SortedRun]:
-    """Return the runs of a bucket: level-0 files newest first, then the levels from 1 up."""
+    """Return the runs of a bucket: level-0 files newest first, then the levels from 1 up.
+
+    The files of a run are in the order of `files`. Manifests list them as they were added, not in key order.
+    """
     levels: dict[int, list[DataFileMeta]] = {}
     for f in files:
         levels.setdefault(f.level, []).append(f)

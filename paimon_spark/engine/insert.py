@@ -35,7 +35,6 @@ from paimon_spark.errors import ConflictError
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import BucketMode, Operation
 from paimon_spark.spec.manifest import HASH_INDEX, BucketKey, DataFileMeta, ManifestEntry
-from paimon_spark.spec.merge_rules import check_statement
 from paimon_spark.spec.predicate import Predicate
 
 _CHANGES = (Operation.DELETE, Operation.UPDATE, Operation.MERGE)
@@ -101,8 +100,6 @@ def plan_write(
         UnsupportedError: the table has a feature that is not supported for writes.
     """
     check_writable(table.effective_schema)
-    if overwrite is None and not rewrites:
-        check_statement(table.schema, table.options, operation)
     assigners, base = _assigners(table, parallelism, size_hint), table.snapshots.latest_id()
     info = WriterRestoreState(assigners=assigners, changelog=False) if overwrite else _state(table, assigners)
     if table.bucket_mode is BucketMode.POSTPONE:

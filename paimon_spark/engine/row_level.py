@@ -154,8 +154,9 @@ def check_digits(table: Table, operation: Operation) -> None:
     if operation is Operation.DELETE and (not table.is_primary_key_table or marks_keyed_rows(table)):
         return
     plain = options.merge_engine is MergeEngine.DEDUPLICATE and options.changelog_producer is ChangelogProducer.NONE
-    if operation is Operation.DELETE and plain:
-        cut = [f for f in cut if f.name in (*table.schema.primary_keys, *options.sequence_field)]
+    if operation is Operation.DELETE and (plain or rewrites_files(table, operation)):
+        ordering = () if rewrites_files(table, operation) else options.sequence_field
+        cut = [f for f in cut if f.name in (*table.schema.primary_keys, *ordering)]
     if cut:
         raise UnsupportedError(
             f"{operation} cannot change rows of table {table.name}: its column '{cut[0].name}' has timestamps of more "

@@ -20,13 +20,17 @@ from paimon_spark.format.arrays import I64, Mask
 
 U8 = npt.NDArray[np.uint8]
 _BYTES = pa.large_binary()
-_NOTHING = pa.scalar(b"", _BYTES)
-_NULL = pa.scalar(b"\x00", _BYTES)
+_NOTHING = b""
+_NULL = b"\x00"
 _OBJECT, _ARRAY = 2, 3
 _SHORT = 63
 """Longest text whose length is in its header."""
 _SHREDDED = "typed_value"
 _HINT = "Restore the file from a backup, or roll back to a snapshot that does not need it."
+
+
+def _scalar(value: bytes) -> pa.Scalar:
+    return pa.scalar(value, _BYTES)  # not at module level: Arrow imports pandas for it, which few workers need
 
 
 def is_shredded(kind: pa.DataType) -> bool:
@@ -45,7 +49,10 @@ def whole_variants(array: pa.StructArray) -> pa.StructArray:
     metadata = members["metadata"].cast(_BYTES)
     names = _Names.of(metadata, sorted(_typed_names(array.type)))
     value = names.values(array, np.arange(len(array), dtype=np.int64))
-    parts = [pc.fill_null(value, _NULL).cast(pa.binary()), pc.fill_null(metadata, _NOTHING).cast(pa.binary())]
+    parts = [
+        pc.fill_null(value, _scalar(_NULL)).cast(pa.binary()),
+        pc.fill_null(metadata, _scalar(_NOTHING)).cast(pa.binary()),
+    ]
     return pa.StructArray.from_arrays(parts, ["value", "metadata"], mask=array.is_null())
 
 
@@ -222,7 +229,7 @@ def _containers(counts: I64, value: pa.Array, there: Mask, ids: I64 | None = Non
         _binary(_little(offsets, width), (counts + 1) * width),
         _binary(data[begin[0] if len(begin) else 0 :], totals),
     ]
-    joined = pc.binary_join_element_wise(*parts, _NOTHING)
+    joined = pc.binary_join_element_wise(*parts, _scalar(_NOTHING))
     return pc.if_else(pa.array(there), joined, pa.scalar(None, _BYTES))
 
 
@@ -261,7 +268,7 @@ def _prefixed(kind: int, lengths: I64) -> U8:
 def _joined(heads: U8, body: pa.Array, head_lengths: I64 | None = None) -> pa.Array:
     """Return `body` after the first bytes of each row of `heads`; null where the body is."""
     lengths = np.full(len(heads), heads.shape[1], dtype=np.int64) if head_lengths is None else head_lengths
-    return pc.binary_join_element_wise(_ragged(heads, lengths), body, _NOTHING)
+    return pc.binary_join_element_wise(_ragged(heads, lengths), body, _scalar(_NOTHING))
 
 
 def _integers(array: pa.Array) -> pa.Array:

@@ -32,6 +32,7 @@ from paimon_spark.spark.memory import writer_share
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.writes import run_writers, write_frame, write_tasks, written
 from paimon_spark.spec.kinds import Operation, RowKind
+from paimon_spark.spec.merge_rules import check_statement
 
 _TO = "_to_"
 _log = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ def change_rows(
     """
     if not only_new:
         check_digits(table, operation)
+        check_statement(table.schema, table.options, operation)
     if not table.is_primary_key_table:
         return _change_places(session, table, frame, operation)
     rows = frame.drop(*METADATA_COLUMNS)

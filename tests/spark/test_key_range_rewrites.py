@@ -118,9 +118,13 @@ def test_postponed_rows_come_first(spark: SparkSession) -> None:
     spark.sql("INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b')")
     with pytest.raises(Exception, match=r"postponed rows, which are in no bucket. Call sys.compact first"):
         spark.sql("DELETE FROM t WHERE id = 1")
+    spark.sql(  # adds rows only, which rewrites nothing
+        """MERGE INTO t USING (SELECT 3 AS id, 3 AS n, 'c' AS w) s ON t.id = s.id
+           WHEN NOT MATCHED THEN INSERT (id, n, w) VALUES (s.id, s.n, s.w)"""
+    )
     spark.sql("CALL sys.compact('t')")
     spark.sql("DELETE FROM t WHERE id = 1")
-    assert rows(spark) == [(2, 2, "b")]
+    assert rows(spark) == [(2, 2, "b"), (3, 3, "c")]
 
 
 def test_branch(spark: SparkSession) -> None:

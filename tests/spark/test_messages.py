@@ -207,6 +207,13 @@ def test_a_mistyped_table_is_told_by_every_statement(spark: SparkSession, sql: s
     assert "\n" not in message.strip()
 
 
+def test_a_mistyped_function_is_named(spark: SparkSession) -> None:
+    database = spark.catalog.currentDatabase()
+    for name in ("uper", f"{database}.upper"):
+        assert said_of(spark, f"SELECT {name}('a')").startswith("[UNRESOLVED_ROUTINE]")
+    assert spark.sql("SELECT upper('a')").first() == ("A",)
+
+
 def test_a_mistyped_name_in_a_call_is_told(spark: SparkSession) -> None:
     database = spark.catalog.currentDatabase()
     spark.sql("CREATE TABLE orders (id INT, dt STRING) PARTITIONED BY (dt)")

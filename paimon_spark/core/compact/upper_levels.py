@@ -29,7 +29,7 @@ _NONE = np.zeros(0, dtype=np.int64)
 def overlapping(
     files: Sequence[DataFileMeta], upper: Sequence[DataFileMeta], key_types: Sequence[DataType]
 ) -> list[SortedRun]:
-    """Return the sorted runs of the `upper` files whose key range overlaps that of one of `files`."""
+    """Return the sorted runs of the `upper` files whose key range overlaps that of one of `files`, in key order."""
     if not upper:
         return []
     ranges = [key_range(f, key_types) for f in files]
@@ -38,7 +38,8 @@ def overlapping(
         first, last = key_range(file, key_types)
         return any(low <= last and first <= high for low, high in ranges)
 
-    return sorted_runs(f for f in upper if overlaps(f))
+    near = [f for f in upper if overlaps(f)]
+    return sorted_runs(sorted(near, key=lambda f: key_range(f, key_types)))
 
 
 def without_existing_keys(

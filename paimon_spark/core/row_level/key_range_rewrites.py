@@ -42,6 +42,9 @@ from paimon_spark.spec.manifest import BucketKey, ManifestEntry
 from paimon_spark.spec.predicate import TRUE
 from paimon_spark.spec.rows import encode_row
 
+_STATED_AT_ONCE = 8
+"""Number of spilled runs of changed rows that are open beside the runs of the bucket; more are merged first."""
+
 
 class KeyRangeRewriter(AbortableWriter):
     """Applies the changes of one task, which has all changes of the buckets that it sees.
@@ -183,11 +186,9 @@ class KeyRangeRewriter(AbortableWriter):
     ) -> Iterator[KeyGroups]:
         """Yield all versions of all keys in key order."""
         table = self._table
-        order = replace(
-            merge_order(table), picks=False
-        )  # no version is merged before the others: levels would get lost
+        order = replace(merge_order(table), picks=False)  # a key keeps all versions until the last pass: levels matter
         sources = [*(RunSource(r.size, partial(self._read, files, r)) for r in runs), *stated]
-        at_once = runs_at_once(table, runs, len(self._schema)) + len(stated)
+        at_once = runs_at_once(table, runs, len(self._schema)) + min(len(stated), _STATED_AT_ONCE)
         for part in group_sources(table, sources, order, at_once):
             yield part if isinstance(part, KeyGroups) else single_versions(part)
 

@@ -12,6 +12,7 @@ import pytest
 from paimon_spark.api.row_changes import deletions
 from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.scan.scan import scan
+from paimon_spark.core.spill.space import SpillSpace
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.compact import Strategy
@@ -33,7 +34,7 @@ from tests.unit.engine.changelogs import changes_in, compact, keyed, put
 
 SUMS = {"merge_engine": "aggregation", "fields__n__aggregate_function": "sum"}
 NUMBERS = {"k": "INT", "n": "INT"}
-MANY = 60_000
+MANY = 400_000
 
 
 def sums(**options: str) -> Table:
@@ -95,6 +96,32 @@ class TestFiles:
         assert len(before.keys() & after.keys()) == 2
         assert sorted(after.values()) == [0, 0, 5]
         assert violations(table) == []
+
+    @pytest.mark.parametrize(
+        ("options", "merged"),
+        [
+            (SUMS | {"changelog_producer": "lookup"}, 51),
+            (SUMS | {"deletion_vectors__enabled": "true"}, 51),
+            ({"merge_engine": "first-row"}, 50),
+            ({"deletion_vectors__enabled": "true"}, 1),
+        ],
+    )
+    def test_lookups_find_rows_that_moved_behind_others(self, options: Mapping[str, str], merged: int) -> None:
+        table = keyed(NUMBERS, target_file_size="1 kb", **options)
+        writes = table.with_options({"write-only": "true"})
+        for first in (0, 20):
+            put(writes, *((first + k, 1) for k in range(10)))
+            compact(writes)
+        if "merge_engine" in options:
+            update(writes, "k = 5", n=50)
+        else:
+            put(writes, (5, 50))
+            compact(writes)
+        put(table, (5, 1), (25, 1))
+        assert [r for r in rows_of(table) if r[0] == 5] == [(5, merged)]
+        assert violations(table) == []
+        compact(table)
+        assert [r for r in rows_of(table) if r[0] == 5] == [(5, merged)]
 
     def test_nothing_is_left_of_a_bucket_without_rows(self) -> None:
         table = sums()
@@ -244,14 +271,18 @@ class TestFailures:
 
 class TestMemory:
     @pytest.mark.parametrize("space", ["1 gb", "100 kb"])
-    def test_many_changes_are_spilled(self, space: str) -> None:
+    def test_many_changes_are_spilled(self, space: str, monkeypatch: pytest.MonkeyPatch) -> None:
         small = {"write_buffer_size": "64 kb", "write_buffer_spill__max_disk_size": space}
         table = sums(**small)
         keys = pa.array(range(MANY), pa.int32())
         for _ in range(2):
             write_arrow(table, pa.table({"k": keys, "n": keys}))
-        delete(table, f"k < {MANY // 3}")
+        runs = []
+        write = SpillSpace.write
+        monkeypatch.setattr(SpillSpace, "write", lambda *given: runs.append(write(*given)) or runs[-1])
+        delete(table, f"k < {MANY * 2 // 3}")
+        assert [run is None for run in runs][-1:] == [space == "100 kb"]
         compact(table, Strategy.MINOR)
         found = read_arrow(table)
-        assert found.num_rows == MANY * 2 // 3
-        assert sum(found.column("n").to_pylist()) == sum(2 * k for k in range(MANY // 3, MANY))
+        assert found.num_rows == MANY - MANY * 2 // 3
+        assert sum(found.column("n").to_pylist()) == sum(2 * k for k in range(MANY * 2 // 3, MANY))

@@ -4,17 +4,19 @@ import java.util.{Map => JMap, Set => JSet}
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.catalyst.analysis.{NoSuchTableException, TableAlreadyExistsException}
+import org.apache.spark.sql.catalyst.analysis.{NoSuchFunctionException, NoSuchTableException, TableAlreadyExistsException}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.catalog.TableChange._
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure
 import org.apache.spark.sql.connector.expressions.{IdentityTransform, Transform}
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** A Paimon warehouse as a Spark catalog. Each method is one request to the engine. */
-class PaimonCatalog extends TableCatalog with PaimonStaging with SupportsNamespaces with ProcedureCatalog {
+class PaimonCatalog extends TableCatalog with PaimonStaging with SupportsNamespaces with ProcedureCatalog
+    with FunctionCatalog {
   private[paimonbridge] var ref: CatalogRef = CatalogRef.none
 
   override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = {
@@ -132,6 +134,10 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with SupportsNamespa
     catch { case _: TableAlreadyExistsException =>
       throw new TableAlreadyExistsException(full(Identifier.of(space, target.name()))) }
   }
+
+  /** The catalog has no functions; with this interface, Spark names the one that it looked for. */
+  override def listFunctions(namespace: Array[String]): Array[Identifier] = Array.empty
+  override def loadFunction(ident: Identifier): UnboundFunction = throw new NoSuchFunctionException(ident)
 
   override def loadProcedure(ident: Identifier): UnboundProcedure = Procedures.load(ref, ident)
 

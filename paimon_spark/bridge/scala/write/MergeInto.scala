@@ -21,7 +21,7 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
   override protected def rewriting: RowStatement =
     new MergeIntoRows(target, source, on, matched, notMatched, notMatchedBySource, forced = true)
   override protected def changeKinds: Seq[String] =
-    if (actions.exists(_.isInstanceOf[DeleteAction])) Seq("MERGE", "DELETE") else Seq("MERGE")
+    if (onlyInserts) Nil else if (actions.exists(_.isInstanceOf[DeleteAction])) Seq("MERGE", "DELETE") else Seq("MERGE")
   override protected def onlyDeletes: Boolean = actions.forall(_.isInstanceOf[DeleteAction])
   override protected def onlyInserts: Boolean = matched.isEmpty && notMatchedBySource.isEmpty
 
