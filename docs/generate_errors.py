@@ -140,11 +140,12 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
     ),
     ErrorKind.ARITHMETIC_OVERFLOW: (
         "A sum or product of the aggregation or partial-update engine does not fit the type of its column.",
-        "Widen the column's type, or correct the rows of the key. Decimals become null instead.",
+        "Change the column to a wider type by ALTER TABLE. UPDATE and DELETE of the key merge its rows, too, and fail "
+        "alike. Decimals become null instead.",
     ),
     ErrorKind.DIVIDE_BY_ZERO: (
         "A retract of zero divides a product of the aggregation or partial-update engine by zero.",
-        "Set `fields.<column>.ignore-retract`, or correct the rows of the key.",
+        "Set `fields.<column>.ignore-retract` by ALTER TABLE.",
     ),
     ErrorKind.BRANCH_NOT_FOUND: (
         "The table has no branch of that name.",

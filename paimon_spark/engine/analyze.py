@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paimon_spark.core.commit.change_set import Change
 from paimon_spark.core.commit.committer import CommitResult, FileStoreCommit
@@ -17,8 +18,9 @@ from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import CommitKind
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.table_statistics import ColumnStatistics, TableStatistics
-from paimon_spark.spec.types import AtomicType, TypeRoot
+from paimon_spark.spec.types import AtomicType, DataType, RowType, TypeRoot, atomic_text
 
+_PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _WITHOUT = (TypeRoot.VARIANT, TypeRoot.BLOB, TypeRoot.TIME)
 
 
@@ -47,12 +49,32 @@ def plan_analyze(table: Table, columns: Sequence[str] = (), *, all_columns: bool
     check_writable(table.effective_schema)
     names = table.schema.field_names if all_columns else tuple(dict.fromkeys(_column(table, c) for c in columns))
     for name in names:
-        t = table.schema.field(name).type
-        if not isinstance(t, AtomicType) or t.root in _WITHOUT:
+        if not _has_statistics(t := table.schema.field(name).type):
             raise UnsupportedError(
-                f"The column '{name}' of type {t} cannot be analyzed.", hint="Name the other columns in FOR COLUMNS."
+                f"The column '{name}' of type {_sql_name(t)} cannot be analyzed.", hint=_choices(table)
             )
     return AnalyzePlan(table, table.snapshots.latest(), names)
+
+
+def _has_statistics(t: DataType) -> bool:
+    return isinstance(t, AtomicType) and t.root not in _WITHOUT
+
+
+def _sql_name(t: DataType) -> str:
+    if isinstance(t, AtomicType):
+        return atomic_text(replace(t, nullable=True))
+    return "STRUCT" if isinstance(t, RowType) else type(t).__name__.removesuffix("Type").upper()
+
+
+def _choices(table: Table) -> str:
+    names = [_quoted(f.name) for f in table.schema.fields if _has_statistics(f.type)]
+    if not names:
+        return "No column of the table can be analyzed: leave FOR COLUMNS out."
+    return f"Analyze the other columns: FOR COLUMNS {', '.join(names)}."
+
+
+def _quoted(name: str) -> str:
+    return name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
 
 def _column(table: Table, name: str) -> str:

@@ -113,7 +113,7 @@ def check_key(key: str) -> Option | None:
     option = find_option(key)
     if option is not None or key in _RESERVED:
         return option
-    near = near_miss(key, _by_key())
+    near = near_miss(key, _by_key()) or _near_pattern(key)
     if near or key.split(".")[0] in closed_prefixes() | {"fields"}:
         hint = f"Did you mean '{near}'?" if near else _choices_below(key)
         raise OptionError(f"There is no table option '{key}'.", hint=hint)
@@ -127,6 +127,24 @@ def near_miss(key: str, known: Iterable[str]) -> str | None:
     found = get_close_matches(word, choices, n=1, cutoff=_SWAPPED)
     near = bool(found) and SequenceMatcher(None, word, found[0]).ratio() >= _NEAR
     return choices[found[0]] if near or (found and sorted(word) == sorted(found[0])) else None
+
+
+def _near_pattern(key: str) -> str | None:
+    """Return the ``fields.<columns>.<what>`` key that `key` probably misspells in its last part.
+
+    Names of columns and the last part may contain dots; the split with the most similar last part counts.
+    """
+    if not key.startswith(_FIELDS):
+        return None
+    parts = key.removeprefix(_FIELDS).split(".")
+    suffixes = [o.name.partition(">.")[2] for o in known_options().values() if o.name.startswith(f"{_FIELDS}<")]
+    found = []
+    for at in range(1, len(parts)):
+        columns, word = ".".join(parts[:at]), ".".join(parts[at:])
+        near = near_miss(word, suffixes)
+        if columns and near:
+            found.append((SequenceMatcher(None, word, near).ratio(), f"{_FIELDS}{columns}.{near}"))
+    return max(found)[1] if found else None
 
 
 def _choices_below(key: str) -> str:

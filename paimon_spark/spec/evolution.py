@@ -27,6 +27,7 @@ from paimon_spark.spec.column_changes import (
 from paimon_spark.spec.declared_types import with_declared_types
 from paimon_spark.spec.defaults import check_default, is_null_default
 from paimon_spark.spec.features import check_creatable
+from paimon_spark.spec.idle_options import check_idle
 from paimon_spark.spec.merge_rules import check_time_members
 from paimon_spark.spec.option_checks import check_together, validate_options
 from paimon_spark.spec.options import CoreOptions
@@ -160,17 +161,19 @@ def with_default_options(schema: TableSchema, defaults: Mapping[str, str]) -> Ta
     """Return a new table's schema with the catalog's ``table-default.`` options for the options that it does not set.
 
     Raises:
-        OptionError: a default is unknown, has an invalid value or does not fit the table.
+        OptionError: a default is unknown, has an invalid value or does not fit the table, or an option of the table has
+            no effect.
     """
     present = CoreOptions(schema.options)
     missing = {k: v for k, v in defaults.items() if not present.is_set(k) and k not in (PRIMARY_KEY, PARTITION)}
-    if not missing:
-        return schema
-    options = missing | dict(schema.options)
-    validate_options(options, for_create=True)
-    out = replace(schema, options=options)
-    check_schema(out)
-    check_creatable(out)
+    out = schema
+    if missing:
+        options = missing | dict(schema.options)
+        validate_options(options, for_create=True)
+        out = replace(schema, options=options)
+        check_schema(out)
+        check_creatable(out)
+    check_idle(out, schema.options)
     return out
 
 
@@ -203,6 +206,7 @@ def apply_changes(
     check_schema(out)
     check_time_members(schema, out)
     check_creatable(out, before=schema)
+    check_idle(out, out.options, before=schema)
     return replace(out, id=schema.id + 1, time_millis=now_millis, version=max(schema.version, CURRENT_VERSION))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -19,7 +21,7 @@ from paimon_spark.spec.column_changes import AddColumn
 from paimon_spark.spec.evolution import apply_changes
 from paimon_spark.spec.kinds import CommitKind
 from paimon_spark.spec.table_statistics import ColumnStatistics
-from paimon_spark.spec.types import parse_atomic
+from paimon_spark.spec.types import STRING, ArrayType, AtomicType, DataField, DataType, RowType, TypeRoot, parse_atomic
 from paimon_spark.testing.invariants import violations
 from paimon_spark.testing.tables import new_table
 
@@ -115,3 +117,22 @@ def test_columns_are_found_in_any_case_and_checked() -> None:
         plan_analyze(table, ["nosuch"])
     with pytest.raises(UnsupportedError, match="'v'"):
         plan_analyze(table, all_columns=True)
+
+
+@pytest.mark.parametrize(
+    ("t", "named"),
+    [
+        (AtomicType(TypeRoot.VARIANT), "VARIANT"),
+        (AtomicType(TypeRoot.TIME, nullable=False, precision=3), "TIME(3)"),
+        (ArrayType(STRING), "ARRAY"),
+        (RowType((DataField(0, "x", STRING),)), "STRUCT"),
+    ],
+    ids=["VARIANT", "TIME", "ARRAY", "STRUCT"],
+)
+def test_columns_without_statistics_are_named_with_type(t: DataType, named: str) -> None:
+    table = new_table({"k": "INT", "v": "INT", "a b": "STRING"})
+    fields = tuple(replace(f, type=t) if f.name == "v" else f for f in table.schema.fields)
+    with pytest.raises(UnsupportedError) as e:
+        plan_analyze(replace(table, schema=replace(table.schema, fields=fields)), all_columns=True)
+    assert f"'v' of type {named} cannot" in str(e.value)
+    assert e.value.hint == "Analyze the other columns: FOR COLUMNS k, `a b`."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -10,11 +11,12 @@ import pytest
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import plan_write, write_arrow
 from paimon_spark.engine.select import read_arrow
-from paimon_spark.errors import OptionError, UnsupportedError
-from paimon_spark.spec.column_changes import RenameColumn
+from paimon_spark.errors import OptionError, PaimonError, UnsupportedError
+from paimon_spark.spec.column_changes import RenameColumn, UpdateColumnType
 from paimon_spark.spec.evolution import apply_changes
 from paimon_spark.spec.kinds import Operation
 from paimon_spark.spec.schema_rules import check_schema
+from paimon_spark.spec.types import parse_atomic
 from paimon_spark.testing.tables import new_table
 
 COLUMNS = {"k": "INT", "g": "INT", "a": "INT", "s": "STRING", "l": "INT"}
@@ -94,6 +96,21 @@ def test_a_retract_takes_the_sequence_field_back() -> None:
     write(table, k=1, g=1, a=10, s=None, l=None)
     write(table, "-U", k=1, g=2, a=3, s=None, l=None)
     assert read_arrow(table, columns=["g", "a"]).to_pylist() == [{"g": None, "a": 7}]
+
+
+@pytest.mark.parametrize(
+    ("narrow", "wide", "largest"), [("INT", "BIGINT", 2**31 - 1), ("BIGINT", "DECIMAL(38, 0)", 2**63 - 1)]
+)
+def test_a_wider_type_ends_an_overflow(narrow: str, wide: str, largest: int) -> None:
+    options = {"merge-engine": "aggregation", "bucket": "1", "write-only": "true", "fields.a.aggregate-function": "sum"}
+    table = new_table({"k": "INT", "a": narrow}, primary_key=["k"], options=options)
+    for a in (largest, 1):
+        write_arrow(table, pa.table({"k": pa.array([1], pa.int32()), "a": [a]}))
+    with pytest.raises(PaimonError, match=re.escape(f"TYPE {wide}.")):
+        read_arrow(table)
+    changed = apply_changes(table.schema, [UpdateColumnType(("a",), parse_atomic(wide))], 0, has_snapshots=True)
+    assert table.schema_store.try_create(changed)
+    assert read_arrow(table.with_schema(changed)).column("a").to_pylist() == [largest + 1]
 
 
 def test_time_travel_merges_by_the_options_of_its_schema() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.spec.evolution import SetOption, apply_changes, new_schema
+from paimon_spark.spec.evolution import RemoveOption, SetOption, apply_changes, new_schema, with_default_options
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import DataField, parse_atomic
 
@@ -23,6 +23,7 @@ class Case:
     options: Mapping[str, str] = field(default_factory=dict)
     key: Sequence[str] = ("k",)
     partition: Sequence[str] = ()
+    defaults: Mapping[str, str] = field(default_factory=dict)
 
 
 FIRST_ROW = {"merge-engine": "first-row", "bucket": "1"}
@@ -93,18 +94,32 @@ CASES: Mapping[str, Case] = {
     "nanoseconds in avro": Case(("file.format", "avro")),
     "nanoseconds in avro at one level": Case(("file.format.per.level", "0:avro")),
     "two kinds of fallback": Case(("scan.primary-branch", "b"), {"scan.fallback-branch": "c"}),
+    "an engine without keys": Case(("merge-engine", "aggregation"), key=()),
+    "merging without keys": Case(("local-merge-buffer-size", "1 mb"), key=()),
+    "a function of first rows": Case(("fields.a.aggregate-function", "sum"), FIRST_ROW),
+    "a function of all columns of first rows": Case(("fields.default-aggregate-function", "max"), FIRST_ROW),
+    "first rows with a function": Case(("merge-engine", "first-row"), {"fields.a.aggregate-function": "sum"}),
+    "a function of the key": Case(("fields.k.aggregate-function", "max"), AGGREGATION),
+    "a function of the key of partial updates": Case(("fields.k.aggregate-function", "max"), PARTIAL),
+    "aggregation, removing as partial updates do": Case(
+        ("partial-update.remove-record-on-delete", "true"), AGGREGATION
+    ),
+    "removing by groups without groups": Case(("partial-update.remove-record-on-sequence-group", "a")),
+    "partial updates, removing as aggregation does": Case(("aggregation.remove-record-on-delete", "true"), PARTIAL),
+    "removing without keys": Case(("aggregation.remove-record-on-delete", "true"), key=()),
     "files without rows": Case(("target-file-row-num", "0")),
 }
 
 
 def schema_of(case: Case, options: Mapping[str, str]) -> TableSchema:
-    return new_schema(
+    schema = new_schema(
         [DataField(i, name, parse_atomic(text)) for i, (name, text) in enumerate(COLUMNS.items())],
         primary_keys=case.key,
         partition_keys=case.partition,
         options=options,
         now_millis=0,
     )
+    return with_default_options(schema, case.defaults)
 
 
 def names_an_option(case: Case, error: PaimonError) -> bool:
@@ -125,3 +140,23 @@ def test_alter_refuses(case: Case) -> None:
     with pytest.raises(PaimonError) as e:
         apply_changes(schema, [SetOption(*case.option)], 0, has_snapshots=False)
     assert names_an_option(case, e.value)
+
+
+def test_idle_defaults_of_a_catalog_are_accepted() -> None:
+    case = Case(("a", "b"), key=(), defaults={"merge-engine": "aggregation", "local-merge-buffer-size": "1 mb"})
+    assert schema_of(case, {}).options == case.defaults
+
+
+def test_an_engine_of_the_catalog_takes_its_options() -> None:
+    removing = {"partial-update.remove-record-on-delete": "true"}
+    case = Case(("a", "b"), defaults={"merge-engine": "partial-update"})
+    assert schema_of(case, removing).options == {**removing, **case.defaults}
+
+
+def test_tables_with_idle_options_can_be_altered() -> None:
+    idle = {"merge-engine": "aggregation", "partial-update.remove-record-on-delete": "true"}
+    schema = replace(schema_of(Case(("a", "b")), {}), options=idle | {"fields.k.aggregate-function": "max"})
+    out = apply_changes(schema, [SetOption("write-only", "true")], 0, has_snapshots=True)
+    assert out.options == {**schema.options, "write-only": "true"}
+    out = apply_changes(schema, [RemoveOption("fields.k.aggregate-function")], 0, has_snapshots=True)
+    assert out.options == idle

@@ -53,9 +53,10 @@ class _Arithmetic:
         return -self._limit - (not self._is_decimal) <= value <= self._limit
 
     def _overflow(self, what: str) -> PaimonError:
+        wider = "DECIMAL(38, 0)" if self._type.root is TypeRoot.BIGINT else "BIGINT"
         return PaimonError(
             f"The {what} of column '{self._name}' does not fit its type {self._type.root}.",
-            hint="Widen the column's type with ALTER TABLE … ALTER COLUMN, or correct the rows of the key.",
+            hint=f"Change the column to a wider type: ALTER TABLE … ALTER COLUMN … TYPE {wider}.",
             kind=ErrorKind.ARITHMETIC_OVERFLOW,
         )
 
@@ -157,7 +158,7 @@ class Product(_Arithmetic):
         if (b == 0).any():
             raise PaimonError(
                 f"A retract of zero divides the product of column '{self._name}' by zero.",
-                hint=f"Set 'fields.{self._name}.ignore-retract' = 'true', or correct the rows of the key.",
+                hint=f"Set 'fields.{self._name}.ignore-retract' = 'true'.",
                 kind=ErrorKind.DIVIDE_BY_ZERO,
             )
         if self._is_decimal:
