@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from pyhive import hive
 
 from paimon_spark.bridge.jars import spark_home
+from paimon_spark.bridge.java import check_java
 from tests.end_to_end.programs import BIN, ROOT, Place, free_port, server
 
 CONNECTIONS = 4
@@ -90,6 +93,66 @@ def test_what_bi_tools_ask_first(thrift: tuple[Place, int]) -> None:
         assert [row[1] for row in cursor.fetchall()] == ["t"]
         cursor.execute("SELECT * FROM (SELECT id, name FROM bi.t) typed WHERE 1 = 0")
         assert cursor.fetchall() == []
+
+
+def jdbc(port: int, *requests: str) -> dict[str, list[list[str]]]:
+    """Return the rows that DatabaseMetaData of Hive's JDBC driver answers to each request."""
+    program = Path(__file__).parent / "JdbcMetadata.java"
+    command = [check_java().command, "-cp", f"{spark_home()}/jars/*", str(program), f"jdbc:hive2://localhost:{port}", *requests]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows: dict[str, list[list[str]]] = {}
+    for line in done.stdout.splitlines():
+        if line.startswith("# "):
+            found = rows[line[2:]] = []
+        else:
+            found.append(line.split("\t"))
+    return rows
+
+
+def test_jdbc_metadata_describes_the_tables(thrift: tuple[Place, int]) -> None:
+    _, port = thrift
+    with hive.connect("localhost", port).cursor() as cursor:
+        cursor.execute("CREATE DATABASE jdbc")
+        cursor.execute(
+            "CREATE TABLE jdbc.Orders (id BIGINT NOT NULL, day DATE NOT NULL, name VARCHAR(10), "
+            "price DECIMAL(10, 2) DEFAULT 1.5 COMMENT 'net', tags ARRAY<INT>) TBLPROPERTIES ('primary-key' = 'id,day')"
+        )
+        cursor.execute("CREATE TABLE jdbc.a_b (x INT)")
+        cursor.execute("CREATE TABLE jdbc.axb (x INT)")
+    found = jdbc(
+        port,
+        "catalogs",
+        "schemas - jd%",
+        "tables - jdbc %",
+        "tables - jdbc a\\_b",
+        "tables - jdbc orders VIEW",
+        "columns - jdbc ord% %",
+        "columns - % Orders pri_e",
+        "keys - jdbc Orders",
+        "keys - jdbc a_b",
+    )
+    assert [["paimon"], ["spark_catalog"]] == found["catalogs"]
+    assert found["schemas - jd%"] == [["jdbc", "paimon"]]
+    assert [r[:4] for r in found["tables - jdbc %"]] == [
+        ["paimon", "jdbc", "Orders", "TABLE"],
+        ["paimon", "jdbc", "a_b", "TABLE"],
+        ["paimon", "jdbc", "axb", "TABLE"],
+    ]
+    assert [r[2] for r in found["tables - jdbc a\\_b"]] == ["a_b"]
+    assert found["tables - jdbc orders VIEW"] == []
+    columns = found["columns - jdbc ord% %"]
+    assert [(r[3], r[5], r[6], r[8], r[17], r[16]) for r in columns] == [
+        ("id", "BIGINT", "8", "0", "NO", "1"),
+        ("day", "DATE", "4", "null", "NO", "2"),
+        ("name", "VARCHAR(10)", "10", "null", "YES", "3"),
+        ("price", "DECIMAL(10,2)", "10", "2", "YES", "4"),
+        ("tags", "ARRAY<INT>", "null", "null", "YES", "5"),
+    ]
+    assert [r[3] for r in found["columns - % Orders pri_e"]] == ["price"]
+    assert (columns[3][11], columns[3][12]) == ("net", "1.5")
+    assert [r[1:5] for r in found["keys - jdbc Orders"]] == [["jdbc", "Orders", "id", "1"], ["jdbc", "Orders", "day", "2"]]
+    assert found["keys - jdbc a_b"] == []
 
 
 def test_a_session_starts_in_the_launchers_catalog(thrift: tuple[Place, int]) -> None:

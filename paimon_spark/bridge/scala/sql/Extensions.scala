@@ -7,6 +7,7 @@ import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.apache.spark.sql.catalyst.analysis.AnalysisContext
 import org.apache.spark.sql.catalyst.parser.ParserInterface
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.hive.thriftserver.paimonbridge.ThriftMetadata
 import org.apache.spark.sql.internal.SQLConf
 
 /** Installs the session extension: parser, planner strategy, and engine start in the background. */
@@ -18,7 +19,10 @@ class Extensions extends (SparkSessionExtensions => Unit) {
     }
     Engine.start()
     Cancel.onInterrupt
-    extensions.injectParser((session, delegate) => Extensions.parser(session, delegate))
+    extensions.injectParser { (session, delegate) =>
+      Extensions.ofThriftServer()
+      Extensions.parser(session, delegate)
+    }
     extensions.injectHintResolutionRule(session => PaimonByDefault(session))
     extensions.injectHintResolutionRule(session => ChangesOfTables(session))
     extensions.injectHintResolutionRule(session => OptionsOfReads(session))
@@ -68,6 +72,9 @@ object Extensions {
   private def parse(delegate: ParserInterface, method: Method, args: Array[Object]): Object =
     try method.invoke(delegate, (if (args == null) Array.empty[Object] else args): _*)
     catch { case e: InvocationTargetException => throw e.getCause }
+
+  /** Completes the metadata of a Thrift server; a Spark may come without one. */
+  private def ofThriftServer(): Unit = try ThriftMetadata.install() catch { case _: NoClassDefFoundError => }
 
   private def claim(session: SparkSession, text: String) =
     Calls.claim(session, text).orElse(Settings.claim(session, text))

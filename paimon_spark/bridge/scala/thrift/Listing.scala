@@ -1,0 +1,128 @@
+package org.apache.spark.sql.hive.thriftserver.paimonbridge
+
+import java.util.regex.Pattern
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType}
+import org.apache.spark.sql.connector.catalog._
+import org.apache.spark.sql.connector.catalog.CatalogV2Implicits._
+import org.apache.spark.sql.types.StructType
+
+/** A table or view in a listing; `schema` and `keys` are loaded on demand. */
+private class Listed(val catalog: String, val schema: String, val name: String, val kind: String, val comment: String,
+    load: => (StructType, Seq[String])) {
+  lazy val (columns, primaryKeys) = load
+}
+
+/**
+ * The contents of a session's catalogs, as JDBC's DatabaseMetaData asks for them. Patterns have `%` and `_`; null or an
+ * empty one matches all names. No catalog, or an empty one, is the current catalog.
+ */
+private class Listing(spark: SparkSession) extends Logging {
+  private val state = spark.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState
+  private val manager = state.catalogManager
+  private val session = CatalogManager.SESSION_CATALOG_NAME
+
+  /** The names of all configured catalogs. */
+  def catalogs: Seq[String] = {
+    val configured = state.conf.getAllConfs.keys.collect { case Listing.Configured(name) => name }
+    (configured ++ manager.listCatalogs(None) ++ Seq(session)).toSeq.distinct.sorted
+  }
+
+  private def chosen(catalog: String): Option[String] =
+    if (catalog == null || catalog.isEmpty) Some(manager.currentCatalog.name()) else catalogs.find(_ == catalog)
+
+  /** The catalog and name of each namespace. */
+  def schemas(catalog: String, pattern: String): Seq[(String, String)] =
+    chosen(catalog).toSeq.flatMap { c =>
+      val views = Seq(state.catalog.globalTempDatabase).filter(_ => c == manager.currentCatalog.name())
+      (namespaces(c).map(_.quoted) ++ views).distinct.filter(Listing.matcher(pattern)).sorted.map(c -> _)
+    }
+
+  private def namespaces(catalog: String): Seq[Array[String]] = manager.catalog(catalog) match {
+    case c: SupportsNamespaces => c.listNamespaces().toSeq
+    case _ => Nil
+  }
+
+  /** Tables and views of the matching namespaces, ordered by namespace and name; temporary views are last. */
+  def tables(catalog: String, schema: String, table: String, kinds: Set[String]): Seq[Listed] = {
+    val matches = Listing.matcher(table)
+    val found = for {
+      c <- chosen(catalog).toSeq
+      namespace <- namespaces(c) if Listing.matcher(schema)(namespace.quoted)
+      entry <- in(c, namespace).sortBy(_.name) if matches(entry.name)
+    } yield entry
+    (found ++ temporary(catalog, schema, matches)).filter(t => kinds.isEmpty || kinds(t.kind))
+  }
+
+  private def in(catalog: String, namespace: Array[String]): Seq[Listed] = {
+    val own = if (catalog == session && namespace.length == 1) sessionTables(namespace(0)) else Nil
+    val known = own.map(_.name).toSet
+    val listed = manager.catalog(catalog) match {
+      case c: TableCatalog => skipping(s"the tables of ${namespace.quoted}", Seq.empty[Identifier])(c.listTables(namespace).toSeq)
+      case _ => Nil
+    }
+    own ++ listed.filterNot(i => known(i.name())).map(i =>
+      new Listed(catalog, namespace.quoted, i.name(), Listing.Table, "", load(catalog, i)))
+  }
+
+  private def load(catalog: String, ident: Identifier): (StructType, Seq[String]) =
+    skipping(s"the table ${ident.quoted}", (new StructType(), Seq.empty[String])) {
+      val table = manager.catalog(catalog).asTableCatalog.loadTable(ident)
+      val keys = Option(table.properties().get("primary-key")).toSeq.flatMap(_.split(",")).map(_.trim).filter(_.nonEmpty)
+      (CatalogV2Util.v2ColumnsToStructType(table.columns()), keys)
+    }
+
+  private def sessionTables(database: String): Seq[Listed] =
+    skipping(s"the tables of $database", Seq.empty[CatalogTable]) {
+      state.catalog.getTablesByName(state.catalog.listTables(database, "*", includeLocalTempViews = false)
+        .filter(_.database.contains(database)))
+    }.map(t => view(session, database, t))
+
+  private def temporary(catalog: String, schema: String, matches: String => Boolean): Seq[Listed] = {
+    val here = chosen(catalog).filter(_ == manager.currentCatalog.name()).toSeq
+    for {
+      c <- here
+      found <- state.catalog.listTables(state.catalog.globalTempDatabase, "*", includeLocalTempViews = true)
+      space = found.database.getOrElse("") if Listing.matcher(schema)(space) && matches(found.table)
+    } yield view(c, space, state.catalog.getTempViewOrPermanentTableMetadata(TableIdentifier(found.table, found.database)))
+  }
+
+  private def view(catalog: String, schema: String, t: CatalogTable): Listed =
+    new Listed(catalog, schema, t.identifier.table,
+      if (t.tableType == CatalogTableType.VIEW) Listing.View else Listing.Table, t.comment.getOrElse(""), (t.schema, Nil))
+
+  /** A table that cannot be read, or that is dropped meanwhile, does not hide the others. */
+  private def skipping[T](what: String, otherwise: T)(found: => T): T =
+    try found catch { case NonFatal(e) =>
+      logWarning(s"JDBC metadata leaves out $what: ${e.getMessage}")
+      otherwise
+    }
+}
+
+private object Listing {
+  val Table = "TABLE"
+  val View = "VIEW"
+  private val Configured = "spark\\.sql\\.catalog\\.([^.]+)".r
+
+  /** Whether a name matches a pattern of JDBC, in which a backslash escapes; `*` of Hive's clients matches all names. */
+  def matcher(pattern: String): String => Boolean =
+    if (pattern == null || pattern.isEmpty || pattern == "%" || pattern == "*") _ => true
+    else {
+      val regex = new StringBuilder
+      val rest = pattern.iterator
+      rest.foreach {
+        case '\\' if rest.hasNext => regex.append(Pattern.quote(rest.next().toString))
+        case '%' | '*' => regex.append(".*")
+        case '_' => regex.append('.')
+        case other => regex.append(Pattern.quote(other.toString))
+      }
+      val compiled = Pattern.compile(regex.toString, Pattern.CASE_INSENSITIVE | Pattern.DOTALL)
+      name => compiled.matcher(name).matches()
+    }
+}
