@@ -98,7 +98,14 @@ def test_what_bi_tools_ask_first(thrift: tuple[Place, int]) -> None:
 def jdbc(port: int, *requests: str) -> dict[str, list[list[str]]]:
     """Return the rows that DatabaseMetaData of Hive's JDBC driver answers to each request."""
     program = Path(__file__).parent / "JdbcMetadata.java"
-    command = [check_java().command, "-cp", f"{spark_home()}/jars/*", str(program), f"jdbc:hive2://localhost:{port}", *requests]
+    command = [
+        check_java().command,
+        "-cp",
+        f"{spark_home()}/jars/*",
+        str(program),
+        f"jdbc:hive2://localhost:{port}",
+        *requests,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     rows: dict[str, list[list[str]]] = {}
@@ -132,7 +139,7 @@ def test_jdbc_metadata_describes_the_tables(thrift: tuple[Place, int]) -> None:
         "keys - jdbc Orders",
         "keys - jdbc a_b",
     )
-    assert [["paimon"], ["spark_catalog"]] == found["catalogs"]
+    assert found["catalogs"] == [["paimon"], ["spark_catalog"]]
     assert found["schemas - jd%"] == [["jdbc", "paimon"]]
     assert [r[:4] for r in found["tables - jdbc %"]] == [
         ["paimon", "jdbc", "Orders", "TABLE"],
@@ -151,7 +158,10 @@ def test_jdbc_metadata_describes_the_tables(thrift: tuple[Place, int]) -> None:
     ]
     assert [r[3] for r in found["columns - % Orders pri_e"]] == ["price"]
     assert (columns[3][11], columns[3][12]) == ("net", "1.5")
-    assert [r[1:5] for r in found["keys - jdbc Orders"]] == [["jdbc", "Orders", "id", "1"], ["jdbc", "Orders", "day", "2"]]
+    assert [r[1:5] for r in found["keys - jdbc Orders"]] == [
+        ["jdbc", "Orders", "id", "1"],
+        ["jdbc", "Orders", "day", "2"],
+    ]
     assert found["keys - jdbc a_b"] == []
 
 

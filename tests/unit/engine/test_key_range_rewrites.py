@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,8 +12,8 @@ import pytest
 
 from paimon_spark.api.row_changes import deletions
 from paimon_spark.core.columns import ROW_KIND
+from paimon_spark.core.row_level.stated_runs import StatedRuns
 from paimon_spark.core.scan.scan import scan
-from paimon_spark.core.spill.space import SpillSpace
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.compact import Strategy
@@ -23,7 +24,8 @@ from paimon_spark.engine.row_level import change_arrow, finish_changes, plan_cha
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import SelectPlan, plan_select, read_arrow
 from paimon_spark.errors import ConflictError, PaimonError, UnsupportedError
-from paimon_spark.spec.kinds import CommitKind, Operation, RowKind
+from paimon_spark.spec.kinds import SEQUENCE_NUMBER, CommitKind, Operation, RowKind
+from paimon_spark.spec.manifest import BucketKey
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.sqlparse.where import parse_filter
@@ -270,18 +272,26 @@ class TestFailures:
 
 
 class TestMemory:
+    def test_changes_beyond_the_buffer_wait_on_the_disk(self, tmp_path: Path) -> None:
+        runs, bucket = StatedRuns(sums(), 1 << 20, [str(tmp_path)]), BucketKey(b"", 0)
+        for first in range(0, MANY, MANY // 4):
+            keys = pa.array(range(first, first + MANY // 4), pa.int32())
+            order = pa.array([1] * len(keys), pa.int64())
+            runs.add(bucket, pa.table({"k": keys, "n": keys, SEQUENCE_NUMBER: order}))
+        assert len([p for p in tmp_path.rglob("*") if p.is_file()]) > 1
+        found = [t.num_rows for source in runs.of(bucket) for t in source.read(1 << 20)]
+        assert sum(found) == MANY
+        runs.close()
+        assert list(tmp_path.iterdir()) == []
+
     @pytest.mark.parametrize("space", ["1 gb", "100 kb"])
-    def test_many_changes_are_spilled(self, space: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_many_changes_are_applied(self, space: str) -> None:
         small = {"write_buffer_size": "64 kb", "write_buffer_spill__max_disk_size": space}
         table = sums(**small)
         keys = pa.array(range(MANY), pa.int32())
         for _ in range(2):
             write_arrow(table, pa.table({"k": keys, "n": keys}))
-        runs = []
-        write = SpillSpace.write
-        monkeypatch.setattr(SpillSpace, "write", lambda *given: runs.append(write(*given)) or runs[-1])
         delete(table, f"k < {MANY * 2 // 3}")
-        assert [run is None for run in runs][-1:] == [space == "100 kb"]
         compact(table, Strategy.MINOR)
         found = read_arrow(table)
         assert found.num_rows == MANY - MANY * 2 // 3
