@@ -9,12 +9,13 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.core.table import Table
-from paimon_spark.engine.insert import plan_write, write_arrow
+from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import OptionError, PaimonError, UnsupportedError
 from paimon_spark.spec.column_changes import RenameColumn, UpdateColumnType
 from paimon_spark.spec.evolution import apply_changes
 from paimon_spark.spec.kinds import Operation
+from paimon_spark.spec.merge_rules import check_statement, rewrites_rows
 from paimon_spark.spec.schema_rules import check_schema
 from paimon_spark.spec.types import parse_atomic
 from paimon_spark.testing.tables import new_table
@@ -75,11 +76,12 @@ def test_statements_are_merged_where_the_engine_can(
     engine: str, options: dict[str, str], operation: Operation, *, passes: bool
 ) -> None:
     table = table_of(engine, **options)
+    assert rewrites_rows(table.schema, table.options, operation) is not passes
     if passes:
-        plan_write(table, operation=operation)
+        check_statement(table.schema, table.options, operation)
     else:
         with pytest.raises(UnsupportedError) as e:
-            plan_write(table, operation=operation)
+            check_statement(table.schema, table.options, operation)
         assert e.value.hint
 
 
