@@ -70,6 +70,7 @@ MERGED = (
     Kind("partial_update_dynamic", ("id",), options=GROUPS),
     Kind("partial_update_lookup", ("part", "id"), ("part",), {"bucket": "1", **GROUPS, **LOOKUP}),
     Kind("partial_update_vectors", ("id",), options={"bucket": "2", **GROUPS, **MARKED}),
+    Kind("aggregation_dynamic", ("id",), options=SUM),
     Kind("aggregation_full", ("part", "id"), ("part",), {"bucket": "1", **SUM, **FULL}),
     Kind("aggregation_vectors_lookup", ("part", "id"), ("part",), {"bucket": "1", **SUM, **MARKED, **LOOKUP}),
     Kind("aggregation_marked", ("id",), options={**SUM, **MARKED}),

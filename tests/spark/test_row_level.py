@@ -196,10 +196,13 @@ def test_not_null_columns_stay_filled(spark: SparkSession) -> None:
     assert rows(spark, "SELECT * FROM t") == [(1, "a")]
 
 
-def test_ignore_delete_is_honoured(spark: SparkSession) -> None:
-    table_of(spark, "TBLPROPERTIES ('primary-key'='id', 'bucket'='1', 'ignore-delete'='true')")
+def test_a_delete_applies_where_written_deletes_are_dropped(spark: SparkSession) -> None:
+    options = "'primary-key'='id', 'bucket'='1', 'ignore-delete'='true', 'rowkind.field'='kind'"
+    spark.sql(f"CREATE TABLE t (id INT, kind STRING) TBLPROPERTIES ({options})")
+    spark.sql("INSERT INTO t VALUES (1, '+I'), (2, '+I'), (3, '+I')")
+    spark.sql("INSERT INTO t VALUES (2, '-D')")
     spark.sql("DELETE FROM t WHERE id = 1")
-    assert rows(spark, "SELECT count(*) FROM t") == [(5,)]
+    assert rows(spark, "SELECT id FROM t ORDER BY id") == [(2,), (3,)]
 
 
 def test_dynamic_buckets_and_sequence_fields(spark: SparkSession) -> None:
