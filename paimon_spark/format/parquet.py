@@ -75,7 +75,7 @@ class ParquetFormat:
 
     def open_reader(
         self, file_io: FileIO, path: str, fields: Sequence[DataField], file_size: int | None = None
-    ) -> FileReader:
+    ) -> ParquetReader:
         """Open a data file to read `fields`."""
         return ParquetReader(file_io, path, fields, file_size)
 
@@ -158,6 +158,15 @@ class ParquetReader:
             return [g.id for g in fragment.subset(expression).row_groups]
         except (pa.ArrowException, OSError, ValueError):
             return everything
+
+    def stored_bytes(self, row_groups: Sequence[int]) -> int:
+        """Return the size in the file of the columns to read of some row groups."""
+        wanted = {f.name for f in self._fields}
+        total = 0
+        for group in map(self._metadata.row_group, row_groups):
+            columns = map(group.column, range(group.num_columns))
+            total += sum(c.total_compressed_size for c in columns if c.path_in_schema.partition(".")[0] in wanted)
+        return total
 
     def _may_name_float(self, expression: pc.Expression) -> bool:
         try:
