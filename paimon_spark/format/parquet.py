@@ -39,7 +39,11 @@ from paimon_spark.spec.kinds import KEY_PREFIX, SEQUENCE_NUMBER
 from paimon_spark.spec.stats import StatsMode
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
 
-GROUP_BYTES = 32 << 20
+MOST_GROUP_BYTES = 32 << 20
+_LEAST_GROUP_BYTES = 4 << 20
+_COLUMN_BYTES = 384 << 10
+"""Small row groups let readers skip most of a file that is sorted by the filter's column; each column of each of them
+costs a reader a request, and a few hundred bytes of the footer."""
 PAGE_BYTES = 1 << 20
 _LEAST_PIECE = 16 << 10
 _WORTH_THREADS = 256 << 10
@@ -293,11 +297,17 @@ class _Settings:
             file_format=file_format,
             codec=codec,
             level=compression_level(options) if codec in _LEVELS else None,
-            group_bytes=memory(options.get("parquet.block.size", options.get("file.block-size")), GROUP_BYTES),
+            group_bytes=memory(options.get("parquet.block.size", options.get("file.block-size")), _group_bytes(fields)),
             page_bytes=memory(options.get("parquet.page.size"), PAGE_BYTES),
             dictionary=flag(options.get("parquet.enable.dictionary", "true")),
             delta_columns=tuple(f.name for f in fields if _takes_delta(f)) if delta else (),
         )
+
+
+def _group_bytes(fields: Sequence[DataField]) -> int:
+    """Return the default size of row groups in memory."""
+    leaves = sum(len(_leaves(f.name, f.type)) for f in to_arrow_schema(fields))
+    return min(max(leaves * _COLUMN_BYTES, _LEAST_GROUP_BYTES), MOST_GROUP_BYTES)
 
 
 class ParquetWriter:

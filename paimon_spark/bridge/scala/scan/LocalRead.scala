@@ -116,8 +116,7 @@ case class LocalBatches(stream: Array[Byte], columns: Seq[Attribute], filters: S
   /** The first wanted rows. */
   def rows(most: Int = Int.MaxValue): Array[InternalRow] = {
     val found = mutable.ArrayBuffer[InternalRow]()
-    val keep = filters.reduceOption(And).map(Predicate.create(_, columns))
-    val wanted = UnsafeProjection.create(project, columns)
+    val (keep, wanted) = if (stream.length < LocalBatches.WorthCode) interpreted else generated
     keep.foreach(_.initialize(0))
     wanted.initialize(0)
     Using.Manager { use =>
@@ -136,6 +135,16 @@ case class LocalBatches(stream: Array[Byte], columns: Seq[Attribute], filters: S
     found.toArray
   }
 
+  private def condition: Option[Expression] = filters.reduceOption(And)
+
+  private def generated: (Option[BasePredicate], UnsafeProjection) =
+    (condition.map(Predicate.create(_, columns)), UnsafeProjection.create(project, columns))
+
+  /** For few rows: generating code for a query costs more than evaluating thousands of rows without. */
+  private def interpreted: (Option[BasePredicate], UnsafeProjection) =
+    (condition.map(c => Predicate.createInterpreted(BindReferences.bindReference(c, columns))),
+      InterpretedUnsafeProjection.createProjection(BindReferences.bindReferences(project, columns)))
+
   /** The rows for one task; a large stream is broadcast. */
   def shipped(context: SparkContext): () => Array[InternalRow] = {
     val (columns, filters, project) = (this.columns, this.filters, this.project)
@@ -151,4 +160,5 @@ case class LocalBatches(stream: Array[Byte], columns: Seq[Attribute], filters: S
 
 object LocalBatches {
   private val InClosure = 256 << 10
+  private val WorthCode = 64 << 10
 }
