@@ -28,7 +28,7 @@ from paimon_spark.engine.local_read import is_small, read_small
 from paimon_spark.engine.row_level import with_all_rows
 from paimon_spark.engine.select import ReadOptions, SelectPlan
 from paimon_spark.spark.arrow_map import quoted
-from paimon_spark.spark.conf import drops_retracts, local_read_bytes
+from paimon_spark.spark.conf import drops_retracts
 from paimon_spark.spark.jvm_frames import arrow_frame, session_for
 from paimon_spark.spark.native_access import native_access
 from paimon_spark.spark.read_modes import ReadRequest
@@ -168,7 +168,7 @@ def _plan(request: Request) -> PlannedScan:
     )
     readings = tuple(_reading(plan, columns, metadata, pairs=system.pairs) for plan in plans)
     plain = not (metadata or system.keep_kinds or args["table"].get("writes"))
-    return PlannedScan(plans, readings, plain and is_small(plans, local_read_bytes(request.envelope.conf)))
+    return PlannedScan(plans, readings, plain and is_small(plans))
 
 
 def _reading(plan: SelectPlan, columns: tuple[str, ...], metadata: tuple[str, ...], *, pairs: bool) -> ReadRequest:
@@ -239,7 +239,7 @@ def scan_frame(request: Request) -> JvmAnswer:
 def local_rows(request: Request) -> bytes | dict[str, Any]:
     """Read the rows of a small scan: an Arrow stream, or nothing if they are too many for the driver."""
     planned = _plans.get(request.args["scan"]) or _plan(request)
-    found = read_small(planned.plans, local_read_bytes(request.envelope.conf))
+    found = read_small(planned.plans)
     if found is None:
         return {"rows": None}
     first = planned.plans[0]

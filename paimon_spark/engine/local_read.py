@@ -30,11 +30,12 @@ _WORTH_THREADS = 256 << 10
 Batches = list[pa.RecordBatch]
 
 
-def is_small(plans: Sequence[SelectPlan], most_bytes: int) -> bool:
-    """Return whether a read takes at most `most_bytes` of data files; without a filter, so much must be its answer.
+def is_small(plans: Sequence[SelectPlan]) -> bool:
+    """Return whether a read takes no more bytes of data files than the option allows; without a filter, of memory.
 
     Files whose sizes do not decide are opened to find out which of their row groups match the filter.
     """
+    most_bytes = plans[0].table.options.local_read_bytes
     splits = [(plan, s) for plan in plans for s in plan.splits]
     if most_bytes <= 0 or sum(_files(s) for _, s in splits) > MOST_FILES:
         return False
@@ -54,11 +55,11 @@ def _files(split: Split) -> int:
     return split.file_count + len(split.postponed)
 
 
-def read_small(plans: Sequence[SelectPlan], most_bytes: int) -> Batches | None:
-    """Return the rows of a read; None if they take more than `most_bytes` in memory."""
+def read_small(plans: Sequence[SelectPlan]) -> Batches | None:
+    """Return the rows of a read; None if they take more bytes in memory than the option allows in files."""
     splits = [(plan, s) for plan in plans for s in plan.splits]
     limit = plans[0].limit
-    left, rows, out = most_bytes, 0, Batches()
+    left, rows, out = plans[0].table.options.local_read_bytes, 0, Batches()
     for batches in _read(splits):
         for batch in batches:
             left -= batch.nbytes

@@ -24,7 +24,6 @@ from paimon_spark.format.arrow_types import ARROW_RELEASE, optional_members, to_
 from paimon_spark.format.base import (
     DEFAULT_BATCH_ROWS,
     LEAST_CHUNK_ROWS,
-    FileReader,
     FileWriter,
     WrittenFile,
     rows_within,

@@ -7,27 +7,16 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from paimon_spark.core.table import START_OPTIONS
-from paimon_spark.errors import OptionError, PaimonError, did_you_mean
+from paimon_spark.errors import OptionError, did_you_mean
 from paimon_spark.spec.catalogue import find_option, known_options
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.option_checks import validate_options
 from paimon_spark.spec.support import Scope, check_dynamic, scope_of
-from paimon_spark.spec.units import parse_memory
 
 PREFIX = "spark.paimon."
 FLINK_PREFIX = "paimon."
 DROP_RETRACTS = "incremental.drop-retracts"
-LOCAL_READ = "read.local-max-bytes"
-_LOCAL_READ_BYTES = "16 mb"
-PROGRAM_KEYS = (
-    "python",
-    "pythonPath",
-    "log.dir",
-    "progress",
-    "requiredSparkConfsCheck.enabled",
-    DROP_RETRACTS,
-    LOCAL_READ,
-)
+PROGRAM_KEYS = ("python", "pythonPath", "log.dir", "progress", "requiredSparkConfsCheck.enabled", DROP_RETRACTS)
 """Settings of the bridge, as opposed to table options."""
 _NAMES = 3
 _ANY = "*"
@@ -77,22 +66,6 @@ def drops_retracts(conf: Mapping[str, str]) -> bool:
             f"The session option '{PREFIX}{DROP_RETRACTS}' holds '{value}'.", hint="Set it to true or to false."
         )
     return value == "true"
-
-
-def local_read_bytes(conf: Mapping[str, str]) -> int:
-    """Return how many bytes of data files the engine may read itself for a query, instead of a job; 0 is none.
-
-    Raises:
-        OptionError: the setting is not a size.
-    """
-    value = conf.get(PREFIX + LOCAL_READ, _LOCAL_READ_BYTES)
-    try:
-        return parse_memory(value)
-    except PaimonError as e:
-        raise OptionError(
-            f"The session option '{PREFIX}{LOCAL_READ}' holds '{value}'.",
-            hint=f"Set it to a size such as '{_LOCAL_READ_BYTES}', or to 0.",
-        ) from e
 
 
 def spellings(full: str) -> list[str]:

@@ -114,7 +114,7 @@ def test_too_large_an_answer_is_read_by_tasks(spark: SparkSession, local: SparkS
     assert (len(found), {len(r.v) for r in found}) == (4000, {1000})
     assert tasks > 0
     assert local.sql("SELECT count(*), sum(length(v)) FROM t WHERE k >= 1000").collect() == [(4000, 4000000)]
-    assert len(local.sql(query).take(7)) == len(local.sql(query).tail(7)) == 7  # noqa: PLR2004
+    assert len(local.sql(query).take(7)) == len(local.sql(query).tail(7)) == 7
 
 
 def test_explain_reads_no_rows(spark: SparkSession, local: SparkSession, warehouse: Path) -> None:
@@ -129,9 +129,13 @@ def test_explain_reads_no_rows(spark: SparkSession, local: SparkSession, warehou
 
 def test_some_reads_are_not_local(spark: SparkSession, local: SparkSession) -> None:
     filled(spark)
-    for query in ("SELECT k, __paimon_file_path FROM t", "SELECT k, input_file_name() FROM t", "SELECT * FROM `t$audit_log`"):
+    for query in (
+        "SELECT k, __paimon_file_path FROM t",
+        "SELECT k, input_file_name() FROM t",
+        "SELECT * FROM `t$audit_log`",
+    ):
         assert "PaimonLocalRead" not in plan_of(local, query)
-        assert len(local.sql(query).collect()) == 1000  # noqa: PLR2004
+        assert len(local.sql(query).collect()) == 1000
 
 
 def test_statements_read_locally(spark: SparkSession, local: SparkSession) -> None:
@@ -140,12 +144,17 @@ def test_statements_read_locally(spark: SparkSession, local: SparkSession) -> No
     local.sql("INSERT INTO u SELECT k + 100, v FROM t WHERE k = 5")
     local.sql("DELETE FROM t WHERE k = 3")
     local.sql("UPDATE t SET v = 'x' WHERE k = 4")
-    local.sql("MERGE INTO t USING u ON t.k = u.k WHEN MATCHED AND u.k = 6 THEN UPDATE SET v = u.k WHEN NOT MATCHED THEN "
-              "INSERT (k, p, v) VALUES (u.k + 5000, 0, 'new')")
+    local.sql(
+        "MERGE INTO t USING u ON t.k = u.k WHEN MATCHED AND u.k = 6 THEN UPDATE SET v = u.k WHEN NOT MATCHED THEN "
+        "INSERT (k, p, v) VALUES (u.k + 5000, 0, 'new')"
+    )
     for session in (spark, local):
         assert session.sql("SELECT count(*) FROM u").collect() == [(11,)]
         assert {tuple(r) for r in session.sql("SELECT k, v FROM t WHERE k IN (3, 4, 6, 5003, 5105)").collect()} == {
-            (4, "x"), (6, "6"), (5003, "new"), (5105, "new"),
+            (4, "x"),
+            (6, "6"),
+            (5003, "new"),
+            (5105, "new"),
         }
 
 
@@ -186,7 +195,7 @@ VALUES = {
 
 def condition(rng: random.Random, depth: int = 2) -> str:
     """Return a random predicate over the columns of `TYPES`."""
-    if depth and rng.random() < 0.5:  # noqa: PLR2004
+    if depth and rng.random() < 0.5:
         parts = [condition(rng, depth - 1) for _ in range(2)]
         return rng.choice((f"({parts[0]} AND {parts[1]})", f"({parts[0]} OR {parts[1]})", f"NOT ({parts[0]})"))
     column = rng.choice(list(TYPES))
@@ -196,9 +205,9 @@ def condition(rng: random.Random, depth: int = 2) -> str:
         return f"{column} IS {rng.choice(('', 'NOT '))}NULL"
     if form == 1:
         return f"{column} IN ({', '.join(value(rng) for _ in range(3))})"
-    if form == 2:  # noqa: PLR2004
+    if form == 2:
         return f"{column} BETWEEN {value(rng)} AND {value(rng)}"
-    if form == 3:  # noqa: PLR2004
+    if form == 3:
         return f"s LIKE '{rng.choice('abc')}{rng.randrange(4)}%'"
     return f"{column} {rng.choice(('=', '<', '<=', '>', '>=', '<>', '<=>'))} {value(rng)}"
 
