@@ -101,7 +101,7 @@ def test_the_bound_decides(spark: SparkSession, local: SparkSession) -> None:
         assert ("PaimonLocalRead" in plan_of(local, "SELECT * FROM t WHERE k > 3")) is is_local
     local.conf.set(LOCAL, "many")
     with pytest.raises(PySparkException, match=r"\[INVALID_OPTION\].*read.local-max-bytes' holds 'many'"):
-        plan_of(local, "SELECT * FROM t")
+        local.sql("SELECT * FROM t").collect()
 
 
 def test_too_large_an_answer_is_read_by_tasks(spark: SparkSession, local: SparkSession) -> None:
@@ -150,11 +150,10 @@ def test_statements_read_locally(spark: SparkSession, local: SparkSession) -> No
     )
     for session in (spark, local):
         assert session.sql("SELECT count(*) FROM u").collect() == [(11,)]
-        assert {tuple(r) for r in session.sql("SELECT k, v FROM t WHERE k IN (3, 4, 6, 5003, 5105)").collect()} == {
+        assert {tuple(r) for r in session.sql("SELECT k, v FROM t WHERE k IN (3, 4, 6, 5003)").collect()} == {
             (4, "x"),
             (6, "6"),
             (5003, "new"),
-            (5105, "new"),
         }
 
 
