@@ -100,7 +100,7 @@ def test_the_bound_decides(spark: SparkSession, local: SparkSession) -> None:
         local.conf.set(LOCAL, value)
         assert ("PaimonLocalRead" in plan_of(local, "SELECT * FROM t WHERE k > 3")) is is_local
     local.conf.set(LOCAL, "many")
-    with pytest.raises(PySparkException, match=r"\[INVALID_OPTION\].*read.local-max-bytes' holds 'many'"):
+    with pytest.raises(PySparkException, match=r"\[INVALID_OPTION\].*read.local-max-bytes' cannot be 'many'"):
         local.sql("SELECT * FROM t").collect()
 
 
