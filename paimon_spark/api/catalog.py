@@ -206,7 +206,7 @@ def _check_options(given: Mapping[str, str], stored: Mapping[str, str]) -> None:
         if key.startswith(_OF_JOBS) and stored.get(key) != value:
             raise OptionError(
                 f"The option '{key}' does not apply to a table handle.",
-                hint="It configures Spark jobs. Leave it out.",
+                hint="It configures reads or tasks of a Spark job. Leave it out.",
             )
 
 
