@@ -50,7 +50,7 @@ a statement changes.
 
 An option marked *read* may be set for a table that is read, *write* for one that is written and in `options` of a CALL,
 *call* only in `options` of a CALL; a session may set all of them. A handle of the Python API accepts *read* and *write*
-options, except those for the tasks of Spark jobs (`sink.…`).
+options, except those for Spark jobs (`sink.…`, `read.local-max-bytes`).
 An option marked *table* belongs to the stored table: if it can be changed, `ALTER TABLE … SET TBLPROPERTIES` changes
 it; a statement may only repeat its value. Misspelled names, values of a wrong type and options without effect on the
 statement are errors that name the option.

@@ -24,7 +24,9 @@ SESSION = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.ui.showConsoleProgress": "false",
+    "spark.paimon.read.local-max-bytes": "0",
 }
+"""Tables of tests are small: most of them are read as large ones are. `test_local_read.py` sets the default."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
@@ -23,6 +24,7 @@ from paimon_spark.core.system.tables import SYSTEM_SCANS, SystemScan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.aggregates import Aggregate, Aggregation, Function, aggregated
 from paimon_spark.engine.fallback import OTHER_BRANCH, plan_reads, total_rows
+from paimon_spark.engine.local_read import is_small, read_small
 from paimon_spark.engine.row_level import with_all_rows
 from paimon_spark.engine.select import ReadOptions, SelectPlan
 from paimon_spark.spark.arrow_map import quoted
@@ -31,6 +33,7 @@ from paimon_spark.spark.jvm_frames import arrow_frame, session_for
 from paimon_spark.spark.native_access import native_access
 from paimon_spark.spark.read_modes import ReadRequest
 from paimon_spark.spark.reads import read_frame
+from paimon_spark.spark.types import batch_for_spark, variant_types
 from paimon_spark.spark.values import value_to_jvm
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.predicate import TRUE, Predicate
@@ -46,6 +49,8 @@ class PlannedScan:
 
     plans: tuple[SelectPlan, ...]
     readings: tuple[ReadRequest, ...]
+    local: bool = False
+    """Whether the engine reads the rows itself."""
 
     @property
     def snapshot_id(self) -> int | None:
@@ -101,29 +106,33 @@ def _described(planned: PlannedScan) -> dict[str, Any]:
         "snapshot": planned.snapshot_id,
         "rows": rows,
         "bytes": sum(_bytes(plan, reading.columns) for plan, reading in parts),
-        "info": "; ".join(_info(plan, reading) for plan, reading in parts),
+        "info": "; ".join(_info(plan, reading, local=planned.local) for plan, reading in parts),
+        "local": planned.local,
     }
 
 
-def _info(plan: SelectPlan, reading: ReadRequest) -> str:
+def _info(plan: SelectPlan, reading: ReadRequest, *, local: bool) -> str:
     counts = plan.counts
+    parts = [_source(plan)]
+    if plan.table.schema.partition_keys:
+        parts.append(f"partitions={counts.partitions}/{counts.partitions_seen}")
+    parts.append(f"files={counts.files}/{counts.files_seen}")
+    parts.append(f"splits={len(plan.splits)} ({'read by the engine' if local else _how_read(plan, reading)})")
+    if plan.limit is not None:
+        parts.append(f"limit={plan.limit}")
+    if plan.order is not None:
+        parts.append(f"top={plan.top} by {plan.order}")
+    return ", ".join(parts)
+
+
+def _how_read(plan: SelectPlan, reading: ReadRequest) -> str:
     refusal = native_access(plan.table).refusal
     modes = reading.read_modes
     raw = sum(s.raw for s in plan.splits) if refusal else len(modes.native)
     small = f"{len(modes.small)} of small files, " if modes.small else ""
     filtered = f"{len(modes.filtered)} native without superseded rows, " if modes.filtered else ""
     merged = len(plan.splits) - raw - len(modes.filtered) - len(modes.small)
-    how = f"{raw} {refusal or 'native'}, {filtered}{small}{merged} merge"
-    parts = [_source(plan)]
-    if plan.table.schema.partition_keys:
-        parts.append(f"partitions={counts.partitions}/{counts.partitions_seen}")
-    parts.append(f"files={counts.files}/{counts.files_seen}")
-    parts.append(f"splits={len(plan.splits)} ({how})")
-    if plan.limit is not None:
-        parts.append(f"limit={plan.limit}")
-    if plan.order is not None:
-        parts.append(f"top={plan.top} by {plan.order}")
-    return ", ".join(parts)
+    return f"{raw} {refusal or 'native'}, {filtered}{small}{merged} merge"
 
 
 def _source(plan: SelectPlan) -> str:
@@ -157,7 +166,9 @@ def _plan(request: Request) -> PlannedScan:
             order=_order(args.get("order")),
         ),
     )
-    return PlannedScan(plans, tuple(_reading(plan, columns, metadata, pairs=system.pairs) for plan in plans))
+    readings = tuple(_reading(plan, columns, metadata, pairs=system.pairs) for plan in plans)
+    plain = not (metadata or system.keep_kinds or args["table"].get("writes"))
+    return PlannedScan(plans, readings, plain and is_small(plans))
 
 
 def _reading(plan: SelectPlan, columns: tuple[str, ...], metadata: tuple[str, ...], *, pairs: bool) -> ReadRequest:
@@ -225,6 +236,22 @@ def scan_frame(request: Request) -> JvmAnswer:
     return JvmAnswer(reduce(DataFrame.unionAll, frames)._jdf)
 
 
+def local_rows(request: Request) -> bytes | dict[str, Any]:
+    """Read the rows of a small scan: an Arrow stream, or nothing if they are too many for the driver."""
+    planned = _plans.get(request.args["scan"]) or _plan(request)
+    found = read_small(planned.plans)
+    if found is None:
+        return {"rows": None}
+    first = planned.plans[0]
+    variants = variant_types(first.table.schema.fields)
+    empty = batch_for_spark(pa.RecordBatch.from_pylist([], first.schema), variants)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, empty.schema) as stream:
+        for batch in found:
+            stream.write_batch(batch_for_spark(batch, variants))
+    return sink.getvalue().to_pybytes()
+
+
 def aggregate_rows(request: Request) -> dict[str, Any]:
     """Aggregate by metadata; if only reading can tell the answer, plan the scan of the columns that this takes."""
     args, planned = request.args, _plan(request)
@@ -238,4 +265,4 @@ def aggregate_rows(request: Request) -> dict[str, Any]:
     }
 
 
-HANDLERS = {h.__name__: h for h in (plan_scan, scan_frame, aggregate_rows)}
+HANDLERS = {h.__name__: h for h in (plan_scan, scan_frame, local_rows, aggregate_rows)}

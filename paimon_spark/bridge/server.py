@@ -50,6 +50,8 @@ class Endpoint:
                 result = handler(request)
         finally:
             self._running.pop(envelope.request, None)
+        if isinstance(result, bytes):
+            return result
         return result.java if isinstance(result, JvmAnswer) else ok(result)
 
     def _cancel(self, request: str) -> bool:

@@ -24,7 +24,6 @@ from paimon_spark.format.arrow_types import ARROW_RELEASE, optional_members, to_
 from paimon_spark.format.base import (
     DEFAULT_BATCH_ROWS,
     LEAST_CHUNK_ROWS,
-    FileReader,
     FileWriter,
     WrittenFile,
     rows_within,
@@ -39,7 +38,11 @@ from paimon_spark.spec.kinds import KEY_PREFIX, SEQUENCE_NUMBER
 from paimon_spark.spec.stats import StatsMode
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
 
-GROUP_BYTES = 32 << 20
+MOST_GROUP_BYTES = 32 << 20
+_LEAST_GROUP_BYTES = 4 << 20
+_COLUMN_BYTES = 384 << 10
+"""Small row groups let readers skip most of a file that is sorted by the filter's column; each column of each of them
+costs a reader a request, and a few hundred bytes of the footer."""
 PAGE_BYTES = 1 << 20
 _LEAST_PIECE = 16 << 10
 _WORTH_THREADS = 256 << 10
@@ -75,7 +78,7 @@ class ParquetFormat:
 
     def open_reader(
         self, file_io: FileIO, path: str, fields: Sequence[DataField], file_size: int | None = None
-    ) -> FileReader:
+    ) -> ParquetReader:
         """Open a data file to read `fields`."""
         return ParquetReader(file_io, path, fields, file_size)
 
@@ -158,6 +161,15 @@ class ParquetReader:
             return [g.id for g in fragment.subset(expression).row_groups]
         except (pa.ArrowException, OSError, ValueError):
             return everything
+
+    def stored_bytes(self, row_groups: Sequence[int]) -> int:
+        """Return the size in the file of the columns to read of some row groups."""
+        wanted = {f.name for f in self._fields}
+        total = 0
+        for group in map(self._metadata.row_group, row_groups):
+            columns = map(group.column, range(group.num_columns))
+            total += sum(c.total_compressed_size for c in columns if c.path_in_schema.partition(".")[0] in wanted)
+        return total
 
     def _may_name_float(self, expression: pc.Expression) -> bool:
         try:
@@ -284,11 +296,17 @@ class _Settings:
             file_format=file_format,
             codec=codec,
             level=compression_level(options) if codec in _LEVELS else None,
-            group_bytes=memory(options.get("parquet.block.size", options.get("file.block-size")), GROUP_BYTES),
+            group_bytes=memory(options.get("parquet.block.size", options.get("file.block-size")), _group_bytes(fields)),
             page_bytes=memory(options.get("parquet.page.size"), PAGE_BYTES),
             dictionary=flag(options.get("parquet.enable.dictionary", "true")),
             delta_columns=tuple(f.name for f in fields if _takes_delta(f)) if delta else (),
         )
+
+
+def _group_bytes(fields: Sequence[DataField]) -> int:
+    """Return the default size of row groups in memory."""
+    leaves = sum(len(_leaves(f.name, f.type)) for f in to_arrow_schema(fields))
+    return min(max(leaves * _COLUMN_BYTES, _LEAST_GROUP_BYTES), MOST_GROUP_BYTES)
 
 
 class ParquetWriter:

@@ -62,3 +62,17 @@ def read_batches(
     with open_reader(file_io, path, fields, file_size) as reader:
         groups = None if predicate is None else reader.select_row_groups(predicate)
         yield from reader.batches(batch_rows, groups)
+
+
+def bytes_to_read(
+    file_io: FileIO, path: str, fields: Sequence[DataField], predicate: pc.Expression | None, file_size: int
+) -> int:
+    """Return how many bytes of a data file hold `fields` of the rows that statistics in the file do not rule out.
+
+    Only Parquet has such statistics; a file of another format counts as a whole and is not opened.
+    """
+    file_format = for_file(path)
+    if predicate is None or not isinstance(file_format, ParquetFormat):
+        return file_size
+    with file_format.open_reader(file_io, path, fields, file_size) as reader:
+        return reader.stored_bytes(reader.select_row_groups(predicate))

@@ -285,6 +285,11 @@ class CoreOptions(OptionValues):
         return self.memory_or_none("local-merge-buffer-size")
 
     @property
+    def local_read_bytes(self) -> int:
+        """Return how many bytes of data files a query may read without a job; 0 for none."""
+        return self.memory("read.local-max-bytes")
+
+    @property
     def writer_pool(self) -> int | None:
         """Return the bytes that the writers of one executor share; None if each has its own buffer."""
         return (

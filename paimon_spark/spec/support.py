@@ -29,7 +29,7 @@ _READ = """
     deletion-vectors.merge-on-read  file-index.read.enabled  incremental-between  incremental-between-scan-mode
     incremental-between-tag-to-snapshot  incremental-between-timestamp  incremental-to-auto-tag
     blob-as-descriptor  blob.split-by-file-size
-    postpone.merge-on-read  scan.bucket  scan.creation-time-millis  scan.fallback-branch
+    postpone.merge-on-read  read.local-max-bytes  scan.bucket  scan.creation-time-millis  scan.fallback-branch
     scan.file-creation-time-millis  scan.mode  scan.primary-branch  scan.snapshot-id  scan.tag-name  scan.timestamp
     scan.timestamp-millis  scan.version  scan.watermark
     source.split.open-file-cost  source.split.target-size

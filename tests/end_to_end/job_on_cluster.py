@@ -32,6 +32,7 @@ def places(_: object) -> list[tuple[str, str]]:
 
 
 def keyed_table(spark: SparkSession, found: dict[str, object]) -> None:
+    spark.conf.set("spark.paimon.read.local-max-bytes", "0")
     spark.sql(
         "CREATE TABLE orders (id BIGINT, region INT, v BIGINT, note STRING) PARTITIONED BY (region) "
         "TBLPROPERTIES ('primary-key' = 'id,region', 'bucket' = '2', 'write-only' = 'true')"

@@ -68,6 +68,7 @@ def test_sparks_own_scans_read_the_store(server: S3Server, tmp_path: Path, schem
         pytest.skip(str(e))
     bucket = server.bucket()
     sql = """
+        SET spark.paimon.read.local-max-bytes = 0;
         CREATE TABLE paimon.default.p (k INT, day STRING, v STRING) PARTITIONED BY (day);
         INSERT INTO paimon.default.p SELECT CAST(id AS INT), IF(id < 5, 'mon', 'tue'), concat('v', id) FROM range(10);
         CREATE TABLE paimon.default.o TBLPROPERTIES ('file.format'='orc') AS SELECT * FROM paimon.default.p;

@@ -86,6 +86,9 @@ def test_spark_reads_what_was_written(spark: SparkSession, warehouse: Path, file
     kept = _written(table, rows)
     wanted = {f.name: exact(kept[f.name].combine_chunks(), f.type) for f in fields}
     assert in_spark(spark, fields) == wanted
+    spark.conf.set("spark.paimon.read.local-max-bytes", "16 mb")
+    assert in_spark(spark, fields) == wanted
+    spark.conf.set("spark.paimon.read.local-max-bytes", "0")
     for f in fields[1:]:  # each column alone, so that native scans meet those that they may read
         found = in_spark(spark, [fields[0], f], f"SELECT id, {f.name} FROM t ORDER BY id")
         assert found[f.name] == wanted[f.name], f.type

@@ -25,7 +25,7 @@ from paimon_spark.core.scan.file_indexes import FileIndexes
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError, ErrorKind
 from paimon_spark.format.base import FileReader
-from paimon_spark.format.registry import open_reader
+from paimon_spark.format.registry import bytes_to_read, open_reader
 from paimon_spark.format.schema_conform import empty_columns
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate, project
@@ -117,6 +117,13 @@ class BucketFiles:
         with translate_io_errors(), self._open(file, plan) as reader:
             for index in reader.select_row_groups(None):
                 yield from map(plan.apply, reader.chunks(index, _CHUNK_BYTES))
+
+    def bytes_to_read(self, file: DataFileMeta, fields: Sequence[DataField], condition: Predicate) -> int:
+        """Return how many bytes of one file hold `fields` of the row groups in which `condition` may be true."""
+        plan = self._plan(file, fields)
+        pushed = _pushable(condition, plan)
+        with translate_io_errors():
+            return bytes_to_read(self.table.file_io, self.path(file), plan.physical, pushed, file.file_size)
 
     def place(self, file: DataFileMeta, rows_of: RowRange | None = None) -> RowPlace:
         """Return where the rows of a file are, which may hold some columns of a row range."""

@@ -14,6 +14,7 @@ from itertools import chain
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_spark.core.columns import LEVEL, METADATA_FIELDS, ROW_KIND, ROW_KIND_FIELD, TRACKING_FIELDS
 from paimon_spark.core.levels import SortedRun, oldest_first, sections
@@ -202,9 +203,27 @@ def merged_rows(
     order = merge_order(files.table)
     read = needed_fields(files.table, order, columns)
     on_keys = project(condition, [f.name for f in order.key])
+    keys = None if on_keys == TRUE else to_expression(on_keys, {f.name: f for f in order.key})
     for section in parts:
         pushed = condition if len(section) == 1 else on_keys
         extra = (*metadata_columns, LEVEL) if order.levels else metadata_columns
-        sources = [RunSource(r.size, partial(files.run, r, read, pushed, extra)) for r in oldest_first(section)]
+        runs = oldest_first(section)
+        sources = [RunSource(r.size, partial(_matching, files, r, read, pushed, extra, keys)) for r in runs]
         for rows in merge_sources(files.table, sources, order, runs_at_once(files.table, section, len(read))):
             yield rows.drop_columns([LEVEL]) if order.levels else rows
+
+
+def _matching(
+    files: BucketFiles,
+    run: SortedRun,
+    fields: Sequence[DataField],
+    pushed: Predicate,
+    metadata_columns: Sequence[str],
+    keys: pc.Expression | None,
+    chunk_bytes: int,
+) -> Iterator[pa.Table]:
+    """Yield the rows of a run whose keys match: all versions of a key do, or none, so that others need no merge."""
+    for rows in files.run(run, fields, pushed, metadata_columns, chunk_bytes):
+        kept = rows if keys is None else rows.filter(keys)
+        if kept.num_rows:
+            yield kept

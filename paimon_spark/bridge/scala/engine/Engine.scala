@@ -184,6 +184,14 @@ object Engine extends Logging {
       case other => throw failure(s"The engine answered $method with a ${other.getClass.getName}.", null, "")
     }
 
+  /** Sends one request whose response is bytes, or None. */
+  def bytes(method: String, args: Map[String, Any], catalog: CatalogRef): Option[Array[Byte]] =
+    send(method, args, catalog, Nil, idempotent = true) match {
+      case text: String => Json.optional(Json.parse(text), "error").foreach(Errors.raise(_, Nil, Nil)); None
+      case found: Array[Byte] => Some(found)
+      case other => throw failure(s"The engine answered $method with a ${other.getClass.getName}.", null, "")
+    }
+
   /** Sends one request whose response is a JVM object. */
   def jvmObject(method: String, args: Map[String, Any], catalog: CatalogRef, objects: Seq[Object]): Object =
     send(method, args, catalog, objects, idempotent = true) match {

@@ -120,6 +120,13 @@ class PaimonScan(val table: PaimonTable, override val readSchema: StructType, re
     })
   }
 
+  /** Whether the read is so small that the engine reads the rows itself. */
+  def isLocal: Boolean = Json.optional(plan, "local").exists(_.asBoolean())
+
+  /** The rows as an Arrow stream; None if they turn out to be too many. */
+  def localRows(): Option[Array[Byte]] =
+    Engine.bytes("local_rows", request ++ Map("scan" -> plan.get("scan"), "snapshot" -> plan.get("snapshot")), table.catalog)
+
   def info: String = s"${table.name} ${plan.get("info").asText()}"
 
   override def description(): String = {

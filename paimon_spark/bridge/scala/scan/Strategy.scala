@@ -21,6 +21,8 @@ import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, Data
   * runs INSERTs through the engine. */
 case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case PhysicalOperation(project, filters, ScanOf(relation, scan)) if LocalRead.serves(scan, project, filters) =>
+      LocalRead.plan(scan, relation.output, project, filters) :: Nil
     case PhysicalOperation(project, filters, ScanOf(relation, scan)) =>
       val prunesLater = filters.exists(_.exists(_.isInstanceOf[DynamicPruning]))
       val read = ReadPlan.of(scan.logicalPlan(prunesLater), relation.output, project, filters)

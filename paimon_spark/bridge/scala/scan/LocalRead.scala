@@ -1,0 +1,164 @@
+package org.apache.spark.sql.paimonbridge
+
+import java.io.ByteArrayInputStream
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+import scala.util.Using
+
+import org.apache.arrow.vector.ipc.ArrowStreamReader
+
+import org.apache.spark.{SparkContext, TaskContext}
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartition}
+import org.apache.spark.sql.classic.Dataset
+import org.apache.spark.sql.execution.{FilterExec, LeafExecNode, ProjectExec, SparkPlan, SQLExecution}
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.util.ArrowUtils
+import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnVector, ColumnarBatch}
+
+/** Reads that are so small that the engine answers them. */
+object LocalRead {
+  /** Whether a scan is read so. Which partitions a filter at run time leaves over, and which file a row is of, only
+    * Spark's own scans know. */
+  def serves(scan: PaimonScan, project: Seq[NamedExpression], filters: Seq[Expression]): Boolean =
+    scan.isLocal && !(project ++ filters).exists(_.exists {
+      case _: DynamicPruning | _: InputFileName | _: InputFileBlockStart | _: InputFileBlockLength => true
+      case _ => false
+    })
+
+  def plan(scan: PaimonScan, output: Seq[Attribute], project: Seq[NamedExpression], filters: Seq[Expression]): SparkPlan =
+    if ((project ++ filters).forall(isPlain)) PaimonLocalReadExec(scan, output, project, filters)
+    else {
+      val rows = PaimonLocalReadExec(scan, output, output, Nil)
+      ProjectExec(project, filters.reduceOption(And).fold[SparkPlan](rows)(FilterExec(_, rows)))
+    }
+
+  /** Whether an expression can be evaluated row by row on the driver; one that waits for another query cannot. */
+  private def isPlain(e: Expression): Boolean = e.deterministic && !e.exists {
+    case _: Attribute => false
+    case _: PlanExpression[_] | _: Unevaluable => true
+    case _ => false
+  }
+}
+
+/** The rows of a small read, with the filters and the projection of the query. They are read when the query runs, and
+  * once for each run; a query that only collects them takes no job. Rows that turn out to be too many are read by the
+  * plan that larger reads have. */
+case class PaimonLocalReadExec(@transient scan: PaimonScan, columns: Seq[Attribute], project: Seq[NamedExpression],
+    filters: Seq[Expression]) extends LeafExecNode {
+  private val info: String = scan.info
+  override def output: Seq[Attribute] = project.map(_.toAttribute)
+  override def producedAttributes: AttributeSet = AttributeSet(columns ++ output)
+  override def outputPartitioning: Partitioning = SinglePartition
+  override def nodeName: String = "PaimonLocalRead"
+  private def told: String = s"$info, columns=${project.mkString("[", ", ", "]")}" +
+    (if (filters.isEmpty) "" else filters.mkString(", filters=[", ", ", "]"))
+  override def simpleString(maxFields: Int): String = s"PaimonLocalRead $told"
+  override def verboseStringWithOperatorId(): String = s"$formattedNodeName\nRead: $told\n"
+
+  override lazy val metrics: Map[String, SQLMetric] = Map(
+    "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
+    "answerSize" -> SQLMetrics.createSizeMetric(sparkContext, "size of the engine's answer"),
+    "readTime" -> SQLMetrics.createTimingMetric(sparkContext, "time of the engine"))
+
+  @transient @volatile private var tooLarge = false
+
+  /** The engine's answer; None if the rows are too many. */
+  private def answer(): Option[LocalBatches] = if (tooLarge) None else {
+    val start = System.nanoTime()
+    val bytes = session.withActive(scan.localRows())
+    longMetric("readTime").set((System.nanoTime() - start) / 1000000)
+    bytes.foreach(b => longMetric("answerSize").set(b.length))
+    tooLarge = bytes.isEmpty
+    bytes.map(LocalBatches(_, columns, filters, project))
+  }
+
+  private def report(): Unit = SQLMetrics.postDriverMetricUpdates(sparkContext,
+    sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY), metrics.values.toSeq)
+
+  private def collected(most: Int = Int.MaxValue): Option[Array[InternalRow]] = answer().map { batches =>
+    val rows = batches.rows(most)
+    longMetric("numOutputRows").add(rows.length)
+    report()
+    rows
+  }
+
+  /** The plan of the same read by Spark's tasks. */
+  @transient private lazy val distributed: SparkPlan =
+    Dataset.ofRows(session, ReadPlan.of(scan.logicalPlan(prunesLater = false), columns, project, filters))
+      .queryExecution.executedPlan
+
+  override protected def doExecute(): RDD[InternalRow] = answer() match {
+    case None => PushDown.withWholeCalendar(conf)(distributed.execute()).coalesce(1)
+    case Some(batches) =>
+      report()
+      val rows = longMetric("numOutputRows")
+      val shipped = batches.shipped(sparkContext)
+      sparkContext.parallelize(Seq(0), 1).mapPartitionsInternal { _ =>
+        shipped().iterator.map { row => rows += 1; row }
+      }
+  }
+  override def executeCollect(): Array[InternalRow] = collected().getOrElse(distributed.executeCollect())
+  override def executeTake(limit: Int): Array[InternalRow] = collected(limit).getOrElse(distributed.executeTake(limit))
+  override def executeTail(limit: Int): Array[InternalRow] =
+    collected().fold(distributed.executeTail(limit))(_.takeRight(limit))
+  override private[spark] def executeCollectIterator(): (Long, Iterator[InternalRow]) =
+    collected().fold(distributed.executeCollectIterator())(rows => (rows.length.toLong, rows.iterator))
+}
+
+/** An Arrow stream, and what of its rows is wanted. */
+case class LocalBatches(stream: Array[Byte], columns: Seq[Attribute], filters: Seq[Expression],
+    project: Seq[NamedExpression]) {
+
+  /** The first wanted rows. */
+  def rows(most: Int = Int.MaxValue): Array[InternalRow] = {
+    val found = mutable.ArrayBuffer[InternalRow]()
+    val (keep, wanted) = if (stream.length < LocalBatches.WorthCode) interpreted else generated
+    keep.foreach(_.initialize(0))
+    wanted.initialize(0)
+    Using.Manager { use =>
+      val allocator = use(ArrowUtils.rootAllocator.newChildAllocator("local read", 0, Long.MaxValue))
+      val reader = use(new ArrowStreamReader(new ByteArrayInputStream(stream), allocator))
+      val root = reader.getVectorSchemaRoot
+      while (found.length < most && reader.loadNextBatch()) {
+        val vectors = root.getFieldVectors.asScala.map(v => WorkerColumn(new ArrowColumnVector(v)): ColumnVector)
+        val batch = new ColumnarBatch(vectors.toArray, root.getRowCount).rowIterator()
+        while (found.length < most && batch.hasNext) {
+          val row = batch.next()
+          if (keep.forall(_.eval(row))) found += wanted(row).copy()
+        }
+      }
+    }.get
+    found.toArray
+  }
+
+  private def condition: Option[Expression] = filters.reduceOption(And)
+
+  private def generated: (Option[BasePredicate], UnsafeProjection) =
+    (condition.map(Predicate.create(_, columns)), UnsafeProjection.create(project, columns))
+
+  /** For few rows: generating code for a query costs more than evaluating thousands of rows without. */
+  private def interpreted: (Option[BasePredicate], UnsafeProjection) =
+    (condition.map(c => Predicate.createInterpreted(BindReferences.bindReference(c, columns))),
+      InterpretedUnsafeProjection.createProjection(BindReferences.bindReferences(project, columns)))
+
+  /** The rows for one task; a large stream is broadcast. */
+  def shipped(context: SparkContext): () => Array[InternalRow] = {
+    val (columns, filters, project) = (this.columns, this.filters, this.project)
+    if (stream.length <= LocalBatches.InClosure) {
+      val inline = stream
+      () => LocalBatches(inline, columns, filters, project).rows()
+    } else {
+      val sent = context.broadcast(stream)
+      () => LocalBatches(sent.value, columns, filters, project).rows()
+    }
+  }
+}
+
+object LocalBatches {
+  private val InClosure = 256 << 10
+  private val WorthCode = 64 << 10
+}

@@ -1,0 +1,101 @@
+"""Small reads by the engine's own process, without a job.
+
+What is small is decided when a query is planned; the rows are read when it runs. A job costs tens of milliseconds, and
+Python workers as much again: more than it takes to read a few megabytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+
+import pyarrow as pa
+
+from paimon_spark.core.cancellation import checkpoint
+from paimon_spark.core.read.read_cost import bytes_to_read
+from paimon_spark.core.read.split_reader import read_split
+from paimon_spark.core.scan.splits import Split
+from paimon_spark.engine.select import SelectPlan
+from paimon_spark.fs.base import PIECE_BYTES
+from paimon_spark.spec.predicate import TRUE
+
+MOST_FILES = 64
+"""Each file costs a few round trips of an object store."""
+_UNPACKED = 4
+"""About how many bytes in memory a byte of a data file becomes."""
+_FILES_AT_ONCE = 8
+_WORTH_THREADS = 256 << 10
+
+Batches = list[pa.RecordBatch]
+
+
+def is_small(plans: Sequence[SelectPlan]) -> bool:
+    """Return whether a read takes no more bytes of data files than the option allows; without a filter, of memory.
+
+    Files whose sizes do not decide are opened to find out which of their row groups match the filter.
+    """
+    most_bytes = plans[0].table.options.local_read_bytes
+    splits = [(plan, s) for plan in plans for s in plan.splits]
+    if most_bytes <= 0 or sum(_files(s) for _, s in splits) > MOST_FILES:
+        return False
+    if sum(s.size if p.predicate != TRUE else s.size * _UNPACKED for p, s in splits) <= most_bytes:
+        return True
+    left = most_bytes
+    for plan, split in splits:
+        if plan.predicate == TRUE:
+            return False
+        left -= bytes_to_read(plan.table, split, plan.columns, plan.predicate)
+        if left < 0:
+            return False
+    return True
+
+
+def _files(split: Split) -> int:
+    return split.file_count + len(split.postponed)
+
+
+def read_small(plans: Sequence[SelectPlan]) -> Batches | None:
+    """Return the rows of a read; None if they take more bytes in memory than the option allows in files."""
+    splits = [(plan, s) for plan in plans for s in plan.splits]
+    limit = plans[0].limit
+    left, rows, out = plans[0].table.options.local_read_bytes, 0, Batches()
+    for batches in _read(splits):
+        for batch in batches:
+            left -= batch.nbytes
+            rows += batch.num_rows
+            out.append(batch)
+        if left < 0:
+            return None
+        if limit is not None and rows >= limit:
+            break
+    return out
+
+
+def _read(splits: Sequence[tuple[SelectPlan, Split]]) -> Iterator[Batches]:
+    """Yield the rows of each split. Several are read at a time if that pays, and the first one cannot be enough."""
+    if len(splits) <= 1 or splits[0][0].limit is not None or not _worth_threads(splits):
+        yield from map(_rows, splits)
+        return
+    with ThreadPoolExecutor(min(_FILES_AT_ONCE, len(splits)), "paimon-read") as pool:
+        jobs = [pool.submit(copy_context().run, _rows, s) for s in splits]
+        try:
+            for job in jobs:
+                yield job.result()
+        finally:
+            for job in jobs:
+                job.cancel()
+
+
+def _worth_threads(splits: Sequence[tuple[SelectPlan, Split]]) -> bool:
+    remote = splits[0][0].table.file_io.preferred_read_bytes > PIECE_BYTES
+    return remote or sum(s.size for _, s in splits) >= _WORTH_THREADS
+
+
+def _rows(what: tuple[SelectPlan, Split]) -> Batches:
+    plan, split = what
+    found = Batches()
+    for batch in read_split(plan.table, split, plan.columns, plan.predicate):
+        checkpoint()
+        found.append(batch)
+    return found
