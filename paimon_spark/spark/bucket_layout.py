@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from paimon_spark.core.table import BucketMode, Table
+from paimon_spark.core.table import Table
 from paimon_spark.engine.select import SelectPlan
 from paimon_spark.spark.shuffle_spec import HashedField, hashed_fields
+from paimon_spark.spec.kinds import BucketMode
 
 
 @dataclass(frozen=True, slots=True)
