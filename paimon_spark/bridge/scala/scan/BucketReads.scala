@@ -137,7 +137,8 @@ case class GroupReads(group: Boolean) extends Rule[SparkPlan] {
 
   /** `relied`: whether an operator above, of the same stage, relies on how rows are partitioned. */
   private def decide(plan: SparkPlan, relied: Boolean): SparkPlan = plan match {
-    case scan: PaimonScanExec if scan.claimed.isDefined => if (!relied) scan.ungrouped else if (group) scan.groupedByBucket else scan
+    case scan: PaimonScanExec if scan.buckets.isDefined && !scan.grouped =>
+      if (!relied) scan.ungrouped else if (group) scan.groupedByBucket else scan
     case exchange: Exchange => exchange.mapChildren(decide(_, relied = false))
     case other => other.withNewChildren(other.children.zip(other.requiredChildDistribution).map {
       case (child, required) => decide(child, relied || relies(required))

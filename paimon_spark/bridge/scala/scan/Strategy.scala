@@ -1,5 +1,6 @@
 package org.apache.spark.sql.paimonbridge
 
+import org.apache.spark.SparkException
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
@@ -16,6 +17,7 @@ import org.apache.spark.sql.connector.write.Write
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, SparkStrategy, UnaryExecNode}
 import org.apache.spark.sql.execution.datasources.{FileSourceStrategy, LogicalRelation}
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation, LeafV2CommandExec}
+import org.apache.spark.sql.internal.SQLConf
 
 /** Replaces Paimon scans by the engine's plan, schedules the search for superseded rows, packs rows for writers, and
   * runs INSERTs through the engine. */
@@ -100,8 +102,11 @@ case class PaimonScanExec(info: String, buckets: Option[BucketPartitioning], gro
   /** The partitioning that operators may rely on as long as it is not decided whether they do. */
   def claimed: Option[BucketPartitioning] = if (grouped) None else buckets.filter(_ => BucketTasks.canGroup(child))
   def ungrouped: PaimonScanExec = copy(buckets = None)
+  /** The same read with one task for each bucket. An operator above may rely on it: another plan would be wrong. */
   def groupedByBucket: PaimonScanExec =
-    copy(grouped = true, child = BucketTasks.grouped(child, buckets.get.numPartitions))
+    if (BucketTasks.canGroup(child)) copy(grouped = true, child = BucketTasks.grouped(child, buckets.get.numPartitions))
+    else throw SparkException.internalError("A read cannot be grouped by bucket, because another extension has replaced " +
+      s"operators of its plan. Set ${SQLConf.V2_BUCKETING_ENABLED.key}=false.\n$child")
 
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning =
@@ -111,6 +116,8 @@ case class PaimonScanExec(info: String, buckets: Option[BucketPartitioning], gro
   override def simpleString(maxFields: Int): String = s"PaimonScan $shown"
   override def verboseStringWithOperatorId(): String = s"$formattedNodeName\nRead: $shown\n"
   private def shown: String = if (outputPartitioning.isInstanceOf[BucketPartitioning]) s"$info, a task for each bucket" else info
+  override protected def doPrepare(): Unit =
+    if (buckets.isDefined && !grouped) throw SparkException.internalError("It is not decided how a read is partitioned.")
   override protected def doExecute(): RDD[InternalRow] = PushDown.withWholeCalendar(conf)(child.execute())
   override def inputRDDs(): Seq[RDD[InternalRow]] =
     PushDown.withWholeCalendar(conf)(child.asInstanceOf[CodegenSupport].inputRDDs())
