@@ -28,6 +28,7 @@ from paimon_spark.engine.local_read import is_small, read_small
 from paimon_spark.engine.row_level import with_all_rows
 from paimon_spark.engine.select import ReadOptions, SelectPlan
 from paimon_spark.spark.arrow_map import quoted
+from paimon_spark.spark.bucket_layout import bucket_layout
 from paimon_spark.spark.conf import drops_retracts
 from paimon_spark.spark.jvm_frames import arrow_frame, session_for
 from paimon_spark.spark.native_access import native_access
@@ -108,6 +109,7 @@ def _described(planned: PlannedScan) -> dict[str, Any]:
         "bytes": sum(_bytes(plan, reading.columns) for plan, reading in parts),
         "info": "; ".join(_info(plan, reading, local=planned.local) for plan, reading in parts),
         "local": planned.local,
+        "layout": None if planned.local else bucket_layout(planned.plans),
     }
 
 
@@ -227,7 +229,8 @@ def scan_frame(request: Request) -> JvmAnswer:
     readings = (_plans.get(request.args["scan"]) or _plan(request)).readings
     if request.args.get("prunes_later"):
         readings = tuple(replace(r, prunes_later=True) for r in readings)
-    frames = [read_frame(session, r) for r in readings]
+    by_bucket = bool(request.args.get("by_bucket"))
+    frames = [read_frame(session, r, by_bucket=by_bucket) for r in readings]
     first, names = readings[0], request.args["columns"]
     if len(frames) > 1 and not names:
         names = frames[0].columns[:1]

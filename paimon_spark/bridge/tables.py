@@ -22,6 +22,7 @@ from paimon_spark.core.table import TRAVEL_OPTIONS, Table
 from paimon_spark.engine.fallback import reads_other_branch
 from paimon_spark.engine.row_level import marks_keyed_rows, rewrites_files
 from paimon_spark.errors import EngineError, OptionError, UnsupportedError
+from paimon_spark.spark.bucket_layout import is_bucketed
 from paimon_spark.spark.conf import session_options
 from paimon_spark.spark.types import struct_to_spark
 from paimon_spark.spec.aggregates import sequence_groups
@@ -247,6 +248,7 @@ def described(envelope: Envelope, table: Table, token: TableToken) -> dict[str, 
         "partition_keys": list(schema.partition_keys),
         "primary_keys": list(schema.primary_keys),
         "routing_keys": _routing_keys(table),
+        "bucketed": is_bucketed(table),
         "tracked": tracks_rows(table),
         "partial_update": _partial_update(table),
         "rewrites": _rewriting_statements(table),

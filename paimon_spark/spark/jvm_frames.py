@@ -152,6 +152,15 @@ def text_frame(session: SparkSession, lines: Iterable[str]) -> DataFrame:
         return frame_of(jvm_frames().textFrame(session._jsparkSession, text), session)
 
 
+def bucket_frame(session: SparkSession, lines: Iterable[tuple[int, int, str]]) -> DataFrame:
+    """Return a frame as `text_frame` does, of texts with the numbers of their tasks and buckets.
+
+    The texts of a task, or of a bucket where Spark relies on it, are in one task.
+    """
+    with _lines(f"{task}\t{bucket}\t{text}" for task, bucket, text in lines) as text:
+        return frame_of(jvm_frames().bucketSplits(session._jsparkSession, text), session)
+
+
 def empty_frame(session: SparkSession, schema: StructType) -> DataFrame:
     """Return a frame of no rows, of which Spark knows that: it starts no task."""
     java, jvm = session._jsparkSession, cast("Any", session.sparkContext._jvm)

@@ -23,7 +23,12 @@ FILES_TOGETHER = 1_000
 
 
 def native_spec(
-    request: ReadRequest, files: NativeFiles, *, filtered: bool, together: int = FILES_TOGETHER
+    request: ReadRequest,
+    files: NativeFiles,
+    *,
+    filtered: bool,
+    by_bucket: bool = False,
+    together: int = FILES_TOGETHER,
 ) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
     """Return the description of a native scan, and its files in groups, which are made as they are asked for.
 
@@ -31,6 +36,7 @@ def native_spec(
         request: what is read.
         files: the files of the scan.
         filtered: whether superseded rows are left out.
+        by_bucket: whether groups have the files of one bucket each, and name it.
         together: how many files a group has at most.
     """
     table = request.table
@@ -44,7 +50,7 @@ def native_spec(
     spec = {
         "format": files.layout.file_format,
         "root": table.path,
-        "identity": f"{table.path}|{files.splits[0].snapshot_id}|{_digest(files)}",
+        "identity": f"{table.path}|{files.splits[0].snapshot_id}|{_digest(files)}|{by_bucket}",
         "options": NATIVE_OPTIONS,
         "has_millis": any(has_millis(s.type) for s in data),
         "row_index": ROW_INDEX if ROW_INDEX in placed else None,
@@ -56,25 +62,32 @@ def native_spec(
             for f, s in [*wanted, *((p, None if p.name == VECTOR else p) for p in request.places)]
         ],
     }
-    return spec, _groups(table, [f.name for f in partition], [p.name for p in fixed], files, together)
+    groups = _groups(table, [f.name for f in partition], [p.name for p in fixed], files, together, by_bucket=by_bucket)
+    return spec, groups
 
 
 def _groups(
-    table: Table, columns: Sequence[str], fixed: Sequence[str], files: Iterable[PlacedFile], together: int
+    table: Table,
+    columns: Sequence[str],
+    fixed: Sequence[str],
+    files: Iterable[PlacedFile],
+    together: int,
+    *,
+    by_bucket: bool,
 ) -> Iterator[dict[str, Any]]:
     """Yield the files, neighbours together for which partition columns and the `fixed` ones have the same values."""
     paths = table.paths
     placed = ((s, paths.data_file(s.partition, s.bucket, file), file) for s, file in files)
 
-    def alike(one: tuple[Split, str, DataFileMeta]) -> tuple[bytes, tuple[str, ...]]:
+    def alike(one: tuple[Split, str, DataFileMeta]) -> tuple[bytes, int | None, tuple[str, ...]]:
         split, path, _ = one
         of_file = {FILE_PATH: path, BUCKET: str(split.bucket)}
-        return split.partition, tuple(of_file[name] for name in fixed)
+        return split.partition, split.bucket if by_bucket else None, tuple(of_file[name] for name in fixed)
 
-    for (partition, others), members in groupby(placed, alike):
+    for (partition, bucket, others), members in groupby(placed, alike):
         values = [*_values(table, columns, partition), *others]
         while some := [[path, f.file_size, f.creation_time or 0] for _, path, f in islice(members, together)]:
-            yield {"values": values, "files": some}
+            yield {"values": values, "bucket": bucket, "files": some}
 
 
 def _values(table: Table, columns: Sequence[str], partition: bytes) -> list[str | None]:

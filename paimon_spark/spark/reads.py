@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
-from itertools import chain
+from itertools import chain, groupby
+from operator import attrgetter
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +20,14 @@ from paimon_spark.core.scan.splits import Split, splits_to_json
 from paimon_spark.core.table import Table
 from paimon_spark.spark.arrow_map import map_in_arrow, quoted, read_in_arrow
 from paimon_spark.spark.executor.worker import FOUND, RowForm, finder, keyed_splits, reader
-from paimon_spark.spark.jvm_frames import empty_frame, native_frame, superseded_rows_of, tasks_at_once, text_frame
+from paimon_spark.spark.jvm_frames import (
+    bucket_frame,
+    empty_frame,
+    native_frame,
+    superseded_rows_of,
+    tasks_at_once,
+    text_frame,
+)
 from paimon_spark.spark.native_access import native_access
 from paimon_spark.spark.native_columns import NativeFiles
 from paimon_spark.spark.native_scan import native_spec, superseded_rows_key
@@ -28,36 +36,62 @@ from paimon_spark.spark.types import plain_struct
 from paimon_spark.spec.predicate import TRUE, to_json
 from paimon_spark.spec.types import ArrayType
 
+_BUCKET = attrgetter("bucket")
 
-def read_frame(session: SparkSession, request: ReadRequest) -> DataFrame:
-    """Return the rows of `request` as a frame without any shuffle. Columns that were needed besides may come too."""
+
+def read_frame(session: SparkSession, request: ReadRequest, *, by_bucket: bool = False) -> DataFrame:
+    """Return the rows of `request` as a frame without any shuffle. Columns that were needed besides may come too.
+
+    Args:
+        session: the session of the statement.
+        request: what is read.
+        by_bucket: whether the JVM must know the bucket of what it reads, to group tasks by bucket.
+    """
     read_modes = request.read_modes
-    frames = [_native(session, request, files) for files in read_modes.native_files]
+    frames = [_native(session, request, files, by_bucket=by_bucket) for files in read_modes.native_files]
     if read_modes.filtered:
         superseded = _superseded_rows(session, request.table, read_modes.filtered)
-        frames += [_native(session, request, files, superseded) for files in read_modes.filtered_files]
+        frames += [
+            _native(session, request, files, superseded, by_bucket=by_bucket) for files in read_modes.filtered_files
+        ]
     if read_modes.workers or read_modes.small:
-        slots = tasks_at_once(session)
-        tasks = chain(
-            group_tasks(read_modes.workers, _work, slots), group_tasks(read_modes.small, _work, slots, SMALL_TASK_WORK)
-        )
-        lines = map(splits_to_json, tasks)
-        predicate = None if request.predicate == TRUE else to_json(request.predicate)
-        names = [f.name for f in request.read_columns]
-        places = tuple(p.name for p in request.places)
-        form = RowForm.BINLOG if request.pairs else RowForm.AUDIT_LOG if request.keep_kinds else RowForm.PLAIN
-        run = reader(request.table, names, predicate, places=places, form=form, limit=request.limit)
-        frames.append(read_in_arrow(text_frame(session, lines), run, _row_type(request)))
+        frames.append(_by_workers(session, request, by_bucket=by_bucket))
     rows = reduce(DataFrame.unionAll, frames) if frames else empty_frame(session, _row_type(request))
     if PARTITION not in request.metadata:
         return rows
     return rows.withColumn(PARTITION, f.struct(*[f.col(quoted(k)) for k in request.table.schema.partition_keys]))
 
 
+def _by_workers(session: SparkSession, request: ReadRequest, *, by_bucket: bool) -> DataFrame:
+    slots = tasks_at_once(session)
+    tasks = chain(
+        group_tasks(request.read_modes.workers, _work, slots),
+        group_tasks(request.read_modes.small, _work, slots, SMALL_TASK_WORK),
+    )
+    splits = bucket_frame(session, _by_bucket(tasks)) if by_bucket else text_frame(session, map(splits_to_json, tasks))
+    predicate = None if request.predicate == TRUE else to_json(request.predicate)
+    names = [f.name for f in request.read_columns]
+    places = tuple(p.name for p in request.places)
+    form = RowForm.BINLOG if request.pairs else RowForm.AUDIT_LOG if request.keep_kinds else RowForm.PLAIN
+    run = reader(request.table, names, predicate, places=places, form=form, limit=request.limit)
+    return read_in_arrow(splits, run, _row_type(request))
+
+
+def _by_bucket(tasks: Iterable[list[Split]]) -> Iterator[tuple[int, int, str]]:
+    for number, splits in enumerate(tasks):
+        for bucket, found in groupby(sorted(splits, key=_BUCKET), _BUCKET):
+            yield number, bucket, splits_to_json(found)
+
+
 def _native(
-    session: SparkSession, request: ReadRequest, files: NativeFiles, superseded: Any | None = None
+    session: SparkSession,
+    request: ReadRequest,
+    files: NativeFiles,
+    superseded: Any | None = None,
+    *,
+    by_bucket: bool,
 ) -> DataFrame:
-    spec, groups = native_spec(request, files, filtered=superseded is not None)
+    spec, groups = native_spec(request, files, filtered=superseded is not None, by_bucket=by_bucket)
     return native_frame(session, spec, groups, native_access(request.table).conf, superseded)
 
 

@@ -135,9 +135,9 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with SupportsNamespa
       throw new TableAlreadyExistsException(full(Identifier.of(space, target.name()))) }
   }
 
-  /** The catalog has no functions; with this interface, Spark names the one that it looked for. */
-  override def listFunctions(namespace: Array[String]): Array[Identifier] = Array.empty
-  override def loadFunction(ident: Identifier): UnboundFunction = throw new NoSuchFunctionException(ident)
+  override def listFunctions(namespace: Array[String]): Array[Identifier] = BucketFunctions.list(namespace)
+  override def loadFunction(ident: Identifier): UnboundFunction =
+    BucketFunctions.load(ident).getOrElse(throw new NoSuchFunctionException(ident))
 
   override def loadProcedure(ident: Identifier): UnboundProcedure = Procedures.load(ref, ident)
 

@@ -34,6 +34,8 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Bool
   val primaryKeys: Seq[String] = Json.strings(described.get("primary_keys"))
   /** The columns that determine the bucket of a row in a table without a primary key. */
   val routingKeys: Seq[String] = Json.strings(described.get("routing_keys"))
+  /** Whether the bucket of a row is a fixed function of its key. */
+  val isBucketed: Boolean = Option(described.get("bucketed")).exists(_.asBoolean())
   /** Whether a DELETE of whole partitions must delete row by row, to produce a changelog. */
   val deletesRowByRow: Boolean = Option(described.get("row_by_row")).exists(_.asBoolean())
   /** Whether a DELETE marks rows where they lie, although the table has a primary key. */

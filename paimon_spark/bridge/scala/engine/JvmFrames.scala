@@ -68,6 +68,9 @@ class JvmFrames {
     session.internalCreateDataFrame(rdd, StructType(Seq(StructField("split", StringType))))
   }
 
+  /** `textFrame` for tasks that can be grouped by bucket: lines of task, bucket and text, or `@file` that holds them. */
+  def bucketSplits(session: SparkSession, lines: String): Dataset[Row] = BucketSplits.frame(session, lines)
+
   /** Add the bucket (or key hash) column and shuffle once by (partition, bucket), or evenly where there is none. A
     * handful of rows is one task, unless so many were asked for. */
   def bucketShuffle(frame: Dataset[Row], spec: String): Dataset[Row] =
@@ -184,6 +187,8 @@ class PaimonFileIndex(val identity: String, override val partitionSchema: Struct
   override def rootPaths: Seq[Path] = Seq(root)
   override def inputFiles: Array[String] = groups.flatMap(_._2.map(_.getPath.toString)).toArray
   override def refresh(): Unit = {}
+  /** Whether the bucket of each file is known. */
+  lazy val hasBuckets: Boolean = groups.forall(_._2.forall(_.metadata.contains(BucketTasks.Bucket)))
   override val sizeInBytes: Long = groups.flatMap(_._2.map(_.getLen)).sum
 
   override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
@@ -212,9 +217,10 @@ object PaimonFileIndex {
     val schema = JvmFrames.schema(json.get("partition_schema"))
     val groups = mutable.LinkedHashMap[JsonNode, mutable.ArrayBuffer[FileStatusWithMetadata]]()
     files.foreach { g =>
+      val bucket = Json.optional(g, "bucket").map(b => BucketTasks.Bucket -> b.asInt()).toMap[String, Any]
       groups.getOrElseUpdate(g.get("values"), mutable.ArrayBuffer()) ++= Json.items(g.get("files")).map { f =>
         val status = new FileStatus(f.get(1).asLong(), false, 1, 128L << 20, f.get(2).asLong(), new Path(f.get(0).asText()))
-        FileStatusWithMetadata(status, Map.empty)
+        FileStatusWithMetadata(status, bucket)
       }
     }
     val rows = groups.toSeq.map { case (values, found) => (Values.row(Json.items(values), schema), found.toIndexedSeq) }

@@ -107,14 +107,14 @@ class PaimonScan(val table: PaimonTable, override val readSchema: StructType, re
     extends Scan with SupportsReportStatistics with SupportsRuntimeV2Filtering {
   lazy val plan: JsonNode = known.getOrElse(Engine.json("plan_scan", request, table.catalog))
 
-  private val planned = mutable.Map[Boolean, LogicalPlan]()
+  private val planned = mutable.Map[(Boolean, Boolean), LogicalPlan]()
 
   /** The engine's plan of this read, cached because adaptive execution plans a query several times. `prunesLater`:
-    * the required partitions become known only while the query runs. */
-  def logicalPlan(prunesLater: Boolean): LogicalPlan = synchronized {
-    planned.getOrElseUpdate(prunesLater, {
+    * the required partitions become known only while the query runs. `byBucket`: its tasks can be grouped by bucket. */
+  def logicalPlan(prunesLater: Boolean, byBucket: Boolean): LogicalPlan = synchronized {
+    planned.getOrElseUpdate((prunesLater, byBucket), {
       val args = request ++ Map("scan" -> plan.get("scan"), "snapshot" -> plan.get("snapshot"),
-        "prunes_later" -> prunesLater)
+        "prunes_later" -> prunesLater, "by_bucket" -> byBucket)
       val frame = Engine.jvmObject("scan_frame", args, table.catalog, Nil).asInstanceOf[Dataset[_]]
       frame.queryExecution.analyzed
     })

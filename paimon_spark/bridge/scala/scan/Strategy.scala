@@ -1,5 +1,6 @@
 package org.apache.spark.sql.paimonbridge
 
+import org.apache.spark.SparkException
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
@@ -16,6 +17,7 @@ import org.apache.spark.sql.connector.write.Write
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, SparkStrategy, UnaryExecNode}
 import org.apache.spark.sql.execution.datasources.{FileSourceStrategy, LogicalRelation}
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation, LeafV2CommandExec}
+import org.apache.spark.sql.internal.SQLConf
 
 /** Replaces Paimon scans by the engine's plan, schedules the search for superseded rows, packs rows for writers, and
   * runs INSERTs through the engine. */
@@ -25,13 +27,15 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
       LocalRead.plan(scan, relation.output, project, filters) :: Nil
     case PhysicalOperation(project, filters, ScanOf(relation, scan)) =>
       val prunesLater = filters.exists(_.exists(_.isInstanceOf[DynamicPruning]))
-      val read = ReadPlan.of(scan.logicalPlan(prunesLater), relation.output, project, filters)
-      planLater(PaimonRead(scan.info, read)) :: Nil
+      val buckets = BucketReads.partitioning(relation, scan, project)
+      val read = ReadPlan.of(scan.logicalPlan(prunesLater, buckets.isDefined), relation.output, project, filters)
+      planLater(PaimonRead(scan.info, buckets, read)) :: Nil
     case PhysicalOperation(project, filters, AggregateOf(relation, scan)) =>
       PaimonMetadataExec.of(scan, relation.output, filters, project) :: Nil
     case p @ PhysicalOperation(_, filters, _: LogicalRelation) if filters.exists(_.exists(_.isInstanceOf[NotSuperseded])) =>
       FileSourceStrategy(p).map(_.transformAllExpressions { case test: NotSuperseded => test.superseded.planned(test) })
-    case PaimonRead(info, child) => PaimonScanExec(info, planLater(child)) :: Nil
+    case PaimonRead(info, buckets, child) => PaimonScanExec(info, buckets, grouped = false, planLater(child)) :: Nil
+    case BucketSplitsPlan(output, splits) => BucketSplitsExec(output, splits) :: Nil
     case ArrowBatches(columns, task, tasks, output, child) =>
       ArrowBatchesExec(columns, task, tasks, output, planLater(child)) :: Nil
     case PaimonTasks(child) => PaimonTasksExec(planLater(child)) :: Nil
@@ -87,20 +91,35 @@ object ReadPlan extends RuleExecutor[LogicalPlan] {
   }
 }
 
-/** Marks a Paimon read, so that EXPLAIN can show what was pruned. */
-case class PaimonRead(info: String, child: LogicalPlan) extends UnaryNode {
+/** Marks a Paimon read, so that EXPLAIN can show what was pruned, and says how it can be grouped by `buckets`. */
+case class PaimonRead(info: String, buckets: Option[BucketPartitioning], child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
   override protected def withNewChildInternal(newChild: LogicalPlan): LogicalPlan = copy(child = newChild)
 }
 
-/** Passes its child's rows through; in EXPLAIN it shows snapshot, partitions and files. */
-case class PaimonScanExec(info: String, child: SparkPlan) extends UnaryExecNode with CodegenSupport {
+/** Passes its child's rows through; in EXPLAIN it shows snapshot, partitions and files. `buckets` is how the tasks are
+  * partitioned if they are `grouped` by bucket, which `GroupReads` decides. */
+case class PaimonScanExec(info: String, buckets: Option[BucketPartitioning], grouped: Boolean, child: SparkPlan)
+    extends UnaryExecNode with CodegenSupport {
+  /** The partitioning that operators may rely on as long as it is not decided whether they do. */
+  def claimed: Option[BucketPartitioning] = if (grouped) None else buckets.filter(_ => BucketTasks.canGroup(child))
+  def ungrouped: PaimonScanExec = copy(buckets = None)
+  /** The same read with one task for each bucket. An operator above may rely on it: another plan would be wrong. */
+  def groupedByBucket: PaimonScanExec =
+    if (BucketTasks.canGroup(child)) copy(grouped = true, child = BucketTasks.grouped(child, buckets.get.numPartitions))
+    else throw SparkException.internalError("A read cannot be grouped by bucket, because another extension has replaced " +
+      s"operators of its plan. Set ${SQLConf.V2_BUCKETING_ENABLED.key}=false.\n$child")
+
   override def output: Seq[Attribute] = child.output
-  override def outputPartitioning: Partitioning = child.outputPartitioning
-  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override def outputPartitioning: Partitioning =
+    (if (grouped) buckets else claimed).getOrElse(child.outputPartitioning)
+  override def outputOrdering: Seq[SortOrder] = if (grouped) Nil else child.outputOrdering
   override def nodeName: String = "PaimonScan"
-  override def simpleString(maxFields: Int): String = s"PaimonScan $info"
-  override def verboseStringWithOperatorId(): String = s"$formattedNodeName\nRead: $info\n"
+  override def simpleString(maxFields: Int): String = s"PaimonScan $shown"
+  override def verboseStringWithOperatorId(): String = s"$formattedNodeName\nRead: $shown\n"
+  private def shown: String = if (outputPartitioning.isInstanceOf[BucketPartitioning]) s"$info, a task for each bucket" else info
+  override protected def doPrepare(): Unit =
+    if (buckets.isDefined && !grouped) throw SparkException.internalError("It is not decided how a read is partitioned.")
   override protected def doExecute(): RDD[InternalRow] = PushDown.withWholeCalendar(conf)(child.execute())
   override def inputRDDs(): Seq[RDD[InternalRow]] =
     PushDown.withWholeCalendar(conf)(child.asInstanceOf[CodegenSupport].inputRDDs())

@@ -42,7 +42,7 @@ case class WorkerBatchesExec(function: PythonUDF, output: Seq[Attribute], child:
     val runner = BatchRunner(function, child.schema, conf, pythonMetrics)
     val columns = output.indices
     val batches = child.execute().mapPartitionsInternal { splits =>
-      runner.run(splits, TaskContext.get()).map { batch =>
+      if (!splits.hasNext) Iterator.empty else runner.run(splits, TaskContext.get()).map { batch =>
         val struct = batch.column(0).asInstanceOf[ArrowColumnVector]
         new ColumnarBatch(columns.map(i => WorkerColumn(struct.getChild(i))).toArray[ColumnVector], batch.numRows)
       }

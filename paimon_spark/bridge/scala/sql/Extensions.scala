@@ -37,7 +37,11 @@ class Extensions extends (SparkSessionExtensions => Unit) {
     extensions.injectPostHocResolutionRule(session => ExplainUnresolvedDatabases(session))
     extensions.injectPostHocResolutionRule(session => ClearErrors(session))
     extensions.injectPlannerStrategy(session =>
+      BucketReadStrategy(session.asInstanceOf[org.apache.spark.sql.classic.SparkSession]))
+    extensions.injectPlannerStrategy(session =>
       PaimonStrategy(session.asInstanceOf[org.apache.spark.sql.classic.SparkSession]))
+    extensions.injectQueryStagePrepRule(_ => GroupReads(group = false))
+    extensions.injectColumnar(_ => GroupReads)
   }
 }
 

@@ -207,9 +207,9 @@ case class PaimonKeyHash(function: String, children: Seq[Expression], precisions
   override def nullable: Boolean = false
   override def prettyName: String = if (total.nonEmpty) "paimon_bucket" else "paimon_key_hash"
 
-  private def keys: Seq[Expression] = children.take(precisions.size)
+  def keys: Seq[Expression] = children.take(precisions.size)
   private def total: Option[Expression] = children.drop(precisions.size).headOption
-  private def columns: Seq[KeyColumn] = keys.zip(precisions).map { case (c, p) => KeyColumn.of(c.dataType, p) }
+  def columns: Seq[KeyColumn] = keys.zip(precisions).map { case (c, p) => KeyColumn.of(c.dataType, p) }
 
   override def eval(input: InternalRow): Any = {
     val hasher = KeyHasher.of(function, keys.size)
