@@ -10,6 +10,7 @@ from paimon_spark.bridge import (
     handlers_rows,
     handlers_scan,
     handlers_session,
+    handlers_views,
     handlers_write,
 )
 from paimon_spark.bridge.server import Handler
@@ -23,4 +24,5 @@ HANDLERS: dict[str, Handler] = {
     **handlers_call.HANDLERS,
     **handlers_analyze.HANDLERS,
     **handlers_session.HANDLERS,
+    **handlers_views.HANDLERS,
 }
