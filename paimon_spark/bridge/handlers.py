@@ -6,6 +6,7 @@ from paimon_spark.bridge import (
     handlers_analyze,
     handlers_call,
     handlers_catalog,
+    handlers_listing,
     handlers_replace,
     handlers_rows,
     handlers_scan,
@@ -17,6 +18,7 @@ from paimon_spark.bridge.server import Handler
 
 HANDLERS: dict[str, Handler] = {
     **handlers_catalog.HANDLERS,
+    **handlers_listing.HANDLERS,
     **handlers_scan.HANDLERS,
     **handlers_write.HANDLERS,
     **handlers_replace.HANDLERS,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -194,3 +197,33 @@ def test_drop_database_knows_views(base: SparkSession) -> None:
         base.sql("DROP DATABASE paimon.of_views")
     base.sql("DROP DATABASE paimon.of_views CASCADE")
     assert ("of_views",) not in rows(base, "SHOW DATABASES IN paimon")
+
+
+def test_show_table_extended_is_parsed_as_dbt_does(base: SparkSession) -> None:
+    base.sql("CREATE VIEW v COMMENT 'of t' AS SELECT id AS k FROM t")
+    base.sql("CREATE TABLE p (d DATE, n DECIMAL(10, 2) NOT NULL) COMMENT 'parts' PARTITIONED BY (d)")
+    base.sql("CREATE TEMPORARY VIEW passing AS SELECT 1 AS a")
+    found = {r[1]: r for r in rows(base, "SHOW TABLE EXTENDED LIKE '*'")}
+    assert {name: (r[0] == base.catalog.currentDatabase(), r[2]) for name, r in found.items()} == {
+        "p": (True, False),
+        "t": (True, False),
+        "v": (True, False),
+        "passing": (False, True),
+    }
+    information = re.compile(r"^ \|-- (.*): (.*) \(nullable = (.*)\b", re.MULTILINE)
+    assert information.findall(found["p"][3]) == [("d", "date", "true"), ("n", "decimal(10,2)", "false")]
+    assert information.findall(found["v"][3]) == [("k", "integer", "false")]
+    assert "Type: VIEW\nProvider: paimon\nComment: of t\n" in found["v"][3]
+    assert "Type: MANAGED\nProvider: paimon\nComment: parts\nLocation: " in found["p"][3]
+    assert [r[1] for r in rows(base, "SHOW TABLE EXTENDED LIKE 'p'")] == ["p"]
+    assert rows(base, "SHOW TABLE EXTENDED IN spark_catalog.default LIKE 'x*'") == []
+
+
+def test_an_unreadable_table_does_not_hide_the_others(base: SparkSession, warehouse: Path) -> None:
+    base.sql("CREATE TABLE broken (id INT)")
+    directory = warehouse / f"{base.catalog.currentDatabase()}.db" / "broken" / "schema"
+    (directory / "schema-0").write_text("{}")
+    found = {r[1]: r[3] for r in rows(base, "SHOW TABLE EXTENDED LIKE '*'")}
+    assert sorted(found) == ["broken", "t"]
+    assert "Error: [CORRUPT_METADATA]" in found["broken"]
+    assert [r[1] for r in rows(base, "SHOW TABLES")] == ["broken", "t"]

@@ -61,6 +61,11 @@ trait PaimonViews { this: PaimonCatalog =>
     else Json.strings(Engine.json("list_views", Map("database" -> namespace(0)), ref,
       namespace = ref.name +: namespace.toSeq).get("views")).map(Identifier.of(namespace, _)).toArray
 
+  /** The descriptions of many tables and views, in one request. */
+  private[paimonbridge] def describeAll(namespace: Array[String], names: Seq[String]): Seq[JsonNode] =
+    Json.items(Engine.json("describe_tables", Map("database" -> namespace.mkString("."), "names" -> names), ref,
+      namespace = ref.name +: namespace.toSeq).get("tables"))
+
   def loadView(ident: Identifier): PaimonView =
     PaimonView.of(ViewName(ref.name, ident), request("load_view", ident, Map.empty, idempotent = true))
 

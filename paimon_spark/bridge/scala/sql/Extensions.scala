@@ -36,6 +36,7 @@ class Extensions extends (SparkSessionExtensions => Unit) {
     extensions.injectPostHocResolutionRule(_ => RowLevelRule)
     extensions.injectPostHocResolutionRule(_ => ResolveAnalyze)
     extensions.injectPostHocResolutionRule(_ => ViewDescriptions)
+    extensions.injectPostHocResolutionRule(_ => TableListings)
     extensions.injectPostHocResolutionRule(session => ExplainUnresolvedTables(session))
     extensions.injectPostHocResolutionRule(session => ExplainUnresolvedDatabases(session))
     extensions.injectPostHocResolutionRule(session => ClearErrors(session))
