@@ -89,6 +89,7 @@ class PaimonDialect(HiveDialect):
     name = "paimon"
     driver = "thrift"
     preparer = PaimonIdentifierPreparer
+    supports_statement_cache = False
     supports_comments = True
     inline_comments = True
     supports_sane_multi_rowcount = False
