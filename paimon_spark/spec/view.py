@@ -35,7 +35,7 @@ class View:
 
     def to_json(self) -> str:
         """Return the content of the file."""
-        return json.dumps({k: v for k, v in asdict(self).items() if v is not None}, indent=2, ensure_ascii=False)
+        return json.dumps({k: v for k, v in asdict(self).items() if v is not None}, indent=2)
 
 
 def parse_view(data: bytes, path: str) -> View:
