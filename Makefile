@@ -60,6 +60,12 @@ $(VENV)/.bench: $(VENV)/.runtime
 	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r tests/peers/requirements.txt
 	@touch $@
 
+.venv-dbt/.ready: tests/end_to_end/dbt/requirements.txt | check
+	@echo "Installing dbt into .venv-dbt"
+	@$(PYTHON) -m venv .venv-dbt
+	@.venv-dbt/bin/python -m pip install --quiet --disable-pip-version-check -r tests/end_to_end/dbt/requirements.txt
+	@touch $@
+
 # -------------------------------------------------------------------------------------------------------------- using
 
 jar: $(VENV)/.runtime  ## Build the bridge for the installed Spark, if it is not there yet
@@ -111,7 +117,7 @@ test-spark: check  ## The Spark tests on another release: make test-spark SPARK=
 test-oldest: .venv-oldest/.test  ## The tests that need no Java, with the oldest releases of all dependencies
 	@.venv-oldest/bin/pytest $(UNIT)
 
-test-all: test dist  ## All tests, the slow ones and Paimon's own Java release included
+test-all: test dist .venv-dbt/.ready  ## All tests, the slow ones and Paimon's own Java release included
 	@$(BIN)/pytest -q -m slow
 
 $(VENV)/.fuzz: $(VENV)/.test

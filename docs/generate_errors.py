@@ -64,7 +64,7 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
         "Restore the file `schema/schema-<id>`; without it the files that need it cannot be read.",
     ),
     ErrorKind.DATABASE_EXISTS: ("A database of that name exists.", "Use `IF NOT EXISTS`, or choose another name."),
-    ErrorKind.TABLE_EXISTS: ("A table of that name exists.", "Use `IF NOT EXISTS`, or choose another name."),
+    ErrorKind.TABLE_EXISTS: ("A table or view of that name exists.", "Use `IF NOT EXISTS`, or choose another name."),
     ErrorKind.TAG_EXISTS: (
         "A tag of that name exists. Tags are never replaced silently.",
         "Choose another name, or delete the tag first with `CALL sys.delete_tag(…)`.",
@@ -154,6 +154,10 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
     ErrorKind.BRANCH_EXISTS: (
         "The table has a branch of that name, or the rest of one whose creation or deletion was interrupted.",
         "Choose another name, pass `ignoreIfExists => true`, or call `sys.delete_branch` first.",
+    ),
+    ErrorKind.VIEW_NOT_FOUND: (
+        "The view does not exist, or the name is that of a table.",
+        "`SHOW VIEWS` lists those that do; the message names a similar one if there is one.",
     ),
     ErrorKind.RETRACT_NOT_SUPPORTED: (
         "A `-U` or `-D` is merged with other rows of its key, but the engine or a function cannot take it back.",

@@ -75,7 +75,7 @@ class CatalogHandle:
     @checked
     @translate_io_errors()
     def drop_database(self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False) -> None:
-        """Drop a database; with `cascade`, also its tables.
+        """Drop a database; with `cascade`, also its tables and views.
 
         Raises:
             NotFoundError: it does not exist and `ignore_if_not_exists` is false.
@@ -95,6 +95,26 @@ class CatalogHandle:
 
     @checked
     @translate_io_errors()
+    def list_views(self, database: str | None = None) -> list[str]:
+        """Return the names of the views of a database, or of the default database. Only Spark can query them.
+
+        Raises:
+            NotFoundError: there is no such database.
+        """
+        return self._catalog.list_views(database or self._catalog.default_database)
+
+    @checked
+    @translate_io_errors()
+    def drop_view(self, name: str, *, ignore_if_not_exists: bool = False) -> None:
+        """Drop a view.
+
+        Raises:
+            NotFoundError: it does not exist and `ignore_if_not_exists` is false.
+        """
+        self._catalog.drop_view(self._identifier(name), ignore_if_not_exists=ignore_if_not_exists)
+
+    @checked
+    @translate_io_errors()
     def table_exists(self, name: str) -> bool:
         """Return whether the table exists."""
         return self._catalog.table_exists(self._identifier(name))
@@ -109,6 +129,7 @@ class CatalogHandle:
 
         Raises:
             NotFoundError: there is no such table.
+            UnsupportedError: it is a view.
             OptionError: an option is unknown or invalid, is fixed by the stored table, or has no effect here.
         """
         given = option_texts(options, "options")

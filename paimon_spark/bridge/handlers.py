@@ -6,16 +6,19 @@ from paimon_spark.bridge import (
     handlers_analyze,
     handlers_call,
     handlers_catalog,
+    handlers_listing,
     handlers_replace,
     handlers_rows,
     handlers_scan,
     handlers_session,
+    handlers_views,
     handlers_write,
 )
 from paimon_spark.bridge.server import Handler
 
 HANDLERS: dict[str, Handler] = {
     **handlers_catalog.HANDLERS,
+    **handlers_listing.HANDLERS,
     **handlers_scan.HANDLERS,
     **handlers_write.HANDLERS,
     **handlers_replace.HANDLERS,
@@ -23,4 +26,5 @@ HANDLERS: dict[str, Handler] = {
     **handlers_call.HANDLERS,
     **handlers_analyze.HANDLERS,
     **handlers_session.HANDLERS,
+    **handlers_views.HANDLERS,
 }

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paimon_spark.bridge.alter_table import schema_changes
+from paimon_spark.bridge.handlers_views import described_view, refuse_uses
 from paimon_spark.bridge.protocol import Request
 from paimon_spark.bridge.system_tables import SYSTEM_DATABASE, describe_global, describe_system, global_tables
 from paimon_spark.bridge.tables import (
@@ -82,11 +83,13 @@ def drop_database(request: Request) -> Json:
 
 
 def list_tables(request: Request) -> Json:
-    """Return the names of the tables of a database."""
+    """Return the names of the tables of a database, with those of the views if they are asked for."""
     name = request.args["database"]
     if name == SYSTEM_DATABASE:
         return {"tables": list(global_tables())}
-    return {"tables": catalog_of(request.envelope.catalog).list_tables(name)}
+    catalog = catalog_of(request.envelope.catalog)
+    views = catalog.list_views(name) if request.args["views"] else []
+    return {"tables": sorted({*catalog.list_tables(name), *views})}
 
 
 def table_exists(request: Request) -> Json:
@@ -99,18 +102,26 @@ def table_exists(request: Request) -> Json:
         identifier = _wanted(args)
     except NotFoundError:
         return {"exists": False}
-    return {"exists": catalog.database_exists(args["database"]) and catalog.table_exists(identifier)}
+    known = catalog.table_exists(identifier) or bool(args.get("views") and catalog.find_view(identifier))
+    return {"exists": known and catalog.database_exists(args["database"])}
 
 
 def load_table(request: Request) -> Json:
-    """Return the description of a table or of a system table."""
+    """Return the description of a table, a system table or a view."""
     args = request.args
     if args["database"] == SYSTEM_DATABASE:
         return describe_global(request.envelope, args["name"])
     identifier, options = split_branch(_wanted(args), args.get("options") or {})
     _require_database(request, identifier)
     writes = bool(args.get("writes"))
-    loaded = load_named(request.envelope, identifier, writes=writes)
+    try:
+        loaded = load_named(request.envelope, identifier, writes=writes)
+    except (NotFoundError, UnsupportedError):
+        view = catalog_of(request.envelope.catalog).find_view(identifier) if args.get("views") else None
+        if view is None:
+            raise
+        refuse_uses(args, identifier)
+        return described_view(view)
     given = checked_options(loaded, options, Scope.READ)
     table, snapshot = time_travelled(loaded.with_options(given), args["travel"], request.envelope.zone)
     if identifier.system_table is not None:
@@ -216,7 +227,9 @@ def drop_table(request: Request) -> Json:
     args = request.args
     identifier = Identifier.of((args["database"], args["name"]))
     catalog = catalog_of(request.envelope.catalog)
-    if not catalog.database_exists(args["database"]) or not catalog.table_exists(identifier):
+    if not catalog.database_exists(args["database"]):
+        return {"dropped": False}
+    if not catalog.table_exists(identifier) and catalog.find_view(identifier) is None:
         return {"dropped": False}
     catalog.drop_table(identifier)
     return {"dropped": True}

@@ -9,6 +9,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.spec.evolution import SchemaChange
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.view import View
 
 
 class Catalog(Protocol):
@@ -48,7 +49,7 @@ class Catalog(Protocol):
         ...
 
     def drop_database(self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False) -> None:
-        """Drop a database; with `cascade`, also its tables.
+        """Drop a database; with `cascade`, also its tables and views.
 
         Raises:
             NotFoundError: it does not exist and `ignore_if_not_exists` is false.
@@ -77,6 +78,7 @@ class Catalog(Protocol):
 
         Raises:
             NotFoundError: there is no such database, table or branch.
+            UnsupportedError: it is a view.
         """
         ...
 
@@ -120,4 +122,60 @@ class Catalog(Protocol):
 
     def create_table_at(self, path: str, schema: TableSchema, *, ignore_if_exists: bool = False) -> Table:
         """Create a table whose directory is `path`."""
+        ...
+
+    def list_views(self, database: str) -> list[str]:
+        """Return the names of the views of a database, sorted.
+
+        Raises:
+            NotFoundError: there is no such database.
+        """
+        ...
+
+    def find_view(self, identifier: Identifier) -> View | None:
+        """Return a view, or None if there is none of that name."""
+        ...
+
+    def load_view(self, identifier: Identifier) -> View:
+        """Return a view.
+
+        Raises:
+            NotFoundError: there is none of that name.
+        """
+        ...
+
+    def create_view(
+        self, identifier: Identifier, view: View, *, ignore_if_exists: bool = False, replace: bool = False
+    ) -> None:
+        """Create a view, or replace one.
+
+        Raises:
+            NotFoundError: there is no such database.
+            AlreadyExistsError: a table has that name, or a view, and neither flag is true.
+        """
+        ...
+
+    def alter_view(self, identifier: Identifier, view: View) -> None:
+        """Replace a view.
+
+        Raises:
+            NotFoundError: there is no such view.
+        """
+        ...
+
+    def rename_view(self, source: Identifier, target: Identifier) -> None:
+        """Rename a view, optionally into another database.
+
+        Raises:
+            NotFoundError: the view or the target's database does not exist.
+            AlreadyExistsError: the target exists.
+        """
+        ...
+
+    def drop_view(self, identifier: Identifier, *, ignore_if_not_exists: bool = False) -> None:
+        """Drop a view.
+
+        Raises:
+            NotFoundError: it does not exist and `ignore_if_not_exists` is false.
+        """
         ...

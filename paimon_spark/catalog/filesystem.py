@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from paimon_spark.catalog.views import ViewStore
 from paimon_spark.core.metadata.refs import BRANCH_PREFIX, branch_name
 from paimon_spark.core.schemas import SchemaStore
 from paimon_spark.core.table import Table
@@ -31,6 +32,7 @@ from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_spark.spec.replacement import replacing_schema
 from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.view import View
 
 _LOG = logging.getLogger(__name__)
 _TABLE_DEFAULT = "table-default."
@@ -115,21 +117,22 @@ class FileSystemCatalog:
         self.file_io.mkdirs(self._database_path(name))
 
     def drop_database(self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False) -> None:
-        """Drop a database; if it contains anything but tables, that is kept and an error is raised."""
+        """Drop a database; if it contains anything but tables and views, that is kept and an error is raised."""
         if not self.database_exists(name):
             if ignore_if_not_exists:
                 return
             raise self._no_database(name)
-        tables = self.list_tables(name)
-        if tables and not cascade:
+        tables, views = self.list_tables(name), self.list_views(name)
+        if (tables or views) and not cascade:
             raise UsageError(
-                f"Database '{name}' is not empty; it holds {some_of(tables)}.",
-                hint="Drop its tables first, or use CASCADE.",
+                f"Database '{name}' is not empty; it holds {some_of(tables + views)}.",
+                hint="Drop its tables and views first, or use CASCADE.",
                 kind=ErrorKind.DATABASE_NOT_EMPTY,
             )
         for table in tables:
             self.drop_table(Identifier(name, table))
         path = self._database_path(name)
+        self._views(name).drop_all()
         left = [s.name for s in self.file_io.list(path)]
         if left:
             raise UsageError(
@@ -164,6 +167,7 @@ class FileSystemCatalog:
         self._refuse_parts(identifier, "created")
         self._existing_database(identifier.database)
         self._check_new(identifier.table, "table")
+        self._check_no_view(identifier)
         for name in schema.field_names:
             self._check_case(name, "column")
         return self._create(identifier, self.table_path(identifier), schema, ignore_if_exists=ignore_if_exists)
@@ -201,6 +205,7 @@ class FileSystemCatalog:
             raise self._no_table(source, old)
         self._existing_database(target.database)
         self._check_new(target.table, "table")
+        self._check_no_view(target)
         if not self.file_io.rename(old, new):
             raise self._exists(target)
 
@@ -209,7 +214,8 @@ class FileSystemCatalog:
         self._refuse_parts(identifier, "dropped")
         path = self.table_path(identifier)
         if not self._schemas(path).ids():
-            if ignore_if_not_exists and not self.file_io.exists(path):
+            is_view = self._views(identifier.database).exists(identifier.table)
+            if ignore_if_not_exists and not is_view and not self.file_io.exists(path):
                 return
             raise self._no_table(identifier, path)
         self.file_io.delete_dir(path)
@@ -228,6 +234,82 @@ class FileSystemCatalog:
     def create_table_at(self, path: str, schema: TableSchema, *, ignore_if_exists: bool = False) -> Table:
         """Create a table whose directory is `path`."""
         return self._create(_identifier_at(path), path.rstrip("/"), schema, ignore_if_exists=ignore_if_exists)
+
+    # ---- views
+
+    def list_views(self, database: str) -> list[str]:
+        """Return the names of the views of a database, sorted."""
+        self._existing_database(database)
+        return self._views(database).names()
+
+    def find_view(self, identifier: Identifier) -> View | None:
+        """Return a view; a branch or a system table is none."""
+        return self._views(identifier.database).get(identifier.table) if identifier == identifier.base else None
+
+    def load_view(self, identifier: Identifier) -> View:
+        """Return a view."""
+        view = self.find_view(identifier)
+        if view is None:
+            raise self._no_view(identifier)
+        return view
+
+    def create_view(
+        self, identifier: Identifier, view: View, *, ignore_if_exists: bool = False, replace: bool = False
+    ) -> None:
+        """Create a view by creating its file, or replace it."""
+        self._check_new_view(identifier)
+        views = self._views(identifier.database)
+        if replace:
+            views.replace(identifier.table, view)
+        elif (views.exists(identifier.table) or not views.try_create(identifier.table, view)) and not ignore_if_exists:
+            raise self._exists(identifier, "View")
+
+    def alter_view(self, identifier: Identifier, view: View) -> None:
+        """Replace the file of a view."""
+        self.load_view(identifier)
+        self._views(identifier.database).replace(identifier.table, view)
+
+    def rename_view(self, source: Identifier, target: Identifier) -> None:
+        """Create a view of the new name, then drop the old one."""
+        view = self.load_view(source)
+        self.create_view(target, view)
+        self._views(source.database).drop(source.table)
+
+    def drop_view(self, identifier: Identifier, *, ignore_if_not_exists: bool = False) -> None:
+        """Delete the file of a view."""
+        if not self._views(identifier.database).drop(identifier.table) and not ignore_if_not_exists:
+            raise self._no_view(identifier)
+
+    def _views(self, database: str) -> ViewStore:
+        return ViewStore(self.file_io, self._database_path(database))
+
+    def _check_new_view(self, identifier: Identifier) -> None:
+        if identifier != identifier.base:
+            raise ArgumentError(f"The view name '{identifier.object_name}' contains the character '$'.")
+        self._existing_database(identifier.database)
+        self._check_new(identifier.table, "view")
+        if self.table_exists(identifier):
+            raise self._exists(identifier)
+
+    def _check_no_view(self, identifier: Identifier) -> None:
+        if self._views(identifier.database).exists(identifier.table):
+            raise self._exists(identifier, "View")
+
+    def _no_view(self, identifier: Identifier) -> NotFoundError:
+        if not self.database_exists(identifier.database):
+            return self._no_database(identifier.database)
+        if self.table_exists(identifier):
+            return NotFoundError(
+                f"'{identifier.full_name}' is a table, not a view.",
+                hint="Use the statement for tables: DROP TABLE, ALTER TABLE.",
+                kind=ErrorKind.VIEW_NOT_FOUND,
+            )
+        known = self.list_views(identifier.database)
+        return NotFoundError(
+            f"View '{identifier.full_name}' does not exist.",
+            hint=suggestion(identifier.table, known) or f"The database '{identifier.database}' has no views.",
+            kind=ErrorKind.VIEW_NOT_FOUND,
+        )
 
     # ---- helpers
 
@@ -315,9 +397,14 @@ class FileSystemCatalog:
             kind=ErrorKind.DATABASE_NOT_FOUND,
         )
 
-    def _no_table(self, identifier: Identifier, path: str) -> NotFoundError:
+    def _no_table(self, identifier: Identifier, path: str) -> NotFoundError | UnsupportedError:
         if not self.database_exists(identifier.database):
             return self._no_database(identifier.database)
+        if self._views(identifier.database).exists(identifier.table):
+            return UnsupportedError(
+                f"'{identifier.base.full_name}' is a view, not a table.",
+                hint="Spark's SELECT reads it; ALTER VIEW and DROP VIEW change it.",
+            )
         if identifier.branch and self._schemas(path).ids():
             return NotFoundError(
                 f"Table '{identifier.base.full_name}' has no branch '{identifier.branch}'.",
@@ -328,7 +415,7 @@ class FileSystemCatalog:
                 f"'{identifier.base.full_name}' is not a Paimon table: the directory {path} has no schema.",
                 hint="Choose another name, or check the contents of that directory.",
             )
-        known = self.list_tables(identifier.database)
+        known = self.list_tables(identifier.database) + self.list_views(identifier.database)
         hint = (
             did_you_mean(identifier.table, known) or self._elsewhere(identifier) or suggestion(identifier.table, known)
         )
@@ -362,9 +449,9 @@ class FileSystemCatalog:
         found = self.file_io.list(TablePaths(path, CoreOptions({})).branches_dir)
         return [branch_name(s) for s in found if s.is_dir and s.name.startswith(BRANCH_PREFIX)]
 
-    def _exists(self, identifier: Identifier) -> AlreadyExistsError:
+    def _exists(self, identifier: Identifier, what: str = "Table") -> AlreadyExistsError:
         return AlreadyExistsError(
-            f"Table '{identifier.full_name}' already exists.", hint="Use IF NOT EXISTS, or choose another name."
+            f"{what} '{identifier.full_name}' already exists.", hint="Use IF NOT EXISTS, or choose another name."
         )
 
 

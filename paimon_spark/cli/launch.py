@@ -26,6 +26,7 @@ _TRIMMING = (4, 3)
 SQL_CLI = "org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver"
 THRIFT_SERVER = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
 PRINT_HEADER = {"spark.sql.cli.print.header": "true"}
+INTERRUPT = {"spark.sql.thriftServer.interruptOnCancel": "true"}
 PROGRESS = "spark.paimon.progress"
 #: `spark-submit` requires a resource even if the class is in Spark's own jars.
 NO_RESOURCE = "spark-internal"
@@ -175,7 +176,7 @@ def run_thrift_server(choice: CatalogChoice | None, host: str, port: int, argume
     """Run the stock Thrift server in the foreground until it is stopped; return its exit status."""
     hive = ("--hiveconf", f"hive.server2.thrift.bind.host={host}", "--hiveconf", f"hive.server2.thrift.port={port}")
     program = ("--class", THRIFT_SERVER, "--name", "paimon-spark Thrift server")
-    with spark_command(program, choice, {}, (*arguments, NO_RESOURCE, *hive)) as command:
+    with spark_command(program, choice, INTERRUPT, (*arguments, NO_RESOURCE, *hive)) as command:
         return wait_for(subprocess.Popen(command, env=spark_environ()))
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 from pyhive import hive
+from sqlalchemy import MetaData, Table, create_engine, inspect, select, text
 
+import paimon_spark.clients.sqlalchemy  # noqa: F401 - registers the dialect where the package is not installed
 from paimon_spark.bridge.jars import spark_home
 from paimon_spark.bridge.java import check_java
 from tests.end_to_end.programs import BIN, ROOT, Place, free_port, server
@@ -163,6 +165,95 @@ def test_jdbc_metadata_describes_the_tables(thrift: tuple[Place, int]) -> None:
         ["jdbc", "Orders", "day", "2"],
     ]
     assert found["keys - jdbc a_b"] == []
+
+
+def test_jdbc_lists_views_and_beeline_reads_them(thrift: tuple[Place, int]) -> None:
+    place, port = thrift
+    with hive.connect("localhost", port).cursor() as cursor:
+        cursor.execute("CREATE DATABASE viewed")
+        cursor.execute("CREATE TABLE viewed.t (id INT)")
+        cursor.execute("CREATE VIEW viewed.v (k COMMENT 'key') AS SELECT id FROM viewed.t")
+        cursor.execute("INSERT INTO viewed.t VALUES (1)")
+    found = jdbc(port, "tables - viewed %", "tables - viewed % VIEW", "columns - viewed v %")
+    assert [r[2:4] for r in found["tables - viewed %"]] == [["t", "TABLE"], ["v", "VIEW"]]
+    assert [r[2] for r in found["tables - viewed % VIEW"]] == ["v"]
+    assert [(r[3], r[5], r[11]) for r in found["columns - viewed v %"]] == [("k", "INT", "key")]
+    assert beeline(place, port, "-e", "SELECT k FROM viewed.v")[-1] == "1"
+
+
+def test_statements_that_superset_sends(thrift: tuple[Place, int]) -> None:
+    """Those of its engine specifications for Hive and Spark."""
+    _, port = thrift
+    with hive.connect("localhost", port).cursor() as cursor:
+
+        def answer(statement: str) -> list[tuple]:
+            cursor.execute(statement)
+            return cursor.fetchall()
+
+        for statement in (
+            "CREATE DATABASE superset",
+            "CREATE TABLE superset.sales (id INT, d STRING) PARTITIONED BY (d)",
+            "CREATE VIEW superset.top AS SELECT max(id) AS best FROM superset.sales",
+            "INSERT INTO superset.sales VALUES (1, '2026-01-01'), (2, '2026-01-02')",
+        ):
+            cursor.execute(statement)
+        assert ("superset",) in answer("SHOW SCHEMAS")
+        assert ("paimon",) in answer("SHOW CATALOGS")
+        assert [r[1] for r in answer("SHOW TABLES IN `superset`")] == ["sales", "top"]
+        assert [r[1] for r in answer("SHOW VIEWS IN `superset`")] == ["top"]
+        assert answer("SHOW PARTITIONS superset.sales") == [("d=2026-01-01",), ("d=2026-01-02",)]
+        assert [r[0] for r in answer("DESCRIBE superset.sales")][:2] == ["id", "d"]
+        assert "PaimonScan" in str(answer("EXPLAIN SELECT id FROM superset.sales WHERE d = '2026-01-02'"))
+        assert answer("SELECT `id`, `d` FROM `superset`.`sales` WHERE `d` = '2026-01-02' LIMIT 100") == [
+            (2, "2026-01-02")
+        ]
+        assert answer("SELECT * FROM (SELECT best FROM superset.top) AS virtual_table LIMIT 1000") == [(2,)]
+        assert (
+            answer(
+                "SELECT date_trunc('month', CAST(d AS TIMESTAMP)) AS m, count(*) AS n FROM superset.sales "
+                "GROUP BY date_trunc('month', CAST(d AS TIMESTAMP)) ORDER BY n DESC LIMIT 10"
+            )[0][1]
+            == 2
+        )
+
+
+def test_sqlalchemy_reflects_tables_and_views(thrift: tuple[Place, int]) -> None:
+    _, port = thrift
+    engine = create_engine(f"paimon+thrift://localhost:{port}/paimon.alchemy?session.spark.sql.shuffle.partitions=3")
+    with hive.connect("localhost", port).cursor() as cursor:
+        cursor.execute("CREATE DATABASE alchemy")
+        cursor.execute("USE alchemy")
+        cursor.execute(
+            "CREATE TABLE every (id BIGINT NOT NULL, day DATE NOT NULL COMMENT 'of it', b BOOLEAN, i INT, s SMALLINT, "
+            "y TINYINT, f FLOAT, d DOUBLE, p DECIMAL(10, 2), c CHAR(3), v VARCHAR(5), t STRING COMMENT 'is NOT NULL', "
+            "x BINARY, z TIMESTAMP, n TIMESTAMP_NTZ, a ARRAY<INT>, m MAP<STRING, INT>, r STRUCT<k: INT>) "
+            "COMMENT 'all types' PARTITIONED BY (day) TBLPROPERTIES ('primary-key' = 'id,day')"
+        )
+        cursor.execute("CREATE VIEW seen AS SELECT id AS k FROM every WHERE id IS NOT NULL")
+    found = inspect(engine)
+    assert {"alchemy", "default"} <= set(found.get_schema_names())
+    assert (found.get_table_names(), found.get_view_names()) == (["every"], ["seen"])
+    assert (found.get_table_names("paimon.alchemy"), found.has_table("seen", "alchemy")) == (["every"], True)
+    assert not found.has_table("missing", "alchemy")
+    assert not found.has_table("t", "paimon.missing")
+    columns = found.get_columns("every", "alchemy")
+    assert [str(c["type"]) for c in columns] == [
+        *("BIGINT", "DATE", "BOOLEAN", "INTEGER", "SMALLINT", "SMALLINT", "FLOAT", "FLOAT", "DECIMAL(10, 2)"),
+        *("CHAR(3)", "VARCHAR(5)", "VARCHAR", "BLOB", "TIMESTAMP", "TIMESTAMP"),
+        *("array<int>", "map<string,int>", "struct<k:int>"),
+    ]
+    assert [c["name"] for c in columns if not c["nullable"]] == ["id", "day"]
+    assert [c["comment"] for c in columns if c["comment"]] == ["of it", "is NOT NULL"]
+    assert found.get_pk_constraint("every")["constrained_columns"] == ["id", "day"]
+    assert found.get_table_comment("every") == {"text": "all types"}
+    assert found.get_view_definition("seen").startswith("CREATE VIEW paimon.alchemy.seen")
+    with engine.connect() as connection:
+        table = Table("every", MetaData(), schema="alchemy", autoload_with=engine)
+        connection.execute(text("INSERT INTO every (id, day, i) VALUES (1, DATE '2026-01-01', 7)"))
+        assert connection.execute(select(table.c.id, table.c.i).where(table.c.i > 5).limit(1)).all() == [(1, 7)]
+        assert connection.execute(text("SET spark.sql.shuffle.partitions")).all()[0][1] == "3"
+        assert engine.dialect.get_catalog_names(connection) == ["paimon", "spark_catalog"]
+    engine.dispose()
 
 
 def test_a_session_starts_in_the_launchers_catalog(thrift: tuple[Place, int]) -> None:

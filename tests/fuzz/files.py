@@ -41,6 +41,7 @@ from paimon_spark.spec.schema import parse_schema
 from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
 from paimon_spark.spec.table_statistics import parse_statistics
 from paimon_spark.spec.types import type_from_json
+from paimon_spark.spec.view import View, parse_view
 from tests.fuzz.harness import Target
 
 # ------------------------------------------------------------------------------------------------- JSON
@@ -71,6 +72,12 @@ def statistics(data: bytes) -> None:
     """Statistics of a table say the same when they are written again."""
     found = parse_statistics(data, "stat-1")
     assert parse_statistics(found.to_json(), "stat-1") == found
+
+
+def view(data: bytes) -> None:
+    """A view says the same when it is written again."""
+    found = parse_view(data, "v.json")
+    assert parse_view(found.to_json().encode(), "v.json") == found
 
 
 def schema(data: bytes) -> None:
@@ -568,6 +575,13 @@ TARGETS = [
         "statistics",
         statistics,
         b'{"snapshotId": 1, "schemaId": 0, "colStats": {"k": {"colId": 0}}}',
+        change=json_changed,
+        words=_JSON_WORDS,
+    ),
+    _named(
+        "view",
+        view,
+        View("SELECT 1 AS a", [{"name": "a", "type": "integer"}], {"x": "1"}, {"p": "q"}, "c").to_json().encode(),
         change=json_changed,
         words=_JSON_WORDS,
     ),

@@ -105,6 +105,7 @@ def test_retracts_can_be_dropped_from_plain_queries(changes: SparkSession) -> No
         ("paimon_incremental_query('nosuch', 0, 1)", "does not exist"),
         ("paimon_incremental_query('V', 0, 1)", "is a view"),
         ("paimon_incremental_query('spark_catalog.default.T', 0, 1)", "not in a Paimon catalog"),
+        ("paimon_incremental_qurey('T', 0, 1)", "Did you mean 'paimon_incremental_query'"),
         ("paimon_incremental_query('`T$ro`', 0, 1)", r"\$ro"),
         ("paimon_incremental_to_auto_tag('T', 'other')", "automatic tag"),
     ],

@@ -15,9 +15,11 @@ import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** A Paimon warehouse as a Spark catalog. Each method is one request to the engine. */
-class PaimonCatalog extends TableCatalog with PaimonStaging with SupportsNamespaces with ProcedureCatalog
-    with FunctionCatalog {
+class PaimonCatalog extends TableCatalog with PaimonStaging with PaimonViews with SupportsNamespaces
+    with ProcedureCatalog with FunctionCatalog {
   private[paimonbridge] var ref: CatalogRef = CatalogRef.none
+  /** Whether names may be those of views; the views of a generic catalog are the session catalog's. */
+  private[paimonbridge] def hasViews: Boolean = true
 
   override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = {
     ref = CatalogRef(name, options.asCaseSensitiveMap().asScala.toMap)
@@ -69,12 +71,18 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with SupportsNamespa
   override def dropNamespace(namespace: Array[String], cascade: Boolean): Boolean =
     space("drop_database", namespace, Map("cascade" -> cascade), idempotent = false).get("dropped").asBoolean()
 
+  /** Tables and views, as of Spark's session catalog. */
   override def listTables(namespace: Array[String]): Array[Identifier] =
-    Json.strings(space("list_tables", namespace, Map.empty).get("tables")).map(Identifier.of(namespace, _)).toArray
+    Json.strings(space("list_tables", namespace, Map("views" -> hasViews)).get("tables"))
+      .map(Identifier.of(namespace, _)).toArray
 
   private def load(ident: Identifier, travel: Map[String, Any], writes: Boolean = false,
-      options: Map[String, String] = Map.empty): Table =
-    PaimonTable.of(ref, table("load_table", ident, Map("travel" -> travel, "writes" -> writes, "options" -> options)))
+      options: Map[String, String] = Map.empty): Table = {
+    val described = table("load_table", ident,
+      Map("travel" -> travel, "writes" -> writes, "options" -> options, "views" -> hasViews))
+    if (described.get("kind").asText() == "view") PaimonView.of(ViewName(ref.name, ident), described)
+    else PaimonTable.of(ref, described)
+  }
 
   override def loadTable(ident: Identifier): Table = load(ident, Map.empty)
   override def loadTable(ident: Identifier, privileges: JSet[TableWritePrivilege]): Table =
@@ -86,7 +94,7 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with SupportsNamespa
   override def loadTable(ident: Identifier, timestamp: Long): Table = load(ident, Map("timestamp" -> timestamp))
 
   override def tableExists(ident: Identifier): Boolean =
-    ident.namespace().length == 1 && table("table_exists", ident, Map.empty).get("exists").asBoolean()
+    ident.namespace().length == 1 && table("table_exists", ident, Map("views" -> hasViews)).get("exists").asBoolean()
 
   override def createTable(ident: Identifier, columns: Array[Column], partitions: Array[Transform],
       properties: JMap[String, String]): Table =

@@ -16,6 +16,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 /** Replaces `spark_catalog`: Paimon tables take precedence over those of the session catalog. */
 class PaimonGenericCatalog extends PaimonCatalog with CatalogExtension {
   private var delegate: CatalogPlugin = _
+  override private[paimonbridge] def hasViews: Boolean = false
   private def tables: TableCatalog = delegate.asInstanceOf[TableCatalog]
   private def spaces: SupportsNamespaces = delegate.asInstanceOf[SupportsNamespaces]
   private def functions: FunctionCatalog = delegate.asInstanceOf[FunctionCatalog]

@@ -45,18 +45,25 @@ case class ExplainUnresolvedTables(session: SparkSession) extends Rule[LogicalPl
 
   private def tell(name: Seq[String], origin: Origin): Unit = {
     val manager = CreateLike.manager(session)
+    // In a view, the current catalog and database are those of its creation.
+    val (current, namespace) = AnalysisContext.get.catalogAndNamespace match {
+      case Seq() => (manager.currentCatalog, manager.currentNamespace)
+      case catalog +: names => (manager.catalog(catalog), names.toArray)
+    }
     val (catalog, ident) = name match {
-      case Seq(table) => (manager.currentCatalog, Identifier.of(manager.currentNamespace, table))
+      case Seq(table) => (current, Identifier.of(namespace, table))
       case first +: rest if manager.isCatalogRegistered(first) =>
         (manager.catalog(first), Identifier.of(rest.init.toArray, rest.last))
-      case _ => (manager.currentCatalog, Identifier.of(name.init.toArray, name.last))
+      case _ => (current, Identifier.of(name.init.toArray, name.last))
     }
     tell(catalog, ident, name, origin)
   }
 
   private def tell(catalog: CatalogPlugin, ident: Identifier, name: Seq[String], origin: Origin): Unit = catalog match {
     case ours: PaimonCatalog => Try(ours.loadTable(ident)) match {
-      case Failure(missing: MissingTable) => throw new TableNotFound(missing.explained, name, origin)
+      case Failure(missing: MissingTable) =>
+        val reader = origin.objectName.filter(_ => origin.objectType.contains("VIEW")).fold("")(v => s" The view $v reads it.")
+        throw new TableNotFound(missing.explained + reader, name, origin)
       case _ =>
     }
     case _ =>

@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.trees.CurrentOrigin
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
+import org.apache.spark.unsafe.types.UTF8String
 
 /** Table functions that read changes: each is a reference to a table with an option, resolved like any other. */
 case class ChangesOfTables(session: SparkSession) extends Rule[LogicalPlan] {
@@ -19,6 +20,8 @@ case class ChangesOfTables(session: SparkSession) extends Rule[LogicalPlan] {
     plan.transformDownWithSubqueries {
       case f: UnresolvedTableValuedFunction if TableFunctions.known(f.name) =>
         CurrentOrigin.withOrigin(f.origin)(TableFunctions.reference(session, f))
+      case f: UnresolvedTableValuedFunction if TableFunctions.misspelt(session, f.name) =>
+        throw TableFunctions.unknown(f.name.head)
     }
   }
 }
@@ -33,6 +36,23 @@ object TableFunctions {
   private val MicrosPerMilli = 1000L
 
   def known(name: Seq[String]): Boolean = name.length == 1 && All.contains(name.head.toLowerCase)
+
+  /** Whether there is no function of a name, and one of ours has a similar one. */
+  def misspelt(session: SparkSession, name: Seq[String]): Boolean = name.length == 1 && near(name.head).nonEmpty && {
+    val state = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState
+    val function = FunctionIdentifier(name.head)
+    !state.tableFunctionRegistry.functionExists(function) && !state.catalog.isPersistentFunction(function)
+  }
+
+  def unknown(name: String): PaimonException = refused(
+    s"There is no table function '$name'. Did you mean ${near(name).map(n => s"'$n'").mkString(" or ")}?")
+
+  /** Our functions with a similar name, the most similar first. */
+  private def near(name: String): Seq[String] = {
+    val given = UTF8String.fromString(name.toLowerCase)
+    val all = All.keys.toSeq.map(n => n -> given.levenshteinDistance(UTF8String.fromString(n)))
+    all.filter { case (n, distance) => distance * 3 <= n.length }.sortBy(_.swap).map(_._1)
+  }
 
   /** The reference that a function stands for. Another extension's function of that name serves its own tables. */
   def reference(session: SparkSession, function: UnresolvedTableValuedFunction): LogicalPlan = {

@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType}
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.catalog.CatalogV2Implicits._
+import org.apache.spark.sql.paimonbridge.PaimonCatalog
 import org.apache.spark.sql.types.StructType
 
 /** A table or view in a listing; `schema` and `keys` are loaded on demand. */
@@ -67,8 +68,15 @@ private class Listing(spark: SparkSession) extends Logging {
       case c: TableCatalog => skipping(s"the tables of ${namespace.quoted}", Seq.empty[Identifier])(c.listTables(namespace).toSeq)
       case _ => Nil
     }
-    own ++ listed.filterNot(i => known(i.name())).map(i =>
-      new Listed(catalog, namespace.quoted, i.name(), Listing.Table, "", load(catalog, i)))
+    val views = viewsOf(catalog, namespace)
+    own ++ listed.filterNot(i => known(i.name())).map(i => new Listed(catalog, namespace.quoted, i.name(),
+      if (views(i.name())) Listing.View else Listing.Table, "", load(catalog, i)))
+  }
+
+  private def viewsOf(catalog: String, namespace: Array[String]): Set[String] = manager.catalog(catalog) match {
+    case ours: PaimonCatalog => skipping(s"the views of ${namespace.quoted}", Seq.empty[Identifier])(
+      ours.listViews(namespace).toSeq).map(_.name()).toSet
+    case _ => Set.empty
   }
 
   private def load(catalog: String, ident: Identifier): (StructType, Seq[String]) =
