@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks import engines as known
-from benchmarks import report
+from benchmarks import latency, report
 from benchmarks.engines import Engine
 from benchmarks.kinds import KINDS, PEERS, KindRounds
 from benchmarks.plots import plot
@@ -40,8 +40,12 @@ def main() -> int:
         for number in range(args.rounds):
             _tell(f"{name}, round {number + 1} of {args.rounds}")
             kinds.run(name, number)
-    rounds.close()
     results = rounds.results
+    if args.latency:
+        _tell("small statements")
+        results.latencies = latency.measure(rounds.sessions, _tell)
+        results.failures += results.latencies.failures
+    rounds.close()
     results.startup = startup_seconds(args.rounds, args.work.resolve())
     about["load_average_after"] = round(os.getloadavg()[0], 2)
     report.write(results, chosen, about, args.out)
@@ -56,6 +60,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5, help="measured rounds; one more warms up")
     parser.add_argument("--engines", default="paimon-spark,paimon,iceberg,delta,parquet")
     parser.add_argument("--kinds", type=_kinds, default=tuple(KINDS), help="kinds of tables, or none; all by default")
+    parser.add_argument(
+        "--latency", action=argparse.BooleanOptionalAction, default=True, help="small statements, 50 times each"
+    )
     parser.add_argument("--peer-jar", default=os.environ.get("PEER_JAR") or None, help="a Paimon jar for this Spark")
     parser.add_argument(
         "--peer-python", default=".venv-3.5/bin/python", help="a Python with PySpark 3.5, for Paimon's release"

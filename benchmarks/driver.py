@@ -33,6 +33,16 @@ def _run(spark: SparkSession, statements: list[str], *, write: dict[str, str] | 
     return {"seconds": time.perf_counter() - started, "planning": planned, "rows": rows}
 
 
+def _time_each(spark: SparkSession, statements: list[str]) -> dict[str, Any]:
+    """Run statements and tell the wall seconds of each."""
+    each = []
+    for statement in statements:
+        began = time.perf_counter()
+        spark.sql(statement).collect()
+        each.append(time.perf_counter() - began)
+    return {"each": each}
+
+
 def main() -> None:
     """Serve the lines of the standard input."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
@@ -46,7 +56,10 @@ def main() -> None:
     for line in sys.stdin:
         order = json.loads(line)
         try:
-            answer = _run(spark, order["statements"], write=order.get("write"))
+            if order.get("each"):
+                answer = _time_each(spark, order["statements"])
+            else:
+                answer = _run(spark, order["statements"], write=order.get("write"))
         except Exception as e:  # noqa: BLE001 - whatever an engine fails with is told, and the others go on
             answer = {"error": f"{type(e).__name__}: {str(e).strip().splitlines()[0] if str(e).strip() else ''}"}
         answers.write(json.dumps(answer) + "\n")

@@ -51,6 +51,7 @@ class Engine:
     merges_on_read: bool = True
     load_version: str | None = None
     deletes: bool = True
+    small_layout: str = ""
 
     @property
     def create(self) -> str:
@@ -75,6 +76,7 @@ def spark_minor() -> str:
     return ".".join(pyspark.__version__.split(".")[:2])
 
 
+_SMALL_KEYED = "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')"
 _KEYED = f"TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '{BUCKETS}', 'write-only' = 'true')"
 
 
@@ -93,6 +95,7 @@ def ours() -> Engine:
         },
         python_path=str(Path(paimon_spark.__file__).parents[1]),
         layout=_KEYED,
+        small_layout=_SMALL_KEYED,
         upsert=INSERT,
         compact=("CALL paimon.sys.compact(table => '{name}')",),
         load_version="1",
@@ -116,6 +119,7 @@ def paimon(jar: str | None, python: str) -> Engine:
             "spark.sql.catalog.paimon.warehouse": "{warehouse}/paimon",
         },
         layout=_KEYED,
+        small_layout=_SMALL_KEYED,
         upsert=INSERT,
         compact=("CALL paimon.sys.compact(table => '{name}')",),
         load_version="1",
@@ -139,6 +143,7 @@ def iceberg() -> Engine:
             "spark.sql.sources.v2.bucketing.enabled": "true",
         },
         layout=bucketed,
+        small_layout=f"USING iceberg TBLPROPERTIES ('format-version' = '2'{modes})",
         compact=("CALL ice.system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))",),
         load_version="SELECT snapshot_id FROM {t}.snapshots ORDER BY committed_at LIMIT 1",
     )
@@ -157,6 +162,7 @@ def delta() -> Engine:
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         },
         layout=vectors,
+        small_layout=vectors,
         compact=("REORG TABLE {t} APPLY (PURGE)", "OPTIMIZE {t}"),
         load_version="1",
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks import latency
 from benchmarks.engines import Engine
 from benchmarks.rounds import Results
 from benchmarks.session import Cost
@@ -54,6 +55,7 @@ def as_figures(results: Results, engines: Sequence[Engine], about: dict[str, Any
         "costs": costs,
         "bytes_on_disk": results.disk,
         "startup_seconds": results.startup,
+        "small_statements_milliseconds": results.latencies.as_figures(),
         "targets": [{**asdict(v), "outcome": v.word} for v in verdicts(results)],
         "failures": results.failures,
     }
@@ -78,10 +80,14 @@ def as_text(results: Results, engines: Sequence[Engine], about: dict[str, Any]) 
     lines += [f"  {e.label:<40} {median(results.disk[e.name]) / _MB:8.1f}" for e in engines if e.name in results.disk]
     lines += ["", "spark-sql -e 'select 1', wall seconds"]
     lines += [f"  {name:<40} {median(seconds):8.2f}" for name, seconds in results.startup.items()]
+    if results.latencies.times:
+        lines += ["", "Small statements in a warm session, wall milliseconds: median / 95 of 100 (CPU on average)"]
+        lines += latency.as_text(results.latencies, engines)
     lines += ["", "Targets: median (best .. worst round)"]
     for verdict in verdicts(results):
         spread = f"({verdict.low:.2f} .. {verdict.high:.2f})"
         lines.append(f"  {verdict.what:<58} ≤ {verdict.aim:.2f}   {verdict.middle:5.2f} {spread:<16} {verdict.word}")
+    lines += results.latencies.verdicts()
     lines += [f"FAILED {failure}" for failure in results.failures]
     return "\n".join(lines)
 

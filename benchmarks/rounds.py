@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from benchmarks.engines import Engine
+from benchmarks.latency import Latencies
 from benchmarks.session import Cost, EngineFailedError, EngineSession
 from benchmarks.workload import DELETE, INSERT, TRAVEL, UPSERTS, Data, queries
 
@@ -82,6 +83,7 @@ class Results:
     costs: dict[str, dict[str, list[Cost]]] = field(default_factory=dict)
     disk: dict[str, list[int]] = field(default_factory=dict)
     startup: dict[str, list[float]] = field(default_factory=dict)
+    latencies: Latencies = field(default_factory=Latencies)
     failures: list[str] = field(default_factory=list)
 
     def add(self, engine: str, step: str, cost: Cost) -> None:

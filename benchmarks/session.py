@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +67,13 @@ class EngineSession:
         used = cpu_seconds(pid) - before
         rows = tuple(tuple(row) for row in answer["rows"])
         return Cost(used, answer["seconds"], answer["planning"], peak.java, peak.python, rows)
+
+    def each(self, statements: Sequence[str]) -> tuple[list[float], float]:
+        """Run statements one after the other; return the wall seconds of each, and the CPU seconds of all."""
+        pid = self._process.pid
+        before = cpu_seconds(pid)
+        answer = self._ask({"statements": statements, "each": True})
+        return answer["each"], cpu_seconds(pid) - before
 
     def write(self, query: str, path: str) -> None:
         """Write the rows of a query as Parquet."""

@@ -177,6 +177,15 @@ def few_rows(frame: DataFrame) -> bool:
     return bool(jvm_frames().fewRows(frame._jdf))
 
 
+def small_rows(frame: DataFrame, rows: int, *, run: bool) -> bytes | None:
+    """Return the rows as an Arrow stream if they are at most so many, and Spark finds them without a shuffle.
+
+    Without `run`, no job starts, and what needs one is answered with no bytes.
+    """
+    packed = jvm_frames().smallRows(frame._jdf, rows, run)
+    return None if packed is None else bytes(packed)
+
+
 def bucket_shuffle(frame: DataFrame, spec: ShuffleSpec) -> DataFrame:
     """Return `frame` with its bucket column, shuffled once by partition and bucket."""
     return frame_of(jvm_frames().bucketShuffle(frame._jdf, spec.to_json()), frame.sparkSession)

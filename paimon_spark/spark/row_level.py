@@ -29,7 +29,7 @@ from paimon_spark.errors import ConflictError
 from paimon_spark.spark.executor.worker import copy_on_write_rewriter
 from paimon_spark.spark.jvm_frames import arrow_batches
 from paimon_spark.spark.memory import writer_share
-from paimon_spark.spark.runner import SparkRunner
+from paimon_spark.spark.runner import NearRunner
 from paimon_spark.spark.writes import run_writers, write_frame, write_tasks, written
 from paimon_spark.spec.kinds import Operation, RowKind
 from paimon_spark.spec.merge_rules import check_statement
@@ -76,7 +76,7 @@ def rewrite_rows(session: SparkSession, table: Table, frame: DataFrame, operatio
     plan = plan_changes(table, operation, parallelism=write_tasks(session, table), rewrites=True)
     plan = replace(plan, info=replace(plan.info, buffer=writer_share(session, table)))
     if operation is not Operation.MERGE:
-        return finish_changes(plan, _rewritten(session, plan, frame), SparkRunner(session))
+        return finish_changes(plan, _rewritten(session, plan, frame), NearRunner(session, table))
     changes = f.col(FILE_PATH).isNotNull()
     if not rewrites_files(table, operation):  # the engine merges the other rows as the statement says
         changes &= f.col(ROW_KIND) == int(RowKind.DELETE)
@@ -90,7 +90,7 @@ def rewrite_rows(session: SparkSession, table: Table, frame: DataFrame, operatio
             raise
     finally:
         rows.unpersist()
-    return finish_changes(plan, [*messages, *added], SparkRunner(session))
+    return finish_changes(plan, [*messages, *added], NearRunner(session, table))
 
 
 def _rewritten(session: SparkSession, plan: WritePlan, frame: DataFrame) -> list[CommitMessage]:
@@ -109,7 +109,7 @@ def _change_places(session: SparkSession, table: Table, frame: DataFrame, operat
     tasks = write_tasks(session, table)
     plan = plan_changes(table, operation, parallelism=tasks, rewrites=False)
     messages = run_writers(session, plan, arrow_batches(_by_file(plan, frame, tasks)), copy_on_write_rewriter)
-    return finish_changes(plan, messages, SparkRunner(session))
+    return finish_changes(plan, messages, NearRunner(session, table))
 
 
 def _by_file(plan: WritePlan, frame: DataFrame, tasks: int) -> DataFrame:

@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark.core.bin_packing import group_tasks
 from paimon_spark.core.cancellation import checkpoint
+from paimon_spark.core.table import Table
+from paimon_spark.engine.runner import LocalRunner, TaskRunner
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.executor.worker import TextList, run_tasks
 from paimon_spark.spark.failures import clear_failure
@@ -18,6 +20,8 @@ from paimon_spark.spark.job_control import cancel_on_failure, new_tag, with_desc
 from paimon_spark.spark.jvm_frames import tasks_at_once, text_frame
 
 _POLL_SECONDS = 0.05
+_NEAR_WORK = 8 << 20
+"""The work of tasks, a file 256 KB besides its bytes, that costs less in this process than a job of workers."""
 _T = TypeVar("_T")
 
 
@@ -60,6 +64,30 @@ class SparkRunner:
         if job.failure is not None:
             raise clear_failure(job.failure) from job.failure
         yield from _unseen(job.answers, seen)
+
+
+class NearRunner:
+    """A `TaskRunner` for what follows a write: little work is done in this process, more on the executors.
+
+    Args:
+        session: the session of the statement.
+        table: the table, whose option `write.local-max-rows` may leave all work to the executors.
+    """
+
+    def __init__(self, session: SparkSession, table: Table) -> None:
+        self._spark = SparkRunner(session)
+        self._near = table.options.write_local_max_rows > 0
+        self._little = False
+
+    def group_tasks(self, units: Sequence[_T], work: Callable[[_T], int]) -> Iterable[list[_T]]:
+        """Return units of work in order, all together if they are little."""
+        self._little = self._near and sum(map(work, units)) <= _NEAR_WORK
+        return [list(units)] if self._little else self._spark.group_tasks(units, work)
+
+    def run(self, kind: str, payloads: Sequence[str], *, description: str) -> Iterator[str]:
+        """Run the payloads of the units that were grouped last."""
+        runner: TaskRunner = LocalRunner() if self._little else self._spark
+        return runner.run(kind, payloads, description=description)
 
 
 class _Job(InheritableThread):

@@ -34,8 +34,9 @@ from paimon_spark.spark.jvm_frames import (
     tasks_at_once,
 )
 from paimon_spark.spark.memory import writer_share
-from paimon_spark.spark.runner import SparkRunner
+from paimon_spark.spark.runner import NearRunner
 from paimon_spark.spark.shuffle_spec import HashColumn, ShuffleSpec, hashed_fields
+from paimon_spark.spark.small_writes import write_small
 from paimon_spark.spark.types import plain_struct
 from paimon_spark.spec.kinds import BucketMode, Operation
 from paimon_spark.spec.predicate import Predicate
@@ -63,13 +64,16 @@ def write_frame(
     """
     plan = _plan(session, table, frame, overwrite=overwrite, partitions=partitions, operation=operation)
     plan, messages = written(session, plan, frame, order)
-    return complete_write(plan, messages, SparkRunner(session))
+    return complete_write(plan, messages, NearRunner(session, table))
 
 
 def written(
     session: SparkSession, plan: WritePlan, frame: DataFrame, order: Column | None = None
 ) -> tuple[WritePlan, list[CommitMessage]]:
     """Write the rows of `frame`; return the plan, completed by what was found out on the way, and what was written."""
+    small = write_small(session, plan, frame) if order is None else None
+    if small is not None:
+        return plan, small
     mode, write = plan.table.bucket_mode, writer
     if order is None and merges_locally(plan.table) and not few_rows(frame):
         frame, write = _merged_locally(plan.table, frame), rewriter  # their defaults are filled, and they have kinds
@@ -102,7 +106,7 @@ def replace_with_frame(session: SparkSession, table: Table, frame: DataFrame, *,
     """
     plan = _plan(session, table, frame, overwrite="static", operation=operation)
     plan, messages = written(session, plan, frame)
-    return run_post_commit(plan, finish_replacement(plan, messages), SparkRunner(session))
+    return run_post_commit(plan, finish_replacement(plan, messages), NearRunner(session, table))
 
 
 def _plan(

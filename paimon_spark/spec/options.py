@@ -297,6 +297,11 @@ class CoreOptions(OptionValues):
         )
 
     @property
+    def write_local_max_rows(self) -> int:
+        """Return how many rows of a statement the engine writes itself, without workers."""
+        return self.number("write.local-max-rows")
+
+    @property
     def write_only(self) -> bool:
         """Return whether writers skip compaction and expiry."""
         return self.flag("write-only")

@@ -107,6 +107,9 @@ class JvmFrames {
   def fewRows(frame: Dataset[Row]): Boolean =
     frame.queryExecution.optimizedPlan.maxRows.exists(_ <= JvmFrames.FewRows)
 
+  /** The rows of a frame as an Arrow stream, or null unless they are few and cheap to find; see `SmallRows`. */
+  def smallRows(frame: Dataset[Row], rows: Int, run: Boolean): Array[Byte] = SmallRows.packed(frame, rows, run)
+
   private def sessionOf(frame: Dataset[Row]): SparkSession = frame.sparkSession.asInstanceOf[SparkSession]
 
   private def pack(plan: LogicalPlan): LogicalPlan = ArrowBatches(plan, plan.output, None, 0)

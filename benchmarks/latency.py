@@ -1,0 +1,167 @@
+"""What small statements take in a warm session: each so many times, one after the other, on each engine in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from benchmarks.engines import Engine
+from benchmarks.session import EngineFailedError, EngineSession
+
+REPEATS = 50
+WARM_UP = 10
+TABLES = 1_000
+AIM = 0.8
+"""What a statement may take at most, to the fastest of the peers."""
+_ROWS = ", ".join(f"({n}, 'row {n}', {n}.5)" for n in range(10))
+_COLUMNS = "id BIGINT NOT NULL, name STRING, amount DOUBLE"
+
+
+@dataclass(frozen=True, slots=True)
+class Small:
+    """A statement: its text, in which `{n}` is its number, and what comes before all of them, if anything."""
+
+    name: str
+    text: str
+    prepare: tuple[str, ...] = ()
+    runs_on: Callable[[Engine], bool] = lambda _: True
+
+
+def _tags(engine: Engine) -> bool:
+    return engine.name in ("paimon-spark", "paimon")
+
+
+def statements() -> Sequence[Small]:
+    """Return the statements, in their order."""
+    small = ("CREATE TABLE {db}.small ({columns}) {layout}", f"INSERT INTO {{db}}.small VALUES {_ROWS}")
+    return (
+        Small("SELECT of 10 rows", "SELECT * FROM {db}.small ORDER BY id", small),
+        Small("lookup of a key", "SELECT * FROM {db}.small WHERE id = {n} % 10"),
+        Small("count(*)", "SELECT count(*) FROM {db}.small"),
+        Small("DESCRIBE", "DESCRIBE {db}.small"),
+        Small("INSERT of a row", "INSERT INTO {db}.small VALUES (1000 + {n}, 'new', 0.5)"),
+        Small("UPDATE of a row", "UPDATE {db}.small SET amount = amount + 1 WHERE id = {n} % 10"),
+        Small("create_tag", "CALL paimon.sys.create_tag(table => '{name}.small', tag => 'tag-{n}')", runs_on=_tags),
+        Small("CREATE TABLE", "CREATE TABLE {db}.made{n} ({columns}) {layout}"),
+    )
+
+
+SHOW_TABLES = "SHOW TABLES of a thousand"
+
+
+@dataclass(slots=True)
+class Times:
+    """Wall milliseconds of each run, and CPU milliseconds of one run on average."""
+
+    wall: list[float]
+    cpu: float
+
+    def percentile(self, share: float) -> float:
+        """Return the wall milliseconds that this share of the runs took at most."""
+        ordered = sorted(self.wall)
+        return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+@dataclass(slots=True)
+class Latencies:
+    """What was measured by statement and engine, and what went wrong."""
+
+    times: dict[str, dict[str, Times]] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+
+    def ratios(self) -> dict[str, float]:
+        """Return our median by statement, to that of the fastest peer."""
+        found = {}
+        for name, by_engine in self.times.items():
+            peers = [t.percentile(0.5) for engine, t in by_engine.items() if engine not in ("paimon-spark", "parquet")]
+            if "paimon-spark" in by_engine and peers:
+                found[name] = by_engine["paimon-spark"].percentile(0.5) / min(peers)
+        return found
+
+    def verdicts(self) -> list[str]:
+        """Return a line for each statement that has a peer: what came of its aim."""
+        return [
+            f"  {name:<58} ≤ {AIM:.2f}   {ratio:5.2f} {'reached' if ratio <= AIM else 'missed'}"
+            for name, ratio in self.ratios().items()
+        ]
+
+    def as_figures(self) -> dict[str, Mapping[str, Mapping[str, float]]]:
+        """Return the figures for the file of results, in milliseconds."""
+        return {
+            name: {
+                engine: {"p50": t.percentile(0.5), "p95": t.percentile(0.95), "least": min(t.wall), "cpu": t.cpu}
+                for engine, t in by_engine.items()
+            }
+            for name, by_engine in self.times.items()
+        }
+
+
+def measure(
+    sessions: Sequence[EngineSession],
+    tell: Callable[[str], None],
+    *,
+    repeats: int = REPEATS,
+    tables: int = TABLES,
+) -> Latencies:
+    """Run the statements on all engines that change tables."""
+    found = Latencies()
+    changing = [s for s in sessions if s.engine.deletes]
+    for session in changing:
+        with suppress(EngineFailedError):
+            session.run(f"CREATE DATABASE {_database(session)}")
+    for statement in statements():
+        for session in changing:
+            if statement.runs_on(session.engine):
+                _measure(session, statement, found, repeats)
+        tell(f"  {statement.name}")
+    for session in changing:
+        more = [_filled(session, "CREATE TABLE {db}.listed{n} ({columns}) {layout}", n) for n in range(tables)]
+        listing = Small(SHOW_TABLES, "SHOW TABLES IN {db}", tuple(more))
+        _measure(session, listing, found, repeats)
+    tell(f"  {SHOW_TABLES}")
+    for session in changing:
+        with suppress(EngineFailedError):
+            session.run(f"DROP DATABASE {_database(session)} CASCADE")
+    return found
+
+
+def as_text(found: Latencies, engines: Sequence[Engine]) -> list[str]:
+    """Return the table that a person reads."""
+    names = [e.name for e in engines if any(e.name in by_engine for by_engine in found.times.values())]
+    lines = [f"  {'':<28}" + "".join(f"{n:>20}" for n in names) + "   to the fastest peer"]
+    ratios = found.ratios()
+    for name, by_engine in found.times.items():
+        cells = ""
+        for engine in names:
+            t = by_engine.get(engine)
+            cell = f"{t.percentile(0.5):.0f} / {t.percentile(0.95):.0f} ({t.cpu:.0f})" if t else "-"
+            cells += f"{cell:>20}"
+        ratio = f"   {ratios[name]:.2f}" if name in ratios else ""
+        lines.append(f"  {name:<28}{cells}{ratio}")
+    return lines
+
+
+def _measure(session: EngineSession, statement: Small, found: Latencies, repeats: int) -> None:
+    engine = session.engine
+    try:
+        if statement.prepare:
+            session.run(*(_filled(session, text) for text in statement.prepare))
+        texts = [_filled(session, statement.text, n) for n in range(WARM_UP + repeats)]
+        session.each(texts[:WARM_UP])
+        wall, cpu = session.each(texts[WARM_UP:])
+    except EngineFailedError as e:
+        found.failures.append(f"{statement.name}: {e}")
+        return
+    times = Times([1000 * seconds for seconds in wall], 1000 * cpu / repeats)
+    found.times.setdefault(statement.name, {})[engine.name] = times
+
+
+def _database(session: EngineSession) -> str:
+    return f"{session.engine.database}_small"
+
+
+def _filled(session: EngineSession, text: str, n: int = 0) -> str:
+    db = _database(session)
+    name, layout = db.partition(".")[2], session.engine.small_layout
+    return text.format(db=db, name=name, columns=_COLUMNS, layout=layout, n=n)

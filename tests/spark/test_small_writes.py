@@ -1,0 +1,161 @@
+"""Statements that write few rows: the engine process writes them, with the result that workers would have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+LOCAL = "write.local-max-rows"
+KINDS = {
+    "fixed buckets": "'primary-key'='p,id', 'bucket'='3'",
+    "dynamic buckets": "'primary-key'='p,id', 'dynamic-bucket.target-row-num'='3'",
+    "cross-partition": "'primary-key'='id', 'bucket'='-1', 'dynamic-bucket.assigner-parallelism'='1'",
+    "postponed": "'primary-key'='p,id', 'bucket'='-2'",
+    "first row": "'primary-key'='p,id', 'bucket'='1', 'merge-engine'='first-row'",
+    "lookup changelog": "'primary-key'='p,id', 'bucket'='1', 'changelog-producer'='lookup'",
+    "input changelog": "'primary-key'='p,id', 'bucket'='1', 'changelog-producer'='input'",
+    "aggregation": "'primary-key'='p,id', 'bucket'='1', 'merge-engine'='aggregation', "
+    "'fields.v.aggregate-function'='sum'",
+    "deletion vectors": "'primary-key'='p,id', 'bucket'='2', 'deletion-vectors.enabled'='true'",
+    "local merge": "'primary-key'='p,id', 'bucket'='2', 'local-merge-buffer-size'='1 mb'",
+    "append": "'bucket'='-1'",
+    "append, bucketed": "'bucket'='2', 'bucket-key'='id'",
+}
+ENGINES_WITHOUT_CHANGES = ("first row", "aggregation")
+
+
+def rows(spark: SparkSession, sql: str) -> list[tuple]:
+    return sorted(tuple(r) for r in spark.sql(sql).collect())
+
+
+def files_of(warehouse: Path, spark: SparkSession, table: str) -> set[str]:
+    root = warehouse / f"{spark.catalog.currentDatabase()}.db" / table
+    return {str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()}
+
+
+@pytest.fixture
+def jobs_of(spark: SparkSession) -> Callable[[str], int]:
+    """Counts the jobs of a statement, by those of a group that have started."""
+    context = spark.sparkContext
+    numbers = iter(range(1 << 20))
+
+    def count(sql: str) -> int:
+        tag = f"small-{next(numbers)}-{spark.catalog.currentDatabase()}"
+        context.addJobTag(tag)
+        try:
+            spark.sql(sql).collect()
+        finally:
+            context.removeJobTag(tag)
+        return len(context._jsc.sc().statusTracker().getJobIdsForTag(tag))
+
+    return count
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_small_writes_equal_those_of_workers(spark: SparkSession, kind: str) -> None:
+    columns = "id INT NOT NULL, v BIGINT DEFAULT 7, s STRING, p INT NOT NULL"
+    for name, most in (("near", 1000), ("far", 0)):
+        spark.sql(
+            f"CREATE TABLE {name} ({columns}) PARTITIONED BY (p) TBLPROPERTIES ({KINDS[kind]}, '{LOCAL}'='{most}', "
+            "'num-sorted-run.compaction-trigger'='3')"
+        )
+        spark.sql(f"INSERT INTO {name} VALUES (1, 1, 'a', 0), (2, NULL, 'b', 0), (3, 3, NULL, 1), (1, 9, 'c', 0)")
+        spark.sql(f"INSERT INTO {name} (id, p) VALUES (4, 1), (5, 0)")
+        for n in range(2):
+            spark.sql(f"INSERT INTO {name} SELECT id, v + {n}, upper(s), p FROM {name} WHERE id < 4")
+        if kind not in ENGINES_WITHOUT_CHANGES:
+            spark.sql(f"UPDATE {name} SET v = v + 10, s = 'u' WHERE id = 1")
+            spark.sql(f"DELETE FROM {name} WHERE id = 5")
+        if kind == "cross-partition":
+            spark.sql(f"INSERT INTO {name} VALUES (3, 30, 'moved', 0)")
+        else:
+            spark.sql(f"INSERT OVERWRITE {name} PARTITION (p = 1) (id, v, s) VALUES (8, 8, 'o')")
+    if kind == "postponed":
+        spark.sql("CALL sys.compact(table => 'near')")
+        spark.sql("CALL sys.compact(table => 'far')")
+    for of in ("", "$audit_log", "$snapshots", "$buckets"):
+        shown = {
+            "": "*",
+            "$audit_log": "*",
+            "$snapshots": "commit_kind, total_record_count, delta_record_count, changelog_record_count",
+            "$buckets": "partition, bucket, record_count, file_count",
+        }[of]
+        assert rows(spark, f"SELECT {shown} FROM `near{of}`") == rows(spark, f"SELECT {shown} FROM `far{of}`"), of
+
+
+def test_a_small_insert_starts_no_job(spark: SparkSession, jobs_of: Callable[[str], int]) -> None:
+    spark.sql("CREATE TABLE t (id INT, v INT) TBLPROPERTIES ('primary-key'='id', 'bucket'='2')")
+    found = [jobs_of(f"INSERT INTO t VALUES ({n}, 1), ({n + 100}, 2)") for n in range(7)]
+    assert found == [0] * 7  # those of the compactions included
+    assert rows(spark, "SELECT count(*), sum(v) FROM t") == [(14, 21)]
+
+
+def test_a_small_update_only_reads_in_a_job(spark: SparkSession, jobs_of: Callable[[str], int]) -> None:
+    spark.sql("CREATE TABLE t (id INT, v INT) TBLPROPERTIES ('primary-key'='id', 'bucket'='1')")
+    spark.sql("INSERT INTO t VALUES (1, 1), (2, 2)")
+    assert jobs_of("UPDATE t SET v = v + 1 WHERE id = 1") <= 1
+    assert jobs_of("DELETE FROM t WHERE id = 2") <= 1
+    assert rows(spark, "SELECT * FROM t") == [(1, 2)]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id, 1 FROM range(1001)",
+        "SELECT explode(sequence(1, 1001)), 1",
+        "SELECT 1, sequence(1, 100000)[5] FROM range(3)",
+    ],
+)
+def test_workers_write_what_may_be_many(spark: SparkSession, jobs_of: Callable[[str], int], query: str) -> None:
+    spark.sql("CREATE TABLE t (id BIGINT, v INT)")
+    assert jobs_of(f"INSERT INTO t {query}") >= 1
+    assert rows(spark, "SELECT * FROM t") == rows(spark, query)
+
+
+def test_the_option_bounds_the_rows(spark: SparkSession, jobs_of: Callable[[str], int]) -> None:
+    spark.sql(f"CREATE TABLE t (id INT) TBLPROPERTIES ('{LOCAL}'='2')")
+    assert jobs_of("INSERT INTO t VALUES (1), (2)") == 0
+    assert jobs_of("INSERT INTO t VALUES (3), (4), (5)") == 1
+    spark.conf.set(f"spark.paimon.{LOCAL}", "0")
+    assert jobs_of("INSERT INTO t VALUES (6)") == 1
+    assert rows(spark, "SELECT count(*), sum(id) FROM t") == [(6, 21)]
+
+
+def test_large_values_go_to_workers(spark: SparkSession, jobs_of: Callable[[str], int]) -> None:
+    spark.sql("CREATE TABLE t (id INT, s STRING)")
+    assert jobs_of("INSERT INTO t VALUES (1, repeat('x', 200000))") == 1
+    assert rows(spark, "SELECT id, length(s) FROM t") == [(1, 200000)]
+
+
+def test_all_types_are_written_alike(spark: SparkSession) -> None:
+    values = (
+        "true, 1S, 3, 4L, 1.5F, double('NaN'), 12345.67891, 'text', 'ab', X'0102', DATE'0024-05-14', "
+        "TIMESTAMP'2024-05-14 10:20:30.123456', TIMESTAMP_NTZ'2024-05-14 10:20:30.5', array(1, NULL), map('k', 1), "
+        "named_struct('p', 1, 'q', 'z')"
+    )
+    for name, most in (("near", 1000), ("far", 0)):
+        spark.sql(
+            f"CREATE TABLE {name} (b BOOLEAN, i16 SMALLINT, i INT, l BIGINT, f FLOAT, d DOUBLE, m DECIMAL(30, 5), "
+            "s STRING, c CHAR(4), x BINARY, dt DATE, ts TIMESTAMP, nt TIMESTAMP_NTZ, a ARRAY<INT>, mp MAP<STRING, INT>, "
+            f"r STRUCT<p: INT, q: STRING>) TBLPROPERTIES ('{LOCAL}'='{most}')"
+        )
+        spark.sql(f"INSERT INTO {name} VALUES ({values}), ({', '.join(['NULL'] * 16)})")
+    near, far = (spark.sql(f"SELECT * FROM {name} ORDER BY i").collect() for name in ("near", "far"))
+    assert repr(near) == repr(far)
+
+
+def test_failed_small_writes_leave_nothing(spark: SparkSession, warehouse: Path) -> None:
+    spark.sql("CREATE TABLE t (id INT NOT NULL, v INT) TBLPROPERTIES ('primary-key'='id', 'bucket'='4')")
+    spark.sql("INSERT INTO t VALUES (1, 1), (2, 2)")
+    before = files_of(warehouse, spark, "t")
+    for statement, code in (
+        ("INSERT INTO t SELECT if(id = 1, NULL, id), v FROM t", "NULL"),
+        ("UPDATE t SET v = 1 / (id - 2)", "DIVIDE_BY_ZERO"),
+    ):
+        with pytest.raises(Exception, match=code):
+            spark.sql(statement)
+        assert files_of(warehouse, spark, "t") == before, statement
+    assert rows(spark, "SELECT * FROM t") == [(1, 1), (2, 2)]
