@@ -88,7 +88,7 @@ case class PaimonLocalReadExec(@transient scan: PaimonScan, columns: Seq[Attribu
 
   /** The plan of the same read by Spark's tasks. */
   @transient private lazy val distributed: SparkPlan =
-    Dataset.ofRows(session, ReadPlan.of(scan.logicalPlan(prunesLater = false), columns, project, filters))
+    Dataset.ofRows(session, ReadPlan.of(scan.logicalPlan(prunesLater = false, byBucket = false), columns, project, filters))
       .queryExecution.executedPlan
 
   override protected def doExecute(): RDD[InternalRow] = answer() match {
