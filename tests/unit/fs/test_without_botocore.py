@@ -69,5 +69,7 @@ def test_no_other_extra_is_imported_by_the_package() -> None:
             for name in _imported(path) - known:
                 strangers.setdefault(name, set()).add(path.relative_to(ROOT).as_posix())
     strangers.pop("pytest")  # of the kit for tests, which nothing else imports
+    for name in ("pyhive", "sqlalchemy"):  # of the dialect, which only SQLAlchemy loads
+        assert strangers.pop(name) == {"paimon_spark/clients/sqlalchemy.py"}
     assert strangers.keys() == {"botocore"}
     assert all(path.startswith("paimon_spark/fs/s3") for path in strangers["botocore"])
