@@ -24,6 +24,8 @@ MOST_FILES = 64
 """Each file costs a few round trips of an object store."""
 _UNPACKED = 4
 """About how many bytes in memory a byte of a data file becomes."""
+_ROW_BYTES = 8
+"""What a row takes in the JVM at least, also one without columns."""
 _FILES_AT_ONCE = 8
 _WORTH_THREADS = 256 << 10
 
@@ -62,7 +64,7 @@ def read_small(plans: Sequence[SelectPlan]) -> Batches | None:
     left, rows, out = plans[0].table.options.local_read_bytes, 0, Batches()
     for batches in _read(splits):
         for batch in batches:
-            left -= batch.nbytes
+            left -= max(batch.nbytes, _ROW_BYTES * batch.num_rows)
             rows += batch.num_rows
             out.append(batch)
         if left < 0:

@@ -9,6 +9,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.select import SelectPlan
 from paimon_spark.spark.shuffle_spec import HashedField, hashed_fields
 from paimon_spark.spec.kinds import BucketMode
+from paimon_spark.spec.types import AtomicType, DataType, TypeRoot, beyond_micros
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,5 +48,12 @@ def bucket_layout(plans: Sequence[SelectPlan]) -> dict[str, object] | None:
     buckets = counts.pop()
     if counts or buckets < 1 or any(not 0 <= s.bucket < buckets or s.postponed for s in plan.splits):
         return None
+    if any(_equal_in_several_buckets(f.type) for f in table.bucket_key_fields):
+        return None
     fields = hashed_fields(table.bucket_key_fields)
     return asdict(BucketLayout(buckets, table.options.bucket_function_type.value, fields))
+
+
+def _equal_in_several_buckets(t: DataType) -> bool:
+    """Return whether equal values in Spark may have several hashes: 0.0 and -0.0, or digits that Spark cuts."""
+    return (isinstance(t, AtomicType) and t.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)) or beyond_micros(t) is not None

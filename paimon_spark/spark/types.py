@@ -225,6 +225,8 @@ def batch_for_spark(batch: pa.RecordBatch, variants: Mapping[str, pa.DataType] |
 
     `variants` has the Arrow types of the columns that hold a VARIANT, with the metadata that Spark looks for.
     """
+    if not batch.num_columns:  # a batch made of no columns has no rows
+        return batch
     columns, fields = [], []
     for field, column in zip(batch.schema, batch.columns, strict=True):
         wanted = arrow_for_spark((variants or {}).get(field.name, field.type))

@@ -284,3 +284,10 @@ def test_bucket_functions_name_the_bucket(spark: SparkSession, name: str, functi
 def test_bucket_functions_refuse(spark: SparkSession, call: str, told: str) -> None:
     with pytest.raises(Exception, match=told):
         spark.sql(f"SELECT paimon.sys.{call}").collect()
+
+
+def test_zeros_of_both_signs_are_one_group(joins: SparkSession) -> None:
+    joins.sql("CREATE TABLE zeros (d DOUBLE, v INT) TBLPROPERTIES ('bucket-key' = 'd', 'bucket' = '8')")
+    joins.sql("INSERT INTO zeros VALUES (0.0D, 1), (-0.0D, 1), (5.0D, 1)")
+    found = joins.sql("SELECT d, sum(v) FROM zeros GROUP BY d").collect()
+    assert sorted(map(tuple, found)) == [(0.0, 2), (5.0, 1)]

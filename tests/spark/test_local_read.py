@@ -45,6 +45,13 @@ QUERIES = (
     "SELECT k FROM t WHERE k > 1000",
     "SELECT k, rowkind FROM `t$audit_log` WHERE k < 5",
 )
+WITHOUT_COLUMNS = (
+    "SELECT 1 FROM t",
+    "SELECT sum(1) FROM t",
+    "SELECT count(*) FROM t",
+    "SELECT a.v FROM t a CROSS JOIN (SELECT 1 FROM t WHERE p = 2) b",
+    "SELECT 1 WHERE EXISTS (SELECT 1 FROM t)",
+)
 
 
 @pytest.fixture
@@ -75,6 +82,18 @@ def test_answers_are_those_of_tasks(spark: SparkSession, local: SparkSession, ki
     for query in QUERIES if kind == "deduplicate" else QUERIES[:4]:
         assert ("PaimonLocalRead" in plan_of(local, query)) is ("$" not in query)
         assert in_order(local.sql(query).collect()) == in_order(spark.sql(query).collect())
+    for query in WITHOUT_COLUMNS:
+        assert in_order(local.sql(query).collect()) == in_order(spark.sql(query).collect())
+
+
+def test_reads_of_other_columns_are_not_reused(local: SparkSession) -> None:
+    local.sql("CREATE TABLE t (a INT NOT NULL, b INT NOT NULL)")
+    local.sql("INSERT INTO t VALUES (1, 2), (2, 3), (3, 1)")
+    halves = [f"SELECT * FROM (SELECT /*+ REPARTITION(2) */ {columns} FROM t)" for columns in ("a, b", "b, a")]
+    found = local.sql(" UNION ALL ".join(halves)).collect()
+    assert sorted(map(tuple, found)) == [(1, 2), (1, 3), (2, 1), (2, 3), (3, 1), (3, 2)]
+    twice = [f"SELECT * FROM (SELECT /*+ REPARTITION(2) */ a + 1 FROM t WHERE b > {b})" for b in (1, 1, 2)]
+    assert sorted(r[0] for r in local.sql(" UNION ALL ".join(twice)).collect()) == [2, 2, 3, 3, 3]
 
 
 def filled(spark: SparkSession, properties: str = KEYED + ")", rows: int = 1000) -> None:

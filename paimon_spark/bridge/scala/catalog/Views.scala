@@ -51,10 +51,14 @@ object PaimonView {
 
 /** The requests of a catalog that concern views. */
 trait PaimonViews { this: PaimonCatalog =>
-  private def request(method: String, ident: Identifier, args: Map[String, Any], idempotent: Boolean = false) =
+  /** A request about the view `ident`; an error that a name exists is about `made`. */
+  private def request(method: String, ident: Identifier, args: Map[String, Any], idempotent: Boolean = false,
+      made: Option[Identifier] = None) = {
+    val named = made.getOrElse(ident)
     Engine.json(method, args ++ Map("database" -> ident.namespace().mkString("."), "name" -> ident.name()), ref,
-      idempotent = idempotent, namespace = ref.name +: ident.namespace().toSeq,
-      name = ref.name +: ident.namespace().toSeq :+ ident.name())
+      idempotent = idempotent, namespace = ref.name +: named.namespace().toSeq,
+      name = ref.name +: named.namespace().toSeq :+ named.name())
+  }
 
   def listViews(namespace: Array[String]): Array[Identifier] =
     if (!hasViews || namespace.length != 1) Array.empty
@@ -78,5 +82,6 @@ trait PaimonViews { this: PaimonCatalog =>
   def dropView(ident: Identifier, ifExists: Boolean): Unit = request("drop_view", ident, Map("if_exists" -> ifExists))
 
   def renameView(from: Identifier, to: Identifier): Unit =
-    request("rename_view", from, Map("to_database" -> to.namespace().mkString("."), "to_name" -> to.name()))
+    request("rename_view", from, Map("to_database" -> to.namespace().mkString("."), "to_name" -> to.name()),
+      made = Some(to))
 }

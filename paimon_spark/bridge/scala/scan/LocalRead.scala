@@ -12,6 +12,7 @@ import org.apache.spark.{SparkContext, TaskContext}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartition}
 import org.apache.spark.sql.classic.Dataset
 import org.apache.spark.sql.execution.{FilterExec, LeafExecNode, ProjectExec, SparkPlan, SQLExecution}
@@ -58,6 +59,14 @@ case class PaimonLocalReadExec(@transient scan: PaimonScan, columns: Seq[Attribu
     (if (filters.isEmpty) "" else filters.mkString(", filters=[", ", ", "]"))
   override def simpleString(maxFields: Int): String = s"PaimonLocalRead $told"
   override def verboseStringWithOperatorId(): String = s"$formattedNodeName\nRead: $told\n"
+
+  override protected def doCanonicalize(): SparkPlan = {
+    def normal[E <: Expression](e: E): E = QueryPlan.normalizeExpressions(e, columns)
+    copy(columns = columns.map(normal), filters = filters.map(normal), project = project.zipWithIndex.map {
+      case (a: Alias, i) => Alias(normal(a.child), "")(ExprId(columns.length + i), a.qualifier)
+      case (e, _) => normal(e)
+    })
+  }
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "number of output rows"),
