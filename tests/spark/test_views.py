@@ -91,6 +91,8 @@ def test_a_table_and_a_view_do_not_share_a_name(base: SparkSession) -> None:
             base.sql(statement)
     with pytest.raises(AnalysisException, match="ALREADY_EXISTS"):
         base.sql("ALTER TABLE t RENAME TO v")
+    with pytest.raises(AnalysisException, match=r"ALREADY_EXISTS.*`t`"):
+        base.sql("ALTER VIEW v RENAME TO t")
     with pytest.raises(AnalysisException, match="is a table, not a view"):
         base.sql("DROP VIEW t")
 
