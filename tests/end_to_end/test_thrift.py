@@ -203,7 +203,7 @@ def test_statements_that_superset_sends(thrift: tuple[Place, int]) -> None:
         assert [r[1] for r in answer("SHOW VIEWS IN `superset`")] == ["top"]
         assert answer("SHOW PARTITIONS superset.sales") == [("d=2026-01-01",), ("d=2026-01-02",)]
         assert [r[0] for r in answer("DESCRIBE superset.sales")][:2] == ["id", "d"]
-        assert "PaimonScan" in str(answer("EXPLAIN SELECT id FROM superset.sales WHERE d = '2026-01-02'"))
+        assert "PaimonLocalRead" in str(answer("EXPLAIN SELECT id FROM superset.sales WHERE d = '2026-01-02'"))
         assert answer("SELECT `id`, `d` FROM `superset`.`sales` WHERE `d` = '2026-01-02' LIMIT 100") == [
             (2, "2026-01-02")
         ]
