@@ -121,17 +121,17 @@ class PaimonDialect(HiveDialect):
 
     def get_table_names(self, connection: Any, schema: str | None = None, **_: Any) -> list[str]:
         """Return the tables of a database, without views."""
-        views = {*self.get_view_names(connection, schema), *self.get_temp_view_names(connection, schema)}
+        views = {row[1] for row in _views(connection, schema)}
         rows = connection.execute(text(f"SHOW TABLES{_inside(schema)}"))
         return [row[1] for row in rows if row[1] not in views]
 
     def get_view_names(self, connection: Any, schema: str | None = None, **_: Any) -> list[str]:
         """Return the permanent views of a database."""
-        return [row[1] for row in connection.execute(text(f"SHOW VIEWS{_inside(schema)}")) if not row[2]]
+        return [row[1] for row in _views(connection, schema) if not row[2]]
 
     def get_temp_view_names(self, connection: Any, schema: str | None = None, **_: Any) -> list[str]:
         """Return the temporary views of the session."""
-        return [row[1] for row in connection.execute(text(f"SHOW VIEWS{_inside(schema)}")) if row[2]]
+        return [row[1] for row in _views(connection, schema) if row[2]]
 
     def has_table(self, connection: Any, table_name: str, schema: str | None = None, **_: Any) -> bool:
         """Return whether there is a table or view of the name."""
@@ -219,6 +219,11 @@ def _place(url: URL) -> tuple[str | None, str | None]:
 def _hive(session: dict[str, Any]) -> dict[str, str]:
     """Return settings as a Hive session takes them: Spark's own need the prefix ``set:hiveconf:``."""
     return {f"set:hiveconf:{key}": str(value) for key, value in session.items()}
+
+
+def _views(connection: Any, schema: str | None) -> list[Any]:
+    """Return the permanent and temporary views: database, name, whether it is temporary."""
+    return list(connection.execute(text(f"SHOW VIEWS{_inside(schema)}")))
 
 
 def _inside(schema: str | None) -> str:

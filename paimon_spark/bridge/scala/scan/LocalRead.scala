@@ -8,7 +8,7 @@ import scala.util.Using
 
 import org.apache.arrow.vector.ipc.ArrowStreamReader
 
-import org.apache.spark.{SparkContext, TaskContext}
+import org.apache.spark.SparkContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._

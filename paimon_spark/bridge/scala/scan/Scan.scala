@@ -109,13 +109,15 @@ class PaimonScan(val table: PaimonTable, override val readSchema: StructType, re
 
   private val planned = mutable.Map[(Boolean, Boolean), LogicalPlan]()
 
+  /** The request for exactly the read that was planned. */
+  private def pinned: Map[String, Any] = request ++ Map("scan" -> plan.get("scan"), "snapshot" -> plan.get("snapshot"))
+
   /** The engine's plan of this read, cached because adaptive execution plans a query several times. `prunesLater`:
     * the required partitions become known only while the query runs. `byBucket`: its tasks can be grouped by bucket. */
   def logicalPlan(prunesLater: Boolean, byBucket: Boolean): LogicalPlan = synchronized {
     planned.getOrElseUpdate((prunesLater, byBucket), {
-      val args = request ++ Map("scan" -> plan.get("scan"), "snapshot" -> plan.get("snapshot"),
-        "prunes_later" -> prunesLater, "by_bucket" -> byBucket)
-      val frame = Engine.jvmObject("scan_frame", args, table.catalog, Nil).asInstanceOf[Dataset[_]]
+      val args = Map("prunes_later" -> prunesLater, "by_bucket" -> byBucket)
+      val frame = Engine.jvmObject("scan_frame", pinned ++ args, table.catalog, Nil).asInstanceOf[Dataset[_]]
       frame.queryExecution.analyzed
     })
   }
@@ -125,7 +127,7 @@ class PaimonScan(val table: PaimonTable, override val readSchema: StructType, re
 
   /** The rows as an Arrow stream; None if they turn out to be too many. */
   def localRows(): Option[Array[Byte]] =
-    Engine.bytes("local_rows", request ++ Map("scan" -> plan.get("scan"), "snapshot" -> plan.get("snapshot")), table.catalog)
+    Engine.bytes("local_rows", pinned, table.catalog)
 
   def info: String = s"${table.name} ${plan.get("info").asText()}"
 
