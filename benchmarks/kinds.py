@@ -128,4 +128,4 @@ class KindRounds:
 
 def _with_text_key(query: str) -> str:
     head, equals, value = query.partition("WHERE id = ")
-    return f"{head}{equals}'key-{value}'" if equals else query.replace("sum(id)", "max(id)")
+    return f"{head}{equals}'key-{value}'" if equals else query.replace("sum(id)", "bit_xor(xxhash64(id))")
