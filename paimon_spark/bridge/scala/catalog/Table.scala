@@ -56,7 +56,8 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, val byPath: 
   override lazy val properties: JMap[String, String] = Json.stringMap(described.get("properties")).asJava
 
   override def capabilities(): JSet[TableCapability] = {
-    val all = EnumSet.of(TableCapability.BATCH_READ, TableCapability.STREAMING_WRITE)
+    val all = EnumSet.of(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ,
+      TableCapability.CONTINUOUS_READ, TableCapability.STREAMING_WRITE)
     if (isData) {
       all.addAll(EnumSet.of(TableCapability.V1_BATCH_WRITE, TableCapability.TRUNCATE,
         TableCapability.OVERWRITE_BY_FILTER, TableCapability.OVERWRITE_DYNAMIC))

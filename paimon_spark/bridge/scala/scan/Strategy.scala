@@ -16,7 +16,7 @@ import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.connector.write.Write
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, SparkStrategy, UnaryExecNode}
 import org.apache.spark.sql.execution.datasources.{FileSourceStrategy, LogicalRelation}
-import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation, LeafV2CommandExec, WriteToDataSourceV2}
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation, LeafV2CommandExec, StreamingDataSourceV2ScanRelation, WriteToDataSourceV2}
 import org.apache.spark.sql.execution.streaming.sources.MicroBatchWrite
 import org.apache.spark.sql.internal.SQLConf
 
@@ -31,6 +31,8 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
       val buckets = BucketReads.partitioning(relation, scan, project)
       val read = ReadPlan.of(scan.logicalPlan(prunesLater, buckets.isDefined), relation.output, project, filters)
       planLater(PaimonRead(scan.info, buckets, read)) :: Nil
+    case PhysicalOperation(project, filters, StreamOf(read, stream)) =>
+      PaimonStreamScanExec.plan(read, stream, project, filters) :: Nil
     case PhysicalOperation(project, filters, AggregateOf(relation, scan)) =>
       PaimonMetadataExec.of(scan, relation.output, filters, project) :: Nil
     case p @ PhysicalOperation(_, filters, _: LogicalRelation) if filters.exists(_.exists(_.isInstanceOf[NotSuperseded])) =>
@@ -63,6 +65,16 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
     def unapply(plan: LogicalPlan): Option[(DataSourceV2ScanRelation, AggregateScan)] = plan match {
       case r: DataSourceV2ScanRelation => r.scan match {
         case s: AggregateScan => Some((r, s))
+        case _ => None
+      }
+      case _ => None
+    }
+  }
+
+  private object StreamOf {
+    def unapply(plan: LogicalPlan): Option[(StreamingDataSourceV2ScanRelation, PaimonStream)] = plan match {
+      case r: StreamingDataSourceV2ScanRelation if r.startOffset.isDefined && r.endOffset.isDefined => r.stream match {
+        case s: PaimonStream => Some((r, s))
         case _ => None
       }
       case _ => None
