@@ -93,9 +93,7 @@ def stream_next(request: Request) -> Json:
     newest = args["newest"] if args["newest"] is not None else source.newest_id()
     start = parse_offset(args["start"])
     source.commit(start)  # Spark tells of the end of a batch only when it has the next one
-    found = source.next_offset(
-        start, limited=args["limited"], newest=newest, waited_millis=args["waited"]
-    )
+    found = source.next_offset(start, limited=args["limited"], newest=newest, waited_millis=args["waited"])
     return {"offset": None if found is None else found.to_json()}
 
 

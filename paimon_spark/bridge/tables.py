@@ -168,9 +168,15 @@ def load_to_change(envelope: Envelope, raw: Mapping[str, Any], options: Mapping[
 def newest_token(
     envelope: Envelope, raw: Mapping[str, Any], options: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return the token of a table, or of a system table that reads one, at no snapshot and with its newest schema."""
+    """Return the token of a table, or of a system table that reads one, at no snapshot and with its newest schema.
+
+    Raises:
+        NotFoundError: the token is a mere path, and there is no table.
+    """
     if "rows_of" in raw:
         return dict(raw)
+    if "database" not in raw:
+        path_table(envelope, raw["path"], options or {}, writes=True)
     token = TableToken.of(raw)
     identifier, _ = split_branch(token.identifier, options or {})
     if token.path is not None:

@@ -204,7 +204,7 @@ def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteRes
 
 
 def resume_batch(plan: WritePlan, runner: TaskRunner) -> WriteResult:
-    """Run the compaction after a micro-batch that is in the table already: its first attempt may have ended before it."""
+    """Run the compaction after a micro-batch that is in the table: its first attempt may have ended before it."""
     found = _next_compaction(plan, None, ()) if _compacts(plan.table) else None
     user = "" if plan.batch is None else plan.batch.query
     return run_post_commit(plan, WriteResult(commit=EmptyCommit(), compaction=found, commit_user=user), runner)

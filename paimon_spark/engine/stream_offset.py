@@ -27,8 +27,8 @@ DELAY = "read.stream.maxTriggerDelayMs"
 class StreamOffset:
     """What a stream has read: everything before `snapshot_id`, and its splits up to `index`.
 
-    `scan_snapshot` means the splits of the state at the snapshot, else those of its changes. `time_millis` is the commit
-    time of the newest snapshot that was read: another one of the same id means that the table was rolled back.
+    `scan_snapshot` means the splits of the state at the snapshot, else those of its changes. `time_millis` is the
+    commit time of the newest snapshot that was read: another one of the same id means that the table was rolled back.
     """
 
     snapshot_id: Id
@@ -125,11 +125,11 @@ class Admission:
     def take(self, split: Split) -> bool:
         """Add a split and return True, unless it does not fit."""
         limits = self.limits
-        after = ((self._files + split.file_count, limits.files), (self._bytes + split.size, limits.bytes))
-        after = (*after, (self.rows + split.file_rows, limits.rows))
-        if self.splits and any(most is not None and value > most for value, most in after):
+        files, size, rows = self._files + split.file_count, self._bytes + split.size, self.rows + split.file_rows
+        pairs = ((files, limits.files), (size, limits.bytes), (rows, limits.rows))
+        if self.splits and any(most is not None and value > most for value, most in pairs):
             return False
-        (self._files, _), (self._bytes, _), (self.rows, _) = after
+        self._files, self._bytes, self.rows = files, size, rows
         self.splits += 1
         return True
 

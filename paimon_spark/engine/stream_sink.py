@@ -98,8 +98,8 @@ def _check_same(table: Table, batch: StreamBatch, own: Snapshot) -> None:
     later = own.commit_identifier > batch.batch
     what = f"its batch {own.commit_identifier}" if later else f"another batch {batch.batch} of it"
     raise ConflictError(
-        f"Batch {batch.batch} of the query {batch.query} cannot be written to table {table.name}: snapshot {own.id} has "
-        f"{what}. The checkpoint of the query is older than the table.",
+        f"Batch {batch.batch} of the query {batch.query} cannot be written to table {table.name}: snapshot {own.id} "
+        f"has {what}. The checkpoint of the query is older than the table.",
         hint="Restore the newer checkpoint, or roll the table back to the snapshot of the last batch that this "
         "checkpoint has completed.",
     )
@@ -128,5 +128,6 @@ def _attempt(table: Table, query: str) -> Attempt | None:
         return read_as(Attempt, json_object(data))
     except ValueError as e:
         raise CorruptTableError(
-            f"The file {path} is malformed: {e}.", hint="It records the progress of a streaming query; see docs/streaming.md."
+            f"The file {path} is malformed: {e}.",
+            hint="It records what a query was about to commit: see docs/streaming.md.",
         ) from e

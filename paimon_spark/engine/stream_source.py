@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from paimon_spark.core.file_schemas import FileSchemas
+from paimon_spark.core.metadata.change_range import StateRange
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.metadata_io import translate_io_errors
-from paimon_spark.core.scan.changes import ChangeFilter, CommitRead, commit_splits
+from paimon_spark.core.scan.changes import ChangeFilter, CommitRead, commit_splits, plan_changes
 from paimon_spark.core.scan.result import Scan, YoungFiles
 from paimon_spark.core.scan.scan import scan_buckets
 from paimon_spark.core.scan.splits import Split, plan_splits
@@ -26,11 +27,12 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import wall_clock_millis
 from paimon_spark.engine.fallback import reads_other_branch
 from paimon_spark.engine.stream_offset import NOTHING, Admission, StreamLimits, StreamOffset
-from paimon_spark.errors import ErrorKind, NotFoundError, UnsupportedError
+from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UnsupportedError
 from paimon_spark.spec.features import check_readable
-from paimon_spark.spec.kinds import BucketMode, ChangelogProducer, ChangeSource, MergeEngine
+from paimon_spark.spec.kinds import BucketMode, ChangelogProducer, ChangeSource, CommitKind, MergeEngine
 from paimon_spark.spec.manifest import BucketKey
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.types import DataType, type_to_json
 
 MOST_EMPTY = 5
 """A stream without new rows moves on once it is so many snapshots behind: they might expire before it does."""
@@ -107,11 +109,22 @@ class StreamSource:
                 "when they reach their buckets.",
                 hint="Set 'changelog-producer' = 'lookup' or 'full-compaction'.",
             )
-        if table.is_primary_key_table and options.flag("streaming-read-overwrite"):
-            raise UnsupportedError(
-                f"The option 'streaming-read-overwrite' of table {table.name} is not supported: streams leave out what "
-                "an overwrite replaces.",
-                hint="Leave it out, and restart streams with a new checkpoint after an overwrite.",
+        self._check_overwrites()
+
+    def _check_overwrites(self) -> None:
+        table, options = self.table, self.table.options
+        keyed = table.is_primary_key_table
+        if options.flag("streaming-read-overwrite") and not (keyed and options.changelog_producer in _OWN_LOG):
+            raise OptionError(
+                f"The option 'streaming-read-overwrite' does not apply to table {table.name}: it is for tables with a "
+                "primary key whose 'changelog-producer' is 'none' or 'input'.",
+                hint="Leave it out" + ("." if keyed else ", or use 'streaming-read-append-overwrite'."),
+            )
+        if options.flag("streaming-read-append-overwrite") and keyed:
+            raise OptionError(
+                f"The option 'streaming-read-append-overwrite' does not apply to table {table.name}, which has a "
+                "primary key.",
+                hint="Leave it out, or use 'streaming-read-overwrite'.",
             )
 
     @cached_property
@@ -146,12 +159,13 @@ class StreamSource:
         """
         self._check_start(start)
         admission = Admission(self.limits if limited else StreamLimits())
-        position = start
+        position, alone = start, False
         for step in self._steps(start, newest):
-            if step.split is not None and not admission.take(step.split):
+            apart = step.alone != alone and admission.splits > 0
+            if step.split is not None and (apart or not admission.take(step.split)):
                 break
-            position = step.after
-            if admission.splits and admission.limits.is_free and position.snapshot_id <= newest:
+            position, alone = step.after, step.alone
+            if self._ends_at_once(admission) and position.snapshot_id <= newest:
                 position = self._after(newest)
                 break
         if not admission.splits and position.newest_read - start.newest_read < MOST_EMPTY:
@@ -159,6 +173,10 @@ class StreamSource:
         if waited_millis is not None and admission.waits(waited_millis):
             return None
         return position
+
+    def _ends_at_once(self, admission: Admission) -> bool:
+        """Return whether a batch with rows goes up to the newest snapshot, whatever is in between."""
+        return bool(admission.splits) and admission.limits.is_free and not self._overwrites
 
     @translate_io_errors()
     def read(self, start: StreamOffset, end: StreamOffset) -> StreamRead:
@@ -197,7 +215,9 @@ class StreamSource:
             position = _following(snapshot)
         for snapshot_id in range(position.snapshot_id, newest + 1):
             snapshot = self._found(snapshot_id, newest)
-            yield from _numbered(self._change_splits(snapshot), position, snapshot)
+            alone = self._overwrites and snapshot.commit_kind is CommitKind.OVERWRITE
+            splits = self._replaced_rows(snapshot) if alone else self._change_splits(snapshot)
+            yield from _numbered(splits, position, snapshot, alone=alone)
             position = _following(snapshot)
 
     def _found(self, snapshot_id: int, newest: int) -> Snapshot:
@@ -207,8 +227,8 @@ class StreamSource:
         if found is not None:
             return found
         raise NotFoundError(
-            f"The stream of table {table.name} cannot go on: snapshot {snapshot_id} has expired before it was read. The "
-            f"table has the snapshots {table.snapshots.earliest_id()} to {newest}.",
+            f"The stream of table {table.name} cannot go on: snapshot {snapshot_id} has expired before it was read. "
+            f"The table has the snapshots {table.snapshots.earliest_id()} to {newest}.",
             hint="Start with a new checkpoint, which reads the table anew by default, or from a snapshot that is left "
             "with 'scan.snapshot-id'. The option 'consumer-id' protects unread snapshots, and so does a longer "
             "'snapshot.time-retained' of the table.",
@@ -221,6 +241,20 @@ class StreamSource:
         overwrites = not self.table.is_primary_key_table and self.table.options.flag("streaming-read-append-overwrite")
         how = CommitRead(source, drop_retracts=not self.keep_kinds, overwrites=overwrites)
         return commit_splits(self.table, snapshot, how, ChangeFilter(buckets=self._buckets))
+
+    @property
+    def _overwrites(self) -> bool:
+        return self.table.is_primary_key_table and self.table.options.flag("streaming-read-overwrite")
+
+    def _replaced_rows(self, snapshot: Snapshot) -> list[Split]:
+        """Return the difference that an overwrite has made: its splits are a micro-batch of their own.
+
+        Rows of a key from another split of the batch would have no order with those of the difference.
+        """
+        before = self._found(snapshot.id - 1, snapshot.id) if snapshot.id > 1 else None
+        wanted = ChangeFilter(buckets=self._buckets)
+        splits, _ = plan_changes(self.table.with_options(_SMALLEST), StateRange(before, snapshot), wanted)
+        return sorted(splits, key=lambda s: (s.partition, s.bucket))
 
     def _state_splits(self, snapshot: Snapshot) -> Sequence[Split]:
         """Return the smallest splits of a state, in the order of partition and bucket."""
@@ -282,8 +316,8 @@ class StreamSource:
         if newest >= wanted and (found is None or found.time_millis == start.time_millis):
             return
         raise NotFoundError(
-            f"The stream of table {self.table.name} cannot go on: it has read snapshot {wanted}, which is no longer one "
-            f"of the table; the newest one is {newest}. The table was rolled back or created anew.",
+            f"The stream of table {self.table.name} cannot go on: it has read snapshot {wanted}, which is no longer "
+            f"one of the table; the newest one is {newest}. The table was rolled back or created anew.",
             hint="Start with a new checkpoint, which reads the table anew by default.",
             kind=ErrorKind.SNAPSHOT_NOT_FOUND,
         )
@@ -297,7 +331,7 @@ class StreamSource:
                 now = newer.get(column.id)
                 if now is not None and replace(now.type, nullable=True) == replace(column.type, nullable=True):
                     continue
-                what = "was dropped" if now is None else f"is {now.type} now and was {column.type}"
+                what = "was dropped" if now is None else f"is {_text(now.type)} and was {_text(column.type)}"
                 raise UnsupportedError(
                     f"The stream of table {table.name} cannot go on with the columns that it began with: the column "
                     f"'{column.name}' {what}.",
@@ -307,30 +341,39 @@ class StreamSource:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """The position after a split, or after a snapshot that has none left."""
+    """The position after a split, or after a snapshot that has none left; the splits of some share no micro-batch."""
 
     split: Split | None
     after: StreamOffset
     of_state: bool
+    alone: bool
 
 
-def _numbered(splits: Sequence[Split], position: StreamOffset, snapshot: Snapshot) -> Iterator[_Step]:
+def _numbered(
+    splits: Sequence[Split], position: StreamOffset, snapshot: Snapshot, *, alone: bool = False
+) -> Iterator[_Step]:
     """Yield the splits of a snapshot after a position in it."""
     first, end = position.index + 1, _following(snapshot)
     for index in range(first, len(splits)):
         after = end if index == len(splits) - 1 else replace(position, index=index)
-        yield _Step(splits[index], after, position.scan_snapshot)
+        yield _Step(splits[index], after, position.scan_snapshot, alone)
     if first >= len(splits):
-        yield _Step(None, end, position.scan_snapshot)
+        yield _Step(None, end, position.scan_snapshot, alone)
 
 
 def _following(snapshot: Snapshot) -> StreamOffset:
     return StreamOffset(snapshot_id=snapshot.id + 1, time_millis=snapshot.time_millis)
 
 
+def _text(t: DataType) -> str:
+    return str(type_to_json(replace(t, nullable=True)))
+
+
 def _by_bucket(splits: Sequence[Split]) -> list[Split]:
     """Return one split for each bucket, so that one task reads the changes of a key in their order."""
     found: dict[BucketKey, list[Split]] = {}
+    if any(s.difference is not None for s in splits):
+        return list(splits)
     for split in splits:
         found.setdefault(BucketKey(split.partition, split.bucket), []).append(split)
     return [_joined(group) for group in found.values()]

@@ -122,8 +122,8 @@ def _from_id(table: Table, start: ScanStart) -> StreamOffset:
     wanted = at_tag(table, start.value).id
     if wanted < earliest:
         raise OptionError(
-            f"A stream cannot start at the tag '{start.value}' of table {table.name}: it holds snapshot {wanted}, and the "
-            f"changes up to snapshot {earliest} have expired.",
+            f"A stream cannot start at the tag '{start.value}' of table {table.name}: it holds snapshot {wanted}, and "
+            f"the changes up to snapshot {earliest} have expired.",
             hint=f"Start at 'scan.snapshot-id' = '{earliest}', or read the tag in a batch.",
         )
     return StreamOffset(snapshot_id=wanted)

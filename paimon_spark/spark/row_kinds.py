@@ -30,4 +30,6 @@ def _number_of(name: str) -> Column:
         f.lit(", which is not the kind of a row. The kinds are +I, -U, +U and -D."),
     )
     number = f.raise_error(wrong).cast("tinyint")
-    return reduce(lambda rest, k: f.when(kind == k.short, f.lit(int(k)).cast("tinyint")).otherwise(rest), RowKind, number)
+    return reduce(
+        lambda rest, k: f.when(kind == k.short, f.lit(int(k)).cast("tinyint")).otherwise(rest), RowKind, number
+    )

@@ -38,7 +38,8 @@ _READ = """
 _STREAM = """
     consumer-id  consumer.ignore-progress  read.changelog  read.stream.maxBytesPerTrigger
     read.stream.maxFilesPerTrigger  read.stream.maxRowsPerTrigger  read.stream.maxTriggerDelayMs
-    read.stream.minRowsPerTrigger  streaming-read-append-overwrite  streaming.read.snapshot.delay
+    read.stream.minRowsPerTrigger  streaming-read-append-overwrite
+    streaming-read-overwrite  streaming.read.snapshot.delay
 """
 _WRITE = """
     blob.target-file-size
@@ -151,7 +152,9 @@ def scope_of(key: str) -> Scope | None:
     return honoured().get(option.name)
 
 
-def check_dynamic(key: str, *, of: str, scopes: Iterable[Scope] = (Scope.READ, Scope.STREAM, Scope.WRITE, Scope.CALL)) -> Option:
+def check_dynamic(
+    key: str, *, of: str, scopes: Iterable[Scope] = (Scope.READ, Scope.STREAM, Scope.WRITE, Scope.CALL)
+) -> Option:
     """Return the option of `key`, if a statement or session may give it.
 
     Options of the stored table are accepted here; the table rejects values that differ from its own.

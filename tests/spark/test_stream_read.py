@@ -39,7 +39,7 @@ def stream(spark: SparkSession, tmp_path: Path) -> Callable[[], Stream]:
     return lambda: Stream(spark, tmp_path / f"checkpoint-{next(numbers)}")
 
 
-def test_rows_are_read_once_over_restarts(spark: SparkSession, stream) -> None:
+def test_rows_are_read_once_over_restarts(spark: SparkSession, stream: Callable[[], Stream]) -> None:
     spark.sql("CREATE TABLE t (id INT, s STRING)")
     one = stream()
     frame = spark.readStream.table("t")
@@ -53,7 +53,7 @@ def test_rows_are_read_once_over_restarts(spark: SparkSession, stream) -> None:
     assert one.read(frame) == []
 
 
-def test_a_full_read_does_not_overlap_the_changes(spark: SparkSession, stream) -> None:
+def test_a_full_read_does_not_overlap_the_changes(spark: SparkSession, stream: Callable[[], Stream]) -> None:
     spark.sql(f"CREATE TABLE t (id INT NOT NULL, s STRING) TBLPROPERTIES ({KEYED}, 'changelog-producer'='lookup')")
     spark.sql("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
     changes, plain = stream(), stream()
@@ -69,7 +69,7 @@ def test_a_full_read_does_not_overlap_the_changes(spark: SparkSession, stream) -
 
 
 @pytest.mark.parametrize("producer", ["none", "input", "full-compaction"])
-def test_producers_deliver_their_changes(spark: SparkSession, stream, producer: str) -> None:
+def test_producers_deliver_their_changes(spark: SparkSession, stream: Callable[[], Stream], producer: str) -> None:
     spark.sql(f"CREATE TABLE t (id INT NOT NULL, s STRING) TBLPROPERTIES ({KEYED}, 'changelog-producer'='{producer}')")
     one = stream()
     frame = spark.readStream.option("read.changelog", "true").table("t")
@@ -87,7 +87,7 @@ def test_producers_deliver_their_changes(spark: SparkSession, stream, producer: 
     assert one.read(frame) == expected[producer]
 
 
-def test_scan_modes_say_where_a_stream_starts(spark: SparkSession, stream) -> None:
+def test_scan_modes_say_where_a_stream_starts(spark: SparkSession, stream: Callable[[], Stream]) -> None:
     spark.sql("CREATE TABLE t (id INT)")
     for n in range(1, 4):
         spark.sql(f"INSERT INTO t VALUES ({n})")
@@ -111,7 +111,7 @@ def test_scan_modes_say_where_a_stream_starts(spark: SparkSession, stream) -> No
     assert streams["scan.mode=latest"].read(frames["scan.mode=latest"]) == [(4,)]
 
 
-def test_limits_of_a_batch_are_kept(spark: SparkSession, stream) -> None:
+def test_limits_of_a_batch_are_kept(spark: SparkSession, stream: Callable[[], Stream]) -> None:
     spark.sql("CREATE TABLE t (id INT) TBLPROPERTIES ('write-only'='true')")
     for n in range(5):
         spark.sql(f"INSERT INTO t VALUES ({n}), ({n + 10})")
@@ -128,7 +128,7 @@ def test_limits_of_a_batch_are_kept(spark: SparkSession, stream) -> None:
     assert len(waits.read(spark.readStream.options(**patient).table("t"))) == 10
 
 
-def test_a_path_and_a_branch_are_streams(spark: SparkSession, stream) -> None:
+def test_a_path_and_a_branch_are_streams(spark: SparkSession, stream: Callable[[], Stream]) -> None:
     spark.sql("CREATE TABLE t (id INT)")
     spark.sql("INSERT INTO t VALUES (1)")
     spark.sql("CALL sys.create_branch('t', 'b')")
@@ -141,7 +141,7 @@ def test_a_path_and_a_branch_are_streams(spark: SparkSession, stream) -> None:
     assert stream().read(spark.readStream.table("`t$branch_b`")) == [(2,)]
 
 
-def test_a_consumer_keeps_the_position(spark: SparkSession, stream) -> None:
+def test_a_consumer_keeps_the_position(spark: SparkSession, stream: Callable[[], Stream]) -> None:
     spark.sql("CREATE TABLE t (id INT)")
     spark.sql("INSERT INTO t VALUES (1)")
     frame = spark.readStream.option("consumer-id", "c").table("t")
@@ -155,7 +155,7 @@ def test_a_consumer_keeps_the_position(spark: SparkSession, stream) -> None:
     assert stream().read(anew) == [(1,), (2,), (3,)]
 
 
-def test_an_expired_snapshot_ends_a_stream(spark: SparkSession, stream) -> None:
+def test_an_expired_snapshot_ends_a_stream(spark: SparkSession, stream: Callable[[], Stream]) -> None:
     spark.sql("CREATE TABLE t (id INT)")
     spark.sql("INSERT INTO t VALUES (1)")
     one = stream()
@@ -167,7 +167,7 @@ def test_an_expired_snapshot_ends_a_stream(spark: SparkSession, stream) -> None:
         one.read(spark.readStream.table("t"))
 
 
-def test_a_rollback_ends_a_stream(spark: SparkSession, stream) -> None:
+def test_a_rollback_ends_a_stream(spark: SparkSession, stream: Callable[[], Stream]) -> None:
     spark.sql("CREATE TABLE t (id INT)")
     spark.sql("INSERT INTO t VALUES (1)")
     spark.sql("INSERT INTO t VALUES (2)")
@@ -180,7 +180,7 @@ def test_a_rollback_ends_a_stream(spark: SparkSession, stream) -> None:
         one.read(spark.readStream.table("t"))
 
 
-def test_overwrites_are_read_where_they_are_wanted(spark: SparkSession, stream) -> None:
+def test_overwrites_are_read_where_they_are_wanted(spark: SparkSession, stream: Callable[[], Stream]) -> None:
     spark.sql("CREATE TABLE t (id INT)")
     spark.sql("INSERT INTO t VALUES (1)")
     without, wanted = stream(), stream()
@@ -192,7 +192,21 @@ def test_overwrites_are_read_where_they_are_wanted(spark: SparkSession, stream) 
     assert wanted.read(with_them) == [(2,), (3,)]
 
 
-def test_columns_may_change_under_a_stream(spark: SparkSession, stream) -> None:
+def test_an_overwrite_is_its_difference_in_a_keyed_table(spark: SparkSession, stream: Callable[[], Stream]) -> None:
+    spark.sql(f"CREATE TABLE t (id INT NOT NULL, s STRING) TBLPROPERTIES ({KEYED})")
+    spark.sql("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    wanted = {"streaming-read-overwrite": "true", "read.changelog": "true"}
+    one, frame = stream(), spark.readStream.options(**wanted).table("t")
+    one.read(frame)
+    spark.sql("INSERT INTO t VALUES (4, 'd')")
+    spark.sql("INSERT OVERWRITE t VALUES (1, 'a'), (2, 'x'), (5, 'e')")
+    spark.sql("INSERT INTO t VALUES (6, 'f')")
+    one.read(frame)
+    replaced = [("+I", 2, "x"), ("+I", 5, "e"), ("-D", 3, "c"), ("-D", 4, "d")]
+    assert one.batches == [[("+I", 4, "d")], replaced, [("+I", 6, "f")]]
+
+
+def test_columns_may_change_under_a_stream(spark: SparkSession, stream: Callable[[], Stream]) -> None:
     spark.sql("CREATE TABLE t (id INT, s STRING)")
     spark.sql("INSERT INTO t VALUES (1, 'a')")
     one, frame = stream(), spark.readStream.table("t")
@@ -206,7 +220,7 @@ def test_columns_may_change_under_a_stream(spark: SparkSession, stream) -> None:
     old = spark.readStream.table("t")
     spark.sql("ALTER TABLE t ALTER COLUMN id TYPE BIGINT")
     spark.sql("INSERT INTO t VALUES (4, 'd', 9)")
-    with pytest.raises(Exception, match=r"\[UNSUPPORTED_FEATURE\].*'id' is BIGINT now.*Restart the query"):
+    with pytest.raises(Exception, match=r"\[UNSUPPORTED_FEATURE\].*'id' is BIGINT and was INT.*Restart the query"):
         one.read(old)
     assert one.read(spark.readStream.table("t")) == [(4, "d", 9)]
 
@@ -221,16 +235,18 @@ def test_columns_may_change_under_a_stream(spark: SparkSession, stream) -> None:
         ({"write-only": "true"}, r"\[INVALID_OPTION\].*does not apply to a query"),
     ],
 )
-def test_wrong_options_are_refused(spark: SparkSession, stream, options: dict[str, str], message: str) -> None:
+def test_wrong_options_are_refused(
+    spark: SparkSession, stream: Callable[[], Stream], options: dict[str, str], message: str
+) -> None:
     spark.sql("CREATE TABLE t (id INT)")
     with pytest.raises(Exception, match=message):
         stream().read(spark.readStream.options(**options).table("t"))
 
 
-def test_what_is_no_stream_is_refused(spark: SparkSession, stream) -> None:
+def test_what_is_no_stream_is_refused(spark: SparkSession, stream: Callable[[], Stream]) -> None:
     spark.sql("CREATE TABLE t (id INT)")
     with pytest.raises(Exception, match=r"\[UNSUPPORTED_FEATURE\].*\$snapshots cannot be read as a stream"):
         spark.readStream.table("`t$snapshots`")
+    console = spark.readStream.table("t").writeStream.format("console").trigger(continuous="1 second")
     with pytest.raises(Exception, match=r"\[UNSUPPORTED_FEATURE\].*continuous trigger"):
-        console = spark.readStream.table("t").writeStream.format("console").trigger(continuous="1 second")
-        console.start().awaitTermination()
+        console.start()

@@ -10,9 +10,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+Source = Callable[..., DataFrame]
+Run = Callable[..., StreamingQuery]
+
 
 @pytest.fixture
-def source(spark: SparkSession, tmp_path: Path) -> Callable[..., DataFrame]:
+def source(spark: SparkSession, tmp_path: Path) -> Source:
     """Add rows to a stream of JSON files, one file in each batch, and return the stream."""
     directory = tmp_path / "source"
     directory.mkdir()
@@ -26,7 +29,7 @@ def source(spark: SparkSession, tmp_path: Path) -> Callable[..., DataFrame]:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[..., StreamingQuery]:
+def run(tmp_path: Path) -> Run:
     """Write what a stream has to a table, and wait for it."""
 
     def write(frame: DataFrame, table: str, mode: str = "append", **options: str) -> StreamingQuery:
@@ -42,7 +45,7 @@ def rows(spark: SparkSession, sql: str) -> list[tuple]:
     return sorted(tuple(r) for r in spark.sql(sql).collect())
 
 
-def test_append_commits_each_batch_by_its_number(spark: SparkSession, source, run) -> None:
+def test_append_commits_each_batch_by_its_number(spark: SparkSession, source: Source, run: Run) -> None:
     spark.sql("CREATE TABLE t (id BIGINT, s STRING)")
     source("s STRING, id INT", '{"id": 1, "s": "a"}')
     query = run(source("s STRING, id INT", '{"id": 2, "s": "b"}'), "t")
@@ -52,7 +55,7 @@ def test_append_commits_each_batch_by_its_number(spark: SparkSession, source, ru
     assert commits == [(n + 1, query.id, n) for n in range(3)]
 
 
-def test_update_mode_upserts_running_counts(spark: SparkSession, source, run) -> None:
+def test_update_mode_upserts_running_counts(spark: SparkSession, source: Source, run: Run) -> None:
     spark.sql("CREATE TABLE t (word STRING NOT NULL, cnt BIGINT) TBLPROPERTIES ('primary-key'='word')")
     source("word STRING", '{"word": "a"}', '{"word": "a"}', '{"word": "b"}')
     words = source("word STRING", '{"word": "a"}', '{"word": "c"}')
@@ -61,7 +64,7 @@ def test_update_mode_upserts_running_counts(spark: SparkSession, source, run) ->
     assert rows(spark, "SELECT * FROM t VERSION AS OF 1") == [("a", 2), ("b", 1)]
 
 
-def test_complete_mode_replaces_the_rows_at_once(spark: SparkSession, source, run) -> None:
+def test_complete_mode_replaces_the_rows_at_once(spark: SparkSession, source: Source, run: Run) -> None:
     spark.sql("CREATE TABLE t (word STRING, cnt BIGINT)")
     source("word STRING", '{"word": "a"}')
     words = source("word STRING", '{"word": "a"}', '{"word": "b"}')
@@ -71,13 +74,13 @@ def test_complete_mode_replaces_the_rows_at_once(spark: SparkSession, source, ru
     assert kinds == [(1, "OVERWRITE"), (2, "OVERWRITE")]
 
 
-def test_update_mode_needs_a_primary_key(spark: SparkSession, source, run) -> None:
+def test_update_mode_needs_a_primary_key(spark: SparkSession, source: Source, run: Run) -> None:
     spark.sql("CREATE TABLE t (word STRING)")
     with pytest.raises(Exception, match=r"\[UNSUPPORTED_FEATURE\].*no primary key.*outputMode\('append'\)"):
         run(source("word STRING", '{"word": "a"}'), "t", "update")
 
 
-def test_kinds_of_rows_are_applied(spark: SparkSession, source, run) -> None:
+def test_kinds_of_rows_are_applied(spark: SparkSession, source: Source, run: Run) -> None:
     spark.sql("CREATE TABLE t (id INT NOT NULL, s STRING) TBLPROPERTIES ('primary-key'='id')")
     schema = "rowkind STRING, id INT, s STRING"
     changes = source(schema, '{"rowkind": "+I", "id": 1, "s": "a"}', '{"rowkind": "+I", "id": 2, "s": "b"}')
@@ -89,7 +92,7 @@ def test_kinds_of_rows_are_applied(spark: SparkSession, source, run) -> None:
     assert rows(spark, "SELECT * FROM t") == [(2, "c")]
 
 
-def test_a_replayed_batch_is_not_written_twice(spark: SparkSession, source, run, tmp_path: Path) -> None:
+def test_a_replayed_batch_is_not_written_twice(spark: SparkSession, source: Source, run: Run, tmp_path: Path) -> None:
     spark.sql("CREATE TABLE t (id INT)")
     run(source("id INT", '{"id": 1}'), "t")
     commits = tmp_path / "checkpoint" / "commits"
@@ -100,7 +103,7 @@ def test_a_replayed_batch_is_not_written_twice(spark: SparkSession, source, run,
     assert rows(spark, "SELECT * FROM t") == [(1,), (2,), (10,)]
 
 
-def test_an_older_checkpoint_is_refused(spark: SparkSession, source, run, tmp_path: Path) -> None:
+def test_an_older_checkpoint_is_refused(spark: SparkSession, source: Source, run: Run, tmp_path: Path) -> None:
     spark.sql("CREATE TABLE t (id INT)")
     run(source("id INT", '{"id": 1}'), "t")
     shutil.copytree(tmp_path / "checkpoint", tmp_path / "older")
@@ -114,7 +117,7 @@ def test_an_older_checkpoint_is_refused(spark: SparkSession, source, run, tmp_pa
     assert rows(spark, "SELECT * FROM t") == [(1,), (2,), (3,), (4,)]
 
 
-def test_a_path_is_written_and_a_missing_one_refused(spark: SparkSession, source, tmp_path: Path) -> None:
+def test_a_path_is_written_and_a_missing_one_refused(spark: SparkSession, source: Source, tmp_path: Path) -> None:
     spark.sql("CREATE TABLE t (id INT)")
     location = spark.sql("SHOW TBLPROPERTIES t ('path')").first()[1]
     stream = source("id INT", '{"id": 1}').writeStream.format("paimon").trigger(availableNow=True)

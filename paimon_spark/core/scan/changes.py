@@ -96,19 +96,21 @@ def plan_changes(
 
 
 def commit_splits(table: Table, snapshot: Snapshot, how: CommitRead, wanted: ChangeFilter) -> list[Split]:
-    """Return the smallest splits of one commit, in the order of partition and bucket, and within a bucket of the commit.
+    """Return the smallest splits of one commit, in the order of partition and bucket, then of the commit.
 
     They depend on nothing but the commit and the filter, so that a number among them means the same in every plan.
     """
     found: dict[BucketKey, list[ManifestEntry]] = {}
-    for entry in _Commits(table, wanted, how.overwrites).entries_of(how.source, snapshot):
+    for entry in _Commits(table, wanted, overwrites=how.overwrites).entries_of(how.source, snapshot):
         found.setdefault(entry.bucket_key, []).append(entry)
     whole = how.source is ChangeSource.CHANGELOG  # the rows of an update pair may be in two files
     out: list[Split] = []
     for key in sorted(found):
         files = [e.file for e in found[key]]
         groups = [files] if whole else _alone(table, files)
-        out += [_change_split(table, key, found[key][0], g, snapshot.id, drop_retracts=how.drop_retracts) for g in groups]
+        out += [
+            _change_split(table, key, found[key][0], g, snapshot.id, drop_retracts=how.drop_retracts) for g in groups
+        ]
     return out
 
 
@@ -142,8 +144,11 @@ def _commit_splits(table: Table, changes: CommitRange, wanted: ChangeFilter, *, 
         # The rows of an update pair may be in two files of one commit.
         whole = changes.source is ChangeSource.CHANGELOG
         together = _by_commit(entries) if whole else _alone(table, [e.file for _, e in entries])
-        for files in _packed(table, together):
-            out.append(_change_split(table, key, entries[0][1], files, changes.to, drop_retracts=drop_retracts))
+        one = entries[0][1]
+        out += [
+            _change_split(table, key, one, files, changes.to, drop_retracts=drop_retracts)
+            for files in _packed(table, together)
+        ]
     return out
 
 
@@ -192,7 +197,7 @@ def _packed(table: Table, items: Iterable[list[DataFileMeta]]) -> Iterator[list[
 class _Commits:
     """The files that single commits added."""
 
-    def __init__(self, table: Table, wanted: ChangeFilter, overwrites: bool = False) -> None:
+    def __init__(self, table: Table, wanted: ChangeFilter, *, overwrites: bool = False) -> None:
         self._store = ManifestStore(table)
         self._overwrites = overwrites
         self._predicate = wanted.predicate
