@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -126,3 +127,48 @@ def test_a_path_is_written_and_a_missing_one_refused(spark: SparkSession, source
     absent = stream.option("checkpointLocation", str(tmp_path / "c2")).start(str(tmp_path / "absent"))
     with pytest.raises(Exception, match=r"\[TABLE_NOT_FOUND\]"):
         absent.awaitTermination()
+
+
+def test_changes_flow_from_table_to_table(spark: SparkSession, run: Run, tmp_path: Path) -> None:
+    keyed = "TBLPROPERTIES ('primary-key'='id', 'bucket'='2', 'changelog-producer'='lookup')"
+    spark.sql(f"CREATE TABLE ods (id INT NOT NULL, v INT) {keyed}")
+    spark.sql(f"CREATE TABLE dwd (id INT NOT NULL, v INT) {keyed}")
+    changes = spark.readStream.option("read.changelog", "true").table("ods")
+    for n in range(3):
+        spark.sql(f"INSERT INTO ods VALUES (1, {n}), (2, {n}), ({n + 3}, {n})")
+        spark.sql("DELETE FROM ods WHERE id = 2")
+        if n != 1:
+            run(changes, "dwd")
+    assert rows(spark, "SELECT * FROM dwd") == rows(spark, "SELECT * FROM ods") == [(1, 2), (3, 0), (4, 1), (5, 2)]
+    kinds = rows(spark, "SELECT rowkind, id FROM `dwd$audit_log` WHERE id = 1")
+    assert kinds == [("+U", 1)] or kinds == [("+I", 1)]
+
+
+def test_a_table_may_gain_columns_and_rows_may_lack_them(spark: SparkSession, source: Source, run: Run) -> None:
+    spark.sql("CREATE TABLE t (id INT)")
+    stream = source("id INT", '{"id": 1}')
+    run(stream, "t")
+    spark.sql("ALTER TABLE t ADD COLUMN s STRING")
+    run(source("id INT", '{"id": 2}'), "t")
+    assert rows(spark, "SELECT * FROM t") == [(1, None), (2, None)]
+    with pytest.raises(Exception, match="x"):
+        run(source("id INT, x INT", '{"id": 3, "x": 4}'), "t")
+
+
+def test_a_running_query_sees_news_and_stops_cleanly(spark: SparkSession, tmp_path: Path) -> None:
+    spark.sql("CREATE TABLE s (id INT)")
+    spark.sql("CREATE TABLE t (id INT)")
+    writer = spark.readStream.table("s").writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.toTable("t")
+    try:
+        for n in range(2):
+            spark.sql(f"INSERT INTO s VALUES ({n})")
+            deadline = time.monotonic() + 60
+            while len(rows(spark, "SELECT * FROM t")) <= n:
+                assert time.monotonic() < deadline
+                assert query.exception() is None
+                time.sleep(0.1)
+    finally:
+        query.stop()
+    assert query.exception() is None
+    assert rows(spark, "SELECT * FROM t") == [(0,), (1,)]

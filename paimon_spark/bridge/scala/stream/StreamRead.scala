@@ -66,11 +66,14 @@ class PaimonStream(scan: PaimonStreamScan, checkpoint: Path) extends MicroBatchS
   /** The last snapshot of a query that reads only what there is when it starts. */
   private var last: Option[Long] = None
   private var lastBatch: Long = System.nanoTime()
+  /** When the engine had no news, and for how many nanoseconds it is not asked again. */
+  private var (quietSince, quietFor) = (0L, 0L)
 
   private lazy val initial: PaimonOffset = PaimonOffset(StreamStart.kept(checkpoint)(
     ask("stream_initial").get("offset").asText()))
 
-  def ask(method: String, args: (String, Any)*): JsonNode = Engine.json(method, request ++ args, scan.table.catalog)
+  private def ask(method: String, args: (String, Any)*): JsonNode =
+    Stopped.told(Engine.json(method, request ++ args, scan.table.catalog))
 
   private def request: Map[String, Any] = Map("table" -> scan.table.token, "options" -> scan.given)
 
@@ -80,11 +83,17 @@ class PaimonStream(scan: PaimonStreamScan, checkpoint: Path) extends MicroBatchS
   override def prepareForTriggerAvailableNow(): Unit = last = Some(ask("stream_newest").get("snapshot").asLong())
 
   override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
-    val waited = if (last.isDefined) None else Some((System.nanoTime() - lastBatch) / 1000000)
+    val now = System.nanoTime()
     val limited = !limit.isInstanceOf[ReadAllAvailable]
+    val runsOn = last.isEmpty && limited
+    if (runsOn && now - quietSince < quietFor) return null
     val found = ask("stream_next", "start" -> start.json(), "limited" -> limited, "newest" -> last,
-      "waited" -> waited.filter(_ => limited))
-    Json.optional(found, "offset").map(o => PaimonOffset(o.asText())).map { next => lastBatch = System.nanoTime(); next }.orNull
+      "waited" -> (if (runsOn) Some((now - lastBatch) / 1000000) else None))
+    val next = Json.optional(found, "offset").map(o => PaimonOffset(o.asText()))
+    quietSince = System.nanoTime()
+    quietFor = if (next.isDefined) 0L else math.min(math.max(2 * quietFor, PaimonStream.ShortestPause), PaimonStream.LongestPause)
+    if (next.isDefined) lastBatch = quietSince
+    next.orNull
   }
 
   override def latestOffset(): Offset = latestOffset(initial, ReadLimit.allAvailable())
@@ -97,12 +106,19 @@ class PaimonStream(scan: PaimonStreamScan, checkpoint: Path) extends MicroBatchS
 
   /** The rows of a micro-batch. */
   def rows(columns: Seq[String], start: Offset, end: Offset): Dataset[_] =
-    Engine.jvmObject("stream_frame", request ++ Map("columns" -> columns, "start" -> start.json(), "end" -> end.json()),
-      scan.table.catalog, Nil).asInstanceOf[Dataset[_]]
+    Stopped.told(Engine.jvmObject("stream_frame", request ++
+      Map("columns" -> columns, "start" -> start.json(), "end" -> end.json()), scan.table.catalog, Nil))
+      .asInstanceOf[Dataset[_]]
 
   override def planInputPartitions(start: Offset, end: Offset): Array[InputPartition] = throw unplanned
   override def createReaderFactory(): PartitionReaderFactory = throw unplanned
   private def unplanned = SparkException.internalError("A Paimon stream is read without its planner strategy.")
+}
+
+object PaimonStream {
+  /** Spark asks for news every 10 ms if the trigger names no interval: pauses in nanoseconds, each twice the last. */
+  private val ShortestPause = 20L * 1000000
+  private val LongestPause = 500L * 1000000
 }
 
 /** The first position of a stream in its checkpoint. */

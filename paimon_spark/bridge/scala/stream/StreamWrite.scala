@@ -77,13 +77,13 @@ case class PaimonStreamExec(owner: SparkSession, write: PaimonStreamingWrite, re
   override def nodeName: String = "PaimonStreamWrite"
   override def simpleString(maxFields: Int): String = s"PaimonStreamWrite ${write.table.name}"
 
-  override protected def run(): Seq[InternalRow] = {
+  override protected def run(): Seq[InternalRow] = Stopped.told({
     val batch = StreamBatch.current(owner)
     val begun = Engine.json("stream_begin", Map("table" -> write.table.token, "options" -> write.options,
       "stream" -> batch.describe, "mode" -> batch.mode), write.table.catalog, idempotent = false)
     Json.optional(begun, "table").foreach(insert(_, batch, child.execute()))
     Nil
-  }
+  })
 
   private def insert(described: JsonNode, batch: StreamBatch, rows: RDD[InternalRow]): Unit = {
     val columns = JvmFrames.schema(described.get("schema")).fieldNames
@@ -99,6 +99,18 @@ case class PaimonStreamExec(owner: SparkSession, write: PaimonStreamingWrite, re
   }
 
   override protected def withNewChildInternal(newChild: SparkPlan): PaimonStreamExec = copy(child = newChild)
+}
+
+/** A request that was cancelled because its query was stopped: Spark takes only an interruption for the end of it. */
+object Stopped {
+  def told[T](request: => T): T =
+    try request
+    catch {
+      case e: Throwable if Errors.chain(e).exists { case p: PaimonException => p.code == Cancelled; case _ => false } =>
+        throw new InterruptedException(e.getMessage)
+    }
+
+  private val Cancelled = "STATEMENT_CANCELLED"
 }
 
 object PaimonStreamExec {
