@@ -16,11 +16,14 @@ from paimon_spark.spec.stored_json import json_object, read_as
 
 NOTHING = -1
 """The index before the first split."""
-FILES = "read.stream.maxFilesPerTrigger"
-BYTES = "read.stream.maxBytesPerTrigger"
-ROWS = "read.stream.maxRowsPerTrigger"
-LEAST_ROWS = "read.stream.minRowsPerTrigger"
-DELAY = "read.stream.maxTriggerDelayMs"
+_KEY_OPTIONS = {
+    "files": "read.stream.maxFilesPerTrigger",
+    "bytes": "read.stream.maxBytesPerTrigger",
+    "rows": "read.stream.maxRowsPerTrigger",
+    "least_rows": "read.stream.minRowsPerTrigger",
+    "delay_millis": "read.stream.maxTriggerDelayMs",
+}
+"""The options of the limits of a micro-batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,22 +92,18 @@ class StreamLimits:
         Raises:
             OptionError: a limit is not positive, or one of the two that belong together is missing.
         """
-        found = {key: options.number_or_none(key) for key in (FILES, BYTES, ROWS, LEAST_ROWS, DELAY)}
-        for key, value in found.items():
+        found = cls(**{limit: options.number_or_none(key) for limit, key in _KEY_OPTIONS.items()})
+        for limit, key in _KEY_OPTIONS.items():
+            value = getattr(found, limit)
             if value is not None and value < 1:
                 raise OptionError(f"The option '{key}' cannot be {value}.", hint="Write 1 or more, or leave it out.")
-        if (found[LEAST_ROWS] is None) != (found[DELAY] is None):
+        if (found.least_rows is None) != (found.delay_millis is None):
+            both = " and ".join(f"'{_KEY_OPTIONS[limit]}'" for limit in ("least_rows", "delay_millis"))
             raise OptionError(
-                f"The options '{LEAST_ROWS}' and '{DELAY}' belong together, but only one of them is set.",
+                f"The options {both} belong together, but only one of them is set.",
                 hint="Set both, so that a batch waits for rows, but not for ever.",
             )
-        return cls(
-            files=found[FILES],
-            bytes=found[BYTES],
-            rows=found[ROWS],
-            least_rows=found[LEAST_ROWS],
-            delay_millis=found[DELAY],
-        )
+        return found
 
     @property
     def is_free(self) -> bool:
