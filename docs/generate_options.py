@@ -123,6 +123,7 @@ TITLES = {
 }
 WHERE = {
     Scope.READ: "read",
+    Scope.STREAM: "streaming read",
     Scope.WRITE: "write",
     Scope.CALL: "call",
     Scope.TABLE: "table",

@@ -11,6 +11,7 @@ from paimon_spark.bridge import (
     handlers_rows,
     handlers_scan,
     handlers_session,
+    handlers_stream,
     handlers_views,
     handlers_write,
 )
@@ -27,4 +28,5 @@ HANDLERS: dict[str, Handler] = {
     **handlers_analyze.HANDLERS,
     **handlers_session.HANDLERS,
     **handlers_views.HANDLERS,
+    **handlers_stream.HANDLERS,
 }

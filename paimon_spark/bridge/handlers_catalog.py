@@ -157,7 +157,7 @@ def load_path(request: Request) -> Json:
     args = request.args
     named, options = split_branch(Identifier("path", "table"), args["options"])
     found = path_table(request.envelope, args["path"], options, branch=named.branch)
-    given = checked_options(found, options, Scope.READ)
+    given = checked_options(found, options, Scope.STREAM)  # it is not known yet whether the query is one
     table, snapshot = time_travelled(found.with_options(given), {}, request.envelope.zone)
     identifier = table.identifier
     token = TableToken(identifier.database, identifier.object_name, table.schema.id, args["path"], snapshot)

@@ -116,7 +116,7 @@ def load_token(
     """
     writes, given = token.writes or use is Scope.WRITE, dict(options or {})
     identifier = token.identifier
-    if use is Scope.READ:
+    if use is not Scope.WRITE:
         identifier, given = split_branch(identifier, given)
     if token.path is not None:
         table = path_table(envelope, token.path, given, branch=identifier.branch, writes=writes)
@@ -165,6 +165,27 @@ def load_to_change(envelope: Envelope, raw: Mapping[str, Any], options: Mapping[
     return load_token(envelope, TableToken.of(raw), options, Scope.WRITE)
 
 
+def newest_token(
+    envelope: Envelope, raw: Mapping[str, Any], options: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Return the token of a table, or of a system table that reads one, at no snapshot and with its newest schema.
+
+    Raises:
+        NotFoundError: the token is a mere path, and there is no table.
+    """
+    if "rows_of" in raw:
+        return dict(raw)
+    if "database" not in raw:
+        path_table(envelope, raw["path"], options or {}, writes=True)
+    token = TableToken.of(raw)
+    identifier, _ = split_branch(token.identifier, options or {})
+    if token.path is not None:
+        table = path_table(envelope, token.path, options or {}, branch=identifier.branch, writes=True)
+    else:
+        table = load_named(envelope, identifier, writes=True)
+    return {**{k: v for k, v in raw.items() if k != "snapshot"}, "schema_id": table.schema.id}
+
+
 def catalog_at(envelope: Envelope, path: str, options: Mapping[str, str]) -> Catalog:
     """Return a catalog for the table at a directory: the store is reached by the options, and by those of Hadoop."""
     warehouse = path.rstrip("/").rpartition("/")[0] or "/"
@@ -190,8 +211,9 @@ def checked_options(table: Table, given: Mapping[str, str], use: Scope) -> dict[
         OptionError: there is no such option, or the statement would not obey it.
     """
     options = table_options(given)
-    of = "a query" if use is Scope.READ else "a write"
-    check_given(options, of=of, scopes=(use,), stored=table.schema.options)
+    of = "a write" if use is Scope.WRITE else "a query"
+    scopes = (Scope.READ, Scope.STREAM) if use is Scope.STREAM else (use,)
+    check_given(options, of=of, scopes=scopes, stored=table.schema.options)
     return options
 
 

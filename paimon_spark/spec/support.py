@@ -18,6 +18,7 @@ class Scope(StrEnum):
     """Where an honoured option may be given."""
 
     READ = "read"
+    STREAM = "stream"
     WRITE = "write"
     CALL = "call"
     TABLE = "table"
@@ -33,6 +34,12 @@ _READ = """
     scan.file-creation-time-millis  scan.mode  scan.primary-branch  scan.snapshot-id  scan.tag-name  scan.timestamp
     scan.timestamp-millis  scan.version  scan.watermark
     source.split.open-file-cost  source.split.target-size
+"""
+_STREAM = """
+    consumer-id  consumer.ignore-progress  read.changelog  read.stream.maxBytesPerTrigger
+    read.stream.maxFilesPerTrigger  read.stream.maxRowsPerTrigger  read.stream.maxTriggerDelayMs
+    read.stream.minRowsPerTrigger  streaming-read-append-overwrite
+    streaming-read-overwrite  streaming.read.snapshot.delay
 """
 _WRITE = """
     blob.target-file-size
@@ -102,6 +109,12 @@ ONLY_VALUES = {
 }
 """Options that are honoured for some values only, with these values; a table with another value is refused."""
 
+_USERS = {
+    Scope.READ: "statements that read the table",
+    Scope.STREAM: "streaming reads",
+    Scope.WRITE: "statements that write the table",
+    Scope.CALL: "procedures",
+}
 _REFUSED = """
     blob-descriptor-field  blob-view-field  chain-table.enabled  clustering.incremental
     commit.callbacks  commit.custom-listeners  commit.strict-mode.last-safe-snapshot
@@ -121,6 +134,7 @@ def honoured() -> dict[str, Scope]:
     """Return the honoured options by name, with the scope of each."""
     lists = {
         Scope.READ: _READ,
+        Scope.STREAM: _STREAM,
         Scope.WRITE: _WRITE,
         Scope.CALL: _CALL,
         Scope.TABLE: _TABLE,
@@ -138,7 +152,9 @@ def scope_of(key: str) -> Scope | None:
     return honoured().get(option.name)
 
 
-def check_dynamic(key: str, *, of: str, scopes: Iterable[Scope] = (Scope.READ, Scope.WRITE, Scope.CALL)) -> Option:
+def check_dynamic(
+    key: str, *, of: str, scopes: Iterable[Scope] = (Scope.READ, Scope.STREAM, Scope.WRITE, Scope.CALL)
+) -> Option:
     """Return the option of `key`, if a statement or session may give it.
 
     Options of the stored table are accepted here; the table rejects values that differ from its own.
@@ -157,8 +173,8 @@ def check_dynamic(key: str, *, of: str, scopes: Iterable[Scope] = (Scope.READ, S
     scope = scope_of(key)
     if scope in (*scopes, Scope.TABLE):
         return option
-    if scope in (Scope.READ, Scope.WRITE, Scope.CALL):
-        by = "procedures" if scope is Scope.CALL else f"statements that {scope} the table"
+    if scope in _USERS:
+        by = _USERS[scope]
         raise OptionError(f"The option '{key}' does not apply to {of}.", hint=f"It applies to {by}.")
     if scope is not None:
         raise OptionError(f"The option '{key}' is one of the {scope}, not of {of}.", hint="Set it where Spark starts.")

@@ -176,6 +176,12 @@ class RefStore:
                 found[name] = parse_consumer(data, path)
         return found
 
+    def find_consumer(self, name: str) -> int | None:
+        """Return the next snapshot of a consumer, or None if it does not exist."""
+        path = self.paths.consumer(name)
+        data = _read(self.file_io, path)
+        return None if data is None else parse_consumer(data, path)
+
     def consumer_names(self) -> list[str]:
         """Return the names of all consumers, sorted."""
         return _names(self.file_io.list(self.paths.consumer_dir), CONSUMER_PREFIX)

@@ -51,6 +51,21 @@ class ChangeFilter:
     buckets: Collection[int] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CommitRead:
+    """Which files of a commit are read as its changes.
+
+    Attributes:
+        source: data files or changelog files.
+        drop_retracts: leave out -U and -D; otherwise they are rows like others.
+        overwrites: whether the new files of an overwrite count, too.
+    """
+
+    source: ChangeSource
+    drop_retracts: bool = False
+    overwrites: bool = False
+
+
 def plan_changes(
     table: Table, changes: ChangeRange, wanted: ChangeFilter, *, drop_retracts: bool = False
 ) -> tuple[list[Split], ScanCounts]:
@@ -80,6 +95,42 @@ def plan_changes(
 # ------------------------------------------------------------------------------------------------- commits
 
 
+def commit_splits(table: Table, snapshot: Snapshot, how: CommitRead, wanted: ChangeFilter) -> list[Split]:
+    """Return the smallest splits of one commit, in the order of partition and bucket, then of the commit.
+
+    They depend on nothing but the commit and the filter, so that a number among them means the same in every plan.
+    """
+    found: dict[BucketKey, list[ManifestEntry]] = {}
+    for entry in _Commits(table, wanted, overwrites=how.overwrites).entries_of(how.source, snapshot):
+        found.setdefault(entry.bucket_key, []).append(entry)
+    whole = how.source is ChangeSource.CHANGELOG  # the rows of an update pair may be in two files
+    out: list[Split] = []
+    for key in sorted(found):
+        files = [e.file for e in found[key]]
+        groups = [files] if whole else _alone(table, files)
+        out += [
+            _change_split(table, key, found[key][0], g, snapshot.id, drop_retracts=how.drop_retracts) for g in groups
+        ]
+    return out
+
+
+def _change_split(
+    table: Table, key: BucketKey, entry: ManifestEntry, files: Sequence[DataFileMeta], to: int, *, drop_retracts: bool
+) -> Split:
+    drops = drop_retracts and table.is_primary_key_table and any(f.delete_row_count != 0 for f in files)
+    raw = not drops and not evolves(table)
+    return Split(
+        partition=key.partition,
+        bucket=key.bucket,
+        total_buckets=entry.total_buckets,
+        files=tuple(files),
+        raw=raw,
+        snapshot_id=to,
+        row_count=sum(f.row_count for f in anchors(table, files)) if raw or evolves(table) else None,
+        unmerged=True,
+    )
+
+
 def _commit_splits(table: Table, changes: CommitRange, wanted: ChangeFilter, *, drop_retracts: bool) -> list[Split]:
     found: dict[BucketKey, list[tuple[int, ManifestEntry]]] = {}
     commits = _Commits(table, wanted)
@@ -93,19 +144,11 @@ def _commit_splits(table: Table, changes: CommitRange, wanted: ChangeFilter, *, 
         # The rows of an update pair may be in two files of one commit.
         whole = changes.source is ChangeSource.CHANGELOG
         together = _by_commit(entries) if whole else _alone(table, [e.file for _, e in entries])
-        for files in _packed(table, together):
-            raw = not (drop_retracts and table.is_primary_key_table) and not evolves(table)
-            split = Split(
-                partition=key.partition,
-                bucket=key.bucket,
-                total_buckets=entries[0][1].total_buckets,
-                files=tuple(files),
-                raw=raw,
-                snapshot_id=changes.to,
-                row_count=sum(f.row_count for f in anchors(table, files)) if raw or evolves(table) else None,
-                unmerged=True,
-            )
-            out.append(split)
+        one = entries[0][1]
+        out += [
+            _change_split(table, key, one, files, changes.to, drop_retracts=drop_retracts)
+            for files in _packed(table, together)
+        ]
     return out
 
 
@@ -154,8 +197,9 @@ def _packed(table: Table, items: Iterable[list[DataFileMeta]]) -> Iterator[list[
 class _Commits:
     """The files that single commits added."""
 
-    def __init__(self, table: Table, wanted: ChangeFilter) -> None:
+    def __init__(self, table: Table, wanted: ChangeFilter, *, overwrites: bool = False) -> None:
         self._store = ManifestStore(table)
+        self._overwrites = overwrites
         self._predicate = wanted.predicate
         self._pruner = EntryPruner.of(table, TRUE, wanted.predicate, wanted.buckets, None)
         self._statistics = StatisticsFilter(table)
@@ -167,19 +211,26 @@ class _Commits:
             NotFoundError: the snapshot does not exist.
             UnsupportedError: the commit replaced files although it only appended rows.
         """
-        snapshot = self._store.table.snapshots.get(snapshot_id)
-        if snapshot.commit_kind not in _READ_KINDS[source]:
+        return self.entries_of(source, self._store.table.snapshots.get(snapshot_id))
+
+    def entries_of(self, source: ChangeSource, snapshot: Snapshot) -> list[ManifestEntry]:
+        """Return what `entries` does for a snapshot, which may also be a long-lived changelog."""
+        overwrites = self._overwrites and snapshot.commit_kind is CommitKind.OVERWRITE
+        if not overwrites and snapshot.commit_kind not in _READ_KINDS[source]:
             return []
-        added = [e for m in self._manifests(snapshot, source) if self._pruner.may_match(m) for e in self._added(m)]
+        near = (m for m in self._manifests(snapshot, source) if self._pruner.may_match(m))
+        added = [e for m in near for e in self._added(m, replaces=overwrites)]
         if evolves(self._store.table):
-            before = self._store.table.snapshots.find(snapshot_id - 1)
-            _check_new_rows(self._store.table, before, snapshot_id, (e.file for e in added))
+            before = self._store.table.snapshots.find(snapshot.id - 1)
+            _check_new_rows(self._store.table, before, snapshot.id, (e.file for e in added))
         return added
 
-    def _added(self, meta: ManifestFileMeta) -> list[ManifestEntry]:
+    def _added(self, meta: ManifestFileMeta, *, replaces: bool) -> list[ManifestEntry]:
         manifest = self._store.open(meta)
         columns = manifest.entry_columns()
         rows = np.flatnonzero(self._pruner.wants(columns))
+        if replaces:
+            rows = rows[columns.kind[rows] == FileKind.ADD]
         if (columns.bucket == POSTPONE_BUCKET).any():
             raise UnsupportedError(
                 f"Rows of table {self._store.table.name} were postponed, so that they are not read as changes of the "

@@ -16,7 +16,8 @@ import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.connector.write.Write
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, SparkStrategy, UnaryExecNode}
 import org.apache.spark.sql.execution.datasources.{FileSourceStrategy, LogicalRelation}
-import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation, LeafV2CommandExec}
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation, LeafV2CommandExec, StreamingDataSourceV2ScanRelation, WriteToDataSourceV2}
+import org.apache.spark.sql.execution.streaming.sources.MicroBatchWrite
 import org.apache.spark.sql.internal.SQLConf
 
 /** Replaces Paimon scans by the engine's plan, schedules the search for superseded rows, packs rows for writers, and
@@ -30,6 +31,8 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
       val buckets = BucketReads.partitioning(relation, scan, project)
       val read = ReadPlan.of(scan.logicalPlan(prunesLater, buckets.isDefined), relation.output, project, filters)
       planLater(PaimonRead(scan.info, buckets, read)) :: Nil
+    case PhysicalOperation(project, filters, StreamOf(read, stream)) =>
+      PaimonStreamScanExec.plan(read, stream, project, filters) :: Nil
     case PhysicalOperation(project, filters, AggregateOf(relation, scan)) =>
       PaimonMetadataExec.of(scan, relation.output, filters, project) :: Nil
     case p @ PhysicalOperation(_, filters, _: LogicalRelation) if filters.exists(_.exists(_.isInstanceOf[NotSuperseded])) =>
@@ -44,6 +47,10 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
     case a: AppendData => insert(a, a.write, a.analyzedQuery)
     case o: OverwriteByExpression => insert(o, o.write, o.analyzedQuery)
     case o: OverwritePartitionsDynamic => insert(o, o.write, None)
+    case WriteToDataSourceV2(relation, batch: MicroBatchWrite, query, _) => batch.writeSupport match {
+      case ours: PaimonStreamingWrite => PaimonStreamExec(session, ours, relation, planLater(query)) :: Nil
+      case _ => Nil
+    }
     case _ => Nil
   }
 
@@ -58,6 +65,16 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
     def unapply(plan: LogicalPlan): Option[(DataSourceV2ScanRelation, AggregateScan)] = plan match {
       case r: DataSourceV2ScanRelation => r.scan match {
         case s: AggregateScan => Some((r, s))
+        case _ => None
+      }
+      case _ => None
+    }
+  }
+
+  private object StreamOf {
+    def unapply(plan: LogicalPlan): Option[(StreamingDataSourceV2ScanRelation, PaimonStream)] = plan match {
+      case r: StreamingDataSourceV2ScanRelation if r.startOffset.isDefined && r.endOffset.isDefined => r.stream match {
+        case s: PaimonStream => Some((r, s))
         case _ => None
       }
       case _ => None

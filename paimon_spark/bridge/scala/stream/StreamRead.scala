@@ -1,0 +1,164 @@
+package org.apache.spark.sql.paimonbridge
+
+import java.nio.charset.StandardCharsets.UTF_8
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.SparkException
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{And, Attribute, AttributeSet, Expression, NamedExpression, SortOrder}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils
+import org.apache.spark.sql.classic.Dataset
+import org.apache.spark.sql.connector.read._
+import org.apache.spark.sql.connector.read.streaming._
+import org.apache.spark.sql.execution.{FilterExec, ProjectExec, SparkPlan}
+import org.apache.spark.sql.execution.datasources.v2.{MicroBatchScanExec, StreamingDataSourceV2ScanRelation}
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** A table that a streaming query reads, as the engine describes it for the options of the query. */
+class PaimonStreamTable(catalog: CatalogRef, described: JsonNode, byPath: Boolean)
+    extends PaimonTable(catalog, described, byPath) {
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => new PaimonStreamScan(this, options)
+}
+
+/** Resolves the table of a streaming read with the options of the query, which may add the kinds of the rows. */
+object ResolveStreams extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
+    case s: StreamingRelationV2 => s.table match {
+      case _: PaimonStreamTable => s
+      case given: PaimonTable =>
+        val options = StreamOptions.ofTable(s.extraOptions.asCaseSensitiveMap().asScala.toMap)
+        val described = Engine.json("stream_relation", Map("table" -> given.token, "options" -> options), given.catalog)
+        val table = new PaimonStreamTable(given.catalog, described, given.byPath)
+        s.copy(table = table, output =
+          DataTypesBridge.attributes(CharVarcharUtils.replaceCharVarcharWithStringInSchema(table.schema)))
+      case _ => s
+    }
+  }
+}
+
+class PaimonStreamScan(val table: PaimonStreamTable, options: CaseInsensitiveStringMap) extends Scan {
+  val given: Map[String, String] = StreamOptions.ofTable(options.asCaseSensitiveMap().asScala.toMap)
+  override def readSchema(): StructType = table.schema
+  override def description(): String = s"PaimonStream ${table.name}"
+  override def toMicroBatchStream(checkpoint: String): MicroBatchStream = new PaimonStream(this, new Path(checkpoint))
+  override def toContinuousStream(checkpoint: String): ContinuousStream = throw new PaimonException(
+    s"[UNSUPPORTED_FEATURE] A continuous trigger cannot read ${table.name}: its rows come with the snapshots of the " +
+      "table. Use Trigger.ProcessingTime or Trigger.AvailableNow.", "UNSUPPORTED_FEATURE")
+}
+
+/** A position in a stream, as the engine writes it. */
+case class PaimonOffset(override val json: String) extends Offset
+
+/** The stream of a table. The engine knows what positions mean; the first one is kept in the checkpoint, because a
+  * query that is restarted in its first batch must begin where it began. */
+class PaimonStream(scan: PaimonStreamScan, checkpoint: Path) extends MicroBatchStream with SupportsAdmissionControl
+    with SupportsTriggerAvailableNow {
+  /** The last snapshot of a query that reads only what there is when it starts. */
+  private var last: Option[Long] = None
+  private var lastBatch: Long = System.nanoTime()
+  /** When the engine had no news, and for how many nanoseconds it is not asked again. */
+  private var (quietSince, quietFor) = (0L, 0L)
+
+  private lazy val initial: PaimonOffset = PaimonOffset(StreamStart.kept(checkpoint)(
+    ask("stream_initial").get("offset").asText()))
+
+  private def ask(method: String, args: (String, Any)*): JsonNode =
+    Stopped.told(Engine.json(method, request ++ args, scan.table.catalog))
+
+  private def request: Map[String, Any] = Map("table" -> scan.table.token, "options" -> scan.given)
+
+  override def initialOffset(): Offset = initial
+  override def deserializeOffset(json: String): Offset = PaimonOffset(json)
+
+  override def prepareForTriggerAvailableNow(): Unit = last = Some(ask("stream_newest").get("snapshot").asLong())
+
+  override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
+    val now = System.nanoTime()
+    val limited = !limit.isInstanceOf[ReadAllAvailable]
+    val runsOn = last.isEmpty && limited
+    if (runsOn && now - quietSince < quietFor) return null
+    val found = ask("stream_next", "start" -> start.json(), "limited" -> limited, "newest" -> last,
+      "waited" -> (if (runsOn) Some((now - lastBatch) / 1000000) else None))
+    val next = Json.optional(found, "offset").map(o => PaimonOffset(o.asText()))
+    quietSince = System.nanoTime()
+    quietFor = if (next.isDefined) 0L else math.min(math.max(2 * quietFor, PaimonStream.ShortestPause), PaimonStream.LongestPause)
+    if (next.isDefined) lastBatch = quietSince
+    next.orNull
+  }
+
+  override def latestOffset(): Offset = latestOffset(initial, ReadLimit.allAvailable())
+
+  /** Any limit but `allAvailable`, which the trigger `Once` asks for: the engine knows the options. */
+  override def getDefaultReadLimit: ReadLimit = ReadLimit.maxRows(Long.MaxValue)
+
+  override def commit(end: Offset): Unit = ask("stream_commit", "end" -> end.json())
+  override def stop(): Unit = {}
+
+  /** The rows of a micro-batch. */
+  def rows(columns: Seq[String], start: Offset, end: Offset): Dataset[_] =
+    Stopped.told(Engine.jvmObject("stream_frame", request ++
+      Map("columns" -> columns, "start" -> start.json(), "end" -> end.json()), scan.table.catalog, Nil))
+      .asInstanceOf[Dataset[_]]
+
+  override def planInputPartitions(start: Offset, end: Offset): Array[InputPartition] = throw unplanned
+  override def createReaderFactory(): PartitionReaderFactory = throw unplanned
+  private def unplanned = SparkException.internalError("A Paimon stream is read without its planner strategy.")
+}
+
+object PaimonStream {
+  /** Spark asks for news every 10 ms if the trigger names no interval: pauses in nanoseconds, each twice the last. */
+  private val ShortestPause = 20L * 1000000
+  private val LongestPause = 500L * 1000000
+}
+
+/** The first position of a stream in its checkpoint. */
+private object StreamStart {
+  def kept(checkpoint: Path)(first: => String): String = {
+    val path = new Path(checkpoint, "start")
+    val fs = path.getFileSystem(SparkSession.active.sessionState.newHadoopConf())
+    if (!fs.exists(path)) {
+      val fresh = new Path(checkpoint, s".start.${java.util.UUID.randomUUID()}")
+      val out = fs.create(fresh, true)
+      try out.write(first.getBytes(UTF_8)) finally out.close()
+      fs.rename(fresh, path)
+    }
+    val in = fs.open(path)
+    try new String(in.readAllBytes(), UTF_8) finally in.close()
+  }
+}
+
+/** One micro-batch: the engine's frame. It is a micro-batch scan of Spark's, so that the progress of the query has its
+  * number of rows. */
+class PaimonStreamScanExec(output: Seq[Attribute], scan: Scan, stream: MicroBatchStream, start: Offset, end: Offset,
+    grouping: Option[Seq[Expression]] = None, ordering: Option[Seq[SortOrder]] = None)
+    extends MicroBatchScanExec(output, scan, stream, start, end, grouping, ordering) {
+  override lazy val inputRDD: RDD[InternalRow] = {
+    val rows = stream.asInstanceOf[PaimonStream].rows(output.map(_.name), start, end)
+    PushDown.withWholeCalendar(conf)(rows.queryExecution.toRdd)
+  }
+  override def supportsColumnar: Boolean = false
+  override def nodeName: String = "PaimonStreamScan"
+  override def simpleString(maxFields: Int): String = s"${scan.description()} from ${start.json()} to ${end.json()}"
+}
+
+object PaimonStreamScanExec {
+  /** Reads the columns that are needed. */
+  def plan(read: StreamingDataSourceV2ScanRelation, stream: PaimonStream, project: Seq[NamedExpression],
+      filters: Seq[Expression]): SparkPlan = {
+    val needed = AttributeSet((project ++ filters).flatMap(_.references))
+    val columns = read.output.filter(needed.contains) match { case Seq() => read.output.take(1); case some => some }
+    val scanned: SparkPlan =
+      new PaimonStreamScanExec(columns, read.scan, stream, read.startOffset.get, read.endOffset.get)
+    ProjectExec(project, filters.reduceOption(And).fold(scanned)(FilterExec(_, scanned)))
+  }
+}

@@ -1,0 +1,140 @@
+"""Positions and limits of streaming reads: pure values.
+
+(docs/spec/semantics.md, sections 11-13)
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from paimon_spark.core.scan.splits import Split
+from paimon_spark.errors import CorruptTableError, OptionError
+from paimon_spark.spec.bounds import Id, Long
+from paimon_spark.spec.options import CoreOptions
+from paimon_spark.spec.stored_json import json_object, read_as
+
+NOTHING = -1
+"""The index before the first split."""
+_KEY_OPTIONS = {
+    "files": "read.stream.maxFilesPerTrigger",
+    "bytes": "read.stream.maxBytesPerTrigger",
+    "rows": "read.stream.maxRowsPerTrigger",
+    "least_rows": "read.stream.minRowsPerTrigger",
+    "delay_millis": "read.stream.maxTriggerDelayMs",
+}
+"""The options of the limits of a micro-batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOffset:
+    """What a stream has read: everything before `snapshot_id`, and its splits up to `index`.
+
+    `scan_snapshot` means the splits of the state at the snapshot, else those of its changes. `time_millis` is the
+    commit time of the newest snapshot that was read: another one of the same id means that the table was rolled back.
+    """
+
+    snapshot_id: Id
+    index: Long = NOTHING
+    scan_snapshot: bool = False
+    time_millis: Long | None = None
+
+    def to_json(self) -> str:
+        """Return the offset as the checkpoint logs it."""
+        raw = {
+            "snapshotId": self.snapshot_id,
+            "index": self.index,
+            "scanSnapshot": self.scan_snapshot,
+            "timeMillis": self.time_millis,
+        }
+        return json.dumps({k: v for k, v in raw.items() if v is not None}, separators=(",", ":"))
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Return the order of the positions of one stream."""
+        return (self.snapshot_id, self.index)
+
+    @property
+    def newest_read(self) -> int:
+        """Return the id of the snapshot that `time_millis` is of."""
+        return self.snapshot_id if self.scan_snapshot else self.snapshot_id - 1
+
+
+def parse_offset(text: str) -> StreamOffset:
+    """Return the offset that a checkpoint has logged.
+
+    Raises:
+        CorruptTableError: it is not one.
+    """
+    try:
+        return read_as(StreamOffset, json_object(text))
+    except ValueError as e:
+        raise CorruptTableError(
+            f"The checkpoint has '{text[:200]}' as the offset of a Paimon table: {e}.",
+            hint="Restore the checkpoint, or start the query with a new one.",
+        ) from e
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamLimits:
+    """How much a micro-batch may read, and how much it waits for; None is no limit."""
+
+    files: int | None = None
+    bytes: int | None = None
+    rows: int | None = None
+    least_rows: int | None = None
+    delay_millis: int | None = None
+
+    @classmethod
+    def of(cls, options: CoreOptions) -> StreamLimits:
+        """Return the limits in the options of a read.
+
+        Raises:
+            OptionError: a limit is not positive, or one of the two that belong together is missing.
+        """
+        found = cls(**{limit: options.number_or_none(key) for limit, key in _KEY_OPTIONS.items()})
+        for limit, key in _KEY_OPTIONS.items():
+            value = getattr(found, limit)
+            if value is not None and value < 1:
+                raise OptionError(f"The option '{key}' cannot be {value}.", hint="Write 1 or more, or leave it out.")
+        if (found.least_rows is None) != (found.delay_millis is None):
+            both = " and ".join(f"'{_KEY_OPTIONS[limit]}'" for limit in ("least_rows", "delay_millis"))
+            raise OptionError(
+                f"The options {both} belong together, but only one of them is set.",
+                hint="Set both, so that a batch waits for rows, but not for ever.",
+            )
+        return found
+
+    @property
+    def is_free(self) -> bool:
+        """Return whether no limit is set: a batch reads everything that there is."""
+        return self == StreamLimits()
+
+
+@dataclass(slots=True)
+class Admission:
+    """Takes splits into a micro-batch while they are within its limits; the first one is always taken."""
+
+    limits: StreamLimits
+    splits: int = 0
+    rows: int = 0
+    _files: int = field(default=0, repr=False)
+    _bytes: int = field(default=0, repr=False)
+
+    def take(self, split: Split) -> bool:
+        """Add a split and return True, unless it does not fit."""
+        limits = self.limits
+        files, size, rows = self._files + split.file_count, self._bytes + split.size, self.rows + split.file_rows
+        pairs = ((files, limits.files), (size, limits.bytes), (rows, limits.rows))
+        if self.splits and any(most is not None and value > most for value, most in pairs):
+            return False
+        self._files, self._bytes, self.rows = files, size, rows
+        self.splits += 1
+        return True
+
+    def waits(self, waited_millis: int) -> bool:
+        """Return whether the batch is to wait for more rows."""
+        limits = self.limits
+        if limits.least_rows is None or limits.delay_millis is None:
+            return False
+        return self.rows < limits.least_rows and waited_millis < limits.delay_millis

@@ -1,0 +1,299 @@
+"""Streams: positions, limits of a batch, what batches read together, and batches that are written again."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paimon_spark.core.metadata.refs import RefStore
+from paimon_spark.core.read.split_reader import read_split
+from paimon_spark.core.scan.splits import Split
+from paimon_spark.core.table import Table
+from paimon_spark.core.write.table_writer import TableWriter
+from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.insert import complete_write, plan_write, resume_batch, write_arrow
+from paimon_spark.engine.rollback import execute_rollback, plan_rollback
+from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.engine.select import read_arrow
+from paimon_spark.engine.stream_offset import StreamLimits, StreamOffset, parse_offset
+from paimon_spark.engine.stream_sink import StreamBatch, begin_batch
+from paimon_spark.engine.stream_source import StreamSource
+from paimon_spark.engine.stream_start import first_offset
+from paimon_spark.errors import ConflictError, CorruptTableError, NotFoundError, OptionError, OutcomeUnknownError
+from paimon_spark.format.arrow_types import to_arrow_schema
+from paimon_spark.spec.kinds import RowKind
+from paimon_spark.spec.options import CoreOptions
+from paimon_spark.testing.tables import new_table
+
+COLUMNS = {"id": "INT", "v": "INT"}
+FILES = "read.stream.maxFilesPerTrigger"
+_NOW = 1 << 42
+KINDS = {k.short: int(k) for k in RowKind}
+
+
+def keyed(**options: str) -> Table:
+    given_options = {n.replace("_", "-"): v for n, v in options.items()}
+    return new_table(COLUMNS, primary_key=["id"], options={"bucket": "2", "write-only": "true", **given_options})
+
+
+def rows(table: Table, *values: tuple[int, int], kind: str = "+I") -> pa.Table:
+    data = pa.Table.from_arrays([pa.array(c, pa.int32()) for c in zip(*values, strict=True)], names=list(COLUMNS))
+    data = data.cast(to_arrow_schema(table.schema.fields).remove_metadata())
+    if not table.is_primary_key_table:
+        return data
+    return data.append_column("_row_kind_", pa.array([KINDS[kind]] * len(values), pa.int8()))
+
+
+def write(table: Table, *values: tuple[int, int], kind: str = "+I") -> None:
+    write_arrow(table, rows(table, *values, kind=kind))
+
+
+def compact(table: Table) -> None:
+    own = table.with_options({"write-only": "false"})
+    execute_compaction(plan_compaction(own, strategy=Strategy.FULL), LocalRunner())
+
+
+def expire(table: Table, retain: int) -> None:
+    execute_expire(table, plan_expire(table, ExpireConfig(retain_max=retain, retain_min=1), _NOW))
+
+
+def batches(source: StreamSource, start: StreamOffset) -> tuple[list[list[tuple[Any, ...]]], StreamOffset]:
+    """Return the rows of each batch up to what is there, and where the stream stands then."""
+    found = []
+    while (end := source.next_offset(start, limited=True, newest=source.newest_id())) is not None:
+        part = source.read(parse_offset(start.to_json()), parse_offset(end.to_json()))
+        state = [row for split in part.state for row in read(source, part.table, split)]
+        changes = [row for split in part.changes for row in read(source, source.table, split)]
+        found.append([*state, *changes])
+        start = end
+    return found, start
+
+
+def read(source: StreamSource, table: Table, split: Split) -> list[tuple[Any, ...]]:
+    names = tuple(COLUMNS)
+    parts = [b.to_pylist() for b in read_split(table, split, names, keep_kinds=source.keep_kinds)]
+    return [tuple(r.values()) for part in parts for r in part]
+
+
+def test_an_offset_is_what_the_checkpoint_holds() -> None:
+    offset = StreamOffset(snapshot_id=7, index=3, scan_snapshot=True, time_millis=12)
+    assert offset.to_json() == '{"snapshotId":7,"index":3,"scanSnapshot":true,"timeMillis":12}'
+    assert parse_offset(offset.to_json()) == offset
+    assert parse_offset('{"snapshotId":7,"index":-1,"scanSnapshot":false}') == StreamOffset(snapshot_id=7)
+    for wrong in ("", "[]", '{"index":3}', '{"snapshotId":"x"}'):
+        with pytest.raises(CorruptTableError, match="as the offset of a Paimon table"):
+            parse_offset(wrong)
+
+
+def test_limits_that_do_not_fit_are_refused() -> None:
+    for options, message in [
+        ({FILES: "0"}, "cannot be 0"),
+        ({"read.stream.minRowsPerTrigger": "5"}, "belong together"),
+        ({"read.stream.maxTriggerDelayMs": "5"}, "belong together"),
+    ]:
+        with pytest.raises(OptionError, match=message):
+            StreamLimits.of(CoreOptions(options))
+
+
+@pytest.mark.parametrize(
+    ("limit", "sizes"),
+    [
+        ({FILES: "2"}, [2, 2, 1]),
+        ({"read.stream.maxRowsPerTrigger": "3"}, [3, 2]),
+        ({"read.stream.maxBytesPerTrigger": "1"}, [1, 1, 1, 1, 1]),
+        ({}, [5]),
+    ],
+)
+def test_a_batch_ends_at_its_limit(limit: dict[str, str], sizes: list[int]) -> None:
+    table = new_table(COLUMNS, options={"write-only": "true"})
+    for n in range(5):
+        write(table, (n, n))
+    for start in (StreamOffset(snapshot_id=1), first_offset(table)):
+        found, end = batches(StreamSource(table.with_options(limit)), start)
+        assert [len(b) for b in found] == sizes
+        assert sorted(itertools.chain(*found)) == [(n, n) for n in range(5)]
+        assert (end.snapshot_id, end.index, end.scan_snapshot) == (6, -1, False)
+
+
+def test_a_batch_waits_for_its_rows_but_not_for_ever() -> None:
+    table = new_table(COLUMNS, options={"write-only": "true"})
+    write(table, (1, 1))
+    limits = {"read.stream.minRowsPerTrigger": "2", "read.stream.maxTriggerDelayMs": "1000"}
+    source, start = StreamSource(table.with_options(limits)), StreamOffset(snapshot_id=1)
+    assert source.next_offset(start, limited=True, newest=1, waited_millis=999) is None
+    assert source.next_offset(start, limited=True, newest=1, waited_millis=1000) is not None
+    assert source.next_offset(start, limited=True, newest=1) is not None
+    write(table, (2, 2))
+    assert source.next_offset(start, limited=True, newest=2, waited_millis=0) is not None
+
+
+def test_a_quiet_stream_moves_on_before_snapshots_expire() -> None:
+    table = keyed()
+    write(table, (1, 1))
+    source, start = StreamSource(table), first_offset(table)
+    start = source.next_offset(start, limited=True, newest=source.newest_id()) or start
+    for n in range(6):
+        write_arrow(table, rows(table, (n, n)), overwrite="static")
+    end = source.next_offset(start, limited=True, newest=source.newest_id())
+    assert end is not None
+    assert end.snapshot_id == 8
+    found = source.read(start, end)
+    assert not found.state
+    assert not found.changes
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True)),
+        st.tuples(st.just("delete"), st.lists(st.integers(0, 5), min_size=1, max_size=2, unique=True)),
+        st.tuples(st.just("compact"), st.just([])),
+        st.tuples(st.just("read"), st.just([])),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(
+    history=steps,
+    producer=st.sampled_from(["none", "input", "lookup", "full-compaction"]),
+    vectors=st.booleans(),
+    files=st.integers(1, 3),
+)
+@settings(deadline=None, max_examples=40)
+def test_changes_in_their_order_are_the_table(history: Any, producer: str, *, vectors: bool, files: int) -> None:
+    with_vectors = vectors and producer != "full-compaction"
+    table = keyed(changelog_producer=producer, deletion_vectors_enabled=str(with_vectors).lower())
+    write(table, (0, -1), (1, -1))
+    compact(table)
+    source = StreamSource(table.with_options({FILES: str(files)}), keep_kinds=True)
+    offset, copy = first_offset(table), dict[int, int]()
+    for number, (step, ids) in enumerate([*history, ("compact", []), ("read", [])]):
+        if step == "write":
+            write(table, *((i, number) for i in ids))
+        elif step == "delete":
+            write(table, *((i, number) for i in ids), kind="-D")
+        elif step == "compact":
+            compact(table)
+        else:
+            found, offset = batches(source, offset)
+            for i, value, kind in itertools.chain(*found):
+                if kind in (RowKind.INSERT, RowKind.UPDATE_AFTER):
+                    copy[i] = value
+                elif copy.get(i) is not None and (kind == RowKind.DELETE or copy[i] == value):
+                    del copy[i]
+    assert sorted(copy.items()) == sorted(tuple(r.values()) for r in read_arrow(table).to_pylist())
+
+
+def test_a_position_behind_a_rollback_is_refused() -> None:
+    table = keyed()
+    for n in range(3):
+        write(table, (n, n))
+    source = StreamSource(table)
+    end = source.next_offset(first_offset(table), limited=True, newest=3)
+    assert end is not None
+    execute_rollback(table, plan_rollback(table, snapshot_id=1))
+    with pytest.raises(NotFoundError, match="rolled back"):
+        source.next_offset(end, limited=True, newest=1)
+    for n in range(4):
+        write(table, (n, 7))
+    with pytest.raises(NotFoundError, match="rolled back"):
+        source.next_offset(end, limited=True, newest=5)
+
+
+def test_a_consumer_protects_what_is_not_read() -> None:
+    table = keyed()
+    for n in range(3):
+        write(table, (n, n))
+    source = StreamSource(table.with_options({"consumer-id": "c"}))
+    source.commit(StreamOffset(snapshot_id=2, index=0, scan_snapshot=True))
+    assert RefStore.of(table).consumers() == {}
+    source.commit(StreamOffset(snapshot_id=2))
+    assert RefStore.of(table).consumers() == {"c": 2}
+    expire(table, 1)
+    assert table.snapshots.ids() == [2, 3]
+    assert first_offset(source.table) == StreamOffset(snapshot_id=2)
+
+
+QUERY = "6b1f0d0c-0000-4000-8000-000000000000"
+
+
+def commit(table: Table, number: int, offsets: str = "o", **options: str) -> bool:
+    """Write a row as a batch of a query, unless the table has the batch; return whether it was written."""
+    own = table.with_options({k.replace("_", "-"): v for k, v in options.items()})
+    batch = StreamBatch(QUERY, number, f"{offsets}-{number}")
+    if not begin_batch(own, batch):
+        return False
+    plan = replace(plan_write(own), batch=batch)
+    with TableWriter(own, plan.info) as writer:
+        for part in rows(own, (number, number)).to_batches():
+            writer.write(part)
+        messages = writer.finish()
+    complete_write(plan, messages, LocalRunner())
+    return True
+
+
+def test_a_batch_is_written_once_whoever_writes_between() -> None:
+    table = keyed()
+    assert commit(table, 0)
+    write(table, (9, 9))
+    assert not commit(table, 0)
+    assert commit(table, 1)
+    assert [(s.commit_identifier, s.commit_user == QUERY) for s in map(table.snapshots.get, (1, 3))] == [
+        (0, True),
+        (1, True),
+    ]
+
+
+def test_an_older_checkpoint_is_refused() -> None:
+    table = keyed()
+    for n in range(3):
+        commit(table, n)
+    with pytest.raises(ConflictError, match="older than the table"):
+        commit(table, 1)
+    with pytest.raises(ConflictError, match="another batch 2"):
+        commit(table, 2, offsets="other")
+    execute_rollback(table, plan_rollback(table, snapshot_id=2))
+    assert commit(table, 2, offsets="other")
+
+
+def test_a_batch_of_expired_snapshots_is_not_guessed() -> None:
+    table = keyed()
+    commit(table, 0)
+    for n in range(3):
+        write(table, (n, n))
+    expire(table, 1)
+    with pytest.raises(OutcomeUnknownError, match=r"not known whether batch 0.*attempt-"):
+        commit(table, 0)
+    assert commit(table, 1)
+    batch = StreamBatch(QUERY, 2, "o-2")
+    assert begin_batch(table, batch)  # and the process dies
+    write(table, (5, 5))
+    assert commit(table, 2)
+
+
+def test_a_stream_compacts_fully_after_so_many_batches() -> None:
+    table = keyed(**{"changelog-producer": "full-compaction", "full-compaction.delta-commits": "2"})
+    for n in range(4):
+        commit(table, n, write_only="false")
+    kinds = [table.snapshots.get(n).commit_kind for n in table.snapshots.ids()]
+    assert kinds == ["APPEND", "APPEND", "COMPACT", "APPEND", "APPEND", "COMPACT"]
+    assert not commit(table, 3, write_only="false")
+
+
+def test_a_replay_repeats_the_compaction_that_was_missed() -> None:
+    table = keyed(changelog_producer="lookup")
+    commit(table, 0)  # write-only: as a process that died before the compaction
+    own = table.with_options({"write-only": "false"})
+    assert not begin_batch(own, StreamBatch(QUERY, 0, "o-0"))
+    resume_batch(replace(plan_write(own), batch=StreamBatch(QUERY, 0, "o-0")), LocalRunner())
+    newest = table.snapshots.latest()
+    assert newest is not None
+    assert (newest.commit_kind, newest.changelog_record_count) == ("COMPACT", 1)
