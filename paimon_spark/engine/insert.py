@@ -169,7 +169,8 @@ def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteRes
     The files of a write that was certainly not committed are deleted.
     """
     commit = FileStoreCommit(plan.table, plan.info.postpone_user)
-    metadata = CommitMetadata(operation=plan.operation)
+    watermark = plan.table.options.number_or_none("end-input.watermark")
+    metadata = CommitMetadata(operation=plan.operation, watermark=watermark)
     ignore_empty = plan.table.options.ignores_empty_commits
     with commit.or_abort(messages):
         if plan.overwrite is None:

@@ -17,7 +17,7 @@ MASKS = (
     (re.compile(r"(file:)?/[^\s,'\"\]]*/(?=[^/\s]*\.db/)"), "<warehouse>/"),
 )
 #: Columns whose values differ from run to run.
-VOLATILE = re.compile(r"(bytes|_ms$|size|duration|time_millis|commit_user|creation_time)", re.IGNORECASE)
+VOLATILE = re.compile(r"(bytes|_ms$|size|duration|time_millis|commit_time|commit_user|creation_time)", re.IGNORECASE)
 
 
 def transcript(spark: SparkSession, script: Path) -> str:

@@ -115,7 +115,7 @@ def test_plain_values(ctx: Any) -> None:
     ("text", "error", "part"),
     [
         ("CALL sys.tuch('x')", NotFoundError, "Did you mean 'touch'?"),
-        ("CALL sys.Rescale('x')", NotFoundError, "of Apache Paimon is not in this release"),
+        ("CALL sys.Vector_Search('x')", NotFoundError, "of Apache Paimon is not in this release"),
         ("CALL other.touch('x')", NotFoundError, "namespace sys"),
         ("CALL lake.sys.touch('x')", ArgumentError, "'lake', but runs in 'paimon'"),
     ],

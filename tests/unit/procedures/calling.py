@@ -80,6 +80,10 @@ class Lake:
         columns = {f.name: pa.array([r[i] for r in rows], to_arrow_type(f.type)) for i, f in enumerate(fields)}
         write_arrow(self.table, pa.table(columns))
 
+    def rows(self, columns: Mapping[str, Sequence[Any]]) -> pa.Table:
+        """Return columns with the types of the table."""
+        return pa.table({f.name: pa.array(columns[f.name], to_arrow_type(f.type)) for f in self.table.schema.fields})
+
     def ctx(self) -> CallContext:
         return CallContext(
             catalog=self,

@@ -24,11 +24,14 @@ def test_the_first_procedures() -> None:
         "compact_database",
         "create_branch",
         "create_tag",
+        "create_tag_from_timestamp",
+        "create_tag_from_watermark",
         "delete_branch",
         "delete_tag",
         "expire_changelogs",
         "expire_partitions",
         "expire_snapshots",
+        "expire_tags",
         "fast_forward",
         "help",
         "mark_partition_done",
@@ -46,6 +49,8 @@ def test_the_first_procedures() -> None:
         "rollback_to",
         "rollback_to_as_latest",
         "rollback_to_timestamp",
+        "rollback_to_watermark",
+        "trigger_tag_automatic_creation",
     ]
 
 
