@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import Any, Protocol
@@ -68,7 +68,15 @@ class CallContext:
         Raises:
             ArgumentError: it is not a table name, or names another catalog or a system table.
         """
-        identifier = Identifier.of(self._without_catalog(split_name(text), parameter), self.current_database)
+        return self.identifier_of(split_name(text), parameter)
+
+    def identifier_of(self, parts: Sequence[str], parameter: str = "table") -> Identifier:
+        """Return the table with a multi-part name, as `identifier` does.
+
+        Raises:
+            ArgumentError: it is not a table name, or names another catalog or a system table.
+        """
+        identifier = Identifier.of(self._without_catalog(list(parts), parameter), self.current_database)
         if identifier.system_table is not None:
             raise ArgumentError(
                 f"The argument '{parameter}' names the system table '{identifier.full_name}'.",
