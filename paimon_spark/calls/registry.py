@@ -13,7 +13,7 @@ GROUP = "paimon_spark.procedures"
 _ONLY_IN_PAIMON = """
 alter_column_default_value alter_function alter_view_dialect clone compact_chain_table compact_manifest copy
 copy_files create_function create_global_index create_privileged_user data_evolution_merge_into
-drop_function drop_global_index drop_partition
+drop_function drop_global_index
 drop_privileged_user full_text_search grant_privilege_to_user init_file_based_privilege
 migrate_database migrate_file migrate_iceberg_table migrate_table purge_files query_service
 reassign_row_id refresh_object_table remove_unexisting_files remove_unexisting_manifests repair
