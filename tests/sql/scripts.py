@@ -14,6 +14,7 @@ WIDE = 120
 MASKS = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<uuid>"),
     (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(?!')"), "<time>"),
+    (re.compile(r"\(\d+ bytes\)"), "(<bytes>)"),
     (re.compile(r"(file:)?/[^\s,'\"\]]*/(?=[^/\s]*\.db/)"), "<warehouse>/"),
 )
 #: Columns whose values differ from run to run.

@@ -15,6 +15,7 @@ import procedures.indexes
 import procedures.merge
 import procedures.observe
 import procedures.partitions
+import procedures.repair
 import procedures.rollback
 import procedures.snapshots
 import procedures.tags
@@ -39,6 +40,7 @@ REGISTRY = Registry.of_modules(
         procedures.merge,
         procedures.observe,
         procedures.partitions,
+        procedures.repair,
         procedures.rollback,
         procedures.snapshots,
         procedures.tags,
