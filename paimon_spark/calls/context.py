@@ -11,7 +11,9 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.jobs import SparkJobs
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.errors import ArgumentError, EngineError, ErrorKind
+from paimon_spark.spec.evolution import SchemaChange
 from paimon_spark.spec.identifier import Identifier, check_name, split_name
+from paimon_spark.spec.schema import TableSchema
 
 
 class TableSource(Protocol):
@@ -19,6 +21,26 @@ class TableSource(Protocol):
 
     def load_table(self, identifier: Identifier, dynamic_options: Mapping[str, str] | None = None) -> Table:
         """Return the table; `dynamic_options` override its own options."""
+
+    def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> Table:
+        """Apply schema changes as one new schema version and return the table."""
+
+    def create_table(self, identifier: Identifier, schema: TableSchema, *, ignore_if_exists: bool = False) -> Table:
+        """Create a table and return it."""
+
+    def table_path(self, identifier: Identifier) -> str:
+        """Return the directory of a table, whether it exists or not."""
+
+    def table_exists(self, identifier: Identifier) -> bool:
+        """Return whether the table exists."""
+
+    def database_exists(self, name: str) -> bool:
+        """Return whether the database exists."""
+
+    def create_database(
+        self, name: str, *, ignore_if_exists: bool = False, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Create a database."""
 
     def list_databases(self) -> list[str]:
         """Return the names of all databases, sorted."""

@@ -30,6 +30,10 @@ _PRIVILEGES = Refusal(
 )
 REFUSED: Mapping[str, Refusal] = {
     "alter_function": _FUNCTIONS,
+    "alter_view_dialect": Refusal(
+        "views are stored with Spark's query alone, and no other engine reads them",
+        "Change the query with CREATE OR REPLACE VIEW.",
+    ),
     "compact_chain_table": Refusal(
         "tables with 'chain-table.enabled' are not supported",
         "Compact the table with Paimon.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import procedures.branches
 import procedures.cleanup
 import procedures.compaction
 import procedures.consumers
+import procedures.definitions
 import procedures.indexes
 import procedures.merge
 import procedures.observe
@@ -27,6 +29,7 @@ from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.errors import NotFoundError
 from paimon_spark.format.arrow_types import to_arrow_type
+from paimon_spark.spec.evolution import SchemaChange, apply_changes
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.testing.tables import new_table
 
@@ -36,6 +39,7 @@ REGISTRY = Registry.of_modules(
         procedures.cleanup,
         procedures.compaction,
         procedures.consumers,
+        procedures.definitions,
         procedures.indexes,
         procedures.merge,
         procedures.observe,
@@ -70,6 +74,13 @@ class Lake:
         if identifier.full_name != "db.t":
             raise NotFoundError(f"Table {identifier.full_name} does not exist.")
         return self.table.with_options(dynamic_options or {})
+
+    def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> Table:
+        table = self.load_table(identifier)
+        schema = apply_changes(table.schema, changes, self.now, has_snapshots=table.snapshots.latest_id() is not None)
+        assert table.schema_store.try_create(schema)
+        self.table = replace(table, schema=schema)
+        return self.table
 
     def list_databases(self) -> list[str]:
         return ["db"]

@@ -19,6 +19,7 @@ NAMES = [p.name for p in REGISTRY]
 
 def test_the_first_procedures() -> None:
     assert NAMES == [
+        "alter_column_default_value",
         "clear_consumers",
         "compact",
         "compact_database",
