@@ -15,6 +15,7 @@ import procedures.consumers
 import procedures.definitions
 import procedures.indexes
 import procedures.merge
+import procedures.moving
 import procedures.observe
 import procedures.partitions
 import procedures.repair
@@ -42,6 +43,7 @@ REGISTRY = Registry.of_modules(
         procedures.definitions,
         procedures.indexes,
         procedures.merge,
+        procedures.moving,
         procedures.observe,
         procedures.partitions,
         procedures.repair,

@@ -21,9 +21,12 @@ def test_the_first_procedures() -> None:
     assert NAMES == [
         "alter_column_default_value",
         "clear_consumers",
+        "clone",
         "compact",
         "compact_database",
         "compact_manifest",
+        "copy",
+        "copy_files",
         "create_branch",
         "create_tag",
         "create_tag_from_timestamp",
