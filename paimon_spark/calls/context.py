@@ -19,6 +19,10 @@ from paimon_spark.spec.schema import TableSchema
 class TableSource(Protocol):
     """Catalog operations that a CALL uses."""
 
+    @property
+    def options(self) -> Mapping[str, str]:
+        """Return the catalog options."""
+
     def load_table(self, identifier: Identifier, dynamic_options: Mapping[str, str] | None = None) -> Table:
         """Return the table; `dynamic_options` override its own options."""
 
@@ -27,6 +31,9 @@ class TableSource(Protocol):
 
     def create_table(self, identifier: Identifier, schema: TableSchema, *, ignore_if_exists: bool = False) -> Table:
         """Create a table and return it."""
+
+    def drop_table(self, identifier: Identifier, *, ignore_if_not_exists: bool = False) -> None:
+        """Drop a table and delete its files."""
 
     def table_path(self, identifier: Identifier) -> str:
         """Return the directory of a table, whether it exists or not."""

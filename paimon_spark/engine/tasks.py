@@ -21,8 +21,9 @@ from paimon_spark.core.messages import MessageCodec
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.table import Table, table_of_task
 from paimon_spark.errors import ArgumentError, CorruptTableError, PaimonError
+from paimon_spark.format.registry import open_reader
 from paimon_spark.fs.base import FileIO
-from paimon_spark.fs.copying import copy_file
+from paimon_spark.fs.copying import copy_file, link_or_copy
 from paimon_spark.fs.resolve import file_io_from_config
 from paimon_spark.spec.bounds import Long
 
@@ -239,7 +240,29 @@ def _copy(payload: str) -> str:
     return _json(copied)
 
 
+_COUNTS = MessageCodec[dict[str, int]](dict[str, int], "numbers of rows")
+
+
+def adopted_rows(result: str) -> dict[str, int]:
+    """Return the number of rows of each file that a task has adopted, by its new path."""
+    return _COUNTS.decode(result)
+
+
+def _adopt(payload: str) -> str:
+    """Link or copy files of another table, and count their rows."""
+    work = _COPYING.decode(payload)
+    source, target = file_io_from_config(work.source), file_io_from_config(work.target)
+    rows: dict[str, int] = {}
+    for file in work.files:
+        checkpoint()
+        link_or_copy(source, file.path, target, file.new_path)
+        with open_reader(target, file.new_path, ()) as reader:
+            rows[file.new_path] = reader.row_count
+    return _COUNTS.encode(rows)
+
+
 TASKS: dict[str, Callable[[str], str]] = {
+    "adopt": _adopt,
     "compact": _compact,
     "copy": _copy,
     "compact_guarded": _compact_guarded,

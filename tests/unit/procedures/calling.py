@@ -15,6 +15,7 @@ import procedures.consumers
 import procedures.definitions
 import procedures.indexes
 import procedures.merge
+import procedures.migration
 import procedures.moving
 import procedures.observe
 import procedures.partitions
@@ -43,6 +44,7 @@ REGISTRY = Registry.of_modules(
         procedures.definitions,
         procedures.indexes,
         procedures.merge,
+        procedures.migration,
         procedures.moving,
         procedures.observe,
         procedures.partitions,
