@@ -20,7 +20,8 @@ from paimon_spark.core.maintenance.orphans import Candidate, Directory, Listing,
 from paimon_spark.core.messages import MessageCodec
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.table import Table, table_of_task
-from paimon_spark.errors import ArgumentError, CorruptTableError, PaimonError
+from paimon_spark.errors import ArgumentError, CorruptTableError, PaimonError, UnsupportedError
+from paimon_spark.format.legacy_calendar import has_legacy_calendar
 from paimon_spark.format.registry import open_reader
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.copying import copy_file, link_or_copy
@@ -256,6 +257,11 @@ def _adopt(payload: str) -> str:
     for file in work.files:
         checkpoint()
         link_or_copy(source, file.path, target, file.new_path)
+        if has_legacy_calendar(target, file.new_path):
+            raise UnsupportedError(
+                f"The file {file.path} has dates or times in the hybrid Julian and Gregorian calendar.",
+                hint="Use CREATE TABLE … AS SELECT, with which Spark converts them.",
+            )
         with open_reader(target, file.new_path, ()) as reader:
             rows[file.new_path] = reader.row_count
     return _COUNTS.encode(rows)

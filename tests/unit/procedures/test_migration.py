@@ -175,6 +175,25 @@ def test_a_damaged_file_leaves_no_table(lake: Warehouse, tmp_path: Path) -> None
     assert len(session.describe_source("db.t").files) == 4
 
 
+class Legacy(Session):
+    """A table whose dates Spark wrote for its release 2."""
+
+    def describe_source(self, name: str) -> SourceTable:
+        found: Any = super().describe_source(name)
+        table = pa.table({"k": pa.array([1], pa.int32())})
+        marked = table.replace_schema_metadata({"org.apache.spark.legacyDateTime": ""})
+        pq.write_table(marked, found.files[0])
+        return found
+
+
+def test_the_hybrid_calendar_is_refused(lake: Warehouse, tmp_path: Path) -> None:
+    session = Legacy(tmp_path)
+    session.write("t", ROWS)
+    with pytest.raises(PaimonError, match="hybrid Julian and Gregorian calendar"):
+        lake.call("migrate_table('hive', 'db.t')", session)
+    assert lake.catalog.list_tables("db") == []
+
+
 def test_it_requires_spark(lake: Warehouse) -> None:
     with pytest.raises(EngineError, match="requires Spark"):
         lake.call("migrate_table('hive', 'db.t')")
