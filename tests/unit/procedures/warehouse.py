@@ -48,7 +48,10 @@ class Warehouse:
     def rows(self, name: str) -> list[tuple[Any, ...]]:
         table = self.catalog.load_table(Identifier.parse(name))
         assert violations(table) == []
-        return sorted(tuple(r.values()) for r in read_arrow(table).to_pylist())
+        return sorted((tuple(r.values()) for r in self.read(table)), key=str)
+
+    def read(self, table: Table) -> list[dict[str, Any]]:
+        return read_arrow(table).to_pylist()
 
     def call(self, text: str, jobs: Any = None) -> list[dict[str, Any]]:
         ctx = CallContext(
