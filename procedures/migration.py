@@ -162,10 +162,11 @@ class MigrateTable:
     """Add the files of a table to an append table without buckets, in one APPEND snapshot.
 
     On a local file system, the files get a second name (hard links); otherwise, they are copied. The table stays as it
-    is until the commit; then it is dropped, unless `delete_origin` is false. A CALL that was interrupted can be
-    repeated: files that the target has are left out. Nobody may write to the table meanwhile. The files get no
-    statistics in the manifests, so queries of single values open all files of a partition until these are rewritten.
-    Parquet files that Spark wrote for the hybrid Julian and Gregorian calendar are refused.
+    is until the commit; then it is dropped, unless `delete_origin` is false. Nobody may write to it meanwhile. A CALL
+    that was interrupted can be repeated: files that the target has are left out, but not those that a compaction of the
+    target has replaced. The files get no statistics in the manifests, so queries of single values open all files of a
+    partition until these are rewritten. Parquet files that Spark wrote for the hybrid Julian and Gregorian calendar are
+    refused.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Migration]:
