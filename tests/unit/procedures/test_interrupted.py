@@ -48,7 +48,12 @@ def manifests(lake: Lake) -> list[str]:
 @pytest.fixture
 def lake() -> Lake:
     lake = Lake(
-        {"k": "INT", "p": "INT", "v": "INT"}, primary_key=["k", "p"], partition=["p"], bucket="1", write_only="true"
+        {"k": "INT", "p": "INT", "v": "INT"},
+        primary_key=["k", "p"],
+        partition=["p"],
+        bucket="1",
+        write_only="true",
+        commit__max_retries="0",
     )
     table = lake.table
     for i in range(4):

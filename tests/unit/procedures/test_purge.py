@@ -26,6 +26,7 @@ def lake() -> Lake:
         bucket="1",
         changelog_producer="input",
         changelog__num_retained__max="100",
+        commit__max_retries="0",
     )
     for i in range(4):
         lake.insert((i, "a"), (i, "b"))
