@@ -1,4 +1,4 @@
-"""Procedures that delete unreferenced files: remove_orphan_files."""
+"""Procedures that delete files: remove_orphan_files and purge_files."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, DRY_RUN, NOTHING_TO_DO, Report
 from paimon_spark.core.table import Table
 from paimon_spark.engine.orphans import OrphanPlan, execute_orphans, plan_orphans
+from paimon_spark.engine.purge import PurgePlan, execute_purge, plan_purge
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
 from paimon_spark.errors import ArgumentError, did_you_mean
 from paimon_spark.spec.identifier import Identifier
@@ -104,6 +105,42 @@ class RemoveOrphanFiles:
             snapshot_after=work.latest_id,
             files_in=done.files,
             bytes_in=done.bytes,
+        )
+
+
+@procedure(
+    name="purge_files",
+    summary="Empty a table, and delete all its files, snapshots, tags, branches and consumers.",
+    params=(Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True),),
+    columns=(Column("result", "string", "`Success`; a failed CALL raises an error"),),
+    example="CALL sys.purge_files('default.T');",
+)
+class PurgeFiles:
+    """Delete everything but the schemas: branches, tags, consumers, all rows, all history, and all files of these.
+
+    What remains is one snapshot without rows. Nothing can be restored; see `EXPLAIN CALL …` first. Files of running
+    writers are deleted too: stop them before. Files that are none of Paimon's, in directories of their own, stay.
+    A purge that was interrupted is completed by the next one.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[PurgePlan]:
+        """List all files."""
+        plan = plan_purge(ctx.table(args.text("table")), ctx.runner, ctx.clock_millis())
+        return Plan(plan.actions, plan)
+
+    def execute(self, ctx: CallContext, plan: Plan[PurgePlan]) -> Report:
+        """Delete them."""
+        table = plan.payload.table
+        before = table.snapshots.latest_id()
+        done = execute_purge(plan.payload, ctx.runner)
+        return Report(
+            result_rows=[("Success",)],
+            status=DONE if plan.actions else NOTHING_TO_DO,
+            snapshot_before=before,
+            snapshot_after=done.snapshot_id or before,
+            files_in=done.files,
+            bytes_in=done.bytes,
+            changed_tables=(table.name,) if plan.actions else (),
         )
 
 

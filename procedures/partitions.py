@@ -1,4 +1,4 @@
-"""Procedures over partitions: expire_partitions and mark_partition_done."""
+"""Procedures over partitions: drop_partition, expire_partitions and mark_partition_done."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.core.table import Table
+from paimon_spark.engine.drop_partitions import DropPartitionsPlan, execute_drop_partitions, plan_drop_partitions
 from paimon_spark.engine.partition_done import MarkDonePlan, execute_mark_done, plan_mark_done
 from paimon_spark.engine.partition_expiry import PartitionExpiryPlan, execute_partition_expiry, plan_partition_expiry
 from paimon_spark.sqlparse.partitions import each_partition
@@ -99,6 +100,61 @@ class ExpirePartitions:
             files_in=work.plan.files if ids else 0,
             bytes_in=sum(a.bytes for a in plan.actions) if ids else 0,
             changed_tables=(table.name,) if ids else (),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Drop:
+    latest_id: int | None
+    plan: DropPartitionsPlan
+
+
+@procedure(
+    name="drop_partition",
+    summary="Drop partitions.",
+    params=(
+        _TABLE,
+        Param(
+            "partitions",
+            ParamType.STRING,
+            "The partitions: `,` is AND, `;` is OR, as in `dt=2024-05-14,hh=1;dt=2024-05-15`. By position, also one "
+            "argument for each.",
+            required=True,
+            aliases=("partition", "partition_specs"),
+            variadic=True,
+        ),
+    ),
+    columns=(Column("result", "string", "`Success`; a failed CALL raises an error"),),
+    example="CALL sys.drop_partition('default.T', 'dt=2024-05-14,hh=1', 'dt=2024-05-15');",
+)
+class DropPartition:
+    """Drop all rows of partitions in one OVERWRITE snapshot, as ALTER TABLE … DROP PARTITION does.
+
+    A partial specification, such as `dt=2024-05-14` in a table that is also partitioned by hour, drops all partitions
+    with these values. A specification that matches no partition is not an error; the plan and the status say so.
+    Earlier snapshots still have the partitions; their files go when these snapshots expire.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Drop]:
+        """Find the partitions."""
+        table = ctx.table(args.text("table"))
+        plan = plan_drop_partitions(table, each_partition(args.text("partitions"), table.schema, zone=ctx.zone))
+        return Plan(plan.actions, _Drop(table.snapshots.latest_id(), plan))
+
+    def execute(self, ctx: CallContext, plan: Plan[_Drop]) -> Report:
+        """Commit the drop."""
+        work = plan.payload
+        snapshot_id = execute_drop_partitions(work.plan)
+        dropped = snapshot_id is not None
+        missing = f": no partition {'; '.join(work.plan.missing)}" if work.plan.missing else ""
+        return Report(
+            result_rows=[("Success",)],
+            status=(DONE if dropped else NOTHING_TO_DO) + missing,
+            snapshot_before=work.latest_id,
+            snapshot_after=snapshot_id if dropped else work.latest_id,
+            files_in=work.plan.files if dropped else 0,
+            bytes_in=work.plan.bytes if dropped else 0,
+            changed_tables=(work.plan.table.name,) if dropped else (),
         )
 
 

@@ -1,4 +1,7 @@
-"""Procedures that roll a table back: rollback_to, rollback, rollback_to_timestamp, rollback_to_as_latest."""
+"""Procedures that roll a table back.
+
+rollback_to, rollback, rollback_to_timestamp, rollback_to_watermark and rollback_to_as_latest.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from paimon_spark.engine.rollback import (
     snapshot_at_time,
 )
 from paimon_spark.engine.rollback_as_latest import AsLatestPlan, execute_as_latest, plan_as_latest
+from paimon_spark.engine.tag_times import last_to_watermark
 from paimon_spark.errors import ArgumentError
 
 _TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
@@ -142,6 +146,33 @@ class RollbackToTimestamp:
         table = ctx.table(args.text("table"))
         target = snapshot_at_time(table, args.integer("timestamp") or 0)
         return _planned(table, plan_rollback(table, snapshot_id=target))
+
+    def execute(self, ctx: CallContext, plan: Plan[_Rollback]) -> Report:
+        """Roll back."""
+        return _execute(plan)
+
+
+@procedure(
+    name="rollback_to_watermark",
+    summary="Roll a table back to its latest snapshot up to a watermark.",
+    params=(
+        _TABLE,
+        Param("watermark", ParamType.BIGINT, "The watermark, in milliseconds after 1970.", required=True),
+    ),
+    columns=_COLUMNS,
+    example="CALL sys.rollback_to_watermark('default.T', 1730292023000);",
+)
+class RollbackToWatermark:
+    """Roll back to the newest snapshot whose watermark is at most the given one, as `rollback_to` does.
+
+    Snapshots without a watermark are skipped. If all watermarks are later, the CALL fails.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Rollback]:
+        """Find the target and everything newer."""
+        table = ctx.table(args.text("table"))
+        target = last_to_watermark(table, args.integer("watermark") or 0)
+        return _planned(table, plan_rollback(table, snapshot_id=target.id))
 
     def execute(self, ctx: CallContext, plan: Plan[_Rollback]) -> Report:
         """Roll back."""

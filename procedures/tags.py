@@ -1,8 +1,13 @@
-"""Procedures over tags: create_tag, replace_tag, rename_tag, delete_tag."""
+"""Procedures over tags.
+
+create_tag, create_tag_from_timestamp, create_tag_from_watermark, replace_tag, rename_tag, delete_tag, expire_tags and
+trigger_tag_automatic_creation.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
@@ -11,17 +16,22 @@ from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOve
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.core.maintenance.deletion import WRITE
 from paimon_spark.core.table import Table
+from paimon_spark.engine.automatic_tags import AutomaticTagsPlan, execute_automatic_tags, plan_automatic_tags
+from paimon_spark.engine.tag_times import first_from_time, first_from_watermark
 from paimon_spark.engine.tags import (
     DeleteTagsPlan,
     TagPlan,
     execute_delete_tags,
     execute_tag,
+    expired_tags,
     plan_create_tag,
     plan_delete_tags,
     plan_rename_tag,
 )
 from paimon_spark.errors import ArgumentError, OptionError
+from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.units import parse_duration_ms
+from paimon_spark.sqlparse.casts import timestamp_millis
 
 _TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
 _RESULT = Column("result", "boolean", "true; a failed CALL raises an error")
@@ -74,7 +84,7 @@ class CreateTag:
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Creation]:
         """Find the snapshot."""
-        return _planned(ctx, args, replace=False)
+        return _planned(ctx, args, ctx.table(args.text("table")), args.integer("snapshot_id"))
 
     def execute(self, ctx: CallContext, plan: Plan[_Creation]) -> Report:
         """Write the tag."""
@@ -102,7 +112,7 @@ class ReplaceTag:
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Creation]:
         """Find the tag and the snapshot."""
-        return _planned(ctx, args, replace=True)
+        return _planned(ctx, args, ctx.table(args.text("table")), args.integer("snapshot_id"), replacing=True)
 
     def execute(self, ctx: CallContext, plan: Plan[_Creation]) -> Report:
         """Write the tag."""
@@ -140,20 +150,95 @@ class RenameTag:
         return _written(plan)
 
 
-def _planned(ctx: CallContext, args: Arguments, *, replace: bool) -> Plan[_Creation]:
+_NEW_TAG = Param("tag", ParamType.STRING, "Name of the new tag.", required=True, aliases=("tag_name",))
+_TAGGED = (
+    Column("tagName", "string", "name of the tag"),
+    Column("snapshot", "bigint", "the tagged snapshot"),
+    Column("commit_time", "bigint", "when it was committed, in milliseconds after 1970"),
+    Column("watermark", "string", "its watermark; `null` if it has none"),
+)
+
+
+@procedure(
+    name="create_tag_from_timestamp",
+    summary="Create a tag for the first snapshot from a time on.",
+    params=(
+        _TABLE,
+        _NEW_TAG,
+        Param("timestamp", ParamType.BIGINT, "The time, in milliseconds after 1970.", required=True),
+        _RETAINED,
+    ),
+    columns=_TAGGED,
+    example="CALL sys.create_tag_from_timestamp('default.T', 'my_tag', 1724404318750, '1 d');",
+)
+class CreateTagFromTimestamp:
+    """Create a tag for the first snapshot that was committed at or after a time, as `create_tag` does.
+
+    An expired snapshot counts too while a tag protects it. If all snapshots are older, the CALL fails.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Creation]:
+        """Find the snapshot."""
+        table = ctx.table(args.text("table"))
+        return _planned(ctx, args, table, first_from_time(table, args.integer("timestamp") or 0).id)
+
+    def execute(self, ctx: CallContext, plan: Plan[_Creation]) -> Report:
+        """Write the tag."""
+        return replace(_written(plan), result_rows=[_tagged(plan.payload.plan)])
+
+
+@procedure(
+    name="create_tag_from_watermark",
+    summary="Create a tag for the first snapshot with at least some watermark.",
+    params=(
+        _TABLE,
+        _NEW_TAG,
+        Param("watermark", ParamType.BIGINT, "The watermark, in milliseconds after 1970.", required=True),
+        _RETAINED,
+    ),
+    columns=_TAGGED,
+    example="CALL sys.create_tag_from_watermark('default.T', 'my_tag', 1724404318750, '1 d');",
+)
+class CreateTagFromWatermark:
+    """Create a tag for the first snapshot whose watermark is at least the given one, as `create_tag` does.
+
+    Snapshots without a watermark are skipped. An expired snapshot counts too while a tag protects it. If there is no
+    such snapshot, the CALL fails.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Creation]:
+        """Find the snapshot."""
+        table = ctx.table(args.text("table"))
+        return _planned(ctx, args, table, first_from_watermark(table, args.integer("watermark") or 0).id)
+
+    def execute(self, ctx: CallContext, plan: Plan[_Creation]) -> Report:
+        """Write the tag."""
+        return replace(_written(plan), result_rows=[_tagged(plan.payload.plan)])
+
+
+def _planned(
+    ctx: CallContext, args: Arguments, table: Table, snapshot_id: int | None, *, replacing: bool = False
+) -> Plan[_Creation]:
     """Plan writing a new tag, or replacing one."""
     retained = args.optional_text("time_retained")
-    retained_ms = None if retained is None else _duration(retained)
-    table = ctx.table(args.text("table"))
     plan = plan_create_tag(
         table,
         args.text("tag"),
         clock_millis=ctx.clock_millis(),
-        snapshot_id=args.integer("snapshot_id"),
-        time_retained_ms=retained_ms,
-        replace=replace,
+        snapshot_id=snapshot_id,
+        time_retained_ms=None if retained is None else _duration(retained),
+        replace=replacing,
     )
     return Plan(plan.actions, _Creation(table, table.snapshots.latest_id(), plan))
+
+
+def _tagged(plan: TagPlan) -> tuple[str, int, int, str]:
+    """Return the row of a tag that was found by time or watermark."""
+    tag = plan.tag
+    if tag is None:  # a plan without `if_not_exists` has a tag
+        raise AssertionError(plan.name)
+    s: Snapshot = tag.snapshot
+    return plan.name, s.id, s.time_millis, "null" if s.watermark is None else str(s.watermark)
 
 
 def _written(plan: Plan[_Creation]) -> Report:
@@ -222,6 +307,116 @@ class DeleteTag:
             files_in=done.files,
             bytes_in=done.bytes,
             changed_tables=(work.table.name,) if done.names else (),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Expiry:
+    table: Table
+    latest_id: int | None
+    plan: DeleteTagsPlan | None
+
+
+def _planned_expiry(table: Table, names: Mapping[str, str]) -> DeleteTagsPlan | None:
+    return plan_delete_tags(table, names, because=names) if names else None
+
+
+@procedure(
+    name="expire_tags",
+    summary="Delete the tags whose retention has ended, and those created before a time.",
+    params=(
+        _TABLE,
+        Param(
+            "older_than",
+            ParamType.STRING,
+            "Delete also the tags created before this time (`2024-05-14 10:00:00`, session time zone).",
+        ),
+    ),
+    columns=(Column("expired_tags", "string", "a deleted tag, or a note that there is none"),),
+    example="CALL sys.expire_tags('default.T', '2024-09-06 11:00:00');",
+)
+class ExpireTags:
+    """Delete the tags whose retention has ended; with `older_than`, also those created before that time.
+
+    A tag without a retention has no creation time; with `older_than`, the modification time of its file is used.
+    If the snapshot of a tag has expired, the files that nothing else references are deleted too.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Expiry]:
+        """Select the tags and the files to delete."""
+        older_than = args.optional_text("older_than")
+        millis = None if older_than is None else timestamp_millis(older_than, zone=ctx.zone, parameter="older_than")
+        table = ctx.table(args.text("table"))
+        plan = _planned_expiry(table, expired_tags(table, ctx.clock_millis(), millis))
+        return Plan(tuple(plan.actions) if plan else (), _Expiry(table, table.snapshots.latest_id(), plan))
+
+    def execute(self, ctx: CallContext, plan: Plan[_Expiry]) -> Report:
+        """Delete the tags and their files."""
+        work = plan.payload
+        names = work.plan.names if work.plan else ()
+        done = execute_delete_tags(work.table, work.plan) if work.plan else None
+        return Report(
+            result_rows=[(name,) for name in names] or [("No expired tags.",)],
+            status=DONE if names else NOTHING_TO_DO,
+            snapshot_before=work.latest_id,
+            snapshot_after=work.latest_id,
+            files_in=done.files if done else 0,
+            bytes_in=done.bytes if done else 0,
+            changed_tables=(work.table.name,) if names else (),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Automatic:
+    table: Table
+    latest_id: int | None
+    due: AutomaticTagsPlan
+    expired: DeleteTagsPlan | None
+
+
+@procedure(
+    name="trigger_tag_automatic_creation",
+    summary="Create the automatic tags that are due, and expire tags.",
+    params=(_TABLE,),
+    columns=(_RESULT,),
+    example="CALL sys.trigger_tag_automatic_creation('default.T');",
+)
+class TriggerTagAutomaticCreation:
+    """Create the tags that are due by `tag.automatic-creation`, as a commit to the table does.
+
+    This is for tables whose writers create none: those with `write-only`, and tables without new commits. The modes are
+    `process-time` and `watermark`; the tags of the mode `batch` belong to batch writes, which create them.
+    Automatic tags beyond `tag.num-retained-max` are deleted, and, with `tag.time-expire-enabled`, the tags whose
+    retention has ended.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Automatic]:
+        """Select the tags to write and to delete."""
+        table, now = ctx.table(args.text("table")), ctx.clock_millis()
+        due = plan_automatic_tags(table, now)
+        names = expired_tags(table, now) if table.options.flag("tag.time-expire-enabled") else {}
+        expired = _planned_expiry(table, {n: why for n, why in names.items() if n not in due.excess.names})
+        actions = (*due.actions, *(expired.actions if expired else ()))
+        return Plan(actions, _Automatic(table, table.snapshots.latest_id(), due, expired))
+
+    def execute(self, ctx: CallContext, plan: Plan[_Automatic]) -> Report:
+        """Write and delete the tags."""
+        work = plan.payload
+        created = execute_automatic_tags(work.table, work.due)
+        done = execute_delete_tags(work.table, work.expired) if work.expired else None
+        sizes = {a.path: a.bytes for a in plan.actions if a.action == WRITE}
+        deleted = [*work.due.excess.files.deletions, *(work.expired.files.deletions if work.expired else ())]
+        changed = bool(created or deleted or done)
+        return Report(
+            result_rows=[(True,)],
+            status=DONE if changed else NOTHING_TO_DO,
+            snapshot_before=work.latest_id,
+            snapshot_after=work.latest_id,
+            files_in=len(deleted),
+            files_out=len(created),
+            bytes_in=sum(a.bytes for a in deleted),
+            bytes_out=sum(sizes[work.table.paths.tag(name)] for name in created),
+            changed_tables=(work.table.name,) if changed else (),
         )
 
 

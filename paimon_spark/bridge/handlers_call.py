@@ -1,4 +1,4 @@
-"""CALL: claim a statement, run it once; and the same procedures for Spark's own CALL route."""
+"""CALL and statements over tags: claim a statement, run it once; the procedures for Spark's own CALL route."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.help import describe
 from paimon_spark.calls.registry import installed_registry
 from paimon_spark.calls.run import CallResult, answer_columns, is_paimon_statement, run_call, run_named
+from paimon_spark.calls.tag_statements import run_tag_statement, tag_columns
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
 from paimon_spark.spark.conf import session_options
 from paimon_spark.spark.jobs import SessionJobs
@@ -21,6 +22,7 @@ from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.values import value_to_jvm
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.sqlparse.call import CallStatement, parse_call
+from paimon_spark.sqlparse.tag_statements import TagStatement, is_tag_statement, parse_tag_statement
 
 Json = dict[str, Any]
 _JSON_TYPES = {"bigint": "long", "int": "integer", "tinyint": "byte", "smallint": "short"}
@@ -30,6 +32,10 @@ _SESSION_CATALOG = "spark_catalog"
 def claim_call(request: Request) -> Json:
     """Answer whether a statement is ours, and with which columns; nothing runs."""
     text = request.args["text"]
+    if is_tag_statement(text):
+        of_tags = parse_tag_statement(text)
+        claimed = _named_catalog(_catalog_of(of_tags, request), request) is not None
+        return {"claimed": claimed, "schema": _struct(tag_columns(of_tags))}
     if not is_paimon_statement(text):
         return {"claimed": False}
     statement = parse_call(text)
@@ -37,6 +43,18 @@ def claim_call(request: Request) -> Json:
     if info is None:
         return {"claimed": False}
     return {"claimed": True, "schema": _struct(answer_columns(statement, info.name))}
+
+
+def _catalog_of(statement: TagStatement, request: Request) -> str:
+    """Return the catalog of the table of a statement over tags."""
+    current: str = request.args["current_catalog"]
+    return statement.table[0] if len(statement.table) > 2 else current
+
+
+def _named_catalog(name: str, request: Request) -> CatalogInfo | None:
+    """Return a Paimon catalog of the session by its name in any letter case."""
+    known: Mapping[str, dict[str, str]] = request.args["catalogs"]
+    return next((CatalogInfo(name=n, options=o) for n, o in known.items() if n.lower() == name.lower()), None)
 
 
 def _catalog_for(statement: CallStatement, request: Request) -> CatalogInfo | None:
@@ -47,9 +65,9 @@ def _catalog_for(statement: CallStatement, request: Request) -> CatalogInfo | No
     """
     known: Mapping[str, dict[str, str]] = request.args["catalogs"]
     name = statement.catalog or request.args["current_catalog"]
-    for candidate, options in known.items():
-        if candidate.lower() == name.lower():
-            return CatalogInfo(name=candidate, options=options)
+    found = _named_catalog(name, request)
+    if found is not None:
+        return found
     if name == _SESSION_CATALOG and known:
         raise ArgumentError(
             f"The current catalog '{name}' has no procedures.",
@@ -90,6 +108,8 @@ def _options(envelope: Envelope, catalog: str) -> Any:
 
 def run_claimed(request: Request) -> Json:
     """Run a claimed statement."""
+    if is_tag_statement(request.args["text"]):
+        return _run_tag_statement(request)
     statement = parse_call(request.args["text"])
     info = _catalog_for(statement, request)
     if info is None:
@@ -97,6 +117,14 @@ def run_claimed(request: Request) -> Json:
     with wiped_after_failure(request.envelope.conf):
         result = run_call(statement, _context(request, info))
     return _answer(result, info.name)
+
+
+def _run_tag_statement(request: Request) -> Json:
+    statement = parse_tag_statement(request.args["text"])
+    info = _named_catalog(_catalog_of(statement, request), request)
+    if info is None:
+        raise ArgumentError("The statement does not name a Paimon catalog.")
+    return _answer(run_tag_statement(statement, _context(request, info)), info.name)
 
 
 def _answer(result: CallResult, catalog: str) -> Json:

@@ -77,6 +77,7 @@ def _by_name(procedure: Procedure, named: Iterable[tuple[str, Literal]]) -> list
 
 
 def _by_position(procedure: Procedure, literals: Sequence[Literal]) -> tuple[str, list[tuple[Param, Literal]]]:
+    literals = _joined(procedure, literals)
     forms = [f for f in procedure.forms if len(f.params) == len(literals)]
     if not forms and len(literals) > len(procedure.params):
         raise _error(
@@ -88,6 +89,17 @@ def _by_position(procedure: Procedure, literals: Sequence[Literal]) -> tuple[str
     fitting = [f for f in forms if all(_fits(procedure.param(n), v) for n, v in zip(f.params, literals, strict=True))]
     form = (fitting or forms)[0]
     return form.name, [(procedure.param(n), v) for n, v in zip(form.params, literals, strict=True)]
+
+
+def _joined(procedure: Procedure, literals: Sequence[Literal]) -> Sequence[Literal]:
+    """Return the arguments with those of a variadic parameter as one text, joined with ``;``."""
+    at = len(procedure.params) - 1
+    if not procedure.params or not procedure.params[at].variadic or len(literals) <= at + 1:
+        return literals
+    for literal in literals[at:]:
+        _cast(procedure, procedure.params[at], literal)
+    given = [str(literal.value) for literal in literals[at:] if not literal.is_blank]
+    return [*literals[:at], literal_of(";".join(given))]
 
 
 def _fits(param: Param, literal: Literal) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import Any, Protocol
@@ -11,14 +11,43 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.jobs import SparkJobs
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.errors import ArgumentError, EngineError, ErrorKind
+from paimon_spark.spec.evolution import SchemaChange
 from paimon_spark.spec.identifier import Identifier, check_name, split_name
+from paimon_spark.spec.schema import TableSchema
 
 
 class TableSource(Protocol):
     """Catalog operations that a CALL uses."""
 
+    @property
+    def options(self) -> Mapping[str, str]:
+        """Return the catalog options."""
+
     def load_table(self, identifier: Identifier, dynamic_options: Mapping[str, str] | None = None) -> Table:
         """Return the table; `dynamic_options` override its own options."""
+
+    def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> Table:
+        """Apply schema changes as one new schema version and return the table."""
+
+    def create_table(self, identifier: Identifier, schema: TableSchema, *, ignore_if_exists: bool = False) -> Table:
+        """Create a table and return it."""
+
+    def drop_table(self, identifier: Identifier, *, ignore_if_not_exists: bool = False) -> None:
+        """Drop a table and delete its files."""
+
+    def table_path(self, identifier: Identifier) -> str:
+        """Return the directory of a table, whether it exists or not."""
+
+    def table_exists(self, identifier: Identifier) -> bool:
+        """Return whether the table exists."""
+
+    def database_exists(self, name: str) -> bool:
+        """Return whether the database exists."""
+
+    def create_database(
+        self, name: str, *, ignore_if_exists: bool = False, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Create a database."""
 
     def list_databases(self) -> list[str]:
         """Return the names of all databases, sorted."""
@@ -68,7 +97,15 @@ class CallContext:
         Raises:
             ArgumentError: it is not a table name, or names another catalog or a system table.
         """
-        identifier = Identifier.of(self._without_catalog(split_name(text), parameter), self.current_database)
+        return self.identifier_of(split_name(text), parameter)
+
+    def identifier_of(self, parts: Sequence[str], parameter: str = "table") -> Identifier:
+        """Return the table with a multi-part name, as `identifier` does.
+
+        Raises:
+            ArgumentError: it is not a table name, or names another catalog or a system table.
+        """
+        identifier = Identifier.of(self._without_catalog(list(parts), parameter), self.current_database)
         if identifier.system_table is not None:
             raise ArgumentError(
                 f"The argument '{parameter}' names the system table '{identifier.full_name}'.",

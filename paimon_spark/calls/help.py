@@ -12,6 +12,7 @@ from typing import Any
 
 from paimon_spark.calls.plan import PLAN_COLUMNS
 from paimon_spark.calls.procedure import NAMESPACE, PositionalOverload, Procedure
+from paimon_spark.calls.refusals import REFUSED
 from paimon_spark.calls.registry import Registry, installed_registry
 from paimon_spark.calls.report import REPORT_COLUMNS
 
@@ -114,6 +115,14 @@ def index(registry: Registry) -> str:
         "| procedure | description |",
         "| --- | --- |",
         *(f"| [`{p.name}`]({p.name}.md) | {_cell(p.summary)} |" for p in registry),
+        "",
+        "## Procedures of Paimon that are refused",
+        "",
+        "A CALL of one of these fails with the code `UNSUPPORTED_FEATURE`.",
+        "",
+        "| procedure | reason | instead |",
+        "| --- | --- | --- |",
+        *(f"| `{name}` | {_cell(why)} | {_cell(instead)} |" for name, (why, instead) in REFUSED.items()),
         "",
         "## Rules for every CALL",
         "",

@@ -30,7 +30,10 @@ class ParamType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One parameter. `aliases` are alternative names for named arguments; `default` describes the default in words."""
+    """One parameter. `aliases` are alternative names for named arguments; `default` describes the default in words.
+
+    The last parameter may be `variadic`: by position, it takes all further arguments, joined with ``;``.
+    """
 
     name: str
     type: ParamType
@@ -38,6 +41,7 @@ class Param:
     required: bool = False
     default: str = ""
     aliases: tuple[str, ...] = ()
+    variadic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,8 @@ class Procedure:
     @property
     def signature(self) -> str:
         """Return the signature on one line; optional parameters are in brackets."""
-        parts = [f"{p.name} {p.type}" if p.required else f"[{p.name} {p.type}]" for p in self.params]
+        texts = [f"{p.name} {p.type}{'…' if p.variadic else ''}" for p in self.params]
+        parts = [t if p.required else f"[{t}]" for p, t in zip(self.params, texts, strict=True)]
         return f"{NAMESPACE}.{self.name}({', '.join(parts)})"
 
     @property

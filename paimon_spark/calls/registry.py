@@ -7,19 +7,10 @@ from functools import cache
 from importlib.metadata import entry_points
 
 from paimon_spark.calls.procedure import NAMESPACE, Procedure, declared_in
+from paimon_spark.calls.refusals import REFUSED, refused
 from paimon_spark.errors import EngineError, ErrorKind, NotFoundError, did_you_mean
 
 GROUP = "paimon_spark.procedures"
-_ONLY_IN_PAIMON = """
-alter_column_default_value alter_function alter_view_dialect clone compact_chain_table compact_manifest copy
-copy_files create_function create_global_index create_privileged_user create_tag_from_timestamp
-create_tag_from_watermark data_evolution_merge_into drop_function drop_global_index drop_partition
-drop_privileged_user expire_partitions expire_tags full_text_search grant_privilege_to_user init_file_based_privilege
-mark_partition_done migrate_database migrate_file migrate_iceberg_table migrate_table purge_files query_service
-reassign_row_id refresh_object_table remove_unexisting_files remove_unexisting_manifests repair
-repair_earliest_snapshot rescale revoke_privilege_from_user rollback_to_watermark
-trigger_tag_automatic_creation vector_search
-"""
 
 
 class Registry:
@@ -54,21 +45,23 @@ class Registry:
         """Return the names in lower case."""
         return frozenset(self._by_name)
 
+    @property
+    def claimed(self) -> frozenset[str]:
+        """Return the names in lower case, and those of the refused procedures."""
+        return self.names | REFUSED.keys()
+
     def get(self, name: str) -> Procedure:
         """Return the procedure called `name`.
 
         Raises:
+            UnsupportedError: it is a procedure of Paimon that is refused.
             NotFoundError: there is no such procedure.
         """
         found = self._by_name.get(name.lower())
         if found is None:
-            if name.lower() in _ONLY_IN_PAIMON.split():
-                said, hint = f"The procedure '{NAMESPACE}.{name}' of Apache Paimon is not in this release.", ""
-            else:
-                said, hint = f"There is no procedure '{NAMESPACE}.{name}'.", did_you_mean(name, self._by_name)
-            raise NotFoundError(
-                said,
-                hint=f"{hint} CALL {NAMESPACE}.help() lists all.".strip(),
+            raise refused(name, NAMESPACE) or NotFoundError(
+                f"There is no procedure '{NAMESPACE}.{name}'.",
+                hint=f"{did_you_mean(name, self._by_name)} CALL {NAMESPACE}.help() lists all.".strip(),
                 kind=ErrorKind.PROCEDURE_NOT_FOUND,
             )
         return found

@@ -37,7 +37,7 @@ class CallResult:
 
 def is_paimon_statement(text: str, registry: Registry | None = None) -> bool:
     """Return whether `text` is a CALL or EXPLAIN CALL that this package runs."""
-    return "call" in text.lower() and _is_call(text, (registry or installed_registry()).names)
+    return "call" in text.lower() and _is_call(text, (registry or installed_registry()).claimed)
 
 
 def run_call(call: str | CallStatement, ctx: CallContext, registry: Registry | None = None) -> CallResult:
@@ -95,6 +95,7 @@ def _procedure_of(statement: CallStatement, catalog_name: str, registry: Registr
 
     Raises:
         NotFoundError: there is no such procedure, or the namespace is not `sys`.
+        UnsupportedError: it is a procedure of Paimon that is refused.
         ArgumentError: the statement names another catalog.
     """
     if statement.catalog is not None and statement.catalog.lower() != catalog_name.lower():

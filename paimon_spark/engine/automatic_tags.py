@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
+from paimon_spark.core.maintenance.deletion import Action
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.engine.tags import (
+    DeleteTagsPlan,
+    TagPlan,
     execute_delete_tags,
     execute_tag,
     plan_create_tag,
@@ -20,30 +24,69 @@ from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.tag_periods import previous_period, tag_name, tag_period, tag_time
 
 _BATCH_PREFIX = "batch-write-"
+_EXCESS = "there are more automatic tags than `tag.num-retained-max`"
+
+
+@dataclass(frozen=True, slots=True)
+class AutomaticTagsPlan:
+    """Tags to write, in order, and the deletion of automatic tags beyond `tag.num-retained-max`."""
+
+    tags: tuple[TagPlan, ...] = ()
+    excess: DeleteTagsPlan = field(default_factory=DeleteTagsPlan)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the tags to write."""
+        return tuple(plan.name for plan in self.tags)
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """Return all actions in the order of their execution."""
+        return (*(a for plan in self.tags for a in plan.actions), *self.excess.actions)
 
 
 @translate_io_errors()
-def create_automatic_tags(table: Table, clock_millis: int) -> tuple[str, ...]:
-    """Create the tags that are due, by `tag.automatic-creation`; return their names.
+def plan_automatic_tags(
+    table: Table, clock_millis: int, *, after_batch: bool = False, exact: bool = True
+) -> AutomaticTagsPlan:
+    """Plan the tags that are due, by `tag.automatic-creation`; nothing is changed.
 
     Args:
         table: the table at its latest schema.
         clock_millis: current time; stored if the tags have a retention.
+        after_batch: a batch write has committed, which creates the tags of the mode `batch`.
+        exact: measure the files to delete.
     """
     mode = table.options.word("tag.automatic-creation").lower()
-    if mode == "none":
-        return ()
-    if mode == "batch":
-        created = _tag_of_batch(table, clock_millis)
+    of_batches = mode == "batch"
+    if mode == "none" or (of_batches and not after_batch):
+        return AutomaticTagsPlan()
+    if of_batches:
+        due = _tag_of_batch(table, clock_millis)
     else:
-        created = tuple(_due_tags(table, clock_millis, watermark=mode == "watermark"))
-    if created:
-        _keep_newest(table, of_batches=mode == "batch")
+        due = tuple(_due_tags(table, clock_millis, watermark=mode == "watermark"))
+    old = _oldest(table, due, of_batches=of_batches) if due else set()
+    stored = sorted(old - {plan.name for plan in due})
+    excess = plan_delete_tags(table, stored, exact=exact, because=dict.fromkeys(stored, _EXCESS)) if stored else None
+    return AutomaticTagsPlan(tuple(p for p in due if p.name not in old), excess or DeleteTagsPlan())
+
+
+@translate_io_errors()
+def execute_automatic_tags(table: Table, plan: AutomaticTagsPlan) -> tuple[str, ...]:
+    """Write the tags of a plan, then delete those beyond the limit; return the names of the written tags."""
+    created = tuple(p.name for p in plan.tags if execute_tag(table, p) is not None)
+    if plan.excess.names:
+        execute_delete_tags(table, plan.excess)
     return created
 
 
-def _due_tags(table: Table, clock_millis: int, *, watermark: bool) -> Iterator[str]:
-    """Create the tags of all periods that have ended, and yield their names.
+def create_automatic_tags(table: Table, clock_millis: int) -> tuple[str, ...]:
+    """Create the tags that are due after a batch commit; return their names."""
+    return execute_automatic_tags(table, plan_automatic_tags(table, clock_millis, after_batch=True, exact=False))
+
+
+def _due_tags(table: Table, clock_millis: int, *, watermark: bool) -> Iterator[TagPlan]:
+    """Yield the tags of all periods that have ended.
 
     Each snapshot after the last automatic tag is looked at, in order. It gets a tag if it is the first of a period that
     has none: the tag of the period before, or, with `tag.automatic-completion`, of the oldest period without one.
@@ -65,8 +108,8 @@ def _due_tags(table: Table, clock_millis: int, *, watermark: bool) -> Iterator[s
         start = following if complete and following is not None else previous_period(time, options)
         name = tag_name(start, options)
         plan = plan_create_tag(table, name, clock_millis=clock_millis, snapshot_id=snapshot.id, if_not_exists=True)
-        if execute_tag(table, plan) is not None:
-            yield name
+        if plan.tag is not None:
+            yield plan
         following = start + period
 
 
@@ -90,8 +133,8 @@ def _last_tag(table: Table) -> tuple[datetime, int] | None:
     return times[newest], refs.get_tag(newest).snapshot.id
 
 
-def _tag_of_batch(table: Table, clock_millis: int) -> tuple[str, ...]:
-    """Let the tag of today's batch writes point to the latest snapshot."""
+def _tag_of_batch(table: Table, clock_millis: int) -> tuple[TagPlan, ...]:
+    """Return the tag of today's batch writes, which points to the latest snapshot."""
     latest = table.snapshots.latest()
     if latest is None:
         return ()
@@ -99,21 +142,19 @@ def _tag_of_batch(table: Table, clock_millis: int) -> tuple[str, ...]:
     day = datetime.fromtimestamp(latest.time_millis / 1000, zone)
     name = table.options.get("tag.batch.customized-name") or f"{_BATCH_PREFIX}{day:%Y-%m-%d}"
     exists = RefStore.of(table).find_tag(name) is not None
-    execute_tag(table, plan_create_tag(table, name, clock_millis=clock_millis, replace=exists))
-    return (name,)
+    return (plan_create_tag(table, name, clock_millis=clock_millis, replace=exists),)
 
 
-def _keep_newest(table: Table, *, of_batches: bool) -> None:
-    """Delete the oldest automatic tags beyond `tag.num-retained-max`."""
+def _oldest(table: Table, due: Iterable[TagPlan], *, of_batches: bool) -> set[str]:
+    """Return the oldest automatic tags beyond `tag.num-retained-max`, the due ones included."""
     most = table.options.number_or_none("tag.num-retained-max")
     if most is None:
-        return
-    tags = RefStore.of(table).tags()
+        return set()
     own = table.options.get("tag.batch.customized-name")
-    counted = [n for n in tags if _is_automatic(n, table.options) or (of_batches and n == own)]
-    oldest = sorted(counted, key=lambda n: (tags[n].snapshot.id, n))[: max(0, len(counted) - most)]
-    if oldest:
-        execute_delete_tags(table, plan_delete_tags(table, oldest, exact=False))
+    stored = {n: t.snapshot.id for n, t in RefStore.of(table).tags().items()}
+    new = {p.name: p.tag.snapshot.id for p in due if p.tag is not None}
+    ids = {n: i for n, i in (stored | new).items() if _is_automatic(n, table.options) or (of_batches and n == own)}
+    return set(sorted(ids, key=lambda n: (ids[n], n))[: max(0, len(ids) - most)])
 
 
 def _is_automatic(name: str, options: CoreOptions) -> bool:

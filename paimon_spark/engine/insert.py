@@ -228,7 +228,9 @@ def _commit_of(plan: WritePlan) -> tuple[FileStoreCommit, CommitMetadata]:
     """Return what commits a write, and what its snapshots say: a micro-batch is found again by its query and number."""
     batch = plan.batch
     if batch is None:
-        return FileStoreCommit(plan.table, plan.info.postpone_user), CommitMetadata(operation=plan.operation)
+        watermark = plan.table.options.number_or_none("end-input.watermark")
+        metadata = CommitMetadata(operation=plan.operation, watermark=watermark)
+        return FileStoreCommit(plan.table, plan.info.postpone_user), metadata
     metadata = CommitMetadata(batch.batch, plan.operation, properties=dict(batch.properties))
     return FileStoreCommit(plan.table, batch.query), metadata
 

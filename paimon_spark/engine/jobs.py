@@ -1,16 +1,17 @@
-"""The Spark jobs that procedures need beyond running tasks: joins, sorts, and moving rows to other buckets."""
+"""What procedures need of Spark beyond running tasks: joins, sorts, rows in other buckets, and its own tables."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 from paimon_spark.engine.merge_into import Merger
+from paimon_spark.engine.migrate import SourceTables
 from paimon_spark.engine.postpone_compact import PostponedReplay
 from paimon_spark.engine.rescale import Rescaler
 from paimon_spark.engine.sort_compact import Sorter
 
 
-class SparkJobs(Merger, Sorter, PostponedReplay, Rescaler, Protocol):
+class SparkJobs(Merger, Sorter, PostponedReplay, Rescaler, SourceTables, Protocol):
     """All jobs that a Spark session runs for procedures."""
 
     @property

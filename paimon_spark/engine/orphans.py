@@ -106,6 +106,15 @@ def plan_orphans(
     return OrphanPlan(bound, tuple(_judge(t, found[n]) for n, t in enumerate(mains)))
 
 
+def list_files(table: Table, runner: TaskRunner, older_than: int) -> Listing:
+    """Return the files of a table, except references and the metadata of branches, and directories that may go.
+
+    Raises:
+        UnsupportedError: the table does not store its data in Paimon files.
+    """
+    return _list([_main(table)], runner, older_than, None, with_branches=False)[0]
+
+
 def _main(table: Table) -> Table:
     if not table.is_file_store:
         raise UnsupportedError(
@@ -115,11 +124,14 @@ def _main(table: Table) -> Table:
     return replace(table, branch=MAIN_BRANCH)
 
 
-def _list(tables: Sequence[Table], runner: TaskRunner, bound: int, parallelism: int | None) -> list[Listing]:
+def _list(
+    tables: Sequence[Table], runner: TaskRunner, bound: int, parallelism: int | None, *, with_branches: bool = True
+) -> list[Listing]:
     listed = [Listing() for _ in tables]
     stores: dict[str, list[tuple[int, Directory]]] = {}
     for number, table in enumerate(tables):
-        found, seen = spread(table.file_io, directories(table), parallelism or _DIRECTORIES_A_TASK, bound)
+        start = directories(table, with_branches=with_branches)
+        found, seen = spread(table.file_io, start, parallelism or _DIRECTORIES_A_TASK, bound)
         listed[number].add(seen)
         stores.setdefault(json.dumps(dict(table.file_io.to_config())), []).extend((number, p) for p in found)
     payloads = []

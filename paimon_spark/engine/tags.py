@@ -6,7 +6,7 @@ it, its unreferenced data and metadata files are deleted too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -175,8 +175,16 @@ def _check_held(table: Table, name: str, snapshot_id: int) -> None:
 
 
 @translate_io_errors()
-def plan_delete_tags(table: Table, names: str | Iterable[str], *, exact: bool = True) -> DeleteTagsPlan:
+def plan_delete_tags(
+    table: Table, names: str | Iterable[str], *, exact: bool = True, because: Mapping[str, str] | None = None
+) -> DeleteTagsPlan:
     """Plan the deletion of tags, given as a list or as comma-separated text; nothing is changed.
+
+    Args:
+        table: the table.
+        names: the tags.
+        exact: read the status of each file, so that sizes are exact and missing files are left out.
+        because: why a tag is deleted, by name, for the plan.
 
     Raises:
         ArgumentError: no name is given.
@@ -191,7 +199,8 @@ def plan_delete_tags(table: Table, names: str | Iterable[str], *, exact: bool = 
         reason = f"only tag '{name}' needs it: snapshot {snapshot.id} has expired"
         expiry.add_state(snapshot, reason)
         expiry.add_metadata(snapshot, reason, with_changelog=False)
-    references = [Action(DELETE, table.paths.tag(n), 0, f"tag '{n}' is deleted") for n in present]
+    why = {n: f": {text}" for n, text in (because or {}).items()}
+    references = [Action(DELETE, table.paths.tag(n), 0, f"tag '{n}' is deleted{why.get(n, '')}") for n in present]
     files = SafeDeleter(table).plan(expiry.candidates, removed_refs=removed_refs, references=references, look=exact)
     others = [n for n in tags if n not in present]
     said = {n: f"there is no tag '{n}'" for n in missing}
@@ -216,14 +225,36 @@ def execute_delete_tags(table: Table, plan: DeleteTagsPlan) -> DeleteTagsResult:
 
 
 @translate_io_errors()
-def expired_tags(table: Table, clock_millis: int) -> list[str]:
-    """Return the names of the tags whose retention has ended."""
-    now = _wall_clock(clock_millis)
-    return [
-        name
-        for name, tag in RefStore.of(table).tags().items()
-        if tag.create_time is not None and tag.time_retained is not None and now - tag.create_time > tag.time_retained
-    ]
+def expired_tags(table: Table, clock_millis: int, older_than_millis: int | None = None) -> dict[str, str]:
+    """Return the tags whose retention has ended, with the reason.
+
+    Args:
+        table: the table.
+        clock_millis: the current time.
+        older_than_millis: tags created before this time are expired too. For a tag without a retention, this is the
+            modification time of its file.
+    """
+    now = wall_clock(clock_millis)
+    bound = None if older_than_millis is None else wall_clock(older_than_millis)
+    found: dict[str, str] = {}
+    for name, tag in RefStore.of(table).tags().items():
+        created, kept = tag.create_time, tag.time_retained
+        if created is not None and kept is not None and now - created > kept:
+            found[name] = f"its retention of {tag.time_retained_text} has ended"
+        elif bound is not None:
+            created = created if kept is not None else None
+            created = created or _modified(table, name)
+            if created is not None and created < bound:
+                found[name] = f"it was created at {created:%Y-%m-%d %H:%M:%S}"
+    return found
+
+
+def _modified(table: Table, name: str) -> datetime | None:
+    """Return the modification time of a tag's file; None if the tag has been deleted."""
+    try:
+        return wall_clock(table.file_io.status(table.paths.tag(name)).mtime_ms)
+    except FileNotFoundError:
+        return None
 
 
 @translate_io_errors()
@@ -261,7 +292,7 @@ def _new_tag(table: Table, snapshot: Snapshot, retained_ms: int | None, clock_mi
             f"A tag cannot be kept for {retained_ms} ms: that is more than {_LONGEST.days} days.",
             hint="Give a shorter duration, or none to keep the tag until it is deleted.",
         )
-    return Tag(snapshot, _wall_clock(clock_millis), timedelta(milliseconds=retained_ms))
+    return Tag(snapshot, wall_clock(clock_millis), timedelta(milliseconds=retained_ms))
 
 
 def _split(names: str | Iterable[str]) -> list[str]:
@@ -283,6 +314,6 @@ def _orphaned(table: Table, tags: dict[str, Tag], going: Collection[str]) -> Seq
     return list(found.values())
 
 
-def _wall_clock(millis: int) -> datetime:
+def wall_clock(millis: int) -> datetime:
     """Return a local time; one beyond the years 1 to 9999 is the first or last that a tag can have."""
     return datetime.fromtimestamp(min(max(millis, LEAST_MILLIS), MOST_MILLIS) / 1000)

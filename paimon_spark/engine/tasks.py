@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 from paimon_spark.core.bin_packing import task_cost
+from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage, messages_from_json, messages_to_json
 from paimon_spark.core.compact.file_indexes import IndexRewriter, IndexTask
@@ -19,8 +20,11 @@ from paimon_spark.core.maintenance.orphans import Candidate, Directory, Listing,
 from paimon_spark.core.messages import MessageCodec
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.table import Table, table_of_task
-from paimon_spark.errors import ArgumentError, PaimonError
+from paimon_spark.errors import ArgumentError, CorruptTableError, PaimonError, UnsupportedError
+from paimon_spark.format.legacy_calendar import has_legacy_calendar
+from paimon_spark.format.registry import open_reader
 from paimon_spark.fs.base import FileIO
+from paimon_spark.fs.copying import copy_file, link_or_copy
 from paimon_spark.fs.resolve import file_io_from_config
 from paimon_spark.spec.bounds import Long
 
@@ -195,8 +199,78 @@ def _list_old(payload: str) -> str:
     return _json(answer)
 
 
+@dataclass(frozen=True, slots=True)
+class FileCopy:
+    """A file to copy: its path, the path of the copy, and its size."""
+
+    path: str
+    new_path: str
+    size: Long
+
+
+@dataclass(frozen=True, slots=True)
+class _Copying:
+    """Files to copy, and the configurations of their stores."""
+
+    source: dict[str, str]
+    target: dict[str, str]
+    files: tuple[FileCopy, ...]
+
+
+_COPYING = MessageCodec[_Copying](_Copying, "task of copying")
+
+
+def copy_payload(source: FileIO, target: FileIO, files: Sequence[FileCopy]) -> str:
+    """Return the payload of a task that copies files from one store to another; its result is their size."""
+    return _COPYING.encode(_Copying(dict(source.to_config()), dict(target.to_config()), tuple(files)))
+
+
+def _copy(payload: str) -> str:
+    work = _COPYING.decode(payload)
+    source, target = file_io_from_config(work.source), file_io_from_config(work.target)
+    copied = 0
+    for file in work.files:
+        checkpoint()
+        size = copy_file(source, file.path, target, file.new_path)
+        if size != file.size:
+            raise CorruptTableError(
+                f"The file {file.path} has {size} bytes; the table's metadata says {file.size}.",
+                hint="Restore the file from a backup, or roll the table back to a snapshot that does not need it.",
+            )
+        copied += size
+    return _json(copied)
+
+
+_COUNTS = MessageCodec[dict[str, int]](dict[str, int], "numbers of rows")
+
+
+def adopted_rows(result: str) -> dict[str, int]:
+    """Return the number of rows of each file that a task has adopted, by its new path."""
+    return _COUNTS.decode(result)
+
+
+def _adopt(payload: str) -> str:
+    """Link or copy files of another table, and count their rows."""
+    work = _COPYING.decode(payload)
+    source, target = file_io_from_config(work.source), file_io_from_config(work.target)
+    rows: dict[str, int] = {}
+    for file in work.files:
+        checkpoint()
+        link_or_copy(source, file.path, target, file.new_path)
+        if has_legacy_calendar(target, file.new_path):
+            raise UnsupportedError(
+                f"The file {file.path} has dates or times in the hybrid Julian and Gregorian calendar.",
+                hint="Use CREATE TABLE … AS SELECT, with which Spark converts them.",
+            )
+        with open_reader(target, file.new_path, ()) as reader:
+            rows[file.new_path] = reader.row_count
+    return _COUNTS.encode(rows)
+
+
 TASKS: dict[str, Callable[[str], str]] = {
+    "adopt": _adopt,
     "compact": _compact,
+    "copy": _copy,
     "compact_guarded": _compact_guarded,
     "index": _index,
     "list_old": _list_old,

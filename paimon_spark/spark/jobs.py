@@ -7,12 +7,14 @@ from pyspark.sql import SparkSession
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.table import Table
 from paimon_spark.engine.merge_into import MergeRequest, PreparedMerge
+from paimon_spark.engine.migrate import SourceTable
 from paimon_spark.engine.postpone_compact import PostponedPlan
 from paimon_spark.engine.rescale import RescalePlan
 from paimon_spark.engine.sort_compact import SortPlan
 from paimon_spark.spark.jvm_frames import tasks_at_once
 from paimon_spark.spark.merge_into import prepare_merge
 from paimon_spark.spark.rebucket import move_rows
+from paimon_spark.spark.session_tables import describe_table, drop_table, table_names
 from paimon_spark.spark.sort import rewrite_sorted
 from paimon_spark.spec.identifier import Identifier
 
@@ -44,3 +46,15 @@ class SessionJobs:
     def rewrite_sorted(self, plan: SortPlan) -> list[CommitMessage]:
         """Write the rows of the plan's files into new files, in order; nothing is committed."""
         return rewrite_sorted(self._session, plan)
+
+    def describe_source(self, name: str) -> SourceTable:
+        """Return a table of the session's own catalog."""
+        return describe_table(self._session, name)
+
+    def list_sources(self, database: str) -> list[str]:
+        """Return the names of the tables of a database of the session's own catalog, sorted."""
+        return table_names(self._session, database)
+
+    def drop_source(self, name: str) -> None:
+        """Drop a table of the session's own catalog."""
+        drop_table(self._session, name)

@@ -56,7 +56,7 @@ _WRITE = """
     delete.force-produce-changelog  deletion-vector.index-file.target-size  deletion-vectors.bitmap64
     deletion-vectors.mark-deletes
     dynamic-bucket.assigner-parallelism  dynamic-bucket.max-buckets  dynamic-bucket.target-row-num
-    fields.<col>.stats-mode  file-index.<type>.<col>.<param>  file-index.<type>.columns
+    end-input.watermark  fields.<col>.stats-mode  file-index.<type>.<col>.<param>  file-index.<type>.columns
     file-index.in-manifest-threshold  file.block-size  file.compression
     file.compression.per.level  file.compression.zstd-level  file.format  file.format.per.level
     file.suffix.include.compression  full-compaction.delta-commits  ignore-delete  ignore-update-before

@@ -25,6 +25,7 @@ from paimon_spark.sqlparse.claims import is_paimon_statement
 from paimon_spark.sqlparse.options_text import parse_options
 from paimon_spark.sqlparse.partitions import each_partition
 from paimon_spark.sqlparse.script import split_script
+from paimon_spark.sqlparse.tag_statements import TagAction, TagStatement, parse_tag_statement
 from paimon_spark.sqlparse.where import parse_where
 from tests.fuzz.harness import Target
 
@@ -101,6 +102,32 @@ def claimed(source: str) -> None:
     if is_paimon_statement(source, {"compact", "create_tag"}):
         found = parse_call(source)
         assert found.procedure.lower() in ("compact", "create_tag")
+
+
+def tag_statements(source: str) -> None:
+    """A statement over tags that parses says the same when it is written from what was understood."""
+    found = parse_tag_statement(source)
+    assert parse_tag_statement(_tag_text(found)) == found
+
+
+def _tag_text(s: TagStatement) -> str:
+    table = ".".join(_backquoted(part) for part in s.table)
+    head = "EXPLAIN " * s.explain
+    if s.action is TagAction.SHOW:
+        return f"{head}SHOW TAGS {table}"
+    lenient = {TagAction.CREATE: "IF NOT EXISTS ", TagAction.DELETE: "IF EXISTS "}.get(s.action, "") * s.lenient
+    text = f"{head}ALTER TABLE {table} {s.action} TAG {lenient}{_backquoted(s.name)}"
+    if s.action is TagAction.RENAME:
+        text += f" TO {_backquoted(s.new_name)}"
+    if s.snapshot_id is not None:
+        text += f" AS OF VERSION {s.snapshot_id}"
+    if s.retained_ms is not None:
+        text += f" RETAIN {s.retained_ms // 60_000} MINUTES"
+    return text
+
+
+def _backquoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
 
 
 def script(source: str) -> None:
@@ -221,6 +248,13 @@ def partition_name(source: str) -> None:
             assert repr(again) == repr(parsed), (f.name, named)
 
 
+_TAGS = [
+    b"ALTER TABLE db.t CREATE TAG IF NOT EXISTS `a``b` AS OF VERSION 3 RETAIN 2 DAYS",
+    b"EXPLAIN ALTER TABLE t REPLACE TAG a RETAIN 90 MINUTES; -- x",
+    b"ALTER TABLE t DELETE TAG IF EXISTS `a,b`",
+    b"ALTER TABLE t RENAME TAG a TO b",
+    b"SHOW TAGS c.db.t",
+]
 _CALLS = [
     b"CALL sys.compact(`table` => 'db.t', order_by => 'a,b')",
     b"EXPLAIN CALL cat.sys.create_tag('db.t', 'x', 5L, map('a', 1, 'b', array(1, 2)), -1.5e3, NULL, true)",
@@ -265,6 +299,7 @@ _OPTION_WORDS = [o.encode() for o in known_options()]
 TARGETS = [
     Target("call", on_text(call), _CALLS, words=_SQL),
     Target("claims", on_text(claimed), _CALLS, words=_SQL),
+    Target("tag_statements", on_text(tag_statements), _TAGS, words=_SQL),
     Target("script", on_text(script), [b"-- a\nSELECT 1; CALL x(';'); BEGIN SELECT 1; END;", *_CALLS], words=_SQL),
     Target(
         "options-text",

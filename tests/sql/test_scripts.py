@@ -32,9 +32,9 @@ BEFORE = {
 
 
 @pytest.mark.parametrize("name", [s for s in SCRIPTS if s not in NEEDS_DATA])
-def test_script_answers_as_before(spark_app: SparkSession, name: str) -> None:
+def test_script_answers_as_before(spark_app: SparkSession, tmp_path: Path, name: str) -> None:
     session = spark_app.newSession()
-    for key, value in VARIABLES.items():
+    for key, value in {**VARIABLES, "copies": str(tmp_path)}.items():
         session.conf.set(key, value)
     for statement in BEFORE.get(name, ()):
         session.sql(statement)

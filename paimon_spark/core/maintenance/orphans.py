@@ -83,8 +83,8 @@ class Listing:
         self.directories |= other.directories
 
 
-def directories(table: Table) -> list[Directory]:
-    """Return the directories of a table and all its branches that may hold orphan files.
+def directories(table: Table, *, with_branches: bool = True) -> list[Directory]:
+    """Return the directories of a table, and of all its branches, that may hold orphan files.
 
     Raises:
         CorruptTableError: a branch has no schema, so its files are unknown.
@@ -92,7 +92,7 @@ def directories(table: Table) -> list[Directory]:
     paths = replace(table, branch=MAIN_BRANCH).paths
     found = [Directory(d, Rule.ALL) for d in (paths.manifest_dir, paths.index_dir, paths.statistics_dir)]
     found.append(Directory(paths.data_root, Rule.PARTITIONS, depth=len(table.schema.partition_keys)))
-    for branch in (MAIN_BRANCH, *map(branch_name, branches(table))):
+    for branch in (MAIN_BRANCH, *(map(branch_name, branches(table)) if with_branches else ())):
         found += _metadata_directories(replace(table, branch=branch))
     return found
 

@@ -129,12 +129,19 @@ class ManifestStore:
         if not entries:
             return []
         data = write_manifest(entries)
-        wanted = max(1, self.table.options.manifest_target_file_size) * _FULL
-        step = -(-len(entries) * wanted // (len(data) * 100))
+        step = self._entries_a_file(len(entries), len(data))
         if step >= len(entries):
             return [self._write_one(tuple(entries), data)]
         chunks = [tuple(entries[i : i + step]) for i in range(0, len(entries), step)]
         return [self._write_one(chunk, write_manifest(chunk)) for chunk in chunks]
+
+    def file_count(self, entries: Sequence[ManifestEntry]) -> int:
+        """Return how many manifests `write` would write."""
+        return -(-len(entries) // self._entries_a_file(len(entries), len(write_manifest(entries)))) if entries else 0
+
+    def _entries_a_file(self, count: int, size: int) -> int:
+        wanted = max(1, self.table.options.manifest_target_file_size) * _FULL
+        return -(-count * wanted // (size * 100))
 
     def write_list(self, metas: Iterable[ManifestFileMeta]) -> tuple[str, int]:
         """Write a manifest list; return its name and size."""

@@ -9,11 +9,12 @@ from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.help import describe, help_rows, index, page, pages
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
-from paimon_spark.calls.registry import Registry
+from paimon_spark.calls.refusals import REFUSED
+from paimon_spark.calls.registry import Registry, installed_registry
 from paimon_spark.calls.report import NOTHING_TO_DO, Report
 from paimon_spark.calls.run import answer_columns, is_paimon_statement, run_call, run_named
 from paimon_spark.core.maintenance.deletion import Action
-from paimon_spark.errors import ArgumentError, EngineError, ErrorKind, NotFoundError
+from paimon_spark.errors import ArgumentError, EngineError, ErrorKind, NotFoundError, UnsupportedError
 
 DONE = []
 
@@ -115,7 +116,8 @@ def test_plain_values(ctx: Any) -> None:
     ("text", "error", "part"),
     [
         ("CALL sys.tuch('x')", NotFoundError, "Did you mean 'touch'?"),
-        ("CALL sys.Rescale('x')", NotFoundError, "of Apache Paimon is not in this release"),
+        ("CALL sys.Vector_Search('x')", UnsupportedError, "'sys.vector_search' of Apache Paimon is not supported"),
+        ("EXPLAIN CALL paimon.sys.repair()", UnsupportedError, "this catalog has none"),
         ("CALL other.touch('x')", NotFoundError, "namespace sys"),
         ("CALL lake.sys.touch('x')", ArgumentError, "'lake', but runs in 'paimon'"),
     ],
@@ -180,3 +182,13 @@ def test_pages() -> None:
     assert set(pages(REGISTRY)) == {"index.md", "count.md", "Touch.md"}
     assert "| `what` | STRING | yes | The thing. |" in page(REGISTRY.get("touch"))
     assert "[`Touch`](Touch.md) | Touch a thing." in index(REGISTRY)
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_refused_procedures_are_claimed_and_explained(name: str) -> None:
+    text = f"CALL sys.{name}('db.t')"
+    assert is_paimon_statement(text, REGISTRY)
+    with pytest.raises(UnsupportedError) as caught:
+        answer_columns(text, "paimon", REGISTRY)
+    assert (caught.value.kind, caught.value.hint) == (ErrorKind.UNSUPPORTED_FEATURE, REFUSED[name].instead)
+    assert name not in installed_registry().names

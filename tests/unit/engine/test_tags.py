@@ -68,9 +68,9 @@ def test_retention_comes_from_the_call_or_from_the_table() -> None:
     assert found["default"].time_retained == timedelta(hours=2)
     assert found["own"].time_retained_text == "PT24H"
     assert found["own"].create_time == datetime.fromtimestamp(0)
-    assert expired_tags(h.table, 2 * 3_600_000) == []
-    assert expired_tags(h.table, 2 * 3_600_000 + 1) == ["default"]
-    assert expired_tags(h.table, 2 * DAY) == ["default", "own"]
+    assert list(expired_tags(h.table, 2 * 3_600_000)) == []
+    assert list(expired_tags(h.table, 2 * 3_600_000 + 1)) == ["default"]
+    assert list(expired_tags(h.table, 2 * DAY)) == ["default", "own"]
 
 
 def test_clocks_and_retentions_beyond_the_calendar() -> None:
@@ -78,8 +78,8 @@ def test_clocks_and_retentions_beyond_the_calendar() -> None:
     far, most = 400_000_000_000_000, 999_999_999 * DAY
     create(h, "long", time_retained_ms=most)
     create(h, "short", time_retained_ms=DAY)
-    assert expired_tags(h.table, far) == ["short"]
-    assert expired_tags(h.table, -far) == []
+    assert list(expired_tags(h.table, far)) == ["short"]
+    assert list(expired_tags(h.table, -far)) == []
     plan = plan_create_tag(h.table, "late", clock_millis=far, time_retained_ms=DAY)
     execute_tag(h.table, plan)
     assert list_tags(h.table)["late"].create_time is not None

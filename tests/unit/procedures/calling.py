@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,10 +12,14 @@ import procedures.branches
 import procedures.cleanup
 import procedures.compaction
 import procedures.consumers
+import procedures.definitions
 import procedures.indexes
 import procedures.merge
+import procedures.migration
+import procedures.moving
 import procedures.observe
 import procedures.partitions
+import procedures.repair
 import procedures.rollback
 import procedures.snapshots
 import procedures.tags
@@ -26,6 +31,7 @@ from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.errors import NotFoundError
 from paimon_spark.format.arrow_types import to_arrow_type
+from paimon_spark.spec.evolution import SchemaChange, apply_changes
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.testing.tables import new_table
 
@@ -35,10 +41,14 @@ REGISTRY = Registry.of_modules(
         procedures.cleanup,
         procedures.compaction,
         procedures.consumers,
+        procedures.definitions,
         procedures.indexes,
         procedures.merge,
+        procedures.migration,
+        procedures.moving,
         procedures.observe,
         procedures.partitions,
+        procedures.repair,
         procedures.rollback,
         procedures.snapshots,
         procedures.tags,
@@ -69,6 +79,13 @@ class Lake:
             raise NotFoundError(f"Table {identifier.full_name} does not exist.")
         return self.table.with_options(dynamic_options or {})
 
+    def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> Table:
+        table = self.load_table(identifier)
+        schema = apply_changes(table.schema, changes, self.now, has_snapshots=table.snapshots.latest_id() is not None)
+        assert table.schema_store.try_create(schema)
+        self.table = replace(table, schema=schema)
+        return self.table
+
     def list_databases(self) -> list[str]:
         return ["db"]
 
@@ -79,6 +96,10 @@ class Lake:
         fields = self.table.schema.fields
         columns = {f.name: pa.array([r[i] for r in rows], to_arrow_type(f.type)) for i, f in enumerate(fields)}
         write_arrow(self.table, pa.table(columns))
+
+    def rows(self, columns: Mapping[str, Sequence[Any]]) -> pa.Table:
+        """Return columns with the types of the table."""
+        return pa.table({f.name: pa.array(columns[f.name], to_arrow_type(f.type)) for f in self.table.schema.fields})
 
     def ctx(self) -> CallContext:
         return CallContext(

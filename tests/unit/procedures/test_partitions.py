@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+from paimon_spark.calls.binding import bind, literal_of
 from paimon_spark.errors import PaimonError
-from tests.unit.procedures.calling import NOW, Lake
+from tests.unit.procedures.calling import NOW, REGISTRY, Lake
 
 
 @pytest.fixture
@@ -61,3 +62,45 @@ def test_what_cannot_be_marked_is_refused(lake: Lake) -> None:
     waiting.insert((1, "2020"))
     with pytest.raises(PaimonError, match="'done-partition', which is not supported"):
         waiting.call("mark_partition_done('t', 'y=2020')")
+
+
+def test_drop_partition(lake: Lake) -> None:
+    before = lake.state()
+    plan = lake.call("EXPLAIN CALL sys.drop_partition('t', 'y=2020,d=06-01', 'y=2999', 'y=1')")
+    assert [(r["action"], r["path"]) for r in plan] == [
+        ("warn", "y=1"),
+        ("drop partition", "y=2020/d=06-01"),
+        ("drop partition", "y=2999/d=01-01"),
+    ]
+    assert lake.state() == before
+    row = lake.one("drop_partition('t', 'y=2020,d=06-01', 'y=2999', 'y=1')")
+    assert (row["result"], row["status"], row["files_in"]) == ("Success", "done: no partition y=1", 2)
+    assert (row["snapshot_before"], row["snapshot_after"]) == (3, 4)
+    again = lake.one("drop_partition(table => 't', partitions => 'y=2020,d=06-01;y=2999')")
+    assert (again["status"], again["snapshot_after"]) == ("nothing to do: no partition y=2020,d=06-01; y=2999", 4)
+    assert lake.one("drop_partition('t', 'y=2020')")["files_in"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ("'t'", "misses the required argument partitions"),
+        ("'t', 'x=1'", "'x', which is not a partition column"),
+        ("'t', 'y=1', map('a', 'b')", "takes STRING"),
+        ("'t', '', NULL", "misses the required argument"),
+    ],
+)
+def test_drop_partition_errors(lake: Lake, arguments: str, part: str) -> None:
+    with pytest.raises(PaimonError, match=part):
+        lake.call(f"drop_partition({arguments})")
+
+
+def test_a_drop_leaves_partitions_written_meanwhile(lake: Lake) -> None:
+    procedure = REGISTRY.get("drop_partition")
+    args = bind(procedure, (literal_of("t"), literal_of("y=2020")), ())
+    plan = procedure.body.plan(lake.ctx(), args)
+    lake.insert((4, "2020", "12-01"), (5, "2020", "01-01"))
+    report = procedure.body.execute(lake.ctx(), plan)
+    assert report.snapshot_after == 5
+    (left,) = lake.call("EXPLAIN CALL sys.drop_partition('t', 'y=2020')")
+    assert left["path"] == "y=2020/d=12-01"

@@ -1,0 +1,89 @@
+"""Procedures of Apache Paimon that cannot be called here: why, and what to do instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from paimon_spark.errors import UnsupportedError
+
+
+class Refusal(NamedTuple):
+    """Why a procedure is refused, and what to do instead."""
+
+    why: str
+    instead: str
+
+
+_FUNCTIONS = Refusal(
+    "functions are stored by a REST catalog, and this catalog is a file system",
+    "Declare functions of a session with CREATE TEMPORARY FUNCTION.",
+)
+_GLOBAL_INDEX = Refusal(
+    "global indexes are neither written nor read",
+    "Filters on single columns are faster with file indexes: set 'file-index.<type>.columns' and call "
+    "sys.rewrite_file_index.",
+)
+_PRIVILEGES = Refusal(
+    "this engine does not check file-based privileges, so granting one would protect nothing",
+    "Restrict access with the permissions of the file system or object store.",
+)
+REFUSED: Mapping[str, Refusal] = {
+    "alter_function": _FUNCTIONS,
+    "alter_view_dialect": Refusal(
+        "views are stored with Spark's query alone, and no other engine reads them",
+        "Change the query with CREATE OR REPLACE VIEW.",
+    ),
+    "compact_chain_table": Refusal(
+        "tables with 'chain-table.enabled' are not supported",
+        "Compact the table with Paimon.",
+    ),
+    "create_function": _FUNCTIONS,
+    "create_global_index": _GLOBAL_INDEX,
+    "create_privileged_user": _PRIVILEGES,
+    "data_evolution_merge_into": Refusal(
+        "UPDATE and MERGE of tables with data evolution are not supported",
+        "Delete the rows and insert the new ones, or write with Paimon.",
+    ),
+    "drop_function": _FUNCTIONS,
+    "drop_global_index": _GLOBAL_INDEX,
+    "drop_privileged_user": _PRIVILEGES,
+    "full_text_search": _GLOBAL_INDEX,
+    "grant_privilege_to_user": _PRIVILEGES,
+    "init_file_based_privilege": _PRIVILEGES,
+    "migrate_iceberg_table": Refusal(
+        "Paimon 2.0 has no such procedure, and Iceberg tables are not read here",
+        "Read the table with Iceberg's catalog and write it with CREATE TABLE … AS SELECT.",
+    ),
+    "query_service": Refusal(
+        "the service that answers lookups is a permanent Flink job",
+        "Lookups by key are fast in SQL and in the Python API; see the page about performance.",
+    ),
+    "reassign_row_id": Refusal(
+        "row ids of tables with data evolution are not rewritten",
+        "Call it with Paimon on Flink. Tables are read and written with any row ids.",
+    ),
+    "refresh_object_table": Refusal(
+        "object tables are not supported, and Paimon 2.0 has no such procedure",
+        "Read the files with Spark's format `binaryFile`.",
+    ),
+    "repair": Refusal(
+        "it enters tables of the file system into a metastore, and this catalog has none",
+        "Every table below the warehouse directory is in the catalog. For missing files, call "
+        "sys.remove_unexisting_files.",
+    ),
+    "revoke_privilege_from_user": _PRIVILEGES,
+    "vector_search": _GLOBAL_INDEX,
+}
+"""The refused procedures by name, in lower case."""
+
+
+def refused(name: str, namespace: str) -> UnsupportedError | None:
+    """Return the error for a refused procedure; None for any other."""
+    found = REFUSED.get(name.lower())
+    if found is None:
+        return None
+    return UnsupportedError(
+        f"The procedure '{namespace}.{name.lower()}' of Apache Paimon is not supported: {found.why}.",
+        hint=found.instead,
+    )

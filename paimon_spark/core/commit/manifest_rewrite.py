@@ -1,0 +1,87 @@
+"""Commits that change only how, or which, manifests list the data files: no file is added or removed by an entry."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from paimon_spark.core.commit.change_set import Change
+from paimon_spark.core.commit.commit_retry import SnapshotPublisher
+from paimon_spark.core.commit.snapshot_builder import BuiltSnapshot, CommitMetadata, SnapshotBuilder
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata_io import translate_io_errors
+from paimon_spark.core.table import Table
+from paimon_spark.errors import NotFoundError
+from paimon_spark.spec.kinds import BATCH_COMMIT_IDENTIFIER, CommitKind
+from paimon_spark.spec.manifest import ManifestFileMeta
+from paimon_spark.spec.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Manifests:
+    """The data manifests of a new snapshot, and how many rows its files have."""
+
+    metas: Sequence[ManifestFileMeta]
+    rows: int
+
+
+Rewrite = Callable[[ManifestStore, Snapshot], Manifests]
+"""Returns the manifests that replace those of a snapshot; called once in every attempt of the commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class _RewriteBuilder(SnapshotBuilder):
+    """Builds a snapshot that differs from its base by the manifests alone."""
+
+    rewrite: Rewrite = field(kw_only=True, repr=False)
+
+    def build(self, store: ManifestStore, base: Snapshot | None, change: Change) -> BuiltSnapshot:
+        """Return the snapshot that follows `base`; its manifests are written through `store`."""
+        if base is None:
+            raise NotFoundError(f"Table {self.table.name} has no snapshot.", hint="Write to it first.")
+        manifests = self.rewrite(store, base)
+        base_list, base_size = store.write_list(manifests.metas)
+        delta_list, delta_size = store.write_list(())
+        snapshot = replace(
+            base,
+            id=base.id + 1,
+            uuid=None,
+            base_manifest_list=base_list,
+            base_manifest_list_size=base_size,
+            delta_manifest_list=delta_list,
+            delta_manifest_list_size=delta_size,
+            changelog_manifest_list=None,
+            changelog_manifest_list_size=None,
+            commit_user=self.commit_user,
+            commit_identifier=BATCH_COMMIT_IDENTIFIER,
+            commit_kind=change.kind,
+            time_millis=max(int(self.clock() * 1000), base.time_millis),
+            total_record_count=manifests.rows,
+            delta_record_count=0,
+            changelog_record_count=None,
+            properties=None,
+            operation=None,
+        )
+        return BuiltSnapshot(snapshot)
+
+
+@translate_io_errors()
+def publish_rewritten(table: Table, rewrite: Rewrite, kind: CommitKind, *, purpose: str) -> int:
+    """Publish a snapshot with other manifests; return its id.
+
+    Args:
+        table: the table.
+        rewrite: returns the manifests.
+        kind: kind of the snapshot.
+        purpose: begins the name of the commit user.
+
+    Raises:
+        NotFoundError: the table has no snapshot.
+        ConflictError: every attempt lost the race.
+        OutcomeUnknownError: the store never said whether the snapshot was created.
+    """
+    user = f"{purpose}-{uuid.uuid4()}"
+    builder = _RewriteBuilder(table, user, CommitMetadata(), time.time, rewrite=rewrite)
+    return SnapshotPublisher(builder, lambda _store, _base: Change(kind=kind), kind, time.sleep).publish()

@@ -1,0 +1,308 @@
+"""Migration of tables of plain Parquet or ORC files: the files become those of an append table, without being decoded.
+
+Each file is linked, or copied between file systems, under a name that follows from its path. An interrupted migration
+can therefore be repeated: files that the target has are left out. The source is dropped last, if at all.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+from paimon_spark.core.commit.change_set import Change
+from paimon_spark.core.commit.committer import Committed, FileStoreCommit
+from paimon_spark.core.commit.snapshot_builder import CommitMetadata
+from paimon_spark.core.maintenance.deletion import WRITE, Action
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata_io import delete_best_effort, in_parallel, translate_io_errors
+from paimon_spark.core.scan.scan import live_in_partitions
+from paimon_spark.core.table import Table
+from paimon_spark.core.write.rolling import wall_clock_millis
+from paimon_spark.engine.runner import TaskRunner
+from paimon_spark.engine.tasks import FileCopy, adopted_rows, copy_payload
+from paimon_spark.errors import ConflictError, OutcomeUnknownError, UnsupportedError, UsageError
+from paimon_spark.fs.base import FileIO
+from paimon_spark.spec.evolution import new_schema
+from paimon_spark.spec.features import check_writable
+from paimon_spark.spec.kinds import BucketMode, CommitKind, FileKind, FileSource, Operation
+from paimon_spark.spec.literals import parse_value
+from paimon_spark.spec.manifest import EMPTY_STATS, DataFileMeta, ManifestEntry
+from paimon_spark.spec.rows import encode_row
+from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.types import DataField, not_null, type_to_json
+
+FORMATS = ("parquet", "orc")
+DROP = "drop table"
+_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+_FILES_A_TASK = 32
+_MOST_TASKS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """A table outside of Paimon.
+
+    Attributes:
+        name: its name, for messages.
+        location: its directory.
+        format: the format of its files, in lower case.
+        fields: its columns, partition columns last; their ids are 0.
+        partition_keys: its partition columns.
+        files: the paths of its data files.
+        comment: its comment.
+    """
+
+    name: str
+    location: str
+    format: str
+    fields: tuple[DataField, ...]
+    partition_keys: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    comment: str | None = None
+
+
+class SourceTables(Protocol):
+    """The tables that can be migrated."""
+
+    def describe_source(self, name: str) -> SourceTable:
+        """Return a table.
+
+        Raises:
+            NotFoundError: there is no such table.
+            UnsupportedError: it is a view.
+        """
+        ...
+
+    def list_sources(self, database: str) -> list[str]:
+        """Return the names of the tables of a database, sorted.
+
+        Raises:
+            NotFoundError: there is no such database.
+        """
+        ...
+
+    def drop_source(self, name: str) -> None:
+        """Drop a table."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MigratePlan:
+    """The files that become those of the target: each with its partition in serialized form."""
+
+    source: SourceTable
+    source_io: FileIO
+    target: Table
+    exists: bool
+    files: tuple[tuple[bytes, FileCopy], ...] = ()
+    drops: bool = False
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """Return one action for the schema, for each file, and for the drop of the source."""
+        schema, paths = self.target.schema, self.target.paths
+        created = Action(WRITE, paths.schema(schema.id), len(schema.to_json().encode()), "the table is created")
+        files = (Action(WRITE, f.new_path, f.size, f"the file {f.path}") for _, f in self.files)
+        dropped = Action(DROP, self.source.location, 0, f"{self.source.name} is dropped once its files are migrated")
+        return (*(() if self.exists else (created,)), *files, *((dropped,) if self.drops else ()))
+
+
+@dataclass(frozen=True, slots=True)
+class MigrateResult:
+    """The snapshot, if one was committed, and what it added."""
+
+    snapshot_id: int | None = None
+    files: int = 0
+    bytes: int = 0
+    rows: int = 0
+
+
+def migrated_schema(source: SourceTable, options: Mapping[str, str], now_millis: int) -> TableSchema:
+    """Return the schema of the table that a source becomes.
+
+    Raises:
+        UnsupportedError: the format of the source, or a column, is not supported.
+        OptionError: an option is wrong, or makes another table than one of files without buckets.
+    """
+    _check_format(source)
+    given = {"bucket": "-1", "file.format": source.format} | dict(options)
+    return new_schema(
+        source.fields,
+        partition_keys=source.partition_keys,
+        options=given,
+        comment=source.comment,
+        now_millis=now_millis,
+    )
+
+
+@translate_io_errors()
+def plan_migrate(source: SourceTable, source_io: FileIO, target: Table, *, exists: bool, drops: bool) -> MigratePlan:
+    """Plan a migration; nothing is changed.
+
+    Args:
+        source: the table to migrate.
+        source_io: the store of its files.
+        target: the table that gets the files.
+        exists: whether the target exists.
+        drops: drop the source in the end.
+
+    Raises:
+        UnsupportedError: the format of the source is not supported, or files are outside of its directory.
+        UsageError: the target has other columns, a primary key or buckets.
+    """
+    _check_format(source)
+    check_writable(target.effective_schema)
+    if target.is_primary_key_table or target.bucket_mode is not BucketMode.BUCKET_UNAWARE:
+        raise UsageError(
+            f"Table {source.name} cannot be migrated into {target.name}, which has a primary key or buckets.",
+            hint="Migrate into a table without both ('bucket' = '-1'), or use INSERT INTO … SELECT.",
+        )
+    if exists:
+        _check_columns(source, target)
+    present = _present(target) if exists else set()
+    found = [(_partition(source, target, path), path) for path in source.files]
+    sizes = in_parallel(lambda item: source_io.status(item[1]).size, found)
+    files = []
+    for (partition, path), size in zip(found, sizes, strict=True):
+        name = f"{target.options.data_file_prefix}{uuid.uuid5(uuid.NAMESPACE_URL, path)}-0.{source.format}"
+        if name not in present and size:
+            files.append((partition, FileCopy(path, f"{target.paths.bucket_dir(partition, 0)}/{name}", size)))
+    return MigratePlan(source, source_io, target, exists, tuple(files), drops)
+
+
+def _present(target: Table) -> set[str]:
+    live = live_in_partitions(ManifestStore(target), target.snapshots.latest(), None)
+    return {e.file.file_name for e in live}
+
+
+def _check_format(source: SourceTable) -> None:
+    if source.format not in FORMATS:
+        raise UnsupportedError(
+            f"Table {source.name} has files of the format '{source.format}'; only {' and '.join(FORMATS)} can be "
+            "migrated.",
+            hint="Use CREATE TABLE … AS SELECT, which writes the rows anew.",
+        )
+
+
+def _check_columns(source: SourceTable, target: Table) -> None:
+    def shape(fields: Sequence[DataField]) -> list[tuple[str, object]]:
+        return [(f.name, _without_ids(type_to_json(not_null(f.type)))) for f in fields]
+
+    same = shape(source.fields) == shape(target.schema.fields)
+    if same and source.partition_keys == target.schema.partition_keys:
+        return
+    raise UsageError(
+        f"Table {source.name} cannot be migrated into {target.name}: their columns or partition columns differ.",
+        hint="Choose another target, or use INSERT INTO … SELECT.",
+    )
+
+
+def _without_ids(value: Any) -> Any:
+    """Return the JSON of a type without the ids of nested fields."""
+    if isinstance(value, dict):
+        return {k: _without_ids(v) for k, v in value.items() if k != "id"}
+    return [_without_ids(v) for v in value] if isinstance(value, list) else value
+
+
+def _partition(source: SourceTable, target: Table, path: str) -> bytes:
+    """Return the partition of a file, by the directories `k=v` between it and the table's directory."""
+    root = source.location.rstrip("/") + "/"
+    directories = path.removeprefix(root).split("/")[:-1]
+    pairs = dict(d.split("=", 1) for d in directories if "=" in d)
+    if not path.startswith(root) or tuple(pairs) != source.partition_keys:
+        raise UnsupportedError(
+            f"Table {source.name} has the file {path}, which is not where its partition columns say.",
+            hint="Partitions at other locations cannot be migrated; use CREATE TABLE … AS SELECT.",
+        )
+    texts = [unquote(pairs[k]) for k in source.partition_keys]
+    types = target.partition_types
+    values = [None if t == _NULL_PARTITION else parse_value(t, kind) for t, kind in zip(texts, types, strict=True)]
+    return encode_row(values, types)
+
+
+@translate_io_errors()
+def execute_migrate(plan: MigratePlan, target: Table, runner: TaskRunner, parallelism: int | None) -> MigrateResult:
+    """Link or copy the files, count their rows, and add them to the target with one commit.
+
+    Raises:
+        ConflictError: the commit lost every race.
+    """
+    if not plan.files:
+        return MigrateResult()
+    paths = [f.new_path for _, f in plan.files]
+    try:
+        rows = _adopted(plan, target, runner, parallelism)
+        entries = tuple(
+            _entry(target, partition, file, rows[file.new_path])
+            for partition, file in plan.files
+            if rows[file.new_path]
+        )
+        done = FileStoreCommit(target).commit_plan(
+            lambda store, base: _missing(store, base, entries),
+            CommitKind.APPEND,
+            CommitMetadata(operation=Operation.WRITE),
+        )
+    except OutcomeUnknownError:
+        raise
+    except BaseException:
+        delete_best_effort(target.file_io, paths)
+        raise
+    delete_best_effort(target.file_io, [path for path in paths if not rows[path]])
+    snapshot_id = done.snapshot_ids[-1] if isinstance(done, Committed) else None
+    size = sum(e.file.file_size for e in entries)
+    return MigrateResult(snapshot_id, len(entries), size, sum(rows.values()))
+
+
+def _adopted(plan: MigratePlan, target: Table, runner: TaskRunner, parallelism: int | None) -> dict[str, int]:
+    """Return the number of rows of each new file."""
+    files = [f for _, f in plan.files]
+    count = parallelism or min(-(-len(files) // _FILES_A_TASK), _MOST_TASKS)
+    shares = [share for n in range(count) if (share := files[n::count])]
+    payloads = [copy_payload(plan.source_io, target.file_io, share) for share in shares]
+    rows: dict[str, int] = {}
+    for result in runner.run("adopt", payloads, description=f"migrate {plan.source.name}: {len(files)} files"):
+        rows |= adopted_rows(result)
+    return rows
+
+
+def _entry(target: Table, partition: bytes, file: FileCopy, rows: int) -> ManifestEntry:
+    meta = DataFileMeta(
+        file_name=file.new_path.rpartition("/")[2],
+        file_size=file.size,
+        row_count=rows,
+        value_stats=EMPTY_STATS,
+        value_stats_cols=(),
+        min_sequence_number=0,
+        max_sequence_number=0,
+        schema_id=target.schema.id,
+        level=0,
+        creation_time=wall_clock_millis(int(time.time() * 1000)),
+        delete_row_count=0,
+        file_source=FileSource.APPEND,
+    )
+    return ManifestEntry(FileKind.ADD, partition, 0, target.options.bucket, meta)
+
+
+def _missing(store: ManifestStore, base: Snapshot | None, entries: Sequence[ManifestEntry]) -> Change:
+    partitions = {e.partition for e in entries}
+    names = {e.file.file_name for e in live_in_partitions(store, base, partitions)}
+    return Change(kind=CommitKind.APPEND, entries=tuple(e for e in entries if e.file.file_name not in names))
+
+
+def drop_migrated(plan: MigratePlan, sources: SourceTables, name: str) -> None:
+    """Drop the source, unless its files have changed since planning.
+
+    Raises:
+        ConflictError: they have; the source is kept.
+    """
+    if set(sources.describe_source(name).files) != set(plan.source.files):
+        raise ConflictError(
+            f"Table {plan.source.name} changed while it was being migrated to {plan.target.name}; it was not dropped.",
+            hint="The files that it had are migrated. Run the statement again for the others, while nobody writes.",
+        )
+    sources.drop_source(name)

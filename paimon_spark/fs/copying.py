@@ -1,0 +1,44 @@
+"""Copies of files, within a store or from one to another."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from paimon_spark.fs.base import FileIO
+from paimon_spark.fs.local import LocalFileIO, local_path
+
+_PIECE = 8 << 20
+_NOT_LINKED = (errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
+
+
+def copy_file(source: FileIO, path: str, target: FileIO, new_path: str) -> int:
+    """Copy a file piece by piece, replacing an existing one; return its size in bytes."""
+    size = 0
+    with source.open_input(path) as given, target.open_output(new_path) as taken:
+        while piece := given.read(_PIECE):
+            taken.write(piece)
+            size += len(piece)
+    return size
+
+
+def link_or_copy(source: FileIO, path: str, target: FileIO, new_path: str) -> None:
+    """Give a file that never changes another name on one local file system, or copy it; an existing file is replaced.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
+    if not (isinstance(source, LocalFileIO) and isinstance(target, LocalFileIO)):
+        copy_file(source, path, target, new_path)
+        return
+    new = Path(local_path(new_path))
+    new.parent.mkdir(parents=True, exist_ok=True)
+    new.unlink(missing_ok=True)
+    try:
+        new.hardlink_to(local_path(path))
+        os.utime(new)  # a link is as old as its file; until it is committed, only its age protects it
+    except OSError as e:
+        if e.errno not in _NOT_LINKED:
+            raise
+        copy_file(source, path, target, new_path)

@@ -1,0 +1,109 @@
+"""Procedures that are interrupted at any write, or meet another commit, and then run again."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from paimon_spark.calls.binding import bind
+from paimon_spark.core.manifest_cache import clear_cache
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata.refs import RefStore
+from paimon_spark.engine.select import read_arrow
+from paimon_spark.errors import PaimonError
+from paimon_spark.sqlparse.call import parse_call
+from paimon_spark.testing.faults import FaultFileIO, Mode, Nth
+from paimon_spark.testing.invariants import violations
+from tests.unit.procedures.calling import REGISTRY, Lake
+
+DAY = 86_400_000
+CALLS = {
+    "compact_manifest('t')": lambda lake: len(manifests(lake)) == 1,
+    "drop_partition('t', 'p=1')": lambda lake: {r["p"] for r in rows(lake)} == {0, 2},
+    "create_tag_from_timestamp('t', 'x', 0)": lambda lake: tags(lake) >= {"x", "brief"},
+    "expire_tags('t')": lambda lake: tags(lake) == set(),
+    "rollback_to_watermark('t', 2)": lambda lake: lake.table.snapshots.latest_id() == 3,
+    "alter_column_default_value('t', 'v', '7')": lambda lake: lake.table.schema_store.ids() == [0, 1],
+}
+
+
+def rows(lake: Lake) -> list[dict[str, Any]]:
+    return read_arrow(lake.table).to_pylist()
+
+
+def tags(lake: Lake) -> set[str]:
+    return set(RefStore.of(lake.table).tag_names())
+
+
+def manifests(lake: Lake) -> list[str]:
+    latest = lake.table.snapshots.latest()
+    assert latest is not None
+    return [m.file_name for m in ManifestStore(lake.table).data_manifests(latest)]
+
+
+@pytest.fixture
+def lake() -> Lake:
+    lake = Lake(
+        {"k": "INT", "p": "INT", "v": "INT"},
+        primary_key=["k", "p"],
+        partition=["p"],
+        bucket="1",
+        write_only="true",
+        commit__max_retries="0",
+    )
+    table = lake.table
+    for i in range(4):
+        lake.table = table.with_options({"end-input.watermark": str(i)})
+        lake.insert((i, i % 3, i))
+    lake.table = table
+    lake.call("create_tag('t', 'brief', 2, '1 d')")
+    lake.now += 2 * DAY
+    return lake
+
+
+@pytest.mark.parametrize("mode", [Mode.CRASH_BEFORE, Mode.CRASH_AFTER])
+@pytest.mark.parametrize("text", CALLS)
+def test_an_interrupted_call_is_completed_by_the_next(lake: Lake, text: str, mode: Mode) -> None:
+    done: Callable[[Lake], bool] = CALLS[text]
+    store, files = lake.table.file_io, lake.state()
+    for n in range(1, 9):
+        schedule = Nth(n, mode)
+        lake.table = replace(lake.table, file_io=FaultFileIO(store, schedule))
+        with contextlib.suppress(PaimonError, OSError, AssertionError):
+            lake.call(text)
+        lake.table = replace(lake.table, file_io=store)
+        clear_cache()
+        assert violations(lake.table) == []
+        with contextlib.suppress(PaimonError):  # it exists, if the first CALL got that far
+            lake.call(text)
+        assert done(lake), schedule.fired
+        if schedule.fired is None:
+            break
+        restore(lake, files)
+
+
+def restore(lake: Lake, files: dict[str, bytes]) -> None:
+    """Make the store hold just these files again."""
+    for path in lake.state().keys() - files.keys():
+        lake.table.file_io.delete(path)
+    for path, data in files.items():
+        lake.table.file_io.write(path, data)
+    lake.table = replace(lake.table, schema=lake.table.schema_store.get(0))
+    clear_cache()
+
+
+@pytest.mark.parametrize("text", ["compact_manifest('t')", "drop_partition('t', 'p=1')"])
+def test_a_commit_between_plan_and_execution_stays(lake: Lake, text: str) -> None:
+    statement = parse_call(f"CALL sys.{text}")
+    procedure = REGISTRY.get(statement.procedure)
+    plan = procedure.body.plan(lake.ctx(), bind(procedure, statement.positional, statement.named))
+    lake.insert((9, 2, 9))
+    report = procedure.body.execute(lake.ctx(), plan)
+    assert (report.status, report.snapshot_after) == ("done", 6)
+    assert {"k": 9, "p": 2, "v": 9} in rows(lake)
+    assert CALLS[text](lake)
+    assert violations(lake.table) == []

@@ -1,0 +1,199 @@
+"""migrate_table, migrate_database and migrate_file, with files as Spark writes them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.orc
+import pyarrow.parquet as pq
+import pytest
+
+from paimon_spark.engine.migrate import SourceTable
+from paimon_spark.errors import ConflictError, EngineError, PaimonError
+from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.types import DataField, parse_atomic
+from tests.unit.procedures.warehouse import Warehouse
+
+ROWS = [(1, "a"), (2, "a"), (3, "b c"), (4, None)]
+
+
+class Session:
+    """Tables in the directories of `root`, each with the columns k and p."""
+
+    def __init__(self, root: Path, kind: str = "parquet") -> None:
+        self.root, self.kind = root, kind
+        self.tables: set[str] = set()
+
+    def write(self, name: str, rows: list[tuple[int, str | None]]) -> None:
+        self.tables.add(name)
+        for n, (k, p) in enumerate(rows):
+            value = "__HIVE_DEFAULT_PARTITION__" if p is None else p.replace(" ", "%20")
+            directory = self.root / name / f"p={value}"
+            directory.mkdir(parents=True, exist_ok=True)
+            table = pa.table({"k": pa.array([k], pa.int32())})
+            path = str(directory / f"part-{n}-{k}.snappy.{self.kind}")
+            pq.write_table(table, path) if self.kind == "parquet" else pyarrow.orc.write_table(table, path)
+
+    def describe_source(self, name: str) -> SourceTable:
+        bare = name.replace("`", "").rpartition(".")[2]
+        files = sorted(str(f) for f in (self.root / bare).rglob("part-*"))
+        fields = (DataField(0, "k", parse_atomic("INT")), DataField(0, "p", parse_atomic("STRING")))
+        return SourceTable(name, str(self.root / bare), self.kind, fields, ("p",), tuple(files))
+
+    def list_sources(self, database: str) -> list[str]:
+        return sorted(self.tables)
+
+    def drop_source(self, name: str) -> None:
+        self.tables.remove(name.replace("`", "").rpartition(".")[2])
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Warehouse:
+    return Warehouse(tmp_path / "wh")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_a_table_is_migrated(lake: Warehouse, tmp_path: Path, kind: str) -> None:
+    session = Session(tmp_path, kind)
+    session.write("t", ROWS)
+    plan = lake.call("EXPLAIN CALL sys.migrate_table('hive', 'db.t')", session)
+    assert [a["action"] for a in plan] == ["write"] * 5 + ["drop table"]
+    assert (session.tables, lake.catalog.list_tables("db")) == ({"t"}, [])
+    (row,) = lake.call("migrate_table('hive', 'db.t')", session)
+    assert (row["result"], row["status"], row["files_out"], row["rows"]) == (True, "done", 4, 4)
+    assert session.tables == set()
+    assert lake.rows("db.t") == sorted(ROWS, key=str)
+    lake.insert("db.t", (5, "a"))
+    lake.call("compact('t')")
+    assert len(lake.rows("db.t")) == 5
+    assert lake.catalog.load_table(Identifier.parse("db.t")).options.get("file.format") == kind
+
+
+def test_the_source_stays_and_a_repeated_call_adds_what_is_new(lake: Warehouse, tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    session.write("t", ROWS)
+    call = "migrate_table(source_type => 'hive', table => 'db.t', target_table => 'u', delete_origin => false)"
+    lake.call(call, session)
+    (row,) = lake.call(call, session)
+    assert (row["status"], row["snapshot_after"]) == ("nothing to do", 1)
+    session.write("t", [(7, "a")])
+    (row,) = lake.call(call, session)
+    assert (row["files_out"], row["snapshot_before"], row["snapshot_after"]) == (1, 1, 2)
+    assert len(lake.rows("db.u")) == 5
+    lake.catalog.drop_table(Identifier.parse("db.u"))
+    assert len(session.describe_source("db.t").files) == 5
+    assert pq.read_table(session.describe_source("db.t").files[0]).num_rows == 1
+
+
+def test_files_are_added_to_a_table(lake: Warehouse, tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    session.write("t", ROWS)
+    lake.create("db.u", keys=(), bucket="-1")
+    lake.insert("db.u", (9, "z"))
+    (row,) = lake.call("migrate_file('hive', 'db.t', 'db.u', true, 2)", session)
+    assert (row["status"], row["snapshot_after"]) == ("done", 2)
+    assert len(lake.rows("db.u")) == 5
+
+
+def test_options_and_a_database(lake: Warehouse, tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    session.write("t", ROWS)
+    session.write("u", ROWS[:1])
+    lake.create("db.u")
+    rows = lake.call("migrate_database('hive', 'db', 'target-file-size=64 mb', 1)", session)
+    assert {r["result"] for r in rows} == {"migrated 1 tables; 1 failed"}
+    assert [(r["table"], r["error"] is None) for r in rows] == [(None, True), ("db.t", True), ("db.u", False)]
+    assert rows[0]["status"] == "failed"
+    assert session.tables == {"u"}
+    assert lake.catalog.load_table(Identifier.parse("db.t")).options.get("target-file-size") == "64 mb"
+
+
+def test_a_source_that_changes_meanwhile_is_kept(lake: Warehouse, tmp_path: Path) -> None:
+    class Changing(Session):
+        def describe_source(self, name: str) -> SourceTable:
+            found = super().describe_source(name)
+            self.write("t", [(7, "late")])
+            return found
+
+    session = Changing(tmp_path)
+    session.write("t", ROWS)
+    with pytest.raises(ConflictError, match="was not dropped"):
+        lake.call("migrate_table('hive', 'db.t')", session)
+    assert session.tables == {"t"}
+    assert len(lake.rows("db.t")) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("migrate_table('iceberg', 'db.t')", "the only choice is hive"),
+        ("migrate_table('hive', 'db.t', 'keyed')", "has a primary key or buckets"),
+        ("migrate_table('hive', 'db.t', 'other')", "columns or partition columns differ"),
+        ("migrate_table('hive', 'db.t', 'keyed', 'file.format=orc')", "Options are given"),
+        ("migrate_table('hive', 'db.t', '', 'bucket=2,bucket-key=k')", "primary key or buckets"),
+        ("migrate_table('hive', 'db.t', '', '', 0)", "parallelism is 0"),
+        ("migrate_file('hive', 'db.t', 'new')", "does not exist"),
+    ],
+)
+def test_what_is_refused_changes_nothing(lake: Warehouse, tmp_path: Path, text: str, part: str) -> None:
+    session = Session(tmp_path)
+    session.write("t", ROWS)
+    lake.create("db.keyed")
+    lake.call("migrate_table('hive', 'db.t', 'other', '', 1, false)", Unpartitioned(tmp_path))
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(PaimonError, match=part):
+        lake.call(text, session)
+    assert (sorted(tmp_path.rglob("*")), session.tables) == (before, {"t"})
+
+
+class Unpartitioned(Session):
+    """The same files without partition columns."""
+
+    def describe_source(self, name: str) -> SourceTable:
+        found = super().describe_source(name)
+        return replace(found, fields=found.fields[:1], partition_keys=(), files=(), location=str(self.root))
+
+
+class Broken(Session):
+    """A table with a file that is none of its format."""
+
+    def describe_source(self, name: str) -> SourceTable:
+        found: Any = super().describe_source(name)
+        Path(found.files[-1]).write_bytes(b"not a file of columns")
+        return found
+
+
+def test_a_damaged_file_leaves_no_table(lake: Warehouse, tmp_path: Path) -> None:
+    session = Broken(tmp_path)
+    session.write("t", ROWS)
+    with pytest.raises(PaimonError, match=r"part-|data-"):
+        lake.call("migrate_table('hive', 'db.t')", session)
+    assert (lake.catalog.list_tables("db"), session.tables) == ([], {"t"})
+    assert len(session.describe_source("db.t").files) == 4
+
+
+class Legacy(Session):
+    """A table whose dates Spark wrote for its release 2."""
+
+    def describe_source(self, name: str) -> SourceTable:
+        found: Any = super().describe_source(name)
+        table = pa.table({"k": pa.array([1], pa.int32())})
+        marked = table.replace_schema_metadata({"org.apache.spark.legacyDateTime": ""})
+        pq.write_table(marked, found.files[0])
+        return found
+
+
+def test_the_hybrid_calendar_is_refused(lake: Warehouse, tmp_path: Path) -> None:
+    session = Legacy(tmp_path)
+    session.write("t", ROWS)
+    with pytest.raises(PaimonError, match="hybrid Julian and Gregorian calendar"):
+        lake.call("migrate_table('hive', 'db.t')", session)
+    assert lake.catalog.list_tables("db") == []
+
+
+def test_it_requires_spark(lake: Warehouse) -> None:
+    with pytest.raises(EngineError, match="requires Spark"):
+        lake.call("migrate_table('hive', 'db.t')")

@@ -1,0 +1,139 @@
+"""copy, clone and copy_files."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from paimon_spark.errors import ArgumentError, PaimonError, UnsupportedError, UsageError
+from paimon_spark.fs.local import LocalFileIO
+from paimon_spark.spec.evolution import AddColumn
+from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.types import parse_atomic
+from paimon_spark.testing.faults import FaultFileIO, Mode, Nth
+from tests.unit.procedures.warehouse import Warehouse
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Warehouse:
+    lake = Warehouse(tmp_path / "wh")
+    lake.create("db.t")
+    lake.insert("db.t", (1, "a"), (2, "b"))
+    lake.insert("db.t", (1, "a"), (3, "a"))
+    return lake
+
+
+def test_a_copy_has_the_rows_and_goes_its_own_way(lake: Warehouse) -> None:
+    plan = lake.call("EXPLAIN CALL sys.copy('t', 'u')")
+    assert plan[0]["path"].rsplit("/", 1)[-1] == "schema-0"
+    assert not lake.catalog.table_exists(Identifier.parse("db.u"))
+    (row,) = lake.call("copy('t', 'u')")
+    assert (row["result"], row["status"], row["snapshot_before"], row["snapshot_after"]) == (True, "done", None, 1)
+    assert row["files_out"] == len(plan) - 1
+    assert lake.rows("db.u") == lake.rows("db.t") == [(1, "a"), (2, "b"), (3, "a")]
+    lake.call("compact('u')")
+    lake.call("compact('t')")
+    lake.call("expire_snapshots(table => 't', retain_max => 1, retain_min => 1)")
+    lake.insert("db.u", (9, "a"))
+    assert lake.rows("db.u") == [(1, "a"), (2, "b"), (3, "a"), (9, "a")]
+
+
+def test_a_repeated_copy_replaces_the_partitions_of_the_source(lake: Warehouse) -> None:
+    lake.call("copy('t', 'u')")
+    lake.insert("db.u", (7, "a"), (8, "c"))
+    lake.insert("db.t", (5, "b"))
+    (row,) = lake.call("copy(source_table => 't', target_table => 'db.u')")
+    assert (row["snapshot_before"], row["snapshot_after"]) == (2, 3)
+    assert lake.rows("db.u") == [(1, "a"), (2, "b"), (3, "a"), (5, "b"), (8, "c")]
+    lake.insert("db.t", (6, "a"), (6, "b"))
+    lake.call("copy('t', 'u', 'p = ''b''')")
+    assert lake.rows("db.u") == [(1, "a"), (2, "b"), (3, "a"), (5, "b"), (6, "b"), (8, "c")]
+
+
+def test_deletion_vectors_and_schemas_are_copied(lake: Warehouse) -> None:
+    lake.create("db.d", deletion_vectors__enabled="true", write_only="false")
+    lake.insert("db.d", (1, "a"), (2, "a"))
+    lake.insert("db.d", (2, "a"), (3, "a"))
+    lake.catalog.alter_table(Identifier.parse("db.d"), [AddColumn(("extra",), parse_atomic("INT"))])
+    lake.insert("db.d", (4, "b"))
+    lake.call("copy('d', 'e')")
+    assert lake.rows("db.e") == lake.rows("db.d")
+    assert lake.catalog.load_table(Identifier.parse("db.e")).schema_store.ids() == [0, 1]
+    lake.insert("db.e", (2, "a"))
+    assert len(lake.rows("db.e")) == 4
+
+
+def test_append_tables_with_deletion_vectors(lake: Warehouse) -> None:
+    lake.create("db.d", keys=(), bucket="-1")
+    lake.insert("db.d", (1, "a"), (2, "b"))
+    lake.call("copy('d', 'e')")
+    lake.call("copy('d', 'e')")
+    assert lake.rows("db.e") == [(1, "a"), (2, "b")]
+
+
+def test_a_warehouse_is_cloned(lake: Warehouse, tmp_path: Path) -> None:
+    lake.create("db.u")
+    lake.catalog.create_database("other")
+    lake.create("other.v")
+    lake.insert("other.v", (4, "x"))
+    target = Warehouse(tmp_path / "copy")
+    conf = f"target_catalog_conf => 'warehouse={target.path}', clone_from => 'paimon'"
+    rows = lake.call(f"clone({conf}, excluded_tables => 'db.u', parallelism => 2)")
+    assert [(r["result"], r["source"], r["target"]) for r in rows] == [
+        ("Success", "db.t", "db.t"),
+        ("Success", "other.v", "other.v"),
+    ]
+    assert (target.rows("db.t"), target.rows("other.v")) == (lake.rows("db.t"), [(4, "x")])
+    lake.call(f"clone({conf}, database => 'db', included_tables => 'u', target_database => 'new', meta_only => true)")
+    assert target.rows("new.u") == []
+    lake.insert("db.t", (8, "b"))
+    (row,) = lake.call(f"clone({conf}, database => 'db', table => 't', clone_if_exists => false)")
+    assert (row["source"], row["status"]) == (None, "nothing to do")
+    assert len(target.rows("db.t")) == 3
+    lake.call(f"clone({conf}, database => 'db', table => 't', where => 'p = ''b''')")
+    assert len(target.rows("db.t")) == 4
+    lake.call(f"copy_files('', 'db', 't', '', '{target.path}', 'files', 'w')")
+    assert target.rows("files.w") == lake.rows("db.t")
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "part"),
+    [
+        ("copy('t', 't')", ArgumentError, "onto itself"),
+        ("copy('t', 'keyless')", UsageError, "primary key differ"),
+        ("copy('t', 'wide')", UsageError, "option 'bucket' differ"),
+        ("copy('tracked', 'x')", UnsupportedError, "row-tracking.enabled"),
+        ("copy('t', 'x', 'k = 1')", PaimonError, "k"),
+        ("clone('db')", UnsupportedError, "clone_from => 'paimon'"),
+        ("clone(clone_from => 'iceberg')", ArgumentError, "choices are hive, paimon"),
+        ("clone(clone_from => 'paimon', prefer_file_format => 'orc')", UnsupportedError, "prefer_file_format"),
+        ("clone(clone_from => 'paimon', table => 't')", ArgumentError, "without database"),
+        ("clone(clone_from => 'paimon', database => 'db', where => 'p = 1')", ArgumentError, "without table"),
+        ("clone(clone_from => 'paimon', database => 'db')", ArgumentError, "onto itself"),
+        ("copy_files('db')", ArgumentError, "target_warehouse"),
+    ],
+)
+def test_what_is_refused_changes_nothing(lake: Warehouse, text: str, error: type[Exception], part: str) -> None:
+    lake.create("db.keyless", keys=(), bucket="-1")
+    lake.create("db.wide", bucket="2")
+    lake.create("db.tracked", keys=(), bucket="-1", row_tracking__enabled="true")
+    before = sorted(Path(lake.path).rglob("*"))
+    with pytest.raises(error) as caught:
+        lake.call(text)
+    assert part in str(caught.value)
+    assert sorted(Path(lake.path).rglob("*")) == before
+
+
+@pytest.mark.parametrize("n", range(1, 30, 6))
+def test_an_interrupted_copy_is_completed_by_the_next(lake: Warehouse, n: int) -> None:
+    store = lake.catalog.file_io  # type: ignore[attr-defined]
+    broken = FaultFileIO(LocalFileIO(), Nth(n, Mode.CRASH_AFTER))
+    lake.catalog = replace(lake.catalog, file_io=broken)  # type: ignore[type-var]
+    with contextlib.suppress(PaimonError, OSError):
+        lake.call("copy('t', 'u')")
+    lake.catalog = replace(lake.catalog, file_io=store)  # type: ignore[type-var]
+    lake.call("copy('t', 'u')")
+    assert lake.rows("db.u") == lake.rows("db.t")
