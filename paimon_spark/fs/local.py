@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,7 +29,7 @@ _NOT_EMPTY = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR}
 _OPENINGS = 8
 """How often a parent directory is created again if another process removes it while it is still empty."""
 _TEMP_NAME_BYTES = 200
-_SYNCING_THREADS = 8
+_SYNCING_THREADS = 4
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
 
@@ -92,8 +93,7 @@ class LocalFileIO:
         files = [Path(local_path(p)) for p in paths]
         for group in (files, list({f.parent for f in files})):
             if len(group) > 1:
-                with ThreadPoolExecutor(min(_SYNCING_THREADS, len(group))) as pool:
-                    list(pool.map(_sync, group))
+                list(_syncing_threads(os.getpid()).map(_sync, group))
             elif group:
                 _sync(group[0])
 
@@ -305,6 +305,12 @@ def _rename_noreplace(source: str, target: str) -> int:
         return errno.ENOSYS
     done = call(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE)
     return 0 if done == 0 else ctypes.get_errno()
+
+
+@cache
+def _syncing_threads(pid: int) -> ThreadPoolExecutor:
+    """Return the threads of a process that wait for the disk; to start them would cost more than they save."""
+    return ThreadPoolExecutor(_SYNCING_THREADS, f"paimon-sync-{pid}")
 
 
 def _sync(path: Path) -> None:
