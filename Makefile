@@ -138,7 +138,7 @@ compat: check $(VENV)/.test .venv-peers/.ready  ## Which kinds of tables the pee
 
 bench: check $(VENV)/.bench $(if $(PEER_JAR),,.venv-3.5/.ready)  ## Compare with Paimon, Iceberg, Delta and plain Parquet: make bench ROWS=1000000 ROUNDS=3 KINDS=ORC,aggregation
 	@$(BIN)/python -m paimon_spark.bridge.jars >/dev/null
-	@$(BIN)/python -m benchmarks --rows $(ROWS) --rounds $(ROUNDS) $(if $(KINDS),--kinds "$(KINDS)") --peer-python .venv-3.5/bin/python
+	@$(BIN)/python -m benchmarks --rows $(ROWS) --rounds $(ROUNDS) $(if $(KINDS),--kinds "$(KINDS)") $(if $(COMMITS),--commits $(COMMITS)) --peer-python .venv-3.5/bin/python
 
 bench-core: $(VENV)/.bench  ## The parts of the core without Spark, each beside its floor
 	@$(BIN)/python -m benchmarks.core

@@ -8,14 +8,14 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks import commits, connections, latency, report
 from benchmarks import engines as known
-from benchmarks import latency, report
-from benchmarks.engines import Engine
-from benchmarks.kinds import KINDS, PEERS, KindRounds
+from benchmarks.engines import PEERS, Engine
+from benchmarks.kinds import KINDS, KindRounds
 from benchmarks.plots import plot
 from benchmarks.rounds import Rounds
 from benchmarks.session import EngineSession
-from benchmarks.startup import startup_seconds
+from benchmarks.startup import first_statements, startup_seconds
 from benchmarks.workload import Data, staged
 
 _WARM_UP_ROWS = 100_000
@@ -41,17 +41,31 @@ def main() -> int:
             _tell(f"{name}, round {number + 1} of {args.rounds}")
             kinds.run(name, number)
     results = rounds.results
-    if args.latency:
-        _tell("small statements")
-        results.latencies = latency.measure(rounds.sessions, _tell)
-        results.failures += results.latencies.failures
+    _small(args, rounds)
     rounds.close()
     results.startup = startup_seconds(args.rounds, args.work.resolve())
+    if args.latency:
+        _tell("first statements of sessions, and connections to servers")
+        results.first, failures = first_statements(chosen, args.rounds, args.work.resolve())
+        results.rates = connections.measure(chosen, args.work.resolve(), _tell)
+        results.failures += failures + results.rates.failures
     about["load_average_after"] = round(os.getloadavg()[0], 2)
     report.write(results, chosen, about, args.out)
     plot(results, chosen, args.out)
     sys.stdout.write(report.as_text(results, chosen, about) + f"\n\nwritten to {args.out}\n")
     return 1 if results.failures else 0
+
+
+def _small(args: argparse.Namespace, rounds: Rounds) -> None:
+    """Measure small statements, and how they fare as commits add up."""
+    results = rounds.results
+    if args.latency:
+        _tell("small statements")
+        results.latencies = latency.measure(rounds.sessions, _tell)
+        results.failures += results.latencies.failures
+    if args.commits:
+        results.growths = commits.measure(rounds.sessions, _tell, commits=args.commits)
+        results.failures += results.growths.failures
 
 
 def _arguments() -> argparse.Namespace:
@@ -62,6 +76,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--kinds", type=_kinds, default=tuple(KINDS), help="kinds of tables, or none; all by default")
     parser.add_argument(
         "--latency", action=argparse.BooleanOptionalAction, default=True, help="small statements, 50 times each"
+    )
+    parser.add_argument(
+        "--commits", type=int, default=commits.COMMITS, help="commits of 100 rows to one table; 0 leaves them out"
     )
     parser.add_argument("--peer-jar", default=os.environ.get("PEER_JAR") or None, help="a Paimon jar for this Spark")
     parser.add_argument(

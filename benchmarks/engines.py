@@ -25,6 +25,8 @@ SESSION: Mapping[str, str] = {
 }
 """What every session runs with."""
 
+PEERS = ("paimon-spark", "paimon")
+"""The engines that have the same kinds of tables, by name."""
 ICEBERG = "1.12.0"
 DELTA = "4.4.0"
 PAIMON_JAR_RELEASE = "0.9.0"

@@ -10,7 +10,6 @@ from benchmarks.rounds import AFTER, BEFORE, Results
 from benchmarks.session import Cost, EngineFailedError, EngineSession
 from benchmarks.workload import BUCKETS, COLUMNS, SCHEMA, Data, queries
 
-PEERS = ("paimon-spark", "paimon")
 UPSERTS = 3
 STEPS = ("load", "upsert", f"scan {BEFORE}", f"lookup {BEFORE}", "compact", f"scan {AFTER}")
 _QUERIES = ("scan", "lookup")

@@ -1,4 +1,7 @@
-"""What small statements take in a warm session: each so many times, one after the other, on each engine in turn."""
+"""What small statements take in a warm session: each so many times, in turns of a few on each engine.
+
+The turns are short, so that what else the machine does meets all engines alike.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from benchmarks.session import EngineFailedError, EngineSession
 
 REPEATS = 50
 WARM_UP = 10
+TURN = 10
 TABLES = 1_000
 AIM = 0.8
 """What a statement may take at most, to the fastest of the peers."""
@@ -48,6 +52,11 @@ def statements() -> Sequence[Small]:
 
 
 SHOW_TABLES = "SHOW TABLES of a thousand"
+
+
+def _listing(tables: int) -> Small:
+    made = tuple(f"CREATE TABLE {{db}}.listed{n} ({{columns}}) {{layout}}" for n in range(tables))
+    return Small(SHOW_TABLES, "SHOW TABLES IN {db}", made)
 
 
 @dataclass(slots=True)
@@ -109,20 +118,14 @@ def measure(
     changing = [s for s in sessions if s.engine.deletes]
     for session in changing:
         with suppress(EngineFailedError):
-            session.run(f"CREATE DATABASE {_database(session)}")
-    for statement in statements():
-        for session in changing:
-            if statement.runs_on(session.engine):
-                _measure(session, statement, found, repeats)
+            session.run(f"CREATE DATABASE {database(session)}")
+    for statement in [*statements(), _listing(tables)]:
+        chosen = [s for s in changing if statement.runs_on(s.engine)]
+        _measure(chosen, statement, found, repeats)
         tell(f"  {statement.name}")
     for session in changing:
-        more = [_filled(session, "CREATE TABLE {db}.listed{n} ({columns}) {layout}", n) for n in range(tables)]
-        listing = Small(SHOW_TABLES, "SHOW TABLES IN {db}", tuple(more))
-        _measure(session, listing, found, repeats)
-    tell(f"  {SHOW_TABLES}")
-    for session in changing:
         with suppress(EngineFailedError):
-            session.run(f"DROP DATABASE {_database(session)} CASCADE")
+            session.run(f"DROP DATABASE {database(session)} CASCADE")
     return found
 
 
@@ -142,26 +145,39 @@ def as_text(found: Latencies, engines: Sequence[Engine]) -> list[str]:
     return lines
 
 
-def _measure(session: EngineSession, statement: Small, found: Latencies, repeats: int) -> None:
-    engine = session.engine
-    try:
-        if statement.prepare:
-            session.run(*(_filled(session, text) for text in statement.prepare))
-        texts = [_filled(session, statement.text, n) for n in range(WARM_UP + repeats)]
-        session.each(texts[:WARM_UP])
-        wall, cpu = session.each(texts[WARM_UP:])
-    except EngineFailedError as e:
-        found.failures.append(f"{statement.name}: {e}")
-        return
-    times = Times([1000 * seconds for seconds in wall], 1000 * cpu / repeats)
-    found.times.setdefault(statement.name, {})[engine.name] = times
+def _measure(sessions: Sequence[EngineSession], statement: Small, found: Latencies, repeats: int) -> None:
+    """Run a statement on all engines in turn; an engine that fails is left out."""
+    wall: dict[str, list[float]] = {}
+    cpu: dict[str, float] = {}
+    failed: set[str] = set()
+    for first in range(-WARM_UP, repeats, TURN):
+        for session in sessions:
+            name = session.engine.name
+            if name in failed:
+                continue
+            numbers = range(first, min(first + TURN, repeats) if first >= 0 else 0)
+            try:
+                if first < 0 and statement.prepare:
+                    session.run(*(filled(session, text) for text in statement.prepare))
+                took, used = session.each([filled(session, statement.text, WARM_UP + n) for n in numbers])
+            except EngineFailedError as e:
+                failed.add(name)
+                found.failures.append(f"{statement.name}: {e}")
+                continue
+            if first >= 0:
+                wall.setdefault(name, []).extend(1000 * seconds for seconds in took)
+                cpu[name] = cpu.get(name, 0.0) + 1000 * used
+    for name in wall.keys() - failed:
+        found.times.setdefault(statement.name, {})[name] = Times(wall[name], cpu[name] / len(wall[name]))
 
 
-def _database(session: EngineSession) -> str:
+def database(session: EngineSession) -> str:
+    """Return the database of the small tables, with its catalog."""
     return f"{session.engine.database}_small"
 
 
-def _filled(session: EngineSession, text: str, n: int = 0) -> str:
-    db = _database(session)
+def filled(session: EngineSession, text: str, n: int = 0) -> str:
+    """Return the statement of an engine, with its number."""
+    db = database(session)
     name, layout = db.partition(".")[2], session.engine.small_layout
     return text.format(db=db, name=name, columns=_COLUMNS, layout=layout, n=n)

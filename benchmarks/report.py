@@ -55,7 +55,10 @@ def as_figures(results: Results, engines: Sequence[Engine], about: dict[str, Any
         "costs": costs,
         "bytes_on_disk": results.disk,
         "startup_seconds": results.startup,
+        "first_statement_seconds": results.first,
         "small_statements_milliseconds": results.latencies.as_figures(),
+        "many_commits_milliseconds": results.growths.as_figures(),
+        "connections": results.rates.as_figures(),
         "targets": [{**asdict(v), "outcome": v.word} for v in verdicts(results)],
         "failures": results.failures,
     }
@@ -80,9 +83,7 @@ def as_text(results: Results, engines: Sequence[Engine], about: dict[str, Any]) 
     lines += [f"  {e.label:<40} {median(results.disk[e.name]) / _MB:8.1f}" for e in engines if e.name in results.disk]
     lines += ["", "spark-sql -e 'select 1', wall seconds"]
     lines += [f"  {name:<40} {median(seconds):8.2f}" for name, seconds in results.startup.items()]
-    if results.latencies.times:
-        lines += ["", "Small statements in a warm session, wall milliseconds: median / 95 of 100 (CPU on average)"]
-        lines += latency.as_text(results.latencies, engines)
+    lines += _small_statements(results, engines)
     lines += ["", "Targets: median (best .. worst round)"]
     for verdict in verdicts(results):
         spread = f"({verdict.low:.2f} .. {verdict.high:.2f})"
@@ -90,6 +91,29 @@ def as_text(results: Results, engines: Sequence[Engine], about: dict[str, Any]) 
     lines += results.latencies.verdicts()
     lines += [f"FAILED {failure}" for failure in results.failures]
     return "\n".join(lines)
+
+
+def _small_statements(results: Results, engines: Sequence[Engine]) -> list[str]:
+    lines = []
+    if results.first:
+        lines += ["", "The first statement of a session, CPU seconds (wall seconds), medians"]
+        for name, by_engine in results.first.items():
+            middle = {e: (median(c for c, _ in found), median(w for _, w in found)) for e, found in by_engine.items()}
+            lines += ["  " + f"{name:<28}" + "".join(f"{f'{e} {c:.2f} ({w:.2f})':>30}" for e, (c, w) in middle.items())]
+    if results.latencies.times:
+        lines += ["", "Small statements in a warm session, wall milliseconds: median / 95 of 100 (CPU on average)"]
+        lines += latency.as_text(results.latencies, engines)
+    if results.growths.found:
+        names = ", then ".join(next(iter(results.growths.found.values())))
+        lines += [
+            "",
+            f"Before and after {results.growths.commits:,} commits, wall (CPU) milliseconds, CPU ratio: {names}",
+        ]
+        lines += results.growths.as_text()
+    if results.rates.found:
+        lines += ["", "Eight connections to a Thrift server at once, queries per second (CPU milliseconds of each)"]
+        lines += results.rates.as_text()
+    return lines
 
 
 def write(results: Results, engines: Sequence[Engine], about: dict[str, Any], directory: Path) -> None:

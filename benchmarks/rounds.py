@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from benchmarks.commits import Growths
+from benchmarks.connections import Rates
 from benchmarks.engines import Engine
 from benchmarks.latency import Latencies
 from benchmarks.session import Cost, EngineFailedError, EngineSession
@@ -83,7 +85,10 @@ class Results:
     costs: dict[str, dict[str, list[Cost]]] = field(default_factory=dict)
     disk: dict[str, list[int]] = field(default_factory=dict)
     startup: dict[str, list[float]] = field(default_factory=dict)
+    first: dict[str, dict[str, list[tuple[float, float]]]] = field(default_factory=dict)
     latencies: Latencies = field(default_factory=Latencies)
+    growths: Growths = field(default_factory=Growths)
+    rates: Rates = field(default_factory=Rates)
     failures: list[str] = field(default_factory=list)
 
     def add(self, engine: str, step: str, cost: Cost) -> None:

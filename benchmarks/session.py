@@ -35,13 +35,16 @@ class Cost:
 
 
 class EngineSession:
-    """A running session of an engine; its tables are below `warehouse`, which is emptied first."""
+    """A running session of an engine; its tables are below `warehouse`, which is emptied unless they are `kept`."""
 
-    def __init__(self, engine: Engine, warehouse: Path, log: Path, more: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, engine: Engine, warehouse: Path, log: Path, more: Mapping[str, str] | None = None, *, kept: bool = False
+    ) -> None:
         self.engine = engine
         self.warehouse = warehouse
-        shutil.rmtree(warehouse, ignore_errors=True)
-        warehouse.mkdir(parents=True)
+        if not kept:
+            shutil.rmtree(warehouse, ignore_errors=True)
+        warehouse.mkdir(parents=True, exist_ok=True)
         conf = {**engine.session(warehouse), **(more or {})}
         env = {k: v for k, v in os.environ.items() if k not in ("SPARK_HOME", "PYTHONPATH")}
         if engine.python_path:

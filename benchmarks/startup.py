@@ -1,4 +1,4 @@
-"""What the extension costs a `spark-sql` that does next to nothing."""
+"""What a session costs that does next to nothing: `spark-sql`, and the first statement of a program."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyspark
 
-from benchmarks.engines import Engine, ours, parquet
+from benchmarks.engines import PEERS, Engine, ours, parquet
+from benchmarks.session import EngineFailedError, EngineSession
+
+FIRST = {"first SELECT": "SELECT * FROM {t} ORDER BY id", "first INSERT": "INSERT INTO {t} VALUES (100, 'new', 0.5)"}
+AIM = 1.2
+"""What the first statement of a session may take, to Paimon's."""
 
 
 def startup_seconds(rounds: int, work: Path) -> dict[str, list[float]]:
@@ -20,6 +26,44 @@ def startup_seconds(rounds: int, work: Path) -> dict[str, list[float]]:
         for name, engine in zip(found, (parquet(), ours()), strict=True):
             found[name].append(_start(engine, work))
     return found
+
+
+def first_statements(
+    engines: Sequence[Engine], rounds: int, work: Path
+) -> tuple[dict[str, dict[str, list[tuple[float, float]]]], list[str]]:
+    """Return CPU and wall seconds of the first statement of a session by statement and engine, and what failed.
+
+    The seconds begin when the session is there, and so include what is left of the start of an engine.
+    """
+    found: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    failures: list[str] = []
+    chosen = [e for e in engines if e.name in PEERS]
+    for number in range(rounds):
+        for name, text in FIRST.items():
+            for engine in chosen:
+                try:
+                    cost = _first(engine, text, work / "first" / engine.name, made=number > 0)
+                    found.setdefault(name, {}).setdefault(engine.name, []).append(cost)
+                except EngineFailedError as e:
+                    failures.append(f"{name}: {e}")
+    return found, failures
+
+
+def _first(engine: Engine, text: str, warehouse: Path, *, made: bool) -> tuple[float, float]:
+    table = f"{engine.database}.first"
+    log = warehouse.with_suffix(".log")
+    if not made:
+        warehouse.mkdir(parents=True, exist_ok=True)
+        session = EngineSession(engine, warehouse, log)
+        create = f"CREATE TABLE {table} (id BIGINT NOT NULL, name STRING, amount DOUBLE) {engine.small_layout}"
+        session.run(f"CREATE DATABASE {engine.database}", create, f"INSERT INTO {table} VALUES (1, 'one', 0.5)")
+        session.close()
+    session = EngineSession(engine, warehouse, log, kept=True)
+    try:
+        cost = session.run(text.format(t=table))
+    finally:
+        session.close()
+    return cost.cpu, cost.wall
 
 
 def _start(engine: Engine, work: Path) -> float:

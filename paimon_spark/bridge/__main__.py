@@ -16,10 +16,10 @@ def main() -> int:
         from paimon_spark.bridge.jars import RUNNING, check_running
 
         check_running(os.environ.pop(RUNNING, None))
-        from paimon_spark.bridge.handlers import HANDLERS
+        from paimon_spark.bridge.handlers import HANDLERS, import_the_rest
         from paimon_spark.bridge.launcher import serve
 
-        serve(HANDLERS)
+        serve(HANDLERS, import_the_rest)
     except (PaimonError, ImportError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

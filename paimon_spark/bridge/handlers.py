@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
 from paimon_spark.bridge import (
     handlers_analyze,
-    handlers_call,
     handlers_catalog,
     handlers_listing,
     handlers_replace,
     handlers_rows,
     handlers_scan,
-    handlers_session,
     handlers_stream,
     handlers_views,
     handlers_write,
 )
+from paimon_spark.bridge.protocol import Request
 from paimon_spark.bridge.server import Handler
+
+_PARSING: Mapping[str, Sequence[str]] = {
+    "handlers_call": ("claim_call", "run_call", "list_procedures", "describe_procedure", "run_procedure"),
+    "handlers_session": ("claim_setting", "rewrite_hints"),
+}
+"""The methods of modules that parse SQL: few first statements need what these import, a fifth of the rest."""
+
+
+def _on_first_use(module: str, name: str) -> Handler:
+    def handle(request: Request) -> Any:
+        return import_module(f"paimon_spark.bridge.{module}").HANDLERS[name](request)
+
+    return handle
+
+
+def import_the_rest() -> None:
+    """Import what the first CALL would, and the procedures."""
+    for module in _PARSING:
+        import_module(f"paimon_spark.bridge.{module}")
+    import_module("paimon_spark.calls.registry").installed_registry()
+
 
 HANDLERS: dict[str, Handler] = {
     **handlers_catalog.HANDLERS,
@@ -24,9 +48,8 @@ HANDLERS: dict[str, Handler] = {
     **handlers_write.HANDLERS,
     **handlers_replace.HANDLERS,
     **handlers_rows.HANDLERS,
-    **handlers_call.HANDLERS,
     **handlers_analyze.HANDLERS,
-    **handlers_session.HANDLERS,
     **handlers_views.HANDLERS,
     **handlers_stream.HANDLERS,
+    **{name: _on_first_use(module, name) for module, names in _PARSING.items() for name in names},
 }

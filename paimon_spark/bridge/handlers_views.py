@@ -9,7 +9,7 @@ from paimon_spark.bridge.protocol import Request
 from paimon_spark.bridge.system_tables import SYSTEM_DATABASE
 from paimon_spark.bridge.tables import catalog_of
 from paimon_spark.errors import ErrorKind, UnsupportedError, UsageError
-from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.identifier import Identifier, check_name
 from paimon_spark.spec.view import View, view_of
 
 Json = dict[str, Any]
@@ -34,6 +34,7 @@ def _named(args: Mapping[str, Any], database: str = "database", name: str = "nam
             hint="Choose another database.",
             kind=ErrorKind.INVALID_ARGUMENT,
         )
+    check_name(args[name], "view")
     return Identifier.of((args[database], args[name]))
 
 

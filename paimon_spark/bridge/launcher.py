@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,17 @@ from paimon_spark.spark.worker_python import worker_python
 
 HANDOVER = "PAIMON_SPARK_HANDOVER"
 MEMORY_POOL = "ARROW_DEFAULT_MEMORY_POOL"
+_FIRST_STATEMENTS_SECONDS = 3.0
 _COLLECT_AFTER = (10_000, 10, 10)
 """New objects before the youngest are searched for cycles; searches of each age before one of the next."""
 
 
-def serve(handlers: dict[str, Handler]) -> None:
+def serve(handlers: dict[str, Handler], import_the_rest: Callable[[], None]) -> None:
     """Register `handlers` with the JVM and stay until it is gone.
+
+    Args:
+        handlers: the methods.
+        import_the_rest: what only later statements need; done once the first ones had their time.
 
     Raises:
         EngineError: this process was not started by the bridge.
@@ -51,7 +56,10 @@ def serve(handlers: dict[str, Handler]) -> None:
     install_jvm_frames(context, handover.jvmFrames())
     tag_all(token)
     handover.announce(Endpoint(handlers))
-    threading.Event().wait()
+    forever = threading.Event()
+    forever.wait(_FIRST_STATEMENTS_SECONDS)
+    import_the_rest()
+    forever.wait()
 
 
 def attach(gateway: Any, java_context: JavaObject) -> SparkContext:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from paimon_spark.catalog.views import ViewStore
 from paimon_spark.core.metadata.refs import BRANCH_PREFIX, branch_name
+from paimon_spark.core.metadata_io import THREADS, in_parallel
 from paimon_spark.core.schemas import SchemaStore
 from paimon_spark.core.table import Table
 from paimon_spark.errors import (
@@ -147,12 +148,14 @@ class FileSystemCatalog:
     def list_tables(self, database: str) -> list[str]:
         """Return the names of the tables of a database, sorted; directories without a schema are not listed."""
         path = self._existing_database(database)
-        names = (s.name for s in self.file_io.list(path) if s.is_dir and not s.name.startswith("."))
-        return sorted(n for n in names if self._schemas(f"{path}/{n}").ids())
+        names = sorted(s.name for s in self.file_io.list(path) if s.is_dir and not s.name.startswith("."))
+        threads = 1 if scheme_of(self.warehouse) == "file" else THREADS
+        found = in_parallel(lambda n: self._schemas(f"{path}/{n}").any(), names, threads)
+        return [n for n, is_table in zip(names, found, strict=True) if is_table]
 
     def table_exists(self, identifier: Identifier) -> bool:
         """Return whether the table, on its branch, has a schema."""
-        return bool(self._schemas(self.table_path(identifier), identifier.branch).ids())
+        return self._schemas(self.table_path(identifier), identifier.branch).any()
 
     def load_table(self, identifier: Identifier, dynamic_options: Mapping[str, str] | None = None) -> Table:
         """Return a table at its latest schema; for a system table, its base table."""

@@ -138,7 +138,7 @@ def read_needed(file_io: FileIO, path: str, what: str) -> bytes:
 
 def in_parallel(read: Callable[[_K], _T], keys: Sequence[_K], threads: int = THREADS) -> list[_T]:
     """Return what `read` returns for each key, in order; several files are read at a time."""
-    if len(keys) <= 1:
+    if threads == 1 or len(keys) <= 1:
         return [read(k) for k in keys]
     with ThreadPoolExecutor(min(threads, len(keys))) as pool:
         return list(pool.map(read, keys))

@@ -27,6 +27,10 @@ class SchemaStore:
         ends = (name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX))
         return sorted(int(end) for end in ends if end.isascii() and end.isdigit())
 
+    def any(self) -> bool:
+        """Return whether there is a schema: one look for the first version, which usually exists, or else a listing."""
+        return self.file_io.exists(self.paths.schema(0)) or bool(self.ids())
+
     def latest(self) -> TableSchema | None:
         """Return the latest schema, or None if the table does not exist."""
         known = self.ids()

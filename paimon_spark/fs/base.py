@@ -6,7 +6,7 @@ notation. A missing file raises the built-in FileNotFoundError; callers translat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -73,6 +73,13 @@ class FileIO(Protocol):
 
         Raises:
             FileExistsError: the file exists and `overwrite` is false.
+        """
+        ...
+
+    def sync(self, paths: Sequence[str]) -> None:
+        """Return when the content and names of written files survive a loss of power.
+
+        A store that acknowledges only what is durable does nothing. `create_exclusive` needs no call.
         """
         ...
 

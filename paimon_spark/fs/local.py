@@ -8,8 +8,10 @@ import errno
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,6 +29,7 @@ _NOT_EMPTY = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR}
 _OPENINGS = 8
 """How often a parent directory is created again if another process removes it while it is still empty."""
 _TEMP_NAME_BYTES = 200
+_SYNCING_THREADS = 4
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
 
@@ -85,6 +88,15 @@ class LocalFileIO:
             _discard(temp)
             raise
 
+    def sync(self, paths: Sequence[str]) -> None:
+        """Synchronise the files, all at once so that they share a flush of the journal, then their directories."""
+        files = [Path(local_path(p)) for p in paths]
+        for group in (files, list({f.parent for f in files})):
+            if len(group) > 1:
+                list(_syncing_threads(os.getpid()).map(_sync, group))
+            elif group:
+                _sync(group[0])
+
     def create_exclusive(self, path: str, data: bytes) -> bool:
         """Create `path` unless it exists: hidden temporary file, fsync, hard link to the final name.
 
@@ -106,7 +118,7 @@ class LocalFileIO:
         finally:
             _discard(temp)
         if created:
-            _sync_directory(target.parent)
+            _sync(target.parent)
         return created
 
     def exists(self, path: str) -> bool:
@@ -295,7 +307,13 @@ def _rename_noreplace(source: str, target: str) -> int:
     return 0 if done == 0 else ctypes.get_errno()
 
 
-def _sync_directory(path: Path) -> None:
+@cache
+def _syncing_threads(pid: int) -> ThreadPoolExecutor:
+    """Return the threads of a process that wait for the disk; to start them would cost more than they save."""
+    return ThreadPoolExecutor(_SYNCING_THREADS, f"paimon-sync-{pid}")
+
+
+def _sync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

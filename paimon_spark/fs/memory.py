@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import pyarrow as pa
@@ -87,6 +87,9 @@ class InMemoryFileIO:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
             self._files[path] = (bytes(data), time.time_ns() // 1_000_000)
             self.mkdirs(_parent(path))
+
+    def sync(self, paths: Sequence[str]) -> None:
+        """Do nothing: there is nothing that outlives the process."""
 
     def create_exclusive(self, path: str, data: bytes) -> bool:
         """Create `path` unless it exists."""

@@ -80,6 +80,9 @@ class S3FileIO:
         if not created:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
 
+    def sync(self, paths: Sequence[str]) -> None:
+        """Do nothing: an acknowledged object is durable."""
+
     def create_exclusive(self, path: str, data: bytes) -> bool:
         """Create `path` unless it exists, by a conditional PUT."""
         self._require_conditions(path)

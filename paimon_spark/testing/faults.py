@@ -245,6 +245,10 @@ class FaultFileIO:
             "write", path, lambda: self.inner.write(path, data, overwrite), partial=lambda: self._half(path, data)
         )
 
+    def sync(self, paths: Sequence[str]) -> None:
+        """Make files durable."""
+        self._run("sync", paths[0] if paths else "", lambda: self.inner.sync(paths))
+
     def create_exclusive(self, path: str, data: bytes) -> bool:
         """Create a file unless it exists; a partial write affects only a temporary file."""
         self.remember(path)

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import commits, latency
 from benchmarks.engines import parquet
 from benchmarks.process_tree import MemoryPeak, cpu_seconds
 from benchmarks.report import save
 from benchmarks.rounds import Results, Rounds
-from benchmarks.session import Cost
+from benchmarks.session import Cost, EngineSession
 from benchmarks.targets import verdicts
 from benchmarks.workload import Data, staged
 
@@ -52,6 +53,40 @@ def test_an_engine_that_ends_fails_its_steps_and_not_the_run(tmp_path: Path) -> 
     rounds.close()
     assert len(rounds.results.failures) == 2
     assert rounds.results.costs == {}
+
+
+def answering(directory: Path, name: str, seconds: float, *, fails_on: str = "no statement") -> EngineSession:
+    """Return a session of a program in place of Spark; each statement takes so long, but one kind fails."""
+    program = directory / f"python-{name}"
+    program.write_text(
+        f"#!{sys.executable}\nimport json, sys\nfor line in sys.stdin:\n"
+        "    texts = json.loads(line).get('statements', [])\n"
+        f"    answer = {{'spark': '4.1', 'rows': [], 'seconds': 0, 'planning': None, 'each': [{seconds}] * len(texts)}}\n"
+        f"    if any({fails_on!r} in t for t in texts): answer = {{'error': 'no'}}\n"
+        "    print(json.dumps(answer), flush=True)\n"
+    )
+    program.chmod(0o755)
+    engine = replace(parquet(), name=name, database=f"{name}.bench", python=str(program), deletes=True)
+    return EngineSession(engine, directory / name, directory / f"{name}.log")
+
+
+def test_small_statements_are_compared_with_the_fastest_peer(tmp_path: Path) -> None:
+    sessions = [
+        answering(tmp_path, "paimon-spark", 0.004),
+        answering(tmp_path, "paimon", 0.008),
+        answering(tmp_path, "iceberg", 0.005, fails_on="DESCRIBE"),
+    ]
+    found = latency.measure(sessions, lambda _: None, repeats=15, tables=3)
+    rates = found.ratios()
+    assert (rates["DESCRIBE"], rates["count(*)"]) == (pytest.approx(0.5), pytest.approx(0.8))
+    assert len(found.times["count(*)"]["paimon"].wall) == 15
+    assert (set(found.times["DESCRIBE"]), len(found.failures)) == ({"paimon-spark", "paimon"}, 1)
+    assert any("DESCRIBE" in line and "0.50" in line for line in latency.as_text(found, [s.engine for s in sessions]))
+    grown = commits.measure(sessions, lambda _: None, commits=45)
+    assert set(grown.found["count(*)"]) == {"paimon-spark", "paimon"}
+    assert grown.found["count(*)"]["paimon"].wall == (8.0, 8.0)
+    for session in sessions:
+        session.close()
 
 
 def test_children_count_while_they_live_and_after() -> None:
@@ -93,7 +128,18 @@ def test_half_of_the_changes_are_new_rows() -> None:
 
 @pytest.mark.slow
 def test_a_small_benchmark_runs_and_all_answers_agree(tmp_path: Path) -> None:
-    options = ["--rows", "20000", "--rounds", "1", "--engines", "paimon-spark,parquet", "--out", str(tmp_path / "out")]
+    options = [
+        "--rows",
+        "20000",
+        "--rounds",
+        "1",
+        "--engines",
+        "paimon-spark,parquet",
+        "--commits",
+        "30",
+        "--out",
+        str(tmp_path / "out"),
+    ]
     command = [sys.executable, "-m", "benchmarks", *options, "--work", str(tmp_path / "work")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -163,7 +163,9 @@ class SnapshotPublisher:
     def _build(self, store: ManifestStore, base: Snapshot | None) -> BuiltSnapshot:
         """Return what to publish. After an error nothing of what was written for it is left."""
         try:
-            return self.builder.build(store, base, self.plan(store, base))
+            built = self.builder.build(store, base, self.plan(store, base))
+            store.sync()
+            return built
         except StoreError:
             store.discard()
             raise

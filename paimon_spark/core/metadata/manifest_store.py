@@ -40,11 +40,11 @@ _RESTORE = "Restore the file from a backup, or roll the table back to a snapshot
 
 @dataclass(slots=True)
 class ManifestStore:
-    """Reads and writes the manifests of one table; records the written files so that they can be deleted."""
+    """Reads and writes the manifests of one table; records the written files, to synchronise them or delete them."""
 
     table: Table
     written: list[str] = field(default_factory=list)
-    """Paths of the files written through this store, for cleaning up after a certain failure."""
+    """Paths of the files written through this store. Their names are unique: nothing else writes them."""
     _list_names: Iterator[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -160,7 +160,12 @@ class ManifestStore:
     def write_index_file(self, path: str, data: bytes) -> None:
         """Write an index file that belongs to this commit."""
         self.written.append(path)
-        self.table.file_io.write(path, data, overwrite=False)
+        self.table.file_io.write(path, data)
+
+    def sync(self) -> None:
+        """Make the files written through this store durable; a snapshot that names them may be published then."""
+        if self.written:
+            self.table.file_io.sync(self.written)
 
     def discard(self) -> None:
         """Delete the files written through this store. Call this only if no snapshot can reference them."""
@@ -215,7 +220,7 @@ class ManifestStore:
     def _put(self, name: str, data: bytes) -> str:
         path = self.table.paths.manifest(name)
         self.written.append(path)
-        self.table.file_io.write(path, data, overwrite=False)
+        self.table.file_io.write(path, data)
         return path
 
     def _bytes(self, path: str) -> bytes:

@@ -23,6 +23,7 @@ from paimon_spark.spec.evolution import SetOption, new_schema
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import STRING, DataField, TypeRoot, atomic
+from paimon_spark.testing.faults import FaultFileIO, Recorder
 
 T = Identifier("db", "words")
 FIELDS = (DataField(0, "k", atomic(TypeRoot.INT)), DataField(1, "v", STRING))
@@ -36,6 +37,20 @@ def catalog(**options: str) -> FileSystemCatalog:
     made = FileSystemCatalog("/wh", {k.replace("_", "-"): v for k, v in options.items()}, InMemoryFileIO())
     made.create_database("db")
     return made
+
+
+def test_a_listing_looks_once_into_each_table() -> None:
+    made = catalog()
+    names = [f"t{i}" for i in range(20)]
+    for name in names:
+        made.create_table(Identifier("db", name), schema())
+    made.file_io.mkdirs("/wh/db.db/none")
+    made.file_io.rename("/wh/db.db/t3/schema/schema-0", "/wh/db.db/t3/schema/schema-1")
+    recorder = Recorder()
+    c = FileSystemCatalog("/wh", {}, FaultFileIO(made.file_io, recorder))
+    assert c.list_tables("db") == sorted(names)
+    looks = [op for op, path in recorder.log if path.startswith("/wh/db.db/")]
+    assert (looks.count("exists"), looks.count("list")) == (21, 2), "only where the first schema is missing"
 
 
 class TestDatabases:

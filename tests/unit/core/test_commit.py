@@ -18,9 +18,11 @@ from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.kinds import CommitKind, FileKind
 from paimon_spark.spec.manifest import HASH_INDEX, DataFileMeta, IndexFileMeta
 from paimon_spark.spec.predicate import Comparison
+from paimon_spark.testing.faults import FaultFileIO, Recorder
 from tests.unit.core import samples
 
 PK = {"bucket": "1"}
+_WRITES = ("write", "create_exclusive", "sync")
 
 
 def committer(table: Table, user: str | None = None) -> FileStoreCommit:
@@ -67,6 +69,19 @@ def test_first_commit_writes_snapshot_hints_and_exact_sizes() -> None:
     assert len(table.file_io.read(table.paths.manifest(meta.file_name))) == meta.file_size
     assert (meta.num_added_files, meta.num_deleted_files) == (1, 0)
     assert names(table) == {f.file_name}
+
+
+def test_the_disk_is_waited_for_before_the_snapshot_names_files() -> None:
+    made = samples.table()
+    recorder = Recorder()
+    table = dataclasses.replace(made, file_io=FaultFileIO(made.file_io, recorder))
+    for _ in range(2):
+        recorder.log.clear()
+        committer(table).commit([samples.message(samples.file())])
+        written = [(op, path.rpartition("/")[2].partition("-")[0]) for op, path in recorder.log if op in _WRITES]
+        manifests = [("write", "manifest")] * 3
+        assert written[:5] == [*manifests, ("sync", "manifest"), ("create_exclusive", "snapshot")]
+        assert {name for _, name in written[5:]} <= {"LATEST", "EARLIEST"}
 
 
 def test_nothing_to_commit_makes_no_snapshot_unless_asked() -> None:

@@ -160,3 +160,25 @@ def test_names_too_long_for_the_file_system_are_not_there(tmp_path: Path) -> Non
     assert io.list(path) == []
     assert io.create_exclusive(f"{tmp_path}/{'é' * 127}", b"1")
     assert io.read(f"{tmp_path}/{'é' * 127}") == b"1"
+
+
+def _synchronised(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    found: list[str] = []
+    real = os.fsync
+
+    def fsync(handle: int) -> None:
+        found.append(Path(f"/proc/self/fd/{handle}").readlink().name)
+        real(handle)
+
+    monkeypatch.setattr("os.fsync", fsync)
+    return found
+
+
+def test_files_share_the_sync_of_their_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    io, found = LocalFileIO(), _synchronised(monkeypatch)
+    for name in ("a", "b", "c"):
+        io.write(f"{tmp_path}/{name}", b"1")
+    assert found == []
+    io.sync([f"{tmp_path}/{name}" for name in ("a", "b", "c")])
+    assert sorted(found[:3]) == ["a", "b", "c"]
+    assert found[3:] == [tmp_path.name]

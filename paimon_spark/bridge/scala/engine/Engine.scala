@@ -208,8 +208,7 @@ object Engine extends Logging {
       k.startsWith("spark.paimon.") || k.startsWith("paimon.") } +
       (SQLConf.SESSION_LOCAL_TIMEZONE.key -> SQLConf.get.sessionLocalTimeZone)
     val id = UUID.randomUUID().toString
-    val known = catalog.copy(options = HadoopS3.options(session, catalog) ++ catalog.options)
-    val request = text(method, id, session.sessionUUID, options, known, args)
+    val request = text(method, id, session.sessionUUID, options, catalog.withStore(session), args)
     val attached = new JArrayList[Object]()
     attached.add(session)
     objects.foreach(attached.add)
@@ -223,7 +222,7 @@ object Engine extends Logging {
 
   /** Requests an engine to cancel a request; returns whether it knows the request. */
   private def cancel(target: EngineProcess, id: String): Boolean =
-    target.endpoint().apply(text("cancel", "", "", Map.empty, CatalogRef.none, Map("request" -> id)),
+    target.endpoint().apply(text("cancel", "", "", Map.empty, CatalogRef.ofTexts, Map("request" -> id)),
       new JArrayList[Object]()) match {
       case answer: String => Json.optional(Json.parse(answer), "ok").exists(_.get("running").asBoolean())
       case _ => false
@@ -273,8 +272,14 @@ object Engine extends Logging {
   def saidBy(e: Throwable): String = Option(e.getMessage).getOrElse(e.getClass.getSimpleName).stripSuffix(".")
 }
 
-/** The catalog of a request: its name in Spark and its options. */
-case class CatalogRef(name: String, options: Map[String, String]) {
+/** The catalog of a request: its name in Spark and its options; `usesStore` is false if the request reads no table. */
+case class CatalogRef(name: String, options: Map[String, String], usesStore: Boolean = true) {
+  /** With the options of Hadoop by which an S3 store is reached. */
+  def withStore(session: org.apache.spark.sql.classic.SparkSession): CatalogRef =
+    if (usesStore) copy(options = HadoopS3.options(session, this) ++ options) else this
   def describe: Map[String, Any] = Map("name" -> name, "options" -> options)
 }
-object CatalogRef { val none: CatalogRef = CatalogRef("", Map.empty) }
+object CatalogRef {
+  val none: CatalogRef = CatalogRef("", Map.empty)
+  val ofTexts: CatalogRef = CatalogRef("", Map.empty, usesStore = false)
+}

@@ -47,11 +47,15 @@ object Calls {
     else {
       // Spark's parser would substitute ${name} before it parses.
       val text = new VariableSubstitution().substitute(given)
-      val manager = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.catalogManager
+      val classic = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession]
+      val manager = classic.sessionState.catalogManager
       val current = manager.currentCatalog.name()
+      val catalogs = Extensions.catalogs(session).map { case (name, given) =>
+        name -> CatalogRef(name, given).withStore(classic).options }
       val request = Map("text" -> text, "current_catalog" -> current,
-        "current_database" -> manager.currentNamespace.headOption, "catalogs" -> Extensions.catalogs(session))
-      val ref = CatalogRef(current, Extensions.catalogs(session).getOrElse(current, Map.empty))
+        "current_database" -> manager.currentNamespace.headOption, "catalogs" -> catalogs)
+      // The engine finds the options of the catalog that the CALL names among `catalogs`.
+      val ref = CatalogRef(current, Map.empty, usesStore = false)
       try {
         val answer = Engine.json("claim_call", request, ref)
         if (!answer.get("claimed").asBoolean()) None
@@ -59,9 +63,9 @@ object Calls {
       } catch { case error: PaimonException => Some(FailedStatement(error)) }
     }
 
-  /** Invalidates Spark's caches of the tables that a procedure changed. */
+  /** Invalidates Spark's caches of the tables that a procedure changed; without cached data there is nothing to do. */
   def refresh(session: SparkSession, answer: JsonNode): Unit =
-    Json.strings(answer.get("changed")).foreach(name => Try(session.catalog.refreshTable(name)))
+    if (!session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sharedState.cacheManager.isEmpty) Json.strings(answer.get("changed")).foreach(name => Try(session.catalog.refreshTable(name)))
 }
 
 /** Spark's own CALL (scripts, parameter markers, SHOW and DESCRIBE PROCEDURE) over the same registry. */

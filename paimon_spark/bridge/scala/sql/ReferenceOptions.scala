@@ -18,7 +18,7 @@ object Hints {
   def in(text: String): Boolean = Maybe.matcher(text).matches()
 
   def rewritten(text: String): String =
-    Engine.json("rewrite_hints", Map("text" -> text), CatalogRef.none).get("text").asText()
+    Engine.json("rewrite_hints", Map("text" -> text), CatalogRef.ofTexts).get("text").asText()
 
   /** Rejects options on a name that refers to a query: Spark would ignore them silently. */
   def check(session: SparkSession, plan: LogicalPlan): Unit = check(session, plan, Set.empty)

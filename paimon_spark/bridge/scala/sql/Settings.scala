@@ -37,7 +37,7 @@ object Settings {
     if (!Opening.matcher(given).matches()) None
     else try {
       val text = new VariableSubstitution().substitute(given)
-      val answer = Engine.json("claim_setting", Map("text" -> text), CatalogRef.none)
+      val answer = Engine.json("claim_setting", Map("text" -> text), CatalogRef.ofTexts)
       val spellings = Json.strings(answer.get("spellings"))
       if (!answer.get("claimed").asBoolean()) None
       else if (answer.get("reset").asBoolean()) Some(PaimonResetCommand(spellings))

@@ -71,7 +71,12 @@ case class PaimonRenameView(view: ViewName, to: Seq[String]) extends LeafRunnabl
     if (target.catalog != view.catalog) throw new PaimonException(
       s"[UNSUPPORTED_FEATURE] The view ${view.quoted} cannot move to the catalog ${target.catalog}. Create it there.",
       "UNSUPPORTED_FEATURE")
-    Views.catalog(session, view).renameView(view.ident, target.ident)
+    val catalog = Views.catalog(session, view)
+    lazy val old = catalog.loadView(view.ident)
+    if (!catalog.tableExists(target.ident) && Views.names(session, old, target)) throw new PaimonException(
+      s"[INVALID_ARGUMENT] As ${target.quoted}, the view ${view.quoted} would read itself. Choose another name.",
+      "INVALID_ARGUMENT")
+    catalog.renameView(view.ident, target.ident)
     Nil
   }
 }
@@ -188,6 +193,35 @@ object Views {
       case s: SubqueryExpression => reads(s.plan, view)
       case _ => false
     })
+  }
+
+  /** Whether the text of a view, or of a view that it reads, names a relation, which need not exist. */
+  def names(session: SparkSession, view: PaimonView, target: ViewName): Boolean = {
+    val parser = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.sqlParser
+    def key(parts: Seq[String]) = parts.map(_.toLowerCase(java.util.Locale.ROOT))
+    val seen = scala.collection.mutable.Set[Seq[String]]()
+    def inside(of: PaimonView): Boolean = seen.add(key(of.viewName.parts)) &&
+      relations(parser.parseQuery(of.definition.query)).map(qualified(session, of, _)).exists { parts =>
+        key(parts) == key(target.parts) || (parts.length == 3 && isPlain(session, parts.head) &&
+          scala.util.Try(existing(session, name(session, parts))).toOption.exists(inside))
+      }
+    inside(view)
+  }
+
+  /** The names of relations in a parsed query without those that it defines itself. */
+  private def relations(query: LogicalPlan): Seq[Seq[String]] = {
+    val definitions = query.collectWithSubqueries { case w: UnresolvedWith => w.cteRelations.map(c => (c._1, c._2)) }.flatten
+    val own = definitions.map(_._1).toSet
+    val found = query.collectWithSubqueries { case r: UnresolvedRelation => r.multipartIdentifier }
+    (found ++ definitions.flatMap(d => relations(d._2))).filterNot(parts => parts.length == 1 && own(parts.head))
+  }
+
+  /** A name in the query of a view with the catalog and namespace in which Spark resolves it. */
+  private def qualified(session: SparkSession, of: PaimonView, parts: Seq[String]): Seq[String] = {
+    val home = of.catalogTable.viewCatalogAndNamespace
+    if (parts.length == 1) home ++ parts
+    else if (CreateLike.manager(session).isCatalogRegistered(parts.head)) parts
+    else home.take(1) ++ parts
   }
 
   def refused(what: String, hint: String) =

@@ -4,18 +4,26 @@ import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.AliasIdentifier
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.plans.logical.{DescribeRelation, LogicalPlan, ShowCreateTable, SubqueryAlias, View}
+import org.apache.spark.sql.catalyst.plans.logical.{AnalyzeColumn, AnalyzeTable, DescribeRelation, LogicalPlan,
+  ShowCreateTable, SubqueryAlias, TruncateTable, View}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.{escapeSingleQuotedString, quoteIfNeeded}
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 
-/** DESCRIBE and SHOW CREATE TABLE of views; Spark's commands would describe a table. */
+/** DESCRIBE and SHOW CREATE TABLE of views; Spark's commands would describe a table. What only tables can do fails. */
 object ViewDescriptions extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case d: DescribeRelation => of(d.relation).fold(plan)(DescribeView(_, d.isExtended, d.output))
     case s: ShowCreateTable => of(s.child).fold(plan)(ShowCreateView(_, s.output))
+    case t: TruncateTable => of(t.table).fold(plan)(refused(_, "TRUNCATE TABLE"))
+    case a: AnalyzeTable => of(a.child).fold(plan)(refused(_, "ANALYZE TABLE"))
+    case a: AnalyzeColumn => of(a.child).fold(plan)(refused(_, "ANALYZE TABLE"))
     case other => other
   }
+
+  private def refused(view: PaimonView, statement: String): Nothing = throw new PaimonException(
+    s"[UNSUPPORTED_FEATURE] '${view.viewName.quoted}' is a view, and $statement is for tables. Name a table that it reads.",
+    "UNSUPPORTED_FEATURE")
 
   private def of(relation: LogicalPlan): Option[PaimonView] = relation match {
     case ResolvedTable(_, _, view: PaimonView, _) => Some(view)
