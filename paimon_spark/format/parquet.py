@@ -152,14 +152,12 @@ class ParquetReader:
         everything = list(range(self.num_row_groups))
         if expression is None or not everything:
             return everything
-        if self._may_name_float(expression):
-            return everything
         import pyarrow.dataset as pds  # imports pandas if it is installed, which most processes do not need
 
         try:
             fragment = pds.ParquetFileFormat().make_fragment(self._source)
-            return [g.id for g in fragment.subset(expression).row_groups]
-        except (pa.ArrowException, OSError, ValueError):
+            return [g.id for g in fragment.subset(expression, schema=self._with_statistics).row_groups]
+        except (pa.ArrowException, OSError, ValueError):  # also where the expression names other columns
             return everything
 
     def stored_bytes(self, row_groups: Sequence[int]) -> int:
@@ -171,12 +169,10 @@ class ParquetReader:
             total += sum(c.total_compressed_size for c in columns if c.path_in_schema.partition(".")[0] in wanted)
         return total
 
-    def _may_name_float(self, expression: pc.Expression) -> bool:
-        try:
-            text = str(expression)
-        except UnicodeDecodeError:  # Arrow returns some bytes unescaped
-            return True
-        return any(pa.types.is_floating(f.type) and f.name in text for f in self._file.schema_arrow)
+    @property
+    def _with_statistics(self) -> pa.Schema:
+        """Return the columns whose statistics tell which row groups match."""
+        return pa.schema([f for f in self._file.schema_arrow if not pa.types.is_floating(f.type)])
 
     def batches(
         self, batch_rows: int = DEFAULT_BATCH_ROWS, row_groups: Sequence[int] | None = None

@@ -29,7 +29,7 @@ from paimon_spark.format.registry import bytes_to_read, open_reader
 from paimon_spark.format.schema_conform import empty_columns
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate, project
-from paimon_spark.spec.types import DataField
+from paimon_spark.spec.types import AtomicType, DataField, DataType, TypeRoot
 
 _CHUNK_BYTES = 16 << 20
 _NOWHERE = np.zeros(0, dtype=np.int64)
@@ -241,11 +241,16 @@ class BucketFiles:
 
 
 def _pushable(condition: Predicate, plan: ColumnPlan) -> pc.Expression | None:
-    """Return the part of `condition` that can be evaluated on the file's own statistics."""
+    """Return the part of `condition` that can be evaluated on the file's own statistics, which leave out NaN."""
     same = {
         w.name: s
         for w, s in zip(plan.wanted, plan.sources, strict=True)
-        if s is not None and s.name == w.name and s.type == w.type
+        if s is not None and s.name == w.name and s.type == w.type and _has_bounds(s.type)
     }
     part = project(condition, list(same))
     return None if part == TRUE else to_expression(part, same)
+
+
+def _has_bounds(t: DataType) -> bool:
+    """Return whether statistics in files are of all values of a type."""
+    return not (isinstance(t, AtomicType) and t.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE))
