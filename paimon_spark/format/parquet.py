@@ -160,6 +160,14 @@ class ParquetReader:
         except (pa.ArrowException, OSError, ValueError):  # also where the expression names other columns
             return everything
 
+    def has_match(self, row_group: int, expression: pc.Expression, columns: Sequence[str]) -> bool:
+        """Return whether `expression` is true for a row of a row group; only its `columns` are decoded."""
+        fields = [f for f in self._fields if f.name in columns]
+        return any(
+            pa.Table.from_batches([batch]).filter(expression).num_rows
+            for batch in self._batches(self._file, DEFAULT_BATCH_ROWS, [row_group], fields)
+        )
+
     def stored_bytes(self, row_groups: Sequence[int]) -> int:
         """Return the size in the file of the columns to read of some row groups."""
         wanted = {f.name for f in self._fields}
@@ -212,8 +220,11 @@ class ParquetReader:
                 told &= f.name not in self._columns or (f.name in stored and not stored[f.name].has_dictionary_page)
         return width, told
 
-    def _batches(self, file: pq.ParquetFile, batch_rows: int, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        names = self._present(self._fields)
+    def _batches(
+        self, file: pq.ParquetFile, batch_rows: int, groups: Sequence[int], some: Sequence[DataField] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        fields = self._fields if some is None else some
+        names = self._present(fields)
         stored = sum(self._metadata.row_group(g).total_byte_size for g in groups)
         parallel = pa.cpu_count() > 1 and stored > _WORTH_THREADS
         with self._errors():
@@ -224,12 +235,12 @@ class ParquetReader:
                     left -= batch.num_rows
                     if not left:
                         stream.close()  # releases the last pages, which may be as large as the batch
-                    yield conform_batch(batch, self._fields)
+                    yield conform_batch(batch, fields)
                 return
             for group in groups:
                 left = self._metadata.row_group(group).num_rows
                 while left > 0:
-                    yield conform_table(_rows_only(min(left, batch_rows)), self._fields).to_batches()[0]
+                    yield conform_table(_rows_only(min(left, batch_rows)), fields).to_batches()[0]
                     left -= batch_rows
 
     def _streamed_file(self, chunk_bytes: int) -> pq.ParquetFile:
