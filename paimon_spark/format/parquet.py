@@ -39,10 +39,12 @@ from paimon_spark.spec.stats import StatsMode
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
 
 MOST_GROUP_BYTES = 32 << 20
-_LEAST_GROUP_BYTES = 4 << 20
-_COLUMN_BYTES = 384 << 10
-"""Small row groups let readers skip most of a file that is sorted by the filter's column; each column of each of them
-costs a reader a request, and a few hundred bytes of the footer."""
+_LEAST_GROUP_BYTES = 1 << 20
+_LEAST_REMOTE_GROUP_BYTES = 4 << 20
+_COLUMN_BYTES = 128 << 10
+_REMOTE_COLUMN_BYTES = 384 << 10
+"""Small row groups let readers skip most of a file that is sorted by the filter's column. Each column of each of them
+costs a few hundred bytes of the footer, and on an object store a request."""
 PAGE_BYTES = 1 << 20
 _LEAST_PIECE = 16 << 10
 _WORTH_THREADS = 256 << 10
@@ -93,7 +95,8 @@ class ParquetFormat:
         options: Mapping[str, str] | None = None,
     ) -> FileWriter:
         """Open a new data file."""
-        settings = _Settings.of(self, fields, compression, options or {})
+        remote = file_io.preferred_read_bytes > PIECE_BYTES
+        settings = _Settings.of(self, _group_bytes(fields, remote=remote), fields, compression, options or {})
         return ParquetWriter(file_io, path, fields, StatsCollector(fields, stats_modes), settings)
 
     def check_values(self, name: str, column: pa.ChunkedArray) -> None:
@@ -293,6 +296,7 @@ class _Settings:
     @staticmethod
     def of(
         file_format: ParquetFormat,
+        group_bytes: int,
         fields: Sequence[DataField],
         compression: str,
         options: Mapping[str, str],
@@ -303,17 +307,18 @@ class _Settings:
             file_format=file_format,
             codec=codec,
             level=compression_level(options) if codec in _LEVELS else None,
-            group_bytes=memory(options.get("parquet.block.size", options.get("file.block-size")), _group_bytes(fields)),
+            group_bytes=memory(options.get("parquet.block.size", options.get("file.block-size")), group_bytes),
             page_bytes=memory(options.get("parquet.page.size"), PAGE_BYTES),
             dictionary=flag(options.get("parquet.enable.dictionary", "true")),
             delta_columns=tuple(f.name for f in fields if _takes_delta(f)) if delta else (),
         )
 
 
-def _group_bytes(fields: Sequence[DataField]) -> int:
+def _group_bytes(fields: Sequence[DataField], *, remote: bool) -> int:
     """Return the default size of row groups in memory."""
     leaves = sum(len(_leaves(f.name, f.type)) for f in to_arrow_schema(fields))
-    return min(max(leaves * _COLUMN_BYTES, _LEAST_GROUP_BYTES), MOST_GROUP_BYTES)
+    least, column = (_LEAST_REMOTE_GROUP_BYTES, _REMOTE_COLUMN_BYTES) if remote else (_LEAST_GROUP_BYTES, _COLUMN_BYTES)
+    return min(max(leaves * column, least), MOST_GROUP_BYTES)
 
 
 class ParquetWriter:
@@ -364,15 +369,17 @@ class ParquetWriter:
         table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
         if table.schema != self._schema:
             table = table.select(self._schema.names).cast(self._schema)
-        start, most = 0, self._settings.file_format.group_rows
+        start, width = 0, max(1.0, table.nbytes / max(1, table.num_rows))
+        most_rows, most_bytes = self._settings.file_format.group_rows, self._settings.group_bytes
         while start < table.num_rows:
-            part = table.slice(start, most - self._waiting_rows)
+            room = int((most_bytes - self._waiting_bytes) / width) + 1
+            part = table.slice(start, min(room, most_rows - self._waiting_rows))
             start += part.num_rows
             self._waiting.append(part)
             self._waiting_rows += part.num_rows
             self._waiting_bytes += part.nbytes
             self._rows += part.num_rows
-            if self._waiting_rows >= most or self._waiting_bytes >= self._settings.group_bytes:
+            if self._waiting_rows >= most_rows or self._waiting_bytes >= most_bytes:
                 self._flush()
 
     def close(self) -> WrittenFile:
