@@ -29,6 +29,7 @@ from paimon_spark.format.base import (
     rows_within,
 )
 from paimon_spark.format.column_stats import LONG_VALUE, StatsCollector, has_long_values
+from paimon_spark.format.filters import matching_rows
 from paimon_spark.format.int96 import Int96Sink, field_as_bytes, has_nanos, shown_as_bytes, to_int96
 from paimon_spark.format.read_errors import data_file_errors
 from paimon_spark.format.schema_conform import conform_batch, conform_table
@@ -167,7 +168,7 @@ class ParquetReader:
         """Return whether `expression` is true for a row of a row group; only its `columns` are decoded."""
         fields = [f for f in self._fields if f.name in columns]
         return any(
-            pa.Table.from_batches([batch]).filter(expression).num_rows
+            matching_rows(pa.Table.from_batches([batch]), expression).num_rows
             for batch in self._batches(self._file, DEFAULT_BATCH_ROWS, [row_group], fields)
         )
 
