@@ -109,7 +109,7 @@ def _described(planned: PlannedScan) -> dict[str, Any]:
         "bytes": sum(_bytes(plan, reading.columns) for plan, reading in parts),
         "info": "; ".join(_info(plan, reading, local=planned.local) for plan, reading in parts),
         "local": planned.local,
-        "layout": None if planned.local else bucket_layout(planned.plans),
+        "layout": None if planned.local else bucket_layout(planned.plans, planned.readings),
     }
 
 

@@ -24,8 +24,12 @@ MOST_FILES = 64
 """Each file costs a few round trips of an object store."""
 _UNPACKED = 4
 """About how many bytes in memory a byte of a data file becomes."""
+_PRUNED = 2
+_SMALL_PART = 4
 _ROW_BYTES = 8
 """What a row takes in the JVM at least, also one without columns."""
+_MOST_ROWS = 200_000
+"""Without a filter; the JVM takes longer to turn more rows of Arrow batches into its own than a job takes to start."""
 _FILES_AT_ONCE = 8
 _WORTH_THREADS = 256 << 10
 
@@ -35,15 +39,18 @@ Batches = list[pa.RecordBatch]
 def is_small(plans: Sequence[SelectPlan]) -> bool:
     """Return whether a read takes no more bytes of data files than the option allows; without a filter, of memory.
 
-    Files whose sizes do not decide are opened to find out which of their row groups match the filter.
+    Files whose sizes do not decide are opened to find out which of their row groups match the filter. A small part of
+    the files may take `_PRUNED` times as much: the filter leaves out rows of its row groups too.
     """
     most_bytes = plans[0].table.options.local_read_bytes
     splits = [(plan, s) for plan in plans for s in plan.splits]
     if most_bytes <= 0 or sum(_files(s) for _, s in splits) > MOST_FILES:
         return False
+    if sum(s.file_rows for p, s in splits if p.predicate == TRUE and p.limit is None) > _MOST_ROWS:
+        return False
     if sum(s.size if p.predicate != TRUE else s.size * _UNPACKED for p, s in splits) <= most_bytes:
         return True
-    left = most_bytes
+    left = max(most_bytes, min(most_bytes * _PRUNED, sum(s.size for _, s in splits) // _SMALL_PART))
     for plan, split in splits:
         if plan.predicate == TRUE:
             return False

@@ -66,6 +66,13 @@ class FileReader(Protocol):
         """Return the row groups that may contain a row for which `expression` is true, by their statistics."""
         ...
 
+    def has_match(self, row_group: int, expression: pc.Expression, columns: Sequence[str]) -> bool:
+        """Return whether `expression` may be true for a row of a row group; only its `columns` are decoded.
+
+        A format that cannot read some columns of a row group for less than all of them returns True.
+        """
+        ...
+
     def batches(
         self, batch_rows: int = DEFAULT_BATCH_ROWS, row_groups: Sequence[int] | None = None
     ) -> Iterator[pa.RecordBatch]:

@@ -29,6 +29,7 @@ from paimon_spark.format.base import (
     rows_within,
 )
 from paimon_spark.format.column_stats import LONG_VALUE, StatsCollector, has_long_values
+from paimon_spark.format.filters import matching_rows
 from paimon_spark.format.int96 import Int96Sink, field_as_bytes, has_nanos, shown_as_bytes, to_int96
 from paimon_spark.format.read_errors import data_file_errors
 from paimon_spark.format.schema_conform import conform_batch, conform_table
@@ -39,10 +40,12 @@ from paimon_spark.spec.stats import StatsMode
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
 
 MOST_GROUP_BYTES = 32 << 20
-_LEAST_GROUP_BYTES = 4 << 20
-_COLUMN_BYTES = 384 << 10
-"""Small row groups let readers skip most of a file that is sorted by the filter's column; each column of each of them
-costs a reader a request, and a few hundred bytes of the footer."""
+_LEAST_GROUP_BYTES = 1 << 20
+_LEAST_REMOTE_GROUP_BYTES = 4 << 20
+_COLUMN_BYTES = 128 << 10
+_REMOTE_COLUMN_BYTES = 384 << 10
+"""Small row groups let readers skip most of a file that is sorted by the filter's column. Each column of each of them
+costs a few hundred bytes of the footer, and on an object store a request."""
 PAGE_BYTES = 1 << 20
 _LEAST_PIECE = 16 << 10
 _WORTH_THREADS = 256 << 10
@@ -93,7 +96,8 @@ class ParquetFormat:
         options: Mapping[str, str] | None = None,
     ) -> FileWriter:
         """Open a new data file."""
-        settings = _Settings.of(self, fields, compression, options or {})
+        remote = file_io.preferred_read_bytes > PIECE_BYTES
+        settings = _Settings.of(self, _group_bytes(fields, remote=remote), fields, compression, options or {})
         return ParquetWriter(file_io, path, fields, StatsCollector(fields, stats_modes), settings)
 
     def check_values(self, name: str, column: pa.ChunkedArray) -> None:
@@ -152,15 +156,21 @@ class ParquetReader:
         everything = list(range(self.num_row_groups))
         if expression is None or not everything:
             return everything
-        if self._may_name_float(expression):
-            return everything
         import pyarrow.dataset as pds  # imports pandas if it is installed, which most processes do not need
 
         try:
             fragment = pds.ParquetFileFormat().make_fragment(self._source)
-            return [g.id for g in fragment.subset(expression).row_groups]
-        except (pa.ArrowException, OSError, ValueError):
+            return [g.id for g in fragment.subset(expression, schema=self._with_statistics).row_groups]
+        except (pa.ArrowException, OSError, ValueError):  # also where the expression names other columns
             return everything
+
+    def has_match(self, row_group: int, expression: pc.Expression, columns: Sequence[str]) -> bool:
+        """Return whether `expression` is true for a row of a row group; only its `columns` are decoded."""
+        fields = [f for f in self._fields if f.name in columns]
+        return any(
+            matching_rows(pa.Table.from_batches([batch]), expression).num_rows
+            for batch in self._batches(self._file, DEFAULT_BATCH_ROWS, [row_group], fields)
+        )
 
     def stored_bytes(self, row_groups: Sequence[int]) -> int:
         """Return the size in the file of the columns to read of some row groups."""
@@ -171,12 +181,10 @@ class ParquetReader:
             total += sum(c.total_compressed_size for c in columns if c.path_in_schema.partition(".")[0] in wanted)
         return total
 
-    def _may_name_float(self, expression: pc.Expression) -> bool:
-        try:
-            text = str(expression)
-        except UnicodeDecodeError:  # Arrow returns some bytes unescaped
-            return True
-        return any(pa.types.is_floating(f.type) and f.name in text for f in self._file.schema_arrow)
+    @property
+    def _with_statistics(self) -> pa.Schema:
+        """Return the columns whose statistics tell which row groups match."""
+        return pa.schema([f for f in self._file.schema_arrow if not pa.types.is_floating(f.type)])
 
     def batches(
         self, batch_rows: int = DEFAULT_BATCH_ROWS, row_groups: Sequence[int] | None = None
@@ -216,8 +224,11 @@ class ParquetReader:
                 told &= f.name not in self._columns or (f.name in stored and not stored[f.name].has_dictionary_page)
         return width, told
 
-    def _batches(self, file: pq.ParquetFile, batch_rows: int, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        names = self._present(self._fields)
+    def _batches(
+        self, file: pq.ParquetFile, batch_rows: int, groups: Sequence[int], some: Sequence[DataField] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        fields = self._fields if some is None else some
+        names = self._present(fields)
         stored = sum(self._metadata.row_group(g).total_byte_size for g in groups)
         parallel = pa.cpu_count() > 1 and stored > _WORTH_THREADS
         with self._errors():
@@ -228,12 +239,12 @@ class ParquetReader:
                     left -= batch.num_rows
                     if not left:
                         stream.close()  # releases the last pages, which may be as large as the batch
-                    yield conform_batch(batch, self._fields)
+                    yield conform_batch(batch, fields)
                 return
             for group in groups:
                 left = self._metadata.row_group(group).num_rows
                 while left > 0:
-                    yield conform_table(_rows_only(min(left, batch_rows)), self._fields).to_batches()[0]
+                    yield conform_table(_rows_only(min(left, batch_rows)), fields).to_batches()[0]
                     left -= batch_rows
 
     def _streamed_file(self, chunk_bytes: int) -> pq.ParquetFile:
@@ -286,6 +297,7 @@ class _Settings:
     @staticmethod
     def of(
         file_format: ParquetFormat,
+        group_bytes: int,
         fields: Sequence[DataField],
         compression: str,
         options: Mapping[str, str],
@@ -296,17 +308,18 @@ class _Settings:
             file_format=file_format,
             codec=codec,
             level=compression_level(options) if codec in _LEVELS else None,
-            group_bytes=memory(options.get("parquet.block.size", options.get("file.block-size")), _group_bytes(fields)),
+            group_bytes=memory(options.get("parquet.block.size", options.get("file.block-size")), group_bytes),
             page_bytes=memory(options.get("parquet.page.size"), PAGE_BYTES),
             dictionary=flag(options.get("parquet.enable.dictionary", "true")),
             delta_columns=tuple(f.name for f in fields if _takes_delta(f)) if delta else (),
         )
 
 
-def _group_bytes(fields: Sequence[DataField]) -> int:
+def _group_bytes(fields: Sequence[DataField], *, remote: bool) -> int:
     """Return the default size of row groups in memory."""
     leaves = sum(len(_leaves(f.name, f.type)) for f in to_arrow_schema(fields))
-    return min(max(leaves * _COLUMN_BYTES, _LEAST_GROUP_BYTES), MOST_GROUP_BYTES)
+    least, column = (_LEAST_REMOTE_GROUP_BYTES, _REMOTE_COLUMN_BYTES) if remote else (_LEAST_GROUP_BYTES, _COLUMN_BYTES)
+    return min(max(leaves * column, least), MOST_GROUP_BYTES)
 
 
 class ParquetWriter:
@@ -357,15 +370,17 @@ class ParquetWriter:
         table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
         if table.schema != self._schema:
             table = table.select(self._schema.names).cast(self._schema)
-        start, most = 0, self._settings.file_format.group_rows
+        start, width = 0, max(1.0, table.nbytes / max(1, table.num_rows))
+        most_rows, most_bytes = self._settings.file_format.group_rows, self._settings.group_bytes
         while start < table.num_rows:
-            part = table.slice(start, most - self._waiting_rows)
+            room = int((most_bytes - self._waiting_bytes) / width) + 1
+            part = table.slice(start, min(room, most_rows - self._waiting_rows))
             start += part.num_rows
             self._waiting.append(part)
             self._waiting_rows += part.num_rows
             self._waiting_bytes += part.nbytes
             self._rows += part.num_rows
-            if self._waiting_rows >= most or self._waiting_bytes >= self._settings.group_bytes:
+            if self._waiting_rows >= most_rows or self._waiting_bytes >= most_bytes:
                 self._flush()
 
     def close(self) -> WrittenFile:

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
+from paimon_spark.core.levels import key_range
 from paimon_spark.core.table import Table
 from paimon_spark.engine.select import SelectPlan
+from paimon_spark.spark.read_modes import ReadRequest
 from paimon_spark.spark.shuffle_spec import HashedField, hashed_fields
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.types import AtomicType, DataType, TypeRoot, beyond_micros
+
+_MOST_SORTED_FILES = 10_000
+_SORTED_ALIKE = (
+    TypeRoot.TINYINT,
+    TypeRoot.SMALLINT,
+    TypeRoot.INT,
+    TypeRoot.BIGINT,
+    TypeRoot.DATE,
+    TypeRoot.TIMESTAMP,
+    TypeRoot.TIMESTAMP_LTZ,
+    TypeRoot.DECIMAL,
+    TypeRoot.VARCHAR,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +36,13 @@ class BucketLayout:
         buckets: the number of buckets of every partition.
         function: the bucket function.
         fields: the columns of the bucket key.
+        sorted: the columns in whose order the rows of each bucket come, where Spark's own scan reads them.
     """
 
     buckets: int
     function: str
     fields: tuple[HashedField, ...]
+    sorted: tuple[str, ...]
 
 
 def is_bucketed(table: Table) -> bool:
@@ -32,8 +50,8 @@ def is_bucketed(table: Table) -> bool:
     return table.bucket_mode is BucketMode.HASH_FIXED
 
 
-def bucket_layout(plans: Sequence[SelectPlan]) -> dict[str, object] | None:
-    """Return the layout of a read, or None unless the bucket of each row follows from its key alone.
+def bucket_layout(plans: Sequence[SelectPlan], readings: Sequence[ReadRequest]) -> dict[str, object] | None:
+    """Return the layout of planned reads, or None unless the bucket of each row follows from its key alone.
 
     Partitions of a table may have different numbers of buckets, as have snapshots. Changes, and the rows of other
     branches, have no such layout.
@@ -51,7 +69,34 @@ def bucket_layout(plans: Sequence[SelectPlan]) -> dict[str, object] | None:
     if any(_equal_in_several_buckets(f.type) for f in table.bucket_key_fields):
         return None
     fields = hashed_fields(table.bucket_key_fields)
-    return asdict(BucketLayout(buckets, table.options.bucket_function_type.value, fields))
+    function = table.options.bucket_function_type.value
+    return asdict(BucketLayout(buckets, function, fields, _sorted_by(readings[0])))
+
+
+def _sorted_by(reading: ReadRequest) -> tuple[str, ...]:
+    """Return the key columns if the files of each bucket, one after the other, have their rows in key order."""
+    table, modes = reading.table, reading.read_modes
+    scans = (*modes.native_files, *modes.filtered_files)
+    if not table.is_primary_key_table or modes.workers or modes.small or len(scans) != 1:
+        return ()
+    if not all(_sorts_alike(f.type) for f in table.key_fields):
+        return ()
+    if sum(s.file_count for s in scans[0].splits) > _MOST_SORTED_FILES:
+        return ()
+    last: dict[int, tuple[bytes, tuple[Any, ...]]] = {}
+    for split in scans[0].splits:
+        for file in split.files:
+            low, high = key_range(file, table.key_types)
+            before = last.get(split.bucket)
+            if before is not None and (before[0] != split.partition or before[1] >= low):
+                return ()
+            last[split.bucket] = (split.partition, high)
+    return tuple(f.name for f in table.key_fields)
+
+
+def _sorts_alike(t: DataType) -> bool:
+    """Return whether Spark sorts values of a key column as files do."""
+    return isinstance(t, AtomicType) and t.root in _SORTED_ALIKE and beyond_micros(t) is None
 
 
 def _equal_in_several_buckets(t: DataType) -> bool:

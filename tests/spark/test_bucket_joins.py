@@ -222,6 +222,35 @@ def test_partitions_are_pruned_while_a_query_runs(tables: SparkSession) -> None:
     assert rows(tables.sql(query.format(p="p", c="c"))) == rows(tables.sql(query.format(p="p_p", c="p_c")))
 
 
+def sorts(frame: DataFrame) -> int:
+    """The sorts of rows for a merge join in the plan as it ran."""
+    frame.collect()
+    plan = frame._jdf.queryExecution().executedPlan().toString().split("Initial Plan")[0]
+    return sum("Sort [" in line for line in plan.splitlines())
+
+
+def test_rows_in_key_order_are_not_sorted(joins: SparkSession) -> None:
+    for name, kind in (("t", KEYED), ("u", KEYED.replace("'write-only'", "'target-file-size' = '4 kb', 'write-only'"))):
+        run(
+            joins,
+            f"CREATE TABLE {name} (s STRING NOT NULL, id INT NOT NULL, v INT) {kind.format(key='id,s', n=2)}",
+            f"INSERT INTO {name} SELECT concat('s', id % 7), id, id FROM range(3000)",
+            f"INSERT INTO {name} SELECT concat('s', id % 7), id, -id FROM range(2000, 5000)",
+        )
+    joins.conf.set("spark.sql.files.maxPartitionBytes", "1500b")  # divides files
+    joins.conf.set("spark.sql.files.openCostInBytes", "0")
+    query = "SELECT count(*), sum(t.v - u.v), min(u.v) FROM t JOIN u ON t.id = u.id AND t.s = u.s WHERE t.v % 3 = 0"
+    expected = [(1667, 0, -4998)]
+    assert (rows(joins.sql(query)), sorts(joins.sql(query))) == (expected, 2)
+    run(joins, "CALL sys.compact(table => 'u')")
+    assert (rows(joins.sql(query)), sorts(joins.sql(query))) == (expected, 1)
+    run(joins, "CALL sys.compact(table => 't')")
+    assert (rows(joins.sql(query)), sorts(joins.sql(query))) == (expected, 0)
+    descending = joins.sql("SELECT u.id FROM u JOIN t ON u.id = t.id AND u.s = t.s").sortWithinPartitions("id")
+    per_task = descending.rdd.glom().collect()
+    assert all(ids == sorted(ids) for ids in ([r.id for r in task] for task in per_task))
+
+
 def test_few_large_buckets_are_shuffled(joins: SparkSession) -> None:
     for name in ("t", "u"):
         keyed(joins, name, 1)

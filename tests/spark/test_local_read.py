@@ -238,10 +238,11 @@ def test_random_filters_over_many_files(
 ) -> None:
     rng = random.Random(seed)
     columns = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
+    groups = "'parquet.block.size'='1 kb'"  # several row groups in each file
     kind = (
-        "PARTITIONED BY (p)",
-        "PARTITIONED BY (p) TBLPROPERTIES ('primary-key'='k,p', 'bucket'='2', 'write-only'='true')",
-        "TBLPROPERTIES ('primary-key'='k', 'bucket'='3', 'write-only'='true')",
+        f"PARTITIONED BY (p) TBLPROPERTIES ({groups})",
+        f"PARTITIONED BY (p) TBLPROPERTIES ('primary-key'='k,p', 'bucket'='2', 'write-only'='true', {groups})",
+        f"TBLPROPERTIES ('primary-key'='k', 'bucket'='3', 'write-only'='true', {groups})",
     )[seed % 3]
     spark.sql(f"CREATE TABLE t ({columns}) {kind}")
     for n in range(6):

@@ -28,8 +28,8 @@ from paimon_spark.format.base import FileReader
 from paimon_spark.format.registry import bytes_to_read, open_reader
 from paimon_spark.format.schema_conform import empty_columns
 from paimon_spark.spec.manifest import DataFileMeta
-from paimon_spark.spec.predicate import TRUE, Predicate, project
-from paimon_spark.spec.types import DataField
+from paimon_spark.spec.predicate import TRUE, Predicate, fixed_values, project
+from paimon_spark.spec.types import AtomicType, DataField, DataType, TypeRoot
 
 _CHUNK_BYTES = 16 << 20
 _NOWHERE = np.zeros(0, dtype=np.int64)
@@ -168,13 +168,22 @@ class BucketFiles:
             tracked = not self.table.is_primary_key_table and any(f in TRACKING_FIELDS for f in fields)
             located = ROW_INDEX in metadata_columns or tracked or place.deleted is not None or selected is not None
             starts = np.concatenate([[0], np.cumsum(reader.row_group_rows)]) if located else _NOWHERE
-            for index in reader.select_row_groups(_pushable(condition, plan)):
+            for index in self._row_groups(reader, condition, plan):
                 start = int(starts[index]) if located else 0
                 if selected is not None and not selected.range_cardinality(start, int(starts[index + 1])):
                     continue
                 for batch in reader.chunks(index, chunk_bytes, streamed=streamed):
                     yield self.complete(plan.apply(batch), place, start, metadata_columns)
                     start += batch.num_rows
+
+    def _row_groups(self, reader: FileReader, condition: Predicate, plan: ColumnPlan) -> Iterator[int]:
+        """Yield the row groups that may have matching rows: by statistics, and for single keys by the keys in them."""
+        keys = self.table.schema.trimmed_primary_keys
+        on_keys = project(condition, keys)
+        wanted = None if fixed_values(on_keys, keys) is None else _pushable(on_keys, plan)
+        for index in reader.select_row_groups(_pushable(condition, plan)):
+            if wanted is None or reader.has_match(index, wanted, keys):
+                yield index
 
     def _selected(self, file: DataFileMeta, condition: Predicate, deleted: DeletedPositions | None) -> BitMap | None:
         """Return the rows that may match by the file's indexes and are not deleted; None if they leave none out."""
@@ -241,11 +250,16 @@ class BucketFiles:
 
 
 def _pushable(condition: Predicate, plan: ColumnPlan) -> pc.Expression | None:
-    """Return the part of `condition` that can be evaluated on the file's own statistics."""
+    """Return the part of `condition` that can be evaluated on the file's own statistics, which leave out NaN."""
     same = {
         w.name: s
         for w, s in zip(plan.wanted, plan.sources, strict=True)
-        if s is not None and s.name == w.name and s.type == w.type
+        if s is not None and s.name == w.name and s.type == w.type and _has_bounds(s.type)
     }
     part = project(condition, list(same))
     return None if part == TRUE else to_expression(part, same)
+
+
+def _has_bounds(t: DataType) -> bool:
+    """Return whether statistics in files are of all values of a type."""
+    return not (isinstance(t, AtomicType) and t.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE))

@@ -32,6 +32,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS
+from paimon_spark.format.filters import matching_rows
 from paimon_spark.format.schema_conform import empty_columns
 from paimon_spark.spec.kinds import VALUE_KIND, RowKind
 from paimon_spark.spec.manifest import DataFileMeta
@@ -72,7 +73,7 @@ def read_split(
     out = (*wanted, *((ROW_KIND_FIELD,) if keep_kinds else ()), *wanted_places)
     schema = to_arrow_schema(out)
     for chunk in rows:
-        kept = chunk if expression is None else chunk.filter(expression)
+        kept = chunk if expression is None else matching_rows(chunk, expression)
         if kept.num_rows:
             yield from _batches(kept, schema, batch_rows)
 
@@ -224,6 +225,6 @@ def _matching(
 ) -> Iterator[pa.Table]:
     """Yield the rows of a run whose keys match: all versions of a key do, or none, so that others need no merge."""
     for rows in files.run(run, fields, pushed, metadata_columns, chunk_bytes):
-        kept = rows if keys is None else rows.filter(keys)
+        kept = rows if keys is None else matching_rows(rows, keys)
         if kept.num_rows:
             yield kept

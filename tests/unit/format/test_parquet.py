@@ -171,12 +171,30 @@ def test_row_groups_are_bounded_and_skipped_by_statistics() -> None:
 
 def test_row_groups_that_may_hold_nan_are_never_skipped() -> None:
     store = InMemoryFileIO()
-    fields = fields_of(d="DOUBLE", k="INT")
-    write(store, fields, pa.table({"d": [5.0, float("nan")], "k": [1, 2]}))
+    fields = fields_of(d="DOUBLE", k="INT", id="INT")
+    write(store, fields, pa.table({"d": [5.0, float("nan")], "k": [1, 2], "id": [1, 2]}))
     with open_reader(store, PATH, fields) as reader:
         assert reader.select_row_groups((pc.field("d") > 6) | pc.is_nan(pc.field("d"))) == [0]
         assert reader.select_row_groups(pc.field("d") != 5) == [0]
+        assert reader.select_row_groups((pc.field("k") > 6) & (pc.field("d") > 6)) == [0]
         assert reader.select_row_groups(pc.field("k") > 6) == []
+        assert reader.select_row_groups(pc.field("id") > 6) == []  # the name of `d` is part of that of `id`
+
+
+def test_single_keys_are_found_without_other_columns() -> None:
+    store = InMemoryFileIO()
+    write(store, MIXED, DATA.filter(pc.field("_KEY_id") != 7000), ParquetFormat(group_rows=5000))
+    with open_reader(store, PATH, MIXED) as reader:
+        for key, group in ((6999, 1), (7001, 1)):
+            assert reader.has_match(group, pc.field("_KEY_id") == key, ["_KEY_id"])
+        assert not reader.has_match(1, pc.field("_KEY_id") == 7000, ["_KEY_id"])
+
+
+def test_a_large_batch_fills_several_row_groups() -> None:
+    wide = fields_of(k="BIGINT", v="STRING")
+    rows = pa.table({"k": range(40_000), "v": ["x" * 100] * 40_000})
+    groups = write(InMemoryFileIO(), wide, rows).metadata
+    assert [groups.row_group(i).num_rows for i in range(groups.num_row_groups)] == [9363, 9363, 9363, 9363, 2548]
 
 
 def test_bytes_that_are_no_text_select_row_groups_too() -> None:

@@ -219,11 +219,14 @@ object PaimonFileIndex {
   def apply(json: JsonNode, files: Iterator[JsonNode]): PaimonFileIndex = {
     val schema = JvmFrames.schema(json.get("partition_schema"))
     val groups = mutable.LinkedHashMap[JsonNode, mutable.ArrayBuffer[FileStatusWithMetadata]]()
+    var seen = 0
     files.foreach { g =>
-      val bucket = Json.optional(g, "bucket").map(b => BucketTasks.Bucket -> b.asInt()).toMap[String, Any]
+      val bucket = Json.optional(g, "bucket").map(_.asInt())
       groups.getOrElseUpdate(g.get("values"), mutable.ArrayBuffer()) ++= Json.items(g.get("files")).map { f =>
         val status = new FileStatus(f.get(1).asLong(), false, 1, 128L << 20, f.get(2).asLong(), new Path(f.get(0).asText()))
-        FileStatusWithMetadata(status, bucket)
+        seen += 1
+        FileStatusWithMetadata(status,
+          bucket.fold(Map.empty[String, Any])(b => Map(BucketTasks.Bucket -> b, BucketTasks.Order -> seen)))
       }
     }
     val rows = groups.toSeq.map { case (values, found) => (Values.row(Json.items(values), schema), found.toIndexedSeq) }

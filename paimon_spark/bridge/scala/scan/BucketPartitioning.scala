@@ -5,14 +5,15 @@ import com.fasterxml.jackson.databind.JsonNode
 import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
 import org.apache.spark.sql.catalyst.plans.physical._
 
-/** How the rows of a read lie in buckets: the number of buckets of all partitions, and the function of the key. */
-case class BucketLayout(buckets: Int, function: String, keys: Seq[HashedField])
+/** How the rows of a read lie in buckets: the number of buckets of all partitions, the function of the key, and the
+  * columns in whose order the rows of a bucket come. */
+case class BucketLayout(buckets: Int, function: String, keys: Seq[HashedField], sorted: Seq[String])
 
 object BucketLayout {
   /** The layout in the engine's plan of a read; None if it has not the same one in all partitions. */
   def of(plan: JsonNode): Option[BucketLayout] = Json.optional(plan, "layout").map(json =>
     BucketLayout(json.get("buckets").asInt(), json.get("function").asText(),
-      Json.items(json.get("fields")).map(HashedField.fromJson)))
+      Json.items(json.get("fields")).map(HashedField.fromJson), Json.strings(json.get("sorted"))))
 }
 
 /** Rows of bucket b are in task b. It is the hash partitioning of an expression whose Spark hash selects task b, so that

@@ -122,16 +122,25 @@ object BucketReads {
       project: Seq[NamedExpression]): Option[BucketPartitioning] =
     if (relation.getTagValue(Grouped).isEmpty) None
     else keys(relation, scan).flatMap { case (layout, keys) =>
-      val renamed = keys.flatMap(key => project.collectFirst {
-        case a: Attribute if a.exprId == key.exprId => a
-        case c @ Alias(a: Attribute, _) if a.exprId == key.exprId => c.toAttribute
-      })
+      val renamed = keys.flatMap(renamedBy(project, _))
       if (renamed.length == keys.length) Some(BucketPartitioning(layout, renamed)) else None
     }
+
+  /** The order of the rows in each bucket after a projection. */
+  def ordering(relation: DataSourceV2ScanRelation, scan: PaimonScan, project: Seq[NamedExpression]): Seq[SortOrder] =
+    BucketLayout.of(scan.plan).fold(Seq.empty[String])(_.sorted)
+      .map(name => relation.output.find(_.name == name).flatMap(renamedBy(project, _)))
+      .takeWhile(_.isDefined).flatten.map(SortOrder(_, Ascending))
+
+  private def renamedBy(project: Seq[NamedExpression], key: Attribute): Option[Attribute] = project.collectFirst {
+    case a: Attribute if a.exprId == key.exprId => a
+    case c @ Alias(a: Attribute, _) if a.exprId == key.exprId => c.toAttribute
+  }
 }
 
 /** Groups the reads on whose partitioning an operator relies, and leaves all others in the tasks that suit their files.
-  * Like Spark's rule for bucketed files, it comes after the exchanges are in place. */
+  * Like Spark's rule for bucketed files, it comes after the exchanges are in place. Sorts of rows that grouping leaves
+  * in order are removed. */
 case class GroupReads(group: Boolean) extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan = decide(plan, relied = false)
 
@@ -140,6 +149,9 @@ case class GroupReads(group: Boolean) extends Rule[SparkPlan] {
     case scan: PaimonScanExec if scan.buckets.isDefined && !scan.grouped =>
       if (!relied) scan.ungrouped else if (group) scan.groupedByBucket else scan
     case exchange: Exchange => exchange.mapChildren(decide(_, relied = false))
+    case sort: SortExec if group && !sort.global =>
+      val child = decide(sort.child, relied)
+      if (SortOrder.orderingSatisfies(child.outputOrdering, sort.sortOrder)) child else sort.copy(child = child)
     case other => other.withNewChildren(other.children.zip(other.requiredChildDistribution).map {
       case (child, required) => decide(child, relied || relies(required))
     })

@@ -19,6 +19,8 @@ import org.apache.spark.unsafe.types.UTF8String
 object BucketTasks {
   /** The name of the bucket among the metadata of a file in a `PaimonFileIndex`. */
   val Bucket = "paimon_bucket"
+  /** The name of a file's number among those of a read: in a bucket of sorted files, they are in the order of the keys. */
+  val Order = "paimon_order"
 
   /** Whether a plan consists of what `grouped` knows. */
   def canGroup(plan: SparkPlan): Boolean = plan match {
@@ -63,7 +65,8 @@ private class BucketFilesRDD[T: ClassTag](files: RDD[T], buckets: Int)
   override protected def getPartitions: Array[Partition] = {
     val byBucket = files.partitions.flatMap { case p: FilePartition => p.files }
       .groupBy(_.otherConstantMetadataColumnValues(BucketTasks.Bucket).asInstanceOf[Int])
-    Array.tabulate(buckets)(b => FilePartition(b, byBucket.getOrElse(b, Array.empty[PartitionedFile])))
+    Array.tabulate(buckets)(b => FilePartition(b, byBucket.getOrElse(b, Array.empty[PartitionedFile])
+      .sortBy(f => (f.otherConstantMetadataColumnValues(BucketTasks.Order).asInstanceOf[Int], f.start))))
   }
   override def compute(split: Partition, context: TaskContext): Iterator[T] = firstParent[T].iterator(split, context)
   override protected def getPreferredLocations(split: Partition): Seq[String] =

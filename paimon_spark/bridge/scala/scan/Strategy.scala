@@ -30,14 +30,16 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
       val prunesLater = filters.exists(_.exists(_.isInstanceOf[DynamicPruning]))
       val buckets = BucketReads.partitioning(relation, scan, project)
       val read = ReadPlan.of(scan.logicalPlan(prunesLater, buckets.isDefined), relation.output, project, filters)
-      planLater(PaimonRead(scan.info, buckets, read)) :: Nil
+      val sorted = if (buckets.isDefined) BucketReads.ordering(relation, scan, project) else Nil
+      planLater(PaimonRead(scan.info, buckets, sorted, read)) :: Nil
     case PhysicalOperation(project, filters, StreamOf(read, stream)) =>
       PaimonStreamScanExec.plan(read, stream, project, filters) :: Nil
     case PhysicalOperation(project, filters, AggregateOf(relation, scan)) =>
       PaimonMetadataExec.of(scan, relation.output, filters, project) :: Nil
     case p @ PhysicalOperation(_, filters, _: LogicalRelation) if filters.exists(_.exists(_.isInstanceOf[NotSuperseded])) =>
       FileSourceStrategy(p).map(_.transformAllExpressions { case test: NotSuperseded => test.superseded.planned(test) })
-    case PaimonRead(info, buckets, child) => PaimonScanExec(info, buckets, grouped = false, planLater(child)) :: Nil
+    case PaimonRead(info, buckets, sorted, child) =>
+      PaimonScanExec(info, buckets, sorted, grouped = false, planLater(child)) :: Nil
     case BucketSplitsPlan(output, splits) => BucketSplitsExec(output, splits) :: Nil
     case ArrowBatches(columns, task, tasks, output, child) =>
       ArrowBatchesExec(columns, task, tasks, output, planLater(child)) :: Nil
@@ -108,19 +110,21 @@ object ReadPlan extends RuleExecutor[LogicalPlan] {
   }
 }
 
-/** Marks a Paimon read, so that EXPLAIN can show what was pruned, and says how it can be grouped by `buckets`. */
-case class PaimonRead(info: String, buckets: Option[BucketPartitioning], child: LogicalPlan) extends UnaryNode {
+/** Marks a Paimon read, so that EXPLAIN can show what was pruned, and says how it can be grouped by `buckets`, in each of
+  * which the rows are then `sorted`. */
+case class PaimonRead(info: String, buckets: Option[BucketPartitioning], sorted: Seq[SortOrder], child: LogicalPlan)
+    extends UnaryNode {
   override def output: Seq[Attribute] = child.output
   override protected def withNewChildInternal(newChild: LogicalPlan): LogicalPlan = copy(child = newChild)
 }
 
 /** Passes its child's rows through; in EXPLAIN it shows snapshot, partitions and files. `buckets` is how the tasks are
-  * partitioned if they are `grouped` by bucket, which `GroupReads` decides. */
-case class PaimonScanExec(info: String, buckets: Option[BucketPartitioning], grouped: Boolean, child: SparkPlan)
-    extends UnaryExecNode with CodegenSupport {
+  * partitioned if they are `grouped` by bucket, which `GroupReads` decides; only then they are `sorted`. */
+case class PaimonScanExec(info: String, buckets: Option[BucketPartitioning], sorted: Seq[SortOrder], grouped: Boolean,
+    child: SparkPlan) extends UnaryExecNode with CodegenSupport {
   /** The partitioning that operators may rely on as long as it is not decided whether they do. */
   def claimed: Option[BucketPartitioning] = if (grouped) None else buckets.filter(_ => BucketTasks.canGroup(child))
-  def ungrouped: PaimonScanExec = copy(buckets = None)
+  def ungrouped: PaimonScanExec = copy(buckets = None, sorted = Nil)
   /** The same read with one task for each bucket. An operator above may rely on it: another plan would be wrong. */
   def groupedByBucket: PaimonScanExec =
     if (BucketTasks.canGroup(child)) copy(grouped = true, child = BucketTasks.grouped(child, buckets.get.numPartitions))
@@ -130,11 +134,12 @@ case class PaimonScanExec(info: String, buckets: Option[BucketPartitioning], gro
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning =
     (if (grouped) buckets else claimed).getOrElse(child.outputPartitioning)
-  override def outputOrdering: Seq[SortOrder] = if (grouped) Nil else child.outputOrdering
+  override def outputOrdering: Seq[SortOrder] = if (grouped) sorted else child.outputOrdering
   override def nodeName: String = "PaimonScan"
   override def simpleString(maxFields: Int): String = s"PaimonScan $shown"
   override def verboseStringWithOperatorId(): String = s"$formattedNodeName\nRead: $shown\n"
-  private def shown: String = if (outputPartitioning.isInstanceOf[BucketPartitioning]) s"$info, a task for each bucket" else info
+  private def shown: String = if (!outputPartitioning.isInstanceOf[BucketPartitioning]) info
+    else s"$info, a task for each bucket" + (if (sorted.isEmpty) "" else ", sorted")
   override protected def doPrepare(): Unit =
     if (buckets.isDefined && !grouped) throw SparkException.internalError("It is not decided how a read is partitioned.")
   override protected def doExecute(): RDD[InternalRow] = PushDown.withWholeCalendar(conf)(child.execute())

@@ -1,0 +1,17 @@
+"""Filters of rows by Arrow expressions."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def matching_rows(rows: pa.Table, expression: pc.Expression) -> pa.Table:
+    """Return the rows for which `expression` is true, in their order.
+
+    It does what `pyarrow.Table.filter` does, in this thread: handing the few batches of a chunk to others takes longer.
+    """
+    from pyarrow import acero  # imports pandas if it is installed, which most processes do not need
+
+    source = acero.Declaration("table_source", acero.TableSourceNodeOptions(rows))
+    return acero.Declaration("filter", acero.FilterNodeOptions(expression), [source]).to_table(use_threads=False)
