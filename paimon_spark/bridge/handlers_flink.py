@@ -33,7 +33,7 @@ _CATALOG = "spark.sql.catalog."
 _CLASS = "paimon.spark.Catalog"
 _PAIMON = "paimon"
 _CONNECTOR = "connector"
-_KEY_AND_VALUE = [{"name": name, "type": "string", "nullable": False, "metadata": {}} for name in ("key", "value")]
+_KEY_AND_VALUE: list[Json] = [{"name": name, "type": "string", "nullable": False, "metadata": {}} for name in ("key", "value")]
 
 
 def claim_statement(request: Request) -> Json:

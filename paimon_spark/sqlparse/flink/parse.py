@@ -68,7 +68,7 @@ def _key(cursor: Cursor) -> str:
     return cursor.string("a key") if cursor.at_string else cursor.expression("=")
 
 
-def _create_temporary(cursor: Cursor) -> Statement:
+def _create_temporary(cursor: Cursor) -> Statement | None:
     return create_table(cursor, temporary=True)
 
 
