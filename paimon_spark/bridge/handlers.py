@@ -12,6 +12,7 @@ from paimon_spark.bridge import (
     handlers_rows,
     handlers_scan,
     handlers_session,
+    handlers_stream,
     handlers_views,
     handlers_write,
 )
@@ -29,4 +30,5 @@ HANDLERS: dict[str, Handler] = {
     **handlers_analyze.HANDLERS,
     **handlers_session.HANDLERS,
     **handlers_views.HANDLERS,
+    **handlers_stream.HANDLERS,
 }

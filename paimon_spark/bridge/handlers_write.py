@@ -20,9 +20,11 @@ from paimon_spark.bridge.tables import (
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import Overwrite, complete_write, plan_write
+from paimon_spark.engine.stream_sink import StreamBatch
 from paimon_spark.errors import AlreadyExistsError, NotFoundError, UsageError
 from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.jvm_frames import frame_of, session_for
+from paimon_spark.spark.row_kinds import with_row_kinds
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.values import value_from_jvm, value_to_jvm
 from paimon_spark.spark.writes import write_frame
@@ -46,10 +48,12 @@ def _write(request: Request, table: Table, mode: str, predicate: Predicate | Non
     frame = frame_of(request.objects[0], session)
     overwrite: Overwrite | None = None if mode == "append" else "dynamic" if mode == "dynamic" else "static"
     operation = Operation(request.args.get("operation") or ("WRITE" if overwrite is None else "OVERWRITE"))
+    stream = request.args.get("stream")
     write_frame(
         session,
         table,
-        frame,
+        with_row_kinds(table, frame) if stream else frame,
+        batch=StreamBatch(**stream) if stream else None,
         overwrite=overwrite,
         partitions=predicate,
         operation=operation,

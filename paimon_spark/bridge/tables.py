@@ -165,6 +165,18 @@ def load_to_change(envelope: Envelope, raw: Mapping[str, Any], options: Mapping[
     return load_token(envelope, TableToken.of(raw), options, Scope.WRITE)
 
 
+def newest_token(envelope: Envelope, raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the token of a table with its newest schema. The token of a system table is returned as it is."""
+    if raw.get("rows_of") or raw.get("scan_of"):
+        return dict(raw)
+    token = TableToken.of(raw)
+    if token.path is not None:
+        table = path_table(envelope, token.path, {}, branch=token.identifier.branch, writes=True)
+    else:
+        table = load_named(envelope, token.identifier, writes=True)
+    return dataclasses.replace(token, schema_id=table.schema.id).plain
+
+
 def catalog_at(envelope: Envelope, path: str, options: Mapping[str, str]) -> Catalog:
     """Return a catalog for the table at a directory: the store is reached by the options, and by those of Hadoop."""
     warehouse = path.rstrip("/").rpartition("/")[0] or "/"

@@ -9,7 +9,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from paimon_spark.core.commit.committer import CommitResult, Committed, FileStoreCommit
+from paimon_spark.core.commit.committer import CommitResult, Committed, EmptyCommit, FileStoreCommit
 from paimon_spark.core.commit.conflict_detection import hash_file_name
 from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.commit_message import CommitMessage
@@ -31,6 +31,7 @@ from paimon_spark.engine.cross_partition import check_overwrite, with_existing_k
 from paimon_spark.engine.maintenance import maintain_after_commit
 from paimon_spark.engine.postpone_buckets import postpone_state
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
+from paimon_spark.engine.stream_sink import StreamBatch
 from paimon_spark.errors import ConflictError
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import BucketMode, Operation
@@ -58,6 +59,8 @@ class WritePlan:
     overwrite: Overwrite | None = None
     partitions: Predicate | None = None
     operation: Operation | None = None
+    batch: StreamBatch | None = None
+    """The micro-batch that is written, in a streaming query."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,8 +171,7 @@ def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteRes
 
     The files of a write that was certainly not committed are deleted.
     """
-    commit = FileStoreCommit(plan.table, plan.info.postpone_user)
-    metadata = CommitMetadata(operation=plan.operation)
+    commit, metadata = _commit_of(plan)
     ignore_empty = plan.table.options.ignores_empty_commits
     with commit.or_abort(messages):
         if plan.overwrite is None:
@@ -194,27 +196,57 @@ def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteRes
             )
     files = tuple(f for m in messages for f in m.new_files)
     done = WriteResult(commit=result, commit_user=str(commit.commit_user), files=files)
-    postponed = plan.table.bucket_mode is BucketMode.POSTPONE
-    uncompacted = plan.table.options.write_only or postponed or evolves(plan.table)
-    if not isinstance(result, Committed) or uncompacted:
+    due = plan.batch is not None and _is_full(plan)
+    if not (isinstance(result, Committed) or due) or not _compacts(plan.table):
         return done
-    written = {BucketKey(m.partition, m.bucket) for m in messages if m.new_files}
+    written = None if due else {BucketKey(m.partition, m.bucket) for m in messages if m.new_files}
     return replace(done, compaction=_next_compaction(plan, written, files))
 
 
+def resume_batch(plan: WritePlan, runner: TaskRunner) -> WriteResult:
+    """Run the compaction after a micro-batch that is in the table already: its first attempt may have ended before it."""
+    found = _next_compaction(plan, None, ()) if _compacts(plan.table) else None
+    user = "" if plan.batch is None else plan.batch.query
+    return run_post_commit(plan, WriteResult(commit=EmptyCommit(), compaction=found, commit_user=user), runner)
+
+
+def _compacts(table: Table) -> bool:
+    """Return whether a compaction follows each write."""
+    postponed = table.bucket_mode is BucketMode.POSTPONE
+    return not (table.options.write_only or postponed or evolves(table))
+
+
+def _is_full(plan: WritePlan) -> bool:
+    """Return whether the compaction after a write is a full one; a stream makes it after each so many batches."""
+    commits = plan.table.options.full_compaction_delta_commits
+    if commits is None or not plan.table.is_primary_key_table:
+        return False
+    return plan.batch is None or (plan.batch.batch + 1) % max(commits, 1) == 0
+
+
+def _commit_of(plan: WritePlan) -> tuple[FileStoreCommit, CommitMetadata]:
+    """Return what commits a write, and what its snapshots say: a micro-batch is found again by its query and number."""
+    batch = plan.batch
+    if batch is None:
+        return FileStoreCommit(plan.table, plan.info.postpone_user), CommitMetadata(operation=plan.operation)
+    metadata = CommitMetadata(batch.batch, plan.operation, properties=dict(batch.properties))
+    return FileStoreCommit(plan.table, batch.query), metadata
+
+
 def _next_compaction(
-    plan: WritePlan, buckets: Collection[BucketKey], files: Iterable[DataFileMeta]
+    plan: WritePlan, buckets: Collection[BucketKey] | None, files: Iterable[DataFileMeta]
 ) -> CompactionPlan | None:
-    """Plan the compaction of the written buckets; the `files` of an overwrite are not in the changelog."""
+    """Plan the compaction of the written buckets, or of all; the `files` of an overwrite are not in the changelog."""
     table, unreported = plan.table, {f.file_name for f in files} if plan.overwrite is not None else set()
-    full = table.is_primary_key_table and table.options.full_compaction_delta_commits is not None
-    strategy = Strategy.FULL if full else Strategy.MINOR
+    if buckets is not None and not buckets:
+        return None
+    strategy = Strategy.FULL if _is_full(plan) else Strategy.MINOR
     try:
-        found = plan_compaction(table, strategy=strategy, buckets=buckets, unreported=unreported) if buckets else None
+        found = plan_compaction(table, strategy=strategy, buckets=buckets, unreported=unreported)
     except Exception as e:  # noqa: BLE001 - the rows are committed already
         _log.warning(_UNCOMPACTED, table.name, e)
         return None
-    return None if found is None or found.is_empty else found
+    return None if found.is_empty else found
 
 
 def run_post_commit(plan: WritePlan, result: WriteResult, runner: TaskRunner) -> WriteResult:

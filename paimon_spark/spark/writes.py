@@ -18,6 +18,7 @@ from paimon_spark.core.write.table_writer import WriterRestoreState
 from paimon_spark.engine.cross_partition import check_overwrite
 from paimon_spark.engine.insert import Overwrite, WritePlan, WriteResult, complete_write, plan_write, run_post_commit
 from paimon_spark.engine.replace import finish_replacement
+from paimon_spark.engine.stream_sink import StreamBatch
 from paimon_spark.errors import OptionError
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.bucket_counts import BUCKETS, with_bucket_counts
@@ -54,6 +55,7 @@ def write_frame(
     partitions: Predicate | None = None,
     operation: Operation | None = None,
     order: Column | None = None,
+    batch: StreamBatch | None = None,
 ) -> WriteResult:
     """Write the rows of `frame`, whose columns are the table's in order, and commit them.
 
@@ -63,7 +65,7 @@ def write_frame(
         PaimonError: the write failed; the table is as it was and the new files are deleted.
     """
     plan = _plan(session, table, frame, overwrite=overwrite, partitions=partitions, operation=operation)
-    plan, messages = written(session, plan, frame, order)
+    plan, messages = written(session, replace(plan, batch=batch), frame, order)
     return complete_write(plan, messages, NearRunner(session, table))
 
 

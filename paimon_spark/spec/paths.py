@@ -173,6 +173,10 @@ class TablePaths:
         """Return a long-lived changelog file."""
         return f"{self.changelog_dir}/changelog-{snapshot_id}"
 
+    def stream_attempt(self, query: str) -> str:
+        """Return the file that records what a streaming query is about to commit."""
+        return f"{self.metadata_root}/stream/attempt-{_named(query, 'query')}"
+
     # ---- shared by all branches
 
     @property

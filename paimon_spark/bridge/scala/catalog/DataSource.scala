@@ -18,7 +18,7 @@ class PaimonDataSource extends TableProvider with DataSourceRegister with Creata
 
   private def describe(options: JMap[String, String]) = {
     val given = options.asScala.toMap
-    Engine.json("load_path", Map("path" -> path(given), "options" -> given), CatalogRef.none)
+    Engine.json("load_path", Map("path" -> path(given), "options" -> StreamOptions.ofTable(given)), CatalogRef.none)
   }
 
   private def path(options: Map[String, String]): String = options.collectFirst {

@@ -17,12 +17,14 @@ import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.read.ScanBuilder
 import org.apache.spark.sql.connector.write._
+import org.apache.spark.sql.connector.write.streaming.StreamingWrite
+import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend
 import org.apache.spark.sql.sources.InsertableRelation
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** A table as described by the engine; `described` is the full description. */
-class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Boolean = false)
+class PaimonTable(val catalog: CatalogRef, val described: JsonNode, val byPath: Boolean = false)
     extends Table with SupportsRead with SupportsWrite with SupportsDeleteV2 with SupportsMetadataColumns {
   val token: JsonNode = described.get("token")
   /** The token without the purpose of the load: cached data of a table is invalidated when it is written. */
@@ -54,7 +56,7 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Bool
   override lazy val properties: JMap[String, String] = Json.stringMap(described.get("properties")).asJava
 
   override def capabilities(): JSet[TableCapability] = {
-    val all = EnumSet.of(TableCapability.BATCH_READ)
+    val all = EnumSet.of(TableCapability.BATCH_READ, TableCapability.STREAMING_WRITE)
     if (isData) {
       all.addAll(EnumSet.of(TableCapability.V1_BATCH_WRITE, TableCapability.TRUNCATE,
         TableCapability.OVERWRITE_BY_FILTER, TableCapability.OVERWRITE_DYNAMIC))
@@ -87,10 +89,13 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, byPath: Bool
   /** The kind of the writing statement for the snapshot, if it is not an INSERT. */
   protected def operationName: Option[String] = None
 
+  /** The micro-batch that is written, in a streaming query. */
+  protected def streamed: Option[Map[String, Any]] = None
+
   /** Writes the rows of `frame`; the engine commits them. */
   def insert(mode: String, replaced: Option[Map[String, Any]], options: Map[String, String], frame: DataFrame): Unit =
     Engine.json("write", Map("table" -> token, "mode" -> mode, "predicate" -> replaced, "options" -> options,
-      "operation" -> operationName), catalog, Seq(frame), idempotent = false)
+      "operation" -> operationName, "stream" -> streamed), catalog, Seq(frame), idempotent = false)
 
   override def truncateTable(): Boolean = { remove(Array.empty, "TRUNCATE"); true }
 
@@ -184,7 +189,7 @@ object PaimonTable {
 
 /** Translates Spark's kinds of overwrite into the engine's: none, by filter, or by the partitions of the rows. */
 class PaimonWriteBuilder(table: PaimonTable, info: LogicalWriteInfo)
-    extends WriteBuilder with SupportsOverwriteV2 with SupportsDynamicOverwrite {
+    extends WriteBuilder with SupportsOverwriteV2 with SupportsDynamicOverwrite with SupportsStreamingUpdateAsAppend {
   private var mode: String = "append"
   private var replaced: Array[Predicate] = Array.empty
 
@@ -210,6 +215,8 @@ class PaimonWrite(table: PaimonTable, mode: String, replaced: Array[Predicate], 
     table.insert(mode, Predicates.all(replaced), options.asCaseSensitiveMap().asScala.toMap, frame)
 
   override def toInsertableRelation: InsertableRelation = (frame: DataFrame, _: Boolean) => insert(frame)
+
+  override def toStreaming: StreamingWrite = new PaimonStreamingWrite(table, options)
 
   override def description(): String = mode match {
     case "append" => s"appends to ${table.name}"

@@ -16,7 +16,8 @@ import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.connector.write.Write
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, SparkStrategy, UnaryExecNode}
 import org.apache.spark.sql.execution.datasources.{FileSourceStrategy, LogicalRelation}
-import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation, LeafV2CommandExec}
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation, LeafV2CommandExec, WriteToDataSourceV2}
+import org.apache.spark.sql.execution.streaming.sources.MicroBatchWrite
 import org.apache.spark.sql.internal.SQLConf
 
 /** Replaces Paimon scans by the engine's plan, schedules the search for superseded rows, packs rows for writers, and
@@ -44,6 +45,10 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
     case a: AppendData => insert(a, a.write, a.analyzedQuery)
     case o: OverwriteByExpression => insert(o, o.write, o.analyzedQuery)
     case o: OverwritePartitionsDynamic => insert(o, o.write, None)
+    case WriteToDataSourceV2(relation, batch: MicroBatchWrite, query, _) => batch.writeSupport match {
+      case ours: PaimonStreamingWrite => PaimonStreamExec(session, ours, relation, planLater(query)) :: Nil
+      case _ => Nil
+    }
     case _ => Nil
   }
 

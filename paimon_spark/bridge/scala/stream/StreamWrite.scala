@@ -1,0 +1,107 @@
+package org.apache.spark.sql.paimonbridge
+
+import java.security.MessageDigest
+import java.util.{HexFormat, UUID}
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Literal}
+import org.apache.spark.sql.catalyst.plans.logical.{AppendData, LogicalPlan, OverwriteByExpression}
+import org.apache.spark.sql.classic.{Dataset, SparkSession}
+import org.apache.spark.sql.connector.write._
+import org.apache.spark.sql.connector.write.streaming.{StreamingDataWriterFactory, StreamingWrite}
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, V2CommandExec}
+import org.apache.spark.sql.types.{StringType, StructField, StructType}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** The sink of a streaming query. `PaimonStrategy` plans its micro-batches; Spark itself writes nothing through it. */
+class PaimonStreamingWrite(val table: PaimonTable, given: CaseInsensitiveStringMap) extends StreamingWrite {
+  /** The options of the table, without those of the query. */
+  val options: Map[String, String] = StreamOptions.ofTable(given.asCaseSensitiveMap().asScala.toMap)
+  override def createStreamingWriterFactory(info: PhysicalWriteInfo): StreamingDataWriterFactory =
+    throw new PaimonException("[UNSUPPORTED_FEATURE] A continuous trigger cannot write to " +
+      s"${table.name}: rows become visible with the commit of a micro-batch. Use Trigger.ProcessingTime or " +
+      "Trigger.AvailableNow.", "UNSUPPORTED_FEATURE")
+  override def commit(epoch: Long, messages: Array[WriterCommitMessage]): Unit = {}
+  override def abort(epoch: Long, messages: Array[WriterCommitMessage]): Unit = {}
+}
+
+object StreamOptions {
+  private val OfQuery = Set("checkpointlocation", "queryname", "path")
+
+  /** The options of a reader or writer without those that Spark itself obeys. */
+  def ofTable(options: Map[String, String]): Map[String, String] =
+    options.filterNot { case (k, _) => OfQuery(k.toLowerCase) }
+}
+
+/** One micro-batch of a streaming query: its query, its number, a digest of its offsets in the checkpoint, and the
+  * output mode. */
+case class StreamBatch(query: String, batch: Long, offsets: String, mode: String) {
+  def describe: Map[String, Any] = Map("query" -> query, "batch" -> batch, "offsets" -> offsets)
+}
+
+object StreamBatch {
+  private val QueryKey = "sql.streaming.queryId"
+  private val BatchKey = "streaming.sql.batchId"
+
+  /** The micro-batch that this thread runs. */
+  def current(session: SparkSession): StreamBatch = {
+    val context = session.sparkContext
+    val (query, batch) = (context.getLocalProperty(QueryKey), context.getLocalProperty(BatchKey).toLong)
+    val running = session.sharedState.activeStreamingQueries.get(UUID.fromString(query))
+    val logged = new Path(new Path(running.resolvedCheckpointRoot, "offsets"), batch.toString)
+    val in = logged.getFileSystem(session.sessionState.newHadoopConf()).open(logged)
+    val digest = try MessageDigest.getInstance("SHA-256").digest(in.readAllBytes()) finally in.close()
+    StreamBatch(query, batch, HexFormat.of().formatHex(digest), running.outputMode.toString.toLowerCase)
+  }
+}
+
+/** The table that a micro-batch is written to; a stream of changes has a column with their kinds in addition. */
+class StreamTarget(source: PaimonTable, described: JsonNode, batch: StreamBatch, kind: Option[String])
+    extends PaimonTable(source.catalog, described, source.byPath) {
+  override lazy val schema: StructType = kind.foldLeft(JvmFrames.schema(described.get("schema"))) {
+    (columns, name) => columns.add(StructField(name, StringType)) }
+  override protected def streamed: Option[Map[String, Any]] = Some(batch.describe)
+}
+
+/** Writes one micro-batch: an INSERT of its rows by name, or an INSERT OVERWRITE for the output mode `complete`. */
+case class PaimonStreamExec(owner: SparkSession, write: PaimonStreamingWrite, relation: Option[DataSourceV2Relation],
+    child: SparkPlan) extends V2CommandExec with UnaryExecNode {
+  override def output: Seq[Attribute] = Nil
+  override def nodeName: String = "PaimonStreamWrite"
+  override def simpleString(maxFields: Int): String = s"PaimonStreamWrite ${write.table.name}"
+
+  override protected def run(): Seq[InternalRow] = {
+    val batch = StreamBatch.current(owner)
+    val begun = Engine.json("stream_begin", Map("table" -> write.table.token, "options" -> write.options,
+      "stream" -> batch.describe, "mode" -> batch.mode), write.table.catalog, idempotent = false)
+    Json.optional(begun, "table").foreach(insert(_, batch, child.execute()))
+    Nil
+  }
+
+  private def insert(described: JsonNode, batch: StreamBatch, rows: RDD[InternalRow]): Unit = {
+    val columns = JvmFrames.schema(described.get("schema")).fieldNames
+    val kind = PaimonStreamExec.Kinds.find(k => !columns.contains(k) && child.schema.fieldNames.contains(k))
+      .filter(_ => !described.get("primary_keys").isEmpty)
+    val target = DataSourceV2Relation.create(new StreamTarget(write.table, described, batch, kind),
+      relation.flatMap(_.catalog), relation.flatMap(_.identifier), new CaseInsensitiveStringMap(write.options.asJava))
+    val frame = owner.internalCreateDataFrame(rows, child.schema).queryExecution.analyzed
+    val statement: LogicalPlan =
+      if (batch.mode == "complete") OverwriteByExpression.byName(target, frame, Literal.TrueLiteral, write.options)
+      else AppendData.byName(target, frame, write.options)
+    Dataset.ofRows(owner, statement)
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): PaimonStreamExec = copy(child = newChild)
+}
+
+object PaimonStreamExec {
+  /** Columns that tell what each row of a stream of changes is. */
+  val Kinds: Seq[String] = Seq("rowkind", "_row_kind")
+}
