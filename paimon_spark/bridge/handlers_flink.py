@@ -25,6 +25,7 @@ from paimon_spark.spark.flink_settings import setting
 from paimon_spark.spark.jvm_frames import session_for
 from paimon_spark.spec import evolution
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.units import parse_duration_ms
 from paimon_spark.sqlparse.flink import statements as flink
 from paimon_spark.sqlparse.flink.parse import belongs_to_flink, parse_statement
 
@@ -33,7 +34,17 @@ _CATALOG = "spark.sql.catalog."
 _CLASS = "paimon.spark.Catalog"
 _PAIMON = "paimon"
 _CONNECTOR = "connector"
-_KEY_AND_VALUE: list[Json] = [{"name": name, "type": "string", "nullable": False, "metadata": {}} for name in ("key", "value")]
+
+
+def _strings(*names: str) -> list[Json]:
+    return [{"name": name, "type": "string", "nullable": True, "metadata": {}} for name in names]
+
+
+_COLUMNS: Mapping[type, list[Json]] = {
+    flink.SetKey: _strings("key", "value"),
+    flink.ShowJobs: _strings("job id", "job name", "status", "last batch"),
+    flink.StatementSet: _strings("job id"),
+}
 
 
 def claim_statement(request: Request) -> Json:
@@ -51,8 +62,7 @@ def claim_statement(request: Request) -> Json:
         return {"claimed": False}
     if statement is None or not _is_ours(request, statement):
         return {"claimed": False}
-    fields = _KEY_AND_VALUE if isinstance(statement, flink.SetKey) else []
-    return {"claimed": True, "schema": {"type": "struct", "fields": fields}}
+    return {"claimed": True, "schema": {"type": "struct", "fields": _COLUMNS.get(type(statement), [])}}
 
 
 def _is_ours(request: Request, statement: flink.Statement) -> bool:
@@ -236,6 +246,26 @@ def _set_table_options(request: Request, statement: flink.SetTableOptions) -> Js
     return _alter(request, statement, changes)
 
 
+def _show_jobs(request: Request, statement: flink.ShowJobs) -> Json:
+    del request, statement
+    return {"jobs": True}
+
+
+def _stop_job(request: Request, statement: flink.StopJob) -> Json:
+    del request
+    return {"stop": statement.job}
+
+
+def _statement_set(request: Request, statement: flink.StatementSet) -> Json:
+    del request
+    return {"statements": list(statement.statements)}
+
+
+def duration_millis(request: Request) -> Json:
+    """Return the milliseconds of a duration."""
+    return {"millis": parse_duration_ms(request.args["text"])}
+
+
 def _alter_columns(request: Request, statement: flink.AlterColumns) -> Json:
     return _alter(request, statement, list(statement.changes))
 
@@ -260,6 +290,9 @@ _RUNNERS: Mapping[type, Callable[[Request, Any], Json]] = {
     flink.AlterColumns: _alter_columns,
     flink.SetKey: _set_key,
     flink.ResetKey: _reset_key,
+    flink.ShowJobs: _show_jobs,
+    flink.StopJob: _stop_job,
+    flink.StatementSet: _statement_set,
 }
 
-HANDLERS = {h.__name__: h for h in (claim_statement, run_statement)}
+HANDLERS = {h.__name__: h for h in (claim_statement, run_statement, duration_millis)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NoReturn, TypeVar
+from typing import ClassVar, NoReturn, TypeVar
 
 from sqlglot import TokenType
 from sqlglot.dialects.spark import Spark
@@ -34,9 +34,18 @@ class _Token:
         return self.start + len(self.source)
 
 
+class _Words(Spark):
+    """Spark's dialect with the words behind SHOW and EXECUTE as tokens, too."""
+
+    class Tokenizer(Spark.Tokenizer):
+        """A tokenizer without commands of opaque text."""
+
+        COMMANDS: ClassVar[set[TokenType]] = set()
+
+
 def _tokens(text: str) -> Iterator[_Token]:
     """Yield the tokens of `text`; the tokenizer's keywords of several words as their words."""
-    for token in Spark().tokenize(text):
+    for token in _Words().tokenize(text):
         source = text[token.start : token.end + 1]
         if token.token_type in _STRINGS or source.startswith("`"):
             yield _Token(source, token.start, token.token_type in _STRINGS)

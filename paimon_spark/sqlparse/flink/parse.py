@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.sqlparse.flink.alter import alter_table
 from paimon_spark.sqlparse.flink.create import create_table
 from paimon_spark.sqlparse.flink.cursor import Cursor
@@ -12,9 +13,13 @@ from paimon_spark.sqlparse.flink.statements import (
     DropCatalog,
     ResetKey,
     SetKey,
+    ShowJobs,
     Statement,
+    StatementSet,
+    StopJob,
     UseCatalog,
 )
+from paimon_spark.sqlparse.script import split_script
 
 
 def parse_statement(text: str) -> Statement | None:
@@ -72,6 +77,30 @@ def _create_temporary(cursor: Cursor) -> Statement | None:
     return create_table(cursor, temporary=True)
 
 
+def _show_jobs(cursor: Cursor) -> Statement:
+    del cursor
+    return ShowJobs()
+
+
+def _stop_job(cursor: Cursor) -> Statement:
+    job, savepoint = cursor.string("the id of a job"), False
+    while cursor.accept("WITH"):
+        savepoint |= cursor.accept("SAVEPOINT")
+        cursor.accept("DRAIN")
+    return StopJob(job, savepoint)
+
+
+def _statement_set(cursor: Cursor) -> Statement:
+    """Read the INSERTs; a client that ends statements at semicolons sends each as a text of its own."""
+    inserts = [s.text for s in split_script(cursor.rest())]
+    if inserts and inserts[-1].upper() == "END":
+        inserts.pop()
+    for text in inserts:
+        if not text.upper().startswith("INSERT"):
+            raise SqlSyntaxError(f"A statement set holds INSERT statements only, not '{text.split()[0]}'.")
+    return StatementSet(tuple(inserts))
+
+
 _FORMS: tuple[tuple[tuple[str, ...], Callable[[Cursor], Statement | None]], ...] = (
     (("CREATE", "CATALOG"), _create_catalog),
     (("DROP", "CATALOG"), _drop_catalog),
@@ -79,6 +108,11 @@ _FORMS: tuple[tuple[tuple[str, ...], Callable[[Cursor], Statement | None]], ...]
     (("CREATE", "TABLE"), create_table),
     (("CREATE", "TEMPORARY", "TABLE"), _create_temporary),
     (("ALTER", "TABLE"), alter_table),
+    (("SHOW", "JOBS"), _show_jobs),
+    (("STOP", "JOB"), _stop_job),
+    (("EXECUTE", "STATEMENT", "SET", "BEGIN"), _statement_set),
+    (("BEGIN", "STATEMENT", "SET"), _statement_set),
+    (("END",), _statement_set),
     (("SET",), _set),
     (("RESET",), _reset),
 )
@@ -87,7 +121,7 @@ _FORMS: tuple[tuple[tuple[str, ...], Callable[[Cursor], Statement | None]], ...]
 def belongs_to_flink(text: str) -> bool:
     """Return whether a statement that does not parse is written in Flink's SQL rather than in Spark's."""
     cursor = Cursor(text)
-    if cursor.peek(1) == "CATALOG":
+    if cursor.peek(1) in ("CATALOG", "JOB", "JOBS", "STATEMENT"):
         return True
     if cursor.accept("CREATE"):
         return cursor.accept("TEMPORARY", "TABLE") or cursor.holds("WITH", "(") or "ENFORCED" in text.upper()

@@ -88,4 +88,36 @@ class ResetKey:
     key: str
 
 
-Statement = CreateCatalog | DropCatalog | UseCatalog | CreateTable | SetTableOptions | AlterColumns | SetKey | ResetKey
+@dataclass(frozen=True, slots=True)
+class ShowJobs:
+    """SHOW JOBS."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopJob:
+    """STOP JOB 'id' [WITH SAVEPOINT] [WITH DRAIN]."""
+
+    job: str
+    savepoint: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StatementSet:
+    """INSERTs between BEGIN and END, each of which starts on its own."""
+
+    statements: tuple[str, ...] = ()
+
+
+Statement = (
+    CreateCatalog
+    | DropCatalog
+    | UseCatalog
+    | CreateTable
+    | SetTableOptions
+    | AlterColumns
+    | SetKey
+    | ResetKey
+    | ShowJobs
+    | StopJob
+    | StatementSet
+)

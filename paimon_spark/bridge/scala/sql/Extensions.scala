@@ -33,6 +33,7 @@ class Extensions extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(session => ResolveDropPartitions(session))
     extensions.injectResolutionRule(_ => FillDefaultColumns)
     extensions.injectResolutionRule(_ => ViewAliases)
+    extensions.injectPostHocResolutionRule(session => StartJobs(session))
     extensions.injectPostHocResolutionRule(_ => RowLevelRule)
     extensions.injectPostHocResolutionRule(_ => ResolveAnalyze)
     extensions.injectPostHocResolutionRule(_ => ViewDescriptions)

@@ -26,7 +26,10 @@ case class FlinkStatementCommand(request: Map[String, Any], catalog: CatalogRef,
     Option(answer.get("forget")).foreach(_ => FlinkStatements.forgetCatalogs(session))
     Calls.refresh(session, answer)
     Option(answer.get("query")).foreach(insert(session, _))
+    Option(answer.get("stop")).foreach(id => Jobs.stop(session, id.asText()))
     Option(answer.get("show")).map(_.asText()).map(key => Row(key, session.conf.get(key, "<undefined>"))).toSeq ++
+      Option(answer.get("jobs")).toSeq.flatMap(_ => Jobs.listed(session)) ++
+      Json.strings(answer.path("statements")).flatMap(session.sql(_).collect().toSeq) ++
       Json.items(answer.path("rows")).map(r => Values.externalRow(Json.items(r), columns))
   }
 
@@ -42,7 +45,7 @@ case class FlinkStatementCommand(request: Map[String, Any], catalog: CatalogRef,
 object FlinkStatements {
   private val Comments = "(?:--[^\\n]*(?:\\n|$)|/\\*.*?\\*/)"
   private val Opening =
-    s"(?is)\\s*(?:$Comments\\s*)*(?:create|drop|use|alter|set|reset)\\b.*".r.pattern
+    s"(?is)\\s*(?:$Comments\\s*)*(?:create|drop|use|alter|set|reset|show|stop|begin|execute|end)\\b.*".r.pattern
   private val Keyed =
     s"(?is)\\s*(?:$Comments\\s*)*create\\s+table\\b.*\\bprimary\\s+key\\b.*".r.pattern
 
