@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from paimon_spark.bridge.protocol import CatalogInfo, Request
-from paimon_spark.bridge.tables import catalog_of
+from paimon_spark.bridge.tables import TableToken, catalog_of, load_token
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.errors import (
     ArgumentError,
@@ -266,6 +266,12 @@ def duration_millis(request: Request) -> Json:
     return {"millis": parse_duration_ms(request.args["text"])}
 
 
+def latest_snapshot(request: Request) -> Json:
+    """Return the id of a table's latest snapshot, 0 if it has none."""
+    table = load_token(request.envelope, TableToken.of(request.args["table"]))
+    return {"snapshot": table.snapshots.latest_id() or 0}
+
+
 def _alter_columns(request: Request, statement: flink.AlterColumns) -> Json:
     return _alter(request, statement, list(statement.changes))
 
@@ -295,4 +301,4 @@ _RUNNERS: Mapping[type, Callable[[Request, Any], Json]] = {
     flink.StatementSet: _statement_set,
 }
 
-HANDLERS = {h.__name__: h for h in (claim_statement, run_statement, duration_millis)}
+HANDLERS = {h.__name__: h for h in (claim_statement, run_statement, duration_millis, latest_snapshot)}

@@ -81,7 +81,9 @@ object Extensions {
     val hinted = text.exists(Hints.in)
     val found = parse(delegate, method, if (hinted) Hints.rewritten(text.get) +: args.tail else args)
     if (hinted) Hints.check(session, found.asInstanceOf[LogicalPlan])
-    if (method.getName.startsWith("parsePlan")) CreateLike.claim(session, found) else found
+    if (method.getName.startsWith("parsePlan"))
+      StreamSelect.claim(session, text.get, Connectors.claim(session, CreateLike.claim(session, found)))
+    else found
   }
 
   private def parse(delegate: ParserInterface, method: Method, args: Array[Object]): Object =

@@ -16,7 +16,7 @@ import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery, Trigger}
 import org.apache.spark.sql.types.{StringType, StructType}
-import org.apache.spark.util.Utils
+import org.apache.spark.util.{ShutdownHookManager, Utils}
 
 /** The keys of Flink's SQL client that streaming statements obey. */
 object ClientKeys {
@@ -58,9 +58,9 @@ case class StartJobCommand(target: DataSourceV2Relation, query: LogicalPlan) ext
     val writer = Dataset.ofRows(session.asInstanceOf[ClassicSession], query).writeStream
       .outputMode(if (aggregates) OutputMode.Update() else OutputMode.Append())
       .trigger(Trigger.ProcessingTime(ClientKeys.interval(session)))
-      .option("checkpointLocation", checkpoints(session, name))
+      .option("checkpointLocation", Jobs.checkpoints(session, name))
     val named = if (free) writer.queryName(name) else writer
-    named.toTable(quoted)
+    Jobs.started(session)(named.toTable(quoted))
   }
 
   private def quoted: String = {
@@ -76,11 +76,6 @@ case class StartJobCommand(target: DataSourceV2Relation, query: LogicalPlan) ext
       s"[UNSUPPORTED_FEATURE] The query updates its rows, but ${target.name} has no primary key. " +
         "Insert into a table with a primary key, whose rows are replaced.", "UNSUPPORTED_FEATURE")
     found
-  }
-
-  private def checkpoints(session: SparkSession, name: String): String = session.conf.getOption(ClientKeys.Directory) match {
-    case Some(root) => new Path(root, name).toString
-    case None => Utils.createTempDir(namePrefix = "paimon-job").toURI.toString
   }
 }
 
@@ -105,8 +100,34 @@ case class StartJobs(session: SparkSession) extends Rule[LogicalPlan] {
 /** The streaming queries of all sessions. */
 object Jobs {
   private val PollMillis = 20L
+  private val Partitions = "spark.sql.shuffle.partitions"
+  private val Adaptive = "spark.sql.adaptive.enabled"
+  private val StopMillis = 10000L
   val Columns: StructType = new StructType().add("job id", StringType, nullable = false)
     .add("job name", StringType).add("status", StringType, nullable = false).add("last batch", StringType)
+
+  /** Starts a query, which keeps the settings of its session at the start. Each partition of its state costs a task a
+    * batch: unless the user chose their number, there are as many as cores. */
+  def started(session: SparkSession)(start: => StreamingQuery): StreamingQuery = {
+    stopAtExit
+    val conf = session.asInstanceOf[ClassicSession].sessionState.conf
+    val chosen = Map(Adaptive -> "false") ++
+      (if (conf.contains(Partitions)) None else Some(Partitions -> session.sparkContext.defaultParallelism.toString))
+    val before = chosen.keys.map(k => k -> Option.when(conf.contains(k))(conf.getConfString(k))).toMap
+    chosen.foreach { case (k, v) => conf.setConfString(k, v) }
+    try start
+    finally before.foreach { case (k, v) => v.fold(conf.unsetConf(k))(conf.setConfString(k, _)) }
+  }
+
+  /** Ends the jobs before Spark, so that their last batches are whole. */
+  private lazy val stopAtExit: Unit =
+    ShutdownHookManager.addShutdownHook(ShutdownHookManager.DEFAULT_SHUTDOWN_PRIORITY + 10) { () =>
+      val until = System.currentTimeMillis() + StopMillis
+      SparkSession.getDefaultSession.toSeq.flatMap(active).foreach { q =>
+        while (q.isActive && q.status.isTriggerActive && System.currentTimeMillis() < until) Thread.sleep(PollMillis)
+        q.stop()
+      }
+    }
 
   def active(session: SparkSession): Seq[StreamingQuery] =
     session.asInstanceOf[ClassicSession].sharedState.activeStreamingQueries.values.asScala.toSeq.sortBy(_.id.toString)
@@ -114,6 +135,12 @@ object Jobs {
   def listed(session: SparkSession): Seq[Row] = active(session).map { q =>
     Row(q.id.toString, q.name, if (q.status.isTriggerActive) "RUNNING" else "WAITING",
       Option(q.lastProgress).map(p => s"${p.batchId} at ${p.timestamp}").orNull)
+  }
+
+  /** The directory of the checkpoints of a job; without one that the session names, a temporary one. */
+  def checkpoints(session: SparkSession, name: String): String = session.conf.getOption(ClientKeys.Directory) match {
+    case Some(root) => new Path(root, name).toString
+    case None => Utils.createTempDir(namePrefix = "paimon-job").toURI.toString
   }
 
   /** Ends a job after its batch, so that no batch is left half written. */
