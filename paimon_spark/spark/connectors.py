@@ -55,7 +55,9 @@ def create_connector(
     elif connector == "filesystem":
         stored |= _filesystem(session, name, schema, dict(options))
     elif connector in ("print", "blackhole"):
-        _refuse_rest(connector, {k: v for k, v in options.items() if k != "print-identifier"})
+        known = ("print-identifier",) if connector == "print" else ()
+        _refuse_rest(connector, {k: v for k, v in options.items() if k not in known}, known)
+        stored["identifier"] = options.get("print-identifier", "")
     else:
         raise UnsupportedError(
             f"The connector '{connector}' is not supported.",

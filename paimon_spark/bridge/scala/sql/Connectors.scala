@@ -32,10 +32,16 @@ case class ConnectorInsertCommand(name: String, connector: JsonNode, query: Logi
   }
 
   private def write(rows: DataFrame): Unit = kind match {
-    case "print" => Connectors.print(rows)
+    case "print" => print(rows)
     case "filesystem" => rows.write.format(connector.get("format").asText()).options(options)
       .mode(if (overwrite) "overwrite" else "append").save(connector.get("path").asText())
     case _ => rows.write.format("noop").mode("overwrite").save()
+  }
+
+  /** Prints rows as Flink's connector does. */
+  private def print(rows: DataFrame): Unit = {
+    val prefix = Option(connector.get("identifier")).map(_.asText()).filter(_.nonEmpty).fold("")(_ + "> ")
+    rows.toLocalIterator().forEachRemaining(r => println(r.toSeq.mkString(s"$prefix+I[", ", ", "]")))
   }
 
   private def start(session: SparkSession, rows: DataFrame): String = {
@@ -44,7 +50,7 @@ case class ConnectorInsertCommand(name: String, connector: JsonNode, query: Logi
       .trigger(Trigger.ProcessingTime(ClientKeys.interval(session)))
       .option("checkpointLocation", Jobs.checkpoints(session, s"insert-into_$name"))
     val started = Jobs.started(session)(kind match {
-      case "print" => writer.foreachBatch((batch: DataFrame, _: Long) => Connectors.print(batch)).start()
+      case "print" => writer.foreachBatch((batch: DataFrame, _: Long) => print(batch)).start()
       case "filesystem" => writer.format(connector.get("format").asText()).options(options)
         .start(connector.get("path").asText())
       case _ => writer.format("noop").start()
@@ -72,7 +78,4 @@ object Connectors {
   }
 
   def quoted(name: String): String = "`" + name.replace("`", "``") + "`"
-
-  /** Prints rows as Flink's connector does. */
-  def print(rows: DataFrame): Unit = rows.collect().foreach(r => println(r.toSeq.mkString("+I[", ", ", "]")))
 }

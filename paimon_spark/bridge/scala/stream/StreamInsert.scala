@@ -119,15 +119,18 @@ object Jobs {
     finally before.foreach { case (k, v) => v.fold(conf.unsetConf(k))(conf.setConfString(k, _)) }
   }
 
-  /** Ends the jobs before Spark, so that their last batches are whole. */
+  /** Ends the jobs before Spark. */
   private lazy val stopAtExit: Unit =
-    ShutdownHookManager.addShutdownHook(ShutdownHookManager.DEFAULT_SHUTDOWN_PRIORITY + 10) { () =>
-      val until = System.currentTimeMillis() + StopMillis
-      SparkSession.getDefaultSession.toSeq.flatMap(active).foreach { q =>
-        while (q.isActive && q.status.isTriggerActive && System.currentTimeMillis() < until) Thread.sleep(PollMillis)
-        q.stop()
-      }
+    ShutdownHookManager.addShutdownHook(ShutdownHookManager.DEFAULT_SHUTDOWN_PRIORITY + 10)(() => stopAll())
+
+  /** Ends all jobs after their batches, unless these take long. */
+  def stopAll(): Unit = synchronized {
+    val until = System.currentTimeMillis() + StopMillis
+    SparkSession.getDefaultSession.toSeq.flatMap(active).foreach { q =>
+      while (q.isActive && q.status.isTriggerActive && System.currentTimeMillis() < until) Thread.sleep(PollMillis)
+      q.stop()
     }
+  }
 
   def active(session: SparkSession): Seq[StreamingQuery] =
     session.asInstanceOf[ClassicSession].sharedState.activeStreamingQueries.values.asScala.toSeq.sortBy(_.id.toString)
