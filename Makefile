@@ -13,7 +13,7 @@ MINORS := 4.0 4.1 4.2 4.3
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help check jar quickstart flights lint format unit fuzz replay trial compat test test-spark test-oldest test-all bench bench-core bench-memory bench-scaling golden dist dist-all docs clean clean-all
+.PHONY: help check jar quickstart guide flights lint format unit fuzz replay trial compat test test-spark test-oldest test-all bench bench-core bench-memory bench-scaling golden dist dist-all docs clean clean-all
 
 help:  ## Show the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ quickstart: check $(VENV)/.runtime  ## Install everything and run sql/quickstart
 	@$(BIN)/python -m paimon_spark.bridge.jars >/dev/null
 	@rm -rf build/quickstart
 	@$(BIN)/paimon-spark sql --warehouse build/quickstart --format table --echo -d license=$(CURDIR)/LICENSE -f sql/quickstart.sql
+
+guide: check $(VENV)/.runtime  ## The quick start of Paimon's Flink guide, with its stream: sql/guide/quickstart.sql
+	@$(BIN)/paimon-spark sql --format table --echo -f sql/guide/quickstart.sql
 
 flights: check $(VENV)/.examples  ## The same on 336,776 real flights: sql/examples/flights.sql
 	@$(BIN)/python sql/examples/flights_to_parquet.py build/flights

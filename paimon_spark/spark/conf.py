@@ -16,7 +16,11 @@ from paimon_spark.spec.support import Scope, check_dynamic, scope_of
 PREFIX = "spark.paimon."
 FLINK_PREFIX = "paimon."
 DROP_RETRACTS = "incremental.drop-retracts"
-PROGRAM_KEYS = ("python", "pythonPath", "log.dir", "progress", "requiredSparkConfsCheck.enabled", DROP_RETRACTS)
+STREAMING_SELECT = ("streaming-select.max-rows", "streaming-select.timeout")
+PROGRAM_KEYS = (
+    *("python", "pythonPath", "log.dir", "progress", "requiredSparkConfsCheck.enabled", DROP_RETRACTS),
+    *STREAMING_SELECT,
+)
 """Settings of the bridge, as opposed to table options."""
 _NAMES = 3
 _ANY = "*"

@@ -44,6 +44,9 @@ object Cancel extends Logging {
     try call finally waiting.remove(entry)
   }
 
+  /** Whether the running statement was interrupted from the terminal. */
+  def isInterrupted: Boolean = interrupted
+
   /** Cancels all running engine requests. */
   def all(): Unit = waiting.asScala.foreach(_.wanted = true)
 

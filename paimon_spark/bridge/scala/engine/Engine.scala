@@ -131,7 +131,8 @@ object Engine extends Logging {
   val ProtocolVersion = 2
 
   private var current: CompletableFuture[EngineProcess] = _
-  private lazy val hook: Unit = Runtime.getRuntime.addShutdownHook(new Thread(() => stop(), "paimon-engine-stop"))
+  private lazy val hook: Unit = 
+    Runtime.getRuntime.addShutdownHook(new Thread(() => { Jobs.stopAll(); stop() }, "paimon-engine-stop"))
 
   /** Starts the engine for the active SparkContext without waiting for it. */
   def start(): Unit = SparkContext.getActive.foreach(sc => ensure(sc))

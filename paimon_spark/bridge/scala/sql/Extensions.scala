@@ -5,7 +5,7 @@ import java.lang.reflect.{InvocationHandler, InvocationTargetException, Method, 
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.apache.spark.sql.catalyst.analysis.AnalysisContext
-import org.apache.spark.sql.catalyst.parser.ParserInterface
+import org.apache.spark.sql.catalyst.parser.{ParseException, ParserInterface}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.hive.thriftserver.paimonbridge.ThriftMetadata
 import org.apache.spark.sql.internal.SQLConf
@@ -34,6 +34,7 @@ class Extensions extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(_ => FillDefaultColumns)
     extensions.injectResolutionRule(_ => ViewAliases)
     extensions.injectResolutionRule(_ => ResolveStreams)
+    extensions.injectPostHocResolutionRule(session => StartJobs(session))
     extensions.injectPostHocResolutionRule(_ => RowLevelRule)
     extensions.injectPostHocResolutionRule(_ => ResolveAnalyze)
     extensions.injectPostHocResolutionRule(_ => ViewDescriptions)
@@ -66,16 +67,24 @@ object Extensions {
         if (plan) Cancel.begin()
         try {
           text.filter(_ => plan).flatMap(claim(session, _)).getOrElse {
-            val hinted = text.exists(Hints.in)
-            val parsed = parse(delegate, method, if (hinted) Hints.rewritten(text.get) +: args.tail else args)
-            if (hinted) Hints.check(session, parsed.asInstanceOf[LogicalPlan])
-            if (plan) CreateLike.claim(session, parsed) else parsed
+            try parsed(session, delegate, method, args, text)
+            catch { case e: ParseException if plan => FlinkStatements.rejected(session, text.get).getOrElse(throw e) }
           }
         } catch { case error: PaimonException if plan => FailedStatement(error) }
       }
     }
     Proxy.newProxyInstance(getClass.getClassLoader, Array[Class[_]](classOf[ParserInterface]), handler)
       .asInstanceOf[ParserInterface]
+  }
+
+  private def parsed(session: SparkSession, delegate: ParserInterface, method: Method, args: Array[Object],
+      text: Option[String]): Object = {
+    val hinted = text.exists(Hints.in)
+    val found = parse(delegate, method, if (hinted) Hints.rewritten(text.get) +: args.tail else args)
+    if (hinted) Hints.check(session, found.asInstanceOf[LogicalPlan])
+    if (method.getName.startsWith("parsePlan"))
+      StreamSelect.claim(session, text.get, Connectors.claim(session, CreateLike.claim(session, found)))
+    else found
   }
 
   private def parse(delegate: ParserInterface, method: Method, args: Array[Object]): Object =
@@ -86,7 +95,7 @@ object Extensions {
   private def ofThriftServer(): Unit = try ThriftMetadata.install() catch { case _: NoClassDefFoundError => }
 
   private def claim(session: SparkSession, text: String) =
-    Calls.claim(session, text).orElse(Settings.claim(session, text))
+    Calls.claim(session, text).orElse(Settings.claim(session, text)).orElse(FlinkStatements.keyed(session, text))
 
   /** The session's Paimon catalogs with their options. */
   def catalogs(session: SparkSession): Map[String, Map[String, String]] = {

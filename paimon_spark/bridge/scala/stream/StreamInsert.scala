@@ -1,0 +1,159 @@
+package org.apache.spark.sql.paimonbridge
+
+import java.util.UUID
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.command.LeafRunnableCommand
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery, Trigger}
+import org.apache.spark.sql.types.{StringType, StructType}
+import org.apache.spark.util.{ShutdownHookManager, Utils}
+
+/** The keys of Flink's SQL client that streaming statements obey. */
+object ClientKeys {
+  val Mode = "execution.runtime-mode"
+  val Interval = "execution.checkpointing.interval"
+  val Directory = "execution.checkpointing.dir"
+  val JobName = "pipeline.name"
+  private val DefaultMillis = 10000L
+
+  def isStreaming(session: SparkSession): Boolean = mode(session).contains("streaming")
+  def isBatch(session: SparkSession): Boolean = mode(session).contains("batch")
+  private def mode(session: SparkSession): Option[String] = session.conf.getOption(Mode).map(_.toLowerCase)
+
+  def intervalMillis(session: SparkSession): Option[Long] = session.conf.getOption(Interval).map { text =>
+    Engine.json("duration_millis", Map("text" -> text), CatalogRef.none).get("millis").asLong()
+  }
+
+  def interval(session: SparkSession): Long = intervalMillis(session).getOrElse(DefaultMillis)
+}
+
+/** INSERT of an unbounded query: starts a streaming query, which runs on after the statement. */
+case class StartJobCommand(target: DataSourceV2Relation, query: LogicalPlan) extends LeafRunnableCommand with Logging {
+  override val output: Seq[Attribute] =
+    DataTypesBridge.attributes(new StructType().add("job id", StringType, nullable = false))
+  override def simpleString(maxFields: Int): String = s"PaimonStartJob ${target.name}"
+
+  override def run(session: SparkSession): Seq[Row] = {
+    if (ClientKeys.isBatch(session)) throw new PaimonException(
+      "[UNSUPPORTED_FEATURE] The query is unbounded, but the session runs in batch mode. " +
+        s"Write SET '${ClientKeys.Mode}' = 'streaming', or read a bounded table.", "UNSUPPORTED_FEATURE")
+    if (ClientKeys.intervalMillis(session).isEmpty) logWarning(
+      s"'${ClientKeys.Interval}' is not set: the stream commits every ${ClientKeys.interval(session) / 1000} s.")
+    Seq(Row(start(session).id.toString))
+  }
+
+  private def start(session: SparkSession): StreamingQuery = {
+    val name = session.conf.getOption(ClientKeys.JobName).getOrElse(s"insert-into_${target.name}")
+    val free = !Jobs.active(session).exists(_.name == name)
+    val writer = Dataset.ofRows(session.asInstanceOf[ClassicSession], query).writeStream
+      .outputMode(if (aggregates) OutputMode.Update() else OutputMode.Append())
+      .trigger(Trigger.ProcessingTime(ClientKeys.interval(session)))
+      .option("checkpointLocation", Jobs.checkpoints(session, name))
+    val named = if (free) writer.queryName(name) else writer
+    Jobs.started(session)(named.toTable(quoted))
+  }
+
+  private def quoted: String = {
+    val parts = target.catalog.map(_.name).toSeq ++ target.identifier.toSeq.flatMap(i => i.namespace.toSeq :+ i.name)
+    parts.map(part => "`" + part.replace("`", "``") + "`").mkString(".")
+  }
+
+  /** Whether rows of the result change, so that they can only be written by key. */
+  private def aggregates: Boolean = {
+    val found = query.exists { case a: Aggregate => a.isStreaming; case _ => false }
+    val keyed = target.table match { case t: PaimonTable => t.primaryKeys.nonEmpty; case _ => false }
+    if (found && !keyed) throw new PaimonException(
+      s"[UNSUPPORTED_FEATURE] The query updates its rows, but ${target.name} has no primary key. " +
+        "Insert into a table with a primary key, whose rows are replaced.", "UNSUPPORTED_FEATURE")
+    found
+  }
+}
+
+/** Starts a job for an INSERT whose query is unbounded. */
+case class StartJobs(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    case w: V2WriteCommand if w.query.resolved && w.query.isStreaming => w.table match {
+      case r: DataSourceV2Relation if r.table.isInstanceOf[PaimonTable] => started(w, r)
+      case _ => plan
+    }
+    case other => other
+  }
+
+  private def started(write: V2WriteCommand, target: DataSourceV2Relation): LogicalPlan = write match {
+    case a: AppendData if a.resolved => StartJobCommand(target, a.query)
+    case a: AppendData => a
+    case _ => throw new PaimonException("[UNSUPPORTED_FEATURE] An unbounded query cannot overwrite a table. " +
+      "Write INSERT INTO.", "UNSUPPORTED_FEATURE")
+  }
+}
+
+/** The streaming queries of all sessions. */
+object Jobs {
+  private val PollMillis = 20L
+  private val Partitions = "spark.sql.shuffle.partitions"
+  private val Adaptive = "spark.sql.adaptive.enabled"
+  private val StopMillis = 10000L
+  val Columns: StructType = new StructType().add("job id", StringType, nullable = false)
+    .add("job name", StringType).add("status", StringType, nullable = false).add("last batch", StringType)
+
+  /** Starts a query, which keeps the settings of its session at the start. Each partition of its state costs a task a
+    * batch: unless the user chose their number, there are as many as cores. */
+  def started(session: SparkSession)(start: => StreamingQuery): StreamingQuery = {
+    stopAtExit
+    val conf = session.asInstanceOf[ClassicSession].sessionState.conf
+    val chosen = Map(Adaptive -> "false") ++
+      (if (conf.contains(Partitions)) None else Some(Partitions -> session.sparkContext.defaultParallelism.toString))
+    val before = chosen.keys.map(k => k -> Option.when(conf.contains(k))(conf.getConfString(k))).toMap
+    chosen.foreach { case (k, v) => conf.setConfString(k, v) }
+    try start
+    finally before.foreach { case (k, v) => v.fold(conf.unsetConf(k))(conf.setConfString(k, _)) }
+  }
+
+  /** Ends the jobs before Spark. */
+  private lazy val stopAtExit: Unit =
+    ShutdownHookManager.addShutdownHook(ShutdownHookManager.DEFAULT_SHUTDOWN_PRIORITY + 10)(() => stopAll())
+
+  /** Ends all jobs after their batches, unless these take long. */
+  def stopAll(): Unit = synchronized {
+    val until = System.currentTimeMillis() + StopMillis
+    SparkSession.getDefaultSession.toSeq.flatMap(active).foreach { q =>
+      while (q.isActive && q.status.isTriggerActive && System.currentTimeMillis() < until) Thread.sleep(PollMillis)
+      q.stop()
+    }
+  }
+
+  def active(session: SparkSession): Seq[StreamingQuery] =
+    session.asInstanceOf[ClassicSession].sharedState.activeStreamingQueries.values.asScala.toSeq.sortBy(_.id.toString)
+
+  def listed(session: SparkSession): Seq[Row] = active(session).map { q =>
+    Row(q.id.toString, q.name, if (q.status.isTriggerActive) "RUNNING" else "WAITING",
+      Option(q.lastProgress).map(p => s"${p.batchId} at ${p.timestamp}").orNull)
+  }
+
+  /** The directory of the checkpoints of a job; without one that the session names, a temporary one. */
+  def checkpoints(session: SparkSession, name: String): String = session.conf.getOption(ClientKeys.Directory) match {
+    case Some(root) => new Path(root, name).toString
+    case None => Utils.createTempDir(namePrefix = "paimon-job").toURI.toString
+  }
+
+  /** Ends a job after its batch, so that no batch is left half written. */
+  def stop(session: SparkSession, id: String): StreamingQuery = {
+    val known = active(session)
+    val found = known.find(q => q.id.toString == id || q.name == id).getOrElse(throw new PaimonException(
+      s"[INVALID_ARGUMENT] There is no job '$id'. " + (if (known.isEmpty) "No job is running."
+        else s"The jobs are ${known.map(_.id).mkString(", ")}; SHOW JOBS lists them."), "INVALID_ARGUMENT"))
+    while (found.isActive && found.status.isTriggerActive) Thread.sleep(PollMillis)
+    found.stop()
+    found
+  }
+}

@@ -1,0 +1,151 @@
+"""CREATE TABLE with what Spark's grammar lacks: WITH options, primary keys, and all types of the format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from paimon_spark.errors import SqlSyntaxError, UnsupportedError, UsageError
+from paimon_spark.spec.types import DataField, not_null
+from paimon_spark.sqlparse.flink.cursor import Cursor
+from paimon_spark.sqlparse.flink.statements import CreateTable
+from paimon_spark.sqlparse.flink.types import column_type
+
+
+@dataclass(slots=True)
+class _Columns:
+    """What stands in the parentheses of a CREATE TABLE."""
+
+    flink: bool
+    fields: list[DataField] = field(default_factory=list)
+    primary_key: tuple[str, ...] = ()
+
+    def read(self, cursor: Cursor) -> None:
+        """Read one column or constraint."""
+        if cursor.peek() == "WATERMARK" and cursor.peek(1) == "FOR":
+            raise UnsupportedError(
+                "A table cannot have a WATERMARK clause.",
+                hint="Leave it out, and call DataFrame.withWatermark on the stream that reads the table.",
+            )
+        if cursor.accept("CONSTRAINT"):
+            cursor.identifier("the name of a constraint")
+            if cursor.peek() != "PRIMARY":
+                cursor.fail("expected PRIMARY KEY")
+        if cursor.peek() == "PRIMARY" and cursor.peek(1) == "KEY":
+            self._key(cursor)
+        elif cursor.peek() == "LIKE":
+            cursor.fail("CREATE TABLE … (LIKE …) is not supported: write CREATE TABLE a LIKE b")
+        else:
+            self._column(cursor)
+
+    def _key(self, cursor: Cursor) -> None:
+        cursor.expect("PRIMARY", "KEY")
+        self._set_key(tuple(cursor.listed(lambda: cursor.identifier("a column"))))
+        _not_enforced(cursor)
+
+    def _set_key(self, columns: tuple[str, ...]) -> None:
+        if self.primary_key:
+            raise SqlSyntaxError("The statement has more than one PRIMARY KEY.")
+        self.primary_key = columns
+
+    def _column(self, cursor: Cursor) -> None:
+        name = cursor.identifier("a column")
+        if cursor.peek() == "AS":
+            raise UnsupportedError(
+                f"The column '{name}' cannot be computed.", hint="Leave it out, and create a view that computes it."
+            )
+        found, comment, default = column_type(cursor, flink=self.flink), None, None
+        while cursor.peek() not in (",", ")"):
+            if cursor.accept("NOT", "NULL"):
+                found = not_null(found)
+            elif cursor.accept("COMMENT"):
+                comment = cursor.string("a comment")
+            elif cursor.accept("DEFAULT"):
+                default = cursor.expression(",", ")", "COMMENT", "NOT", "PRIMARY")
+            elif cursor.accept("PRIMARY", "KEY"):
+                self._set_key((name,))
+                _not_enforced(cursor)
+            elif cursor.peek() == "METADATA":
+                raise UnsupportedError(
+                    f"The column '{name}' cannot be METADATA.",
+                    hint="Leave it out: Spark's queries have the metadata columns _metadata and __paimon_file_path.",
+                )
+            else:
+                cursor.fail("expected ',' or ')'")
+        self.fields.append(DataField(len(self.fields), name, found, comment, default))
+
+
+def _not_enforced(cursor: Cursor) -> None:
+    cursor.accept("NOT", "ENFORCED")
+    if cursor.accept("ENFORCED"):
+        raise UnsupportedError(
+            "A PRIMARY KEY cannot be ENFORCED: rows with the same key are merged.", hint="Write NOT ENFORCED."
+        )
+
+
+def create_table(cursor: Cursor, *, temporary: bool = False) -> CreateTable | None:
+    """Read what follows CREATE [TEMPORARY] TABLE; return None for a statement without columns.
+
+    Raises:
+        SqlSyntaxError: it does not parse.
+        UnsupportedError: a column is computed, METADATA or of type MULTISET, or there is a WATERMARK.
+    """
+    if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
+    name = cursor.path("the name of a table")
+    if cursor.peek() != "(":
+        return None
+    columns = _Columns(flink=cursor.holds("WITH", "("))
+    cursor.listed(lambda: columns.read(cursor))
+    clauses = _Clauses()
+    while clauses.read(cursor):
+        pass
+    options = clauses.options
+    given = options.get("primary-key")
+    if columns.primary_key and given is not None:
+        raise UsageError("The table has a PRIMARY KEY and the option 'primary-key'.", hint="Leave one of them out.")
+    query = cursor.rest() if cursor.accept("AS") else None
+    return CreateTable(
+        name,
+        tuple(columns.fields),
+        options,
+        columns.primary_key,
+        clauses.partition_keys,
+        clauses.comment,
+        if_not_exists,
+        temporary,
+        query,
+        clauses.provider,
+    )
+
+
+@dataclass(slots=True)
+class _Clauses:
+    """What follows the columns of a CREATE TABLE, in any order."""
+
+    comment: str | None = None
+    partition_keys: tuple[str, ...] = ()
+    provider: str | None = None
+    options: dict[str, str] = field(default_factory=dict)
+
+    def read(self, cursor: Cursor) -> bool:
+        """Read one clause; return whether there was one."""
+        if cursor.accept("COMMENT"):
+            self.comment = cursor.string("a comment")
+        elif cursor.accept("PARTITIONED", "BY"):
+            self.partition_keys = tuple(cursor.listed(lambda: cursor.identifier("a column")))
+        elif cursor.accept("DISTRIBUTED"):
+            self._distributed(cursor)
+        elif cursor.accept("USING"):
+            self.provider = cursor.identifier("a provider")
+        elif cursor.accept("WITH") or cursor.accept("TBLPROPERTIES"):
+            self.options |= cursor.options()
+        else:
+            return False
+        return True
+
+    def _distributed(self, cursor: Cursor) -> None:
+        if cursor.accept("BY"):
+            cursor.accept("HASH")
+            self.options["bucket-key"] = ",".join(cursor.listed(lambda: cursor.identifier("a column")))
+        cursor.expect("INTO")
+        self.options["bucket"] = str(cursor.number("a number of buckets"))
+        cursor.expect("BUCKETS")

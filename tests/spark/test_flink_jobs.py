@@ -1,0 +1,125 @@
+"""Jobs and queries in streaming mode, as Flink's SQL client has them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+WORDS = "CREATE TEMPORARY TABLE words (word STRING) WITH ('connector' = 'datagen', 'fields.word.length' = '1')"
+
+
+def rows(spark: SparkSession, sql: str) -> list[tuple]:
+    return [tuple(r) for r in spark.sql(sql).collect()]
+
+
+def eventually(spark: SparkSession, sql: str) -> list[tuple]:
+    """Return the rows of a query as soon as there are any."""
+    until = time.monotonic() + 120
+    while not (found := rows(spark, sql)) and time.monotonic() < until:
+        time.sleep(0.2)
+    return found
+
+
+@pytest.fixture
+def words(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session with an unbounded table; its jobs end with the test."""
+    spark.sql(WORDS)
+    spark.sql("SET 'execution.checkpointing.interval' = '1 s'")
+    yield spark
+    for job, *_ in rows(spark, "SHOW JOBS"):
+        spark.sql(f"STOP JOB '{job}'")
+
+
+def test_a_running_count(words: SparkSession) -> None:
+    words.sql("CREATE TABLE word_count (word STRING PRIMARY KEY NOT ENFORCED, cnt BIGINT) WITH ('bucket' = '1')")
+    words.sql("SET 'pipeline.name' = 'counting'")
+    ((job,),) = rows(words, "INSERT INTO word_count SELECT word, COUNT(*) FROM words GROUP BY word")
+    assert [(r[0], r[1]) for r in rows(words, "SHOW JOBS")] == [(job, "counting")]
+    first = dict(eventually(words, "SELECT * FROM word_count"))
+    assert set(first) <= set("0123456789abcdef")
+    assert eventually(words, f"SELECT * FROM word_count WHERE cnt > {max(first.values())}")  # updated in place
+    words.sql(f"STOP JOB '{job}' WITH SAVEPOINT")
+    assert rows(words, "SHOW JOBS") == []
+    assert rows(words, "SELECT count(*) = count(DISTINCT word) FROM word_count") == [(True,)]
+
+
+def test_a_job_continues_from_its_checkpoints(words: SparkSession, tmp_path) -> None:  # noqa: ANN001
+    words.sql("CREATE TABLE t (n BIGINT) WITH ('bucket' = '-1')")
+    words.sql("CREATE TEMPORARY TABLE r (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '50')")
+    words.sql(f"SET 'execution.checkpointing.dir' = 'file:{tmp_path}'")
+    words.sql("SET 'pipeline.name' = 'copy'")
+    ((first,),) = rows(words, "INSERT INTO t SELECT n FROM r")
+    eventually(words, "SELECT n FROM t LIMIT 1")
+    words.sql(f"STOP JOB '{first}'")
+    ((again,),) = rows(words, "INSERT INTO t SELECT n FROM r")
+    assert again == first
+    identifiers = [
+        r[0] for r in rows(words, "SELECT commit_identifier FROM `t$snapshots` WHERE commit_kind = 'APPEND'")
+    ]
+    assert len(identifiers) == len(set(identifiers))
+
+
+def test_what_cannot_be_a_job(words: SparkSession) -> None:
+    words.sql("CREATE TABLE plain (word STRING, cnt BIGINT)")
+    with pytest.raises(Exception, match=r"\[UNSUPPORTED_FEATURE\].*plain has no primary key"):
+        words.sql("INSERT INTO plain SELECT word, COUNT(*) FROM words GROUP BY word")
+    with pytest.raises(Exception, match=r"cannot overwrite a table"):
+        words.sql("INSERT OVERWRITE plain SELECT word, 1 FROM words")
+    words.sql("SET 'execution.runtime-mode' = 'batch'")
+    with pytest.raises(Exception, match=r"runs in batch mode"):
+        words.sql("INSERT INTO plain SELECT word, 1 FROM words")
+    with pytest.raises(Exception, match=r"There is no job 'x'"):
+        words.sql("STOP JOB 'x'")
+
+
+def test_changes_of_a_query(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (k STRING PRIMARY KEY NOT ENFORCED, v INT) WITH ('bucket' = '1')")
+    spark.sql("INSERT INTO t VALUES ('a', 1), ('b', 1), ('c', 2)")
+    spark.sql("SET 'execution.runtime-mode' = 'streaming'")
+    spark.sql("SET 'paimon.streaming-select.max-rows' = '3'")
+    assert sorted(rows(spark, "SELECT * FROM t")) == [("+I", "a", 1), ("+I", "b", 1), ("+I", "c", 2)]
+    spark.sql("SET 'paimon.streaming-select.max-rows' = '2'")
+    assert sorted(rows(spark, "SELECT v, count(*) AS n FROM t GROUP BY v")) == [("+I", 1, 2), ("+I", 2, 1)]
+    assert rows(spark, "SELECT 1") == [(1,)]  # no table of ours
+
+
+def test_a_query_follows_its_table(spark: SparkSession) -> None:
+    from threading import Thread
+
+    spark.sql("CREATE TABLE t (k STRING PRIMARY KEY NOT ENFORCED, v INT) WITH ('bucket' = '1')")
+    spark.sql("INSERT INTO t VALUES ('a', 1), ('b', 1)")
+    spark.sql("SET 'execution.runtime-mode' = 'streaming'")
+    spark.sql("SET 'paimon.streaming-select.max-rows' = '5'")
+    found: list[tuple] = []
+    reader = Thread(target=lambda: found.extend(rows(spark, "SELECT v, count(*) AS n FROM t GROUP BY v")))
+    reader.start()
+    time.sleep(3)
+    spark.sql("INSERT INTO t VALUES ('b', 2), ('c', 2)")
+    spark.sql("DELETE FROM t WHERE k = 'a'")
+    reader.join(120)
+    assert found[0] == ("+I", 1, 2)
+    assert sorted(found[1:4]) == [("+I", 2, 2), ("+U", 1, 1), ("-U", 1, 2)]
+    assert found[4] == ("-D", 1, 1)
+
+
+def test_rows_of_an_unbounded_table(words: SparkSession) -> None:
+    words.sql("SET 'execution.runtime-mode' = 'streaming'")
+    words.sql("SET 'paimon.streaming-select.max-rows' = '7'")
+    found = rows(words, "SELECT * FROM words")
+    assert len(found) == 7
+    assert {op for op, _ in found} == {"+I"}
+
+
+def test_rows_are_printed(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
+    spark.sql("CREATE TEMPORARY TABLE p (a INT, b STRING) WITH ('connector' = 'print', 'print-identifier' = 'me')")
+    spark.sql("CREATE TEMPORARY TABLE gone (a INT) WITH ('connector' = 'blackhole')")
+    spark.sql("INSERT INTO p VALUES (1, 'x'), (2, NULL)")
+    spark.sql("INSERT INTO gone VALUES (1)")
+    with pytest.raises(Exception, match="has 1 columns"):
+        spark.sql("INSERT INTO p VALUES (1)")
+    printed = capfd.readouterr().out
+    assert "me> +I[1, x]" in printed
+    assert "me> +I[2, null]" in printed
