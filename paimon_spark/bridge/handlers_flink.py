@@ -1,4 +1,4 @@
-"""Statements of Flink's SQL: claim one that Spark cannot parse, run it once (docs/spec/sql.md, section 9)."""
+"""Statements of Flink's SQL: claim one that Spark cannot parse, run it once (docs/flink-sql.md)."""
 
 from __future__ import annotations
 

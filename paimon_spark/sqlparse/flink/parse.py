@@ -1,4 +1,4 @@
-"""Parses the statements of Flink's SQL that Spark's grammar lacks (docs/spec/sql.md, section 9)."""
+"""Parses the statements of Flink's SQL that Spark's grammar lacks (docs/flink-sql.md)."""
 
 from __future__ import annotations
 

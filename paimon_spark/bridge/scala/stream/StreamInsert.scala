@@ -124,12 +124,16 @@ object Jobs {
     ShutdownHookManager.addShutdownHook(ShutdownHookManager.DEFAULT_SHUTDOWN_PRIORITY + 10)(() => stopAll())
 
   /** Ends all jobs after their batches, unless these take long. */
-  def stopAll(): Unit = synchronized {
+  def stopAll(): Unit = synchronized { SparkSession.getDefaultSession.toSeq.flatMap(active).foreach(end) }
+
+  /** Ends a query after its batch, so that none is left half written, unless the batch takes long. */
+  private def end(query: StreamingQuery): Unit = {
     val until = System.currentTimeMillis() + StopMillis
-    SparkSession.getDefaultSession.toSeq.flatMap(active).foreach { q =>
-      while (q.isActive && q.status.isTriggerActive && System.currentTimeMillis() < until) Thread.sleep(PollMillis)
-      q.stop()
-    }
+    def finished: Option[Long] = Option(query.lastProgress).map(_.batchId)
+    val before = finished
+    while (query.isActive && query.status.isTriggerActive && finished == before && System.currentTimeMillis() < until)
+      Thread.sleep(PollMillis)
+    query.stop()
   }
 
   def active(session: SparkSession): Seq[StreamingQuery] =
@@ -146,14 +150,13 @@ object Jobs {
     case None => Utils.createTempDir(namePrefix = "paimon-job").toURI.toString
   }
 
-  /** Ends a job after its batch, so that no batch is left half written. */
+  /** Ends the job with an id or a name. */
   def stop(session: SparkSession, id: String): StreamingQuery = {
     val known = active(session)
     val found = known.find(q => q.id.toString == id || q.name == id).getOrElse(throw new PaimonException(
       s"[INVALID_ARGUMENT] There is no job '$id'. " + (if (known.isEmpty) "No job is running."
         else s"The jobs are ${known.map(_.id).mkString(", ")}; SHOW JOBS lists them."), "INVALID_ARGUMENT"))
-    while (found.isActive && found.status.isTriggerActive) Thread.sleep(PollMillis)
-    found.stop()
+    end(found)
     found
   }
 }
