@@ -32,6 +32,7 @@ from paimon_spark.spec.snapshot import Snapshot
 
 _TASK_BYTES = 256 << 20
 _MOST_TASKS = 200
+_BRANCHES = ("scan.fallback-branch", "scan.primary-branch")
 _LAYOUT = (
     "bucket",
     "bucket-key",
@@ -104,7 +105,7 @@ def plan_clone(
 
     Raises:
         ArgumentError: source and target are the same table.
-        UnsupportedError: the tables have ids of rows, which a copy cannot keep.
+        UnsupportedError: the tables have ids of rows, which a copy cannot keep, or the source needs a branch.
         UsageError: the copy exists, and its schemas or its layout differ.
     """
     if source.path == target.path and dict(source.file_io.to_config()) == dict(target.file_io.to_config()):
@@ -114,6 +115,12 @@ def plan_clone(
             f"Table {source.name} has 'row-tracking.enabled'; its files cannot be copied without changing ids of rows.",
             hint="Create the target and use INSERT INTO … SELECT.",
         )
+    for key in _BRANCHES:
+        if source.options.get(key) is not None:
+            raise UnsupportedError(
+                f"Table {source.name} has the option '{key}', and branches are not copied.",
+                hint="Copy the branches one by one, as `t$branch_x`, or use CREATE TABLE … AS SELECT.",
+            )
     check_writable(source.effective_schema)
     if exists:
         _check_layout(source, target)
