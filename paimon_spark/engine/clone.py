@@ -108,19 +108,7 @@ def plan_clone(
         UnsupportedError: the tables have ids of rows, which a copy cannot keep, or the source needs a branch.
         UsageError: the copy exists, and its schemas or its layout differ.
     """
-    if source.path == target.path and dict(source.file_io.to_config()) == dict(target.file_io.to_config()):
-        raise ArgumentError(f"Table {source.name} cannot be copied onto itself.", hint="Name another target.")
-    if tracks_rows(source) or source.options.flag("data-evolution.enabled"):
-        raise UnsupportedError(
-            f"Table {source.name} has 'row-tracking.enabled'; its files cannot be copied without changing ids of rows.",
-            hint="Create the target and use INSERT INTO … SELECT.",
-        )
-    for key in _BRANCHES:
-        if source.options.get(key) is not None:
-            raise UnsupportedError(
-                f"Table {source.name} has the option '{key}', and branches are not copied.",
-                hint="Copy the branches one by one, as `t$branch_x`, or use CREATE TABLE … AS SELECT.",
-            )
+    _check_source(source, target)
     check_writable(source.effective_schema)
     if exists:
         _check_layout(source, target)
@@ -143,6 +131,22 @@ def plan_clone(
         frozenset(e.partition for e in live),
         sum(e.file.row_count for e in live),
     )
+
+
+def _check_source(source: Table, target: Table) -> None:
+    if source.path == target.path and dict(source.file_io.to_config()) == dict(target.file_io.to_config()):
+        raise ArgumentError(f"Table {source.name} cannot be copied onto itself.", hint="Name another target.")
+    if tracks_rows(source) or source.options.flag("data-evolution.enabled"):
+        raise UnsupportedError(
+            f"Table {source.name} has 'row-tracking.enabled'; its files cannot be copied without changing ids of rows.",
+            hint="Create the target and use INSERT INTO … SELECT.",
+        )
+    for key in _BRANCHES:
+        if source.options.get(key) is not None:
+            raise UnsupportedError(
+                f"Table {source.name} has the option '{key}', and branches are not copied.",
+                hint="Copy the branches one by one, as `t$branch_x`, or use CREATE TABLE … AS SELECT.",
+            )
 
 
 def _check_layout(source: Table, target: Table) -> None:
