@@ -226,6 +226,7 @@ class _Database:
             ParamType.STRING,
             "Regular expression that must match the whole name of a database, such as `db1|db2`.",
             default="`.*`",
+            aliases=("includingDatabases",),
         ),
         Param(
             "mode",

@@ -32,6 +32,7 @@ from paimon_spark.spec.snapshot import Snapshot
 
 _TASK_BYTES = 256 << 20
 _MOST_TASKS = 200
+_BRANCHES = ("scan.fallback-branch", "scan.primary-branch")
 _LAYOUT = (
     "bucket",
     "bucket-key",
@@ -104,16 +105,10 @@ def plan_clone(
 
     Raises:
         ArgumentError: source and target are the same table.
-        UnsupportedError: the tables have ids of rows, which a copy cannot keep.
+        UnsupportedError: the tables have ids of rows, which a copy cannot keep, or the source needs a branch.
         UsageError: the copy exists, and its schemas or its layout differ.
     """
-    if source.path == target.path and dict(source.file_io.to_config()) == dict(target.file_io.to_config()):
-        raise ArgumentError(f"Table {source.name} cannot be copied onto itself.", hint="Name another target.")
-    if tracks_rows(source) or source.options.flag("data-evolution.enabled"):
-        raise UnsupportedError(
-            f"Table {source.name} has 'row-tracking.enabled'; its files cannot be copied without changing ids of rows.",
-            hint="Create the target and use INSERT INTO … SELECT.",
-        )
+    _check_source(source, target)
     check_writable(source.effective_schema)
     if exists:
         _check_layout(source, target)
@@ -136,6 +131,22 @@ def plan_clone(
         frozenset(e.partition for e in live),
         sum(e.file.row_count for e in live),
     )
+
+
+def _check_source(source: Table, target: Table) -> None:
+    if source.path == target.path and dict(source.file_io.to_config()) == dict(target.file_io.to_config()):
+        raise ArgumentError(f"Table {source.name} cannot be copied onto itself.", hint="Name another target.")
+    if tracks_rows(source) or source.options.flag("data-evolution.enabled"):
+        raise UnsupportedError(
+            f"Table {source.name} has 'row-tracking.enabled'; its files cannot be copied without changing ids of rows.",
+            hint="Create the target and use INSERT INTO … SELECT.",
+        )
+    for key in _BRANCHES:
+        if source.options.get(key) is not None:
+            raise UnsupportedError(
+                f"Table {source.name} has the option '{key}', and branches are not copied.",
+                hint="Copy the branches one by one, as `t$branch_x`, or use CREATE TABLE … AS SELECT.",
+            )
 
 
 def _check_layout(source: Table, target: Table) -> None:

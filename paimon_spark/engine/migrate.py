@@ -23,7 +23,7 @@ from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import wall_clock_millis
 from paimon_spark.engine.runner import TaskRunner
-from paimon_spark.engine.tasks import FileCopy, adopted_rows, copy_payload
+from paimon_spark.engine.tasks import FileCopy, adopt_payload, adopted_rows
 from paimon_spark.errors import ConflictError, OutcomeUnknownError, UnsupportedError, UsageError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.evolution import new_schema
@@ -263,7 +263,8 @@ def _adopted(plan: MigratePlan, target: Table, runner: TaskRunner, parallelism: 
     files = [f for _, f in plan.files]
     count = parallelism or min(-(-len(files) // _FILES_A_TASK), _MOST_TASKS)
     shares = [share for n in range(count) if (share := files[n::count])]
-    payloads = [copy_payload(plan.source_io, target.file_io, share) for share in shares]
+    names = target.schema.field_names
+    payloads = [adopt_payload(plan.source_io, target.file_io, share, names) for share in shares]
     rows: dict[str, int] = {}
     for result in runner.run("adopt", payloads, description=f"migrate {plan.source.name}: {len(files)} files"):
         rows |= adopted_rows(result)

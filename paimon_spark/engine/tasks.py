@@ -244,6 +244,22 @@ def _copy(payload: str) -> str:
 _COUNTS = MessageCodec[dict[str, int]](dict[str, int], "numbers of rows")
 
 
+@dataclass(frozen=True, slots=True)
+class _Adoption:
+    """Files of another table to link or copy, as a payload of `copy_payload`, and the columns of that table."""
+
+    files: str
+    columns: tuple[str, ...]
+
+
+_ADOPTION = MessageCodec[_Adoption](_Adoption, "task of migration")
+
+
+def adopt_payload(source: FileIO, target: FileIO, files: Sequence[FileCopy], columns: Sequence[str]) -> str:
+    """Return the payload of a task that links or copies files of another table; `adopted_rows` reads its result."""
+    return _ADOPTION.encode(_Adoption(copy_payload(source, target, files), tuple(columns)))
+
+
 def adopted_rows(result: str) -> dict[str, int]:
     """Return the number of rows of each file that a task has adopted, by its new path."""
     return _COUNTS.decode(result)
@@ -251,7 +267,8 @@ def adopted_rows(result: str) -> dict[str, int]:
 
 def _adopt(payload: str) -> str:
     """Link or copy files of another table, and count their rows."""
-    work = _COPYING.decode(payload)
+    adoption = _ADOPTION.decode(payload)
+    work = _COPYING.decode(adoption.files)
     source, target = file_io_from_config(work.source), file_io_from_config(work.target)
     rows: dict[str, int] = {}
     for file in work.files:
@@ -263,8 +280,19 @@ def _adopt(payload: str) -> str:
                 hint="Use CREATE TABLE … AS SELECT, with which Spark converts them.",
             )
         with open_reader(target, file.new_path, ()) as reader:
+            _check_names(file.path, reader.columns, adoption.columns)
             rows[file.new_path] = reader.row_count
     return _COUNTS.encode(rows)
+
+
+def _check_names(path: str, found: Sequence[str], columns: Sequence[str]) -> None:
+    """Reject a file whose columns have other names: by these names, they would be read as nulls."""
+    unknown = [name for name in found if name not in columns]
+    if unknown:
+        raise UnsupportedError(
+            f"The file {path} has the column '{unknown[0]}', which is none of the table's: {', '.join(columns)}.",
+            hint="Use CREATE TABLE … AS SELECT: columns are found by their exact names only.",
+        )
 
 
 TASKS: dict[str, Callable[[str], str]] = {

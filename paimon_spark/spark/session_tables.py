@@ -23,7 +23,7 @@ def describe_table(session: SparkSession, name: str) -> SourceTable:
     Raises:
         ArgumentError: the name is not that of a table of this catalog.
         NotFoundError: there is no such table.
-        UnsupportedError: it is a view, or a column cannot be stored.
+        UnsupportedError: it is a view, or a column cannot be stored or has a default.
     """
     quoted = _quoted(name)
     state: Any = session._jsparkSession.sessionState()
@@ -38,12 +38,14 @@ def describe_table(session: SparkSession, name: str) -> SourceTable:
     if found.tableType().name() == "VIEW":
         raise UnsupportedError(f"{name} is a view.", hint="Use CREATE TABLE … AS SELECT.")
     frame = session.table(f"{CATALOG}.{quoted}")
+    columns = json.loads(frame.schema.json())["fields"]
+    _check_defaults(name, columns)
     keys = found.partitionColumnNames()
     return SourceTable(
         ".".join(split_name(name)),
         _path(found.location().toString()),
         _format(found),
-        tuple(field_from_spark(f) for f in json.loads(frame.schema.json())["fields"]),
+        tuple(field_from_spark(f) for f in columns),
         tuple(keys.apply(i) for i in range(keys.size())),
         tuple(sorted(_path(uri) for uri in frame.inputFiles())),
         found.comment().get() if found.comment().isDefined() else None,
@@ -71,6 +73,17 @@ def table_names(session: SparkSession, database: str) -> list[str]:
 def drop_table(session: SparkSession, name: str) -> None:
     """Drop a table of the session's own catalog; the files of an external table stay."""
     session.sql(f"DROP TABLE {CATALOG}.{_quoted(name)}")
+
+
+def _check_defaults(name: str, columns: list[dict[str, Any]]) -> None:
+    """Reject columns that Spark reads as their default from files that lack them."""
+    for column in columns:
+        default = (column.get("metadata") or {}).get("EXISTS_DEFAULT")
+        if default is not None and default.strip().upper() != "NULL":
+            raise UnsupportedError(
+                f"The column '{column['name']}' of {name} has a default, which files without the column would lose.",
+                hint="Use CREATE TABLE … AS SELECT.",
+            )
 
 
 def _quoted(name: str) -> str:

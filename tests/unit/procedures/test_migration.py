@@ -194,6 +194,23 @@ def test_the_hybrid_calendar_is_refused(lake: Warehouse, tmp_path: Path) -> None
     assert lake.catalog.list_tables("db") == []
 
 
+class OtherNames(Session):
+    """A table with a file whose column has another name."""
+
+    def describe_source(self, name: str) -> SourceTable:
+        found: Any = super().describe_source(name)
+        pq.write_table(pa.table({"K": pa.array([1], pa.int32())}), found.files[0])
+        return found
+
+
+def test_columns_of_other_names_are_refused(lake: Warehouse, tmp_path: Path) -> None:
+    session = OtherNames(tmp_path)
+    session.write("t", ROWS)
+    with pytest.raises(PaimonError, match="the column 'K', which is none of the table's: k, p"):
+        lake.call("migrate_table('hive', 'db.t')", session)
+    assert (lake.catalog.list_tables("db"), session.tables) == ([], {"t"})
+
+
 def test_it_requires_spark(lake: Warehouse) -> None:
     with pytest.raises(EngineError, match="requires Spark"):
         lake.call("migrate_table('hive', 'db.t')")

@@ -10,7 +10,7 @@ import pytest
 
 from paimon_spark.errors import ArgumentError, PaimonError, UnsupportedError, UsageError
 from paimon_spark.fs.local import LocalFileIO
-from paimon_spark.spec.evolution import AddColumn
+from paimon_spark.spec.evolution import AddColumn, SetOption
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.types import parse_atomic
 from paimon_spark.testing.faults import FaultFileIO, Mode, Nth
@@ -106,6 +106,7 @@ def test_a_warehouse_is_cloned(lake: Warehouse, tmp_path: Path) -> None:
         ("copy('t', 'keyless')", UsageError, "primary key differ"),
         ("copy('t', 'wide')", UsageError, "option 'bucket' differ"),
         ("copy('tracked', 'x')", UnsupportedError, "row-tracking.enabled"),
+        ("copy('fallback', 'x')", UnsupportedError, "scan.fallback-branch"),
         ("copy('t', 'x', 'k = 1')", PaimonError, "k"),
         ("clone('db')", UnsupportedError, "clone_from => 'paimon'"),
         ("clone(clone_from => 'iceberg')", ArgumentError, "choices are hive, paimon"),
@@ -119,6 +120,9 @@ def test_a_warehouse_is_cloned(lake: Warehouse, tmp_path: Path) -> None:
 def test_what_is_refused_changes_nothing(lake: Warehouse, text: str, error: type[Exception], part: str) -> None:
     lake.create("db.keyless", keys=(), bucket="-1")
     lake.create("db.wide", bucket="2")
+    lake.create("db.fallback")
+    lake.call("create_branch('fallback', 'dev')")
+    lake.catalog.alter_table(Identifier.parse("db.fallback"), [SetOption("scan.fallback-branch", "dev")])
     lake.create("db.tracked", keys=(), bucket="-1", row_tracking__enabled="true")
     before = sorted(Path(lake.path).rglob("*"))
     with pytest.raises(error) as caught:
