@@ -16,7 +16,7 @@ from pathlib import Path
 from paimon_spark.bridge.jars import spark_home, spark_version
 from paimon_spark.bridge.java import check_java
 from paimon_spark.bridge.session import DEFAULT_CATALOG
-from paimon_spark.cli.env import CatalogChoice, conf_arguments, launch_conf
+from paimon_spark.cli.env import CatalogChoice, conf_arguments, launch_conf, shipped
 from paimon_spark.cli.render import pass_on, pump, standard
 from paimon_spark.cli.script_progress import ScriptProgress
 from paimon_spark.cli.shell import Shell, terminal_lines
@@ -27,6 +27,8 @@ SQL_CLI = "org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver"
 THRIFT_SERVER = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
 PRINT_HEADER = {"spark.sql.cli.print.header": "true"}
 INTERRUPT = {"spark.sql.thriftServer.interruptOnCancel": "true"}
+FAIR_POOLS = "conf/fairscheduler.xml"
+"""Has the statements of a server share the cores instead of waiting for the tasks of earlier ones."""
 PROGRESS = "spark.paimon.progress"
 #: `spark-submit` requires a resource even if the class is in Spark's own jars.
 NO_RESOURCE = "spark-internal"
@@ -52,8 +54,9 @@ def spark_command(
     The temporary directory is for the session catalog, whose tables are deleted when the program ends.
     """
     with tempfile.TemporaryDirectory(prefix="paimon-spark-") as scratch:
-        conf = {**launch_conf(choice, Path(scratch)), **extra}
-        if DEFAULT_CATALOG in _properties(arguments):
+        given = _properties(arguments)
+        conf = {**launch_conf(choice, Path(scratch)), **{k: v for k, v in extra.items() if k not in given}}
+        if DEFAULT_CATALOG in given:
             del conf[DEFAULT_CATALOG]
         yield [str(spark_home() / "bin" / "spark-submit"), *program, *conf_arguments(conf), *arguments]
 
@@ -176,7 +179,8 @@ def run_thrift_server(choice: CatalogChoice | None, host: str, port: int, argume
     """Run the stock Thrift server in the foreground until it is stopped; return its exit status."""
     hive = ("--hiveconf", f"hive.server2.thrift.bind.host={host}", "--hiveconf", f"hive.server2.thrift.port={port}")
     program = ("--class", THRIFT_SERVER, "--name", "paimon-spark Thrift server")
-    with spark_command(program, choice, INTERRUPT, (*arguments, NO_RESOURCE, *hive)) as command:
+    fair = {"spark.scheduler.mode": "FAIR", "spark.scheduler.allocation.file": shipped(FAIR_POOLS).as_uri()}
+    with spark_command(program, choice, {**INTERRUPT, **fair}, (*arguments, NO_RESOURCE, *hive)) as command:
         return wait_for(subprocess.Popen(command, env=spark_environ()))
 
 

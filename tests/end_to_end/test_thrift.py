@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -75,6 +76,28 @@ def test_four_connections_each_with_its_own_options(thrift: tuple[Place, int]) -
     with ThreadPoolExecutor(CONNECTIONS) as pool:
         seen = list(pool.map(look, range(1, CONNECTIONS + 1)))
     assert [set(answers) for answers in seen] == [{(v, v + 1)} for v in range(1, CONNECTIONS + 1)]
+
+
+def test_a_short_query_does_not_wait_for_a_long_one(thrift: tuple[Place, int]) -> None:
+    _, port = thrift
+    ended: list[str] = []
+
+    def ask(name: str, statement: str) -> None:
+        with hive.connect("localhost", port).cursor() as cursor:
+            cursor.execute(statement)
+            cursor.fetchall()
+            ended.append(name)
+
+    asleep = "SELECT reflect('java.lang.Thread', 'sleep', id * 0 + 1500) AS x FROM range(0, 12, 1, 12)"
+    long = f"SELECT count(x) FROM ({asleep})"
+    with hive.connect("localhost", port).cursor() as watching, ThreadPoolExecutor(2) as pool:
+        first = pool.submit(ask, "long", long)
+        time.sleep(2)
+        watching.execute("SELECT count(*) FROM range(0, 4, 1, 2) WHERE id > 1")
+        watching.fetchall()
+        ended.append("short")
+        first.result()
+    assert ended == ["short", "long"]
 
 
 def test_what_bi_tools_ask_first(thrift: tuple[Place, int]) -> None:
