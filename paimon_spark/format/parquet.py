@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
 
@@ -122,8 +123,8 @@ class ParquetReader:
             with self._errors():
                 metadata = pq.read_metadata(self._source)
                 self._metadata = shown_as_bytes(self._source, metadata)
-                self._file = pq.ParquetFile(self._source, metadata=self._metadata)
-                self._columns = tuple(self._file.schema_arrow.names)
+                self._schema = self._metadata.schema.to_arrow_schema()
+                self._columns = tuple(self._schema.names)
         except BaseException:
             self._source.close()
             raise
@@ -184,7 +185,7 @@ class ParquetReader:
     @property
     def _with_statistics(self) -> pa.Schema:
         """Return the columns whose statistics tell which row groups match."""
-        return pa.schema([f for f in self._file.schema_arrow if not pa.types.is_floating(f.type)])
+        return pa.schema([f for f in self._schema if not pa.types.is_floating(f.type)])
 
     def batches(
         self, batch_rows: int = DEFAULT_BATCH_ROWS, row_groups: Sequence[int] | None = None
@@ -262,9 +263,14 @@ class ParquetReader:
             pre_buffer=False,
         )
 
+    @cached_property
+    def _file(self) -> pq.ParquetFile:
+        """The file for reads of whole row groups, opened by the first one."""
+        with self._errors():
+            return pq.ParquetFile(self._source, metadata=self._metadata)
+
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
         self._source.close()
 
     def __enter__(self) -> Self:
