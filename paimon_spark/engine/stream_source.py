@@ -259,7 +259,8 @@ class StreamSource:
     def _state_splits(self, snapshot: Snapshot) -> Sequence[Split]:
         """Return the smallest splits of a state, in the order of partition and bucket."""
         table, created = self._state_table.with_options(_SMALLEST), self._created_from
-        key = (table.path, snapshot.delta_manifest_list, table.schema.id, self._levels, self._buckets, created)
+        how = (self._levels, self._buckets, created, self.keep_kinds)
+        key = (table.path, snapshot.delta_manifest_list, table.schema.id, *how)
         known = _states.get(key)
         if known is None:
             scanned: Scan = scan_buckets(table, snapshot, statistics=False, levels=self._levels, buckets=self._buckets)
