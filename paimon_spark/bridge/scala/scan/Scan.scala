@@ -137,7 +137,12 @@ class PaimonScan(val table: PaimonTable, override val readSchema: StructType, re
   }
 
   override def estimateStatistics(): Statistics = new Statistics {
-    override def sizeInBytes(): OptionalLong = OptionalLong.of(plan.get("bytes").asLong())
+    /** Of a read that takes a job, at least what its rows take in memory: Spark decides by it which side to broadcast. */
+    override def sizeInBytes(): OptionalLong = {
+      val stored = plan.get("bytes").asLong()
+      val rows = if (isLocal) None else Json.optional(plan, "rows").map(_.asLong())
+      OptionalLong.of(rows.fold(stored)(n => math.max(stored, n * readSchema.defaultSize)))
+    }
     override def numRows(): OptionalLong =
       Json.optional(plan, "rows").map(n => OptionalLong.of(n.asLong())).getOrElse(OptionalLong.empty())
     override def columnStats(): JMap[NamedReference, ColumnStatistics] =
