@@ -10,8 +10,9 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Literal}
-import org.apache.spark.sql.catalyst.plans.logical.{AppendData, LogicalPlan, OverwriteByExpression}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Literal}
+import org.apache.spark.sql.catalyst.plans.logical.{AppendData, LogicalPlan, OverwriteByExpression, Project}
+import org.apache.spark.sql.catalyst.util.ResolveDefaultColumns
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.connector.write._
 import org.apache.spark.sql.connector.write.streaming.{StreamingDataWriterFactory, StreamingWrite}
@@ -91,11 +92,18 @@ case class PaimonStreamExec(owner: SparkSession, write: PaimonStreamingWrite, re
       .filter(_ => !described.get("primary_keys").isEmpty)
     val target = DataSourceV2Relation.create(new StreamTarget(write.table, described, batch, kind),
       relation.flatMap(_.catalog), relation.flatMap(_.identifier), new CaseInsensitiveStringMap(write.options.asJava))
-    val frame = owner.internalCreateDataFrame(rows, child.schema).queryExecution.analyzed
+    val frame = filled(owner.internalCreateDataFrame(rows, child.schema).queryExecution.analyzed, target.output)
     val statement: LogicalPlan =
       if (batch.mode == "complete") OverwriteByExpression.byName(target, frame, Literal.TrueLiteral, write.options)
       else AppendData.byName(target, frame, write.options)
     Dataset.ofRows(owner, statement)
+  }
+
+  /** The rows with the defaults of columns that they lack; without one, a column that is not nullable is an error. */
+  private def filled(frame: LogicalPlan, columns: Seq[AttributeReference]): LogicalPlan = {
+    val left = columns.filterNot(c => frame.output.exists(a => conf.resolver(a.name, c.name)))
+    val values = left.flatMap(c => ResolveDefaultColumns.getDefaultValueExprOrNullLit(c, true).map(Alias(_, c.name)()))
+    if (values.isEmpty) frame else Project(frame.output ++ values, frame)
   }
 
   override protected def withNewChildInternal(newChild: SparkPlan): PaimonStreamExec = copy(child = newChild)
