@@ -6,7 +6,6 @@ import pytest
 
 from tests.end_to_end.programs import ROOT, Place
 
-
 PRINTED = """
 SET 'execution.runtime-mode' = 'batch';
 CREATE TEMPORARY TABLE p (a INT, b STRING) WITH ('connector' = 'print', 'print-identifier' = 'me');
