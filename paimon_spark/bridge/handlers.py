@@ -22,7 +22,7 @@ from paimon_spark.bridge.server import Handler
 
 _PARSING: Mapping[str, Sequence[str]] = {
     "handlers_call": ("claim_call", "run_call", "list_procedures", "describe_procedure", "run_procedure"),
-    "handlers_flink": ("claim_statement", "run_statement", "duration_millis", "latest_snapshot"),
+    "handlers_flink": ("claim_statement", "run_statement", "duration_millis", "latest_snapshot", "tag_savepoint"),
     "handlers_session": ("claim_setting", "rewrite_hints"),
 }
 """The methods of modules that parse SQL: few first statements need what these import, a fifth of the rest."""

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from paimon_spark.bridge.protocol import CatalogInfo, Request
-from paimon_spark.bridge.tables import TableToken, catalog_of, load_token
+from paimon_spark.bridge.tables import TableToken, catalog_of, load_to_change, load_token, newest_token
 from paimon_spark.catalog.base import Catalog
+from paimon_spark.engine import stream_sink
 from paimon_spark.errors import (
     ArgumentError,
     ErrorKind,
@@ -44,6 +45,7 @@ _COLUMNS: Mapping[type, list[Json]] = {
     flink.SetKey: _strings("key", "value"),
     flink.ShowJobs: _strings("job id", "job name", "status", "last batch"),
     flink.StatementSet: _strings("job id"),
+    flink.StopJob: _strings("job id", "tag"),
 }
 
 
@@ -253,7 +255,7 @@ def _show_jobs(request: Request, statement: flink.ShowJobs) -> Json:
 
 def _stop_job(request: Request, statement: flink.StopJob) -> Json:
     del request
-    return {"stop": statement.job}
+    return {"stop": statement.job, "savepoint": statement.savepoint}
 
 
 def _statement_set(request: Request, statement: flink.StatementSet) -> Json:
@@ -264,6 +266,13 @@ def _statement_set(request: Request, statement: flink.StatementSet) -> Json:
 def duration_millis(request: Request) -> Json:
     """Return the milliseconds of a duration."""
     return {"millis": parse_duration_ms(request.args["text"])}
+
+
+def tag_savepoint(request: Request) -> Json:
+    """Tag the last snapshot of a job that has ended, if its table asks for that; answer the name of the tag."""
+    token = newest_token(request.envelope, request.args["table"])
+    table = load_to_change(request.envelope, token)
+    return {"tag": stream_sink.tag_savepoint(table, request.args["query"], time.time_ns() // 1_000_000)}
 
 
 def latest_snapshot(request: Request) -> Json:
@@ -301,4 +310,4 @@ _RUNNERS: Mapping[type, Callable[[Request, Any], Json]] = {
     flink.StatementSet: _statement_set,
 }
 
-HANDLERS = {h.__name__: h for h in (claim_statement, run_statement, duration_millis, latest_snapshot)}
+HANDLERS = {h.__name__: h for h in (claim_statement, run_statement, duration_millis, latest_snapshot, tag_savepoint)}

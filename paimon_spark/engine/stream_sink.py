@@ -6,14 +6,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.metadata_io import read_if_there, translate_io_errors
 from paimon_spark.core.table import Table
+from paimon_spark.engine.tags import execute_tag, plan_create_tag
 from paimon_spark.errors import ConflictError, CorruptTableError, OutcomeUnknownError
 from paimon_spark.spec.bounds import Id, Long
 from paimon_spark.spec.kinds import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.stored_json import json_object, read_as
 
+_AUTO_TAG = "sink.savepoint.auto-tag"
 OFFSETS = "paimon-spark.stream.offsets"
 """The property of a snapshot with the digest of the offsets of its micro-batch."""
 
@@ -78,6 +81,21 @@ def begin_batch(table: Table, batch: StreamBatch) -> bool:
     attempt = {"batch": batch.batch, "base": found.newest}
     table.file_io.write(table.paths.stream_attempt(batch.query), json.dumps(attempt).encode())
     return True
+
+
+def tag_savepoint(table: Table, query: str, clock_millis: int) -> str | None:
+    """Tag the newest snapshot of a query, if the option `sink.savepoint.auto-tag` is set.
+
+    Returns:
+        The name of the tag, ``savepoint-<number of the batch>``; None without the option or a snapshot of the query.
+    """
+    found = _commits_of(table, query).own if table.options.flag(_AUTO_TAG) else None
+    if found is None:
+        return None
+    name = f"savepoint-{found.commit_identifier}"
+    exists = RefStore.of(table).find_tag(name) is not None
+    execute_tag(table, plan_create_tag(table, name, clock_millis=clock_millis, snapshot_id=found.id, replace=exists))
+    return name
 
 
 def _commits_of(table: Table, query: str) -> _Commits:

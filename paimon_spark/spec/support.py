@@ -72,7 +72,8 @@ _WRITE = """
     target-file-row-num  target-file-size  write-buffer-size  write-buffer-spill.max-disk-size
     end-input.check-partition-expire  partition.expiration-batch-size  partition.expiration-check-interval
     partition.expiration-max-num  partition.expiration-strategy  partition.expiration-time  partition.mark-done-action
-    partition.timestamp-formatter  partition.timestamp-pattern  sink.process-time-zone  sink.watermark-time-zone
+    partition.timestamp-formatter  partition.timestamp-pattern  sink.process-time-zone  sink.savepoint.auto-tag
+    sink.watermark-time-zone
     tag.automatic-completion  tag.automatic-creation  tag.batch.customized-name  tag.creation-delay
     tag.creation-period  tag.creation-period-duration  tag.num-retained-max  tag.period-formatter
     record-level.expire-time  record-level.time-field  row-tracking.partition-group-on-commit  write-buffer-spillable

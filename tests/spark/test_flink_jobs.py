@@ -41,19 +41,21 @@ def test_a_running_count(words: SparkSession) -> None:
     first = dict(eventually(words, "SELECT * FROM word_count"))
     assert set(first) <= set("0123456789abcdef")
     assert eventually(words, f"SELECT * FROM word_count WHERE cnt > {max(first.values())}")  # updated in place
-    words.sql(f"STOP JOB '{job}' WITH SAVEPOINT")
+    assert rows(words, f"STOP JOB '{job}' WITH SAVEPOINT") == [(job, None)]  # the table asks for no tag
     assert rows(words, "SHOW JOBS") == []
     assert rows(words, "SELECT count(*) = count(DISTINCT word) FROM word_count") == [(True,)]
 
 
 def test_a_job_continues_from_its_checkpoints(words: SparkSession, tmp_path) -> None:  # noqa: ANN001
-    words.sql("CREATE TABLE t (n BIGINT) WITH ('bucket' = '-1')")
+    words.sql("CREATE TABLE t (n BIGINT) WITH ('bucket' = '-1', 'sink.savepoint.auto-tag' = 'true')")
     words.sql("CREATE TEMPORARY TABLE r (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '50')")
     words.sql(f"SET 'execution.checkpointing.dir' = 'file:{tmp_path}'")
     words.sql("SET 'pipeline.name' = 'copy'")
     ((first,),) = rows(words, "INSERT INTO t SELECT n FROM r")
     eventually(words, "SELECT n FROM t LIMIT 1")
-    words.sql(f"STOP JOB '{first}'")
+    ((_, tag),) = rows(words, f"STOP JOB '{first}' WITH SAVEPOINT")
+    kept = rows(words, f"SELECT count(*) FROM t VERSION AS OF '{tag}'")
+    assert kept == rows(words, "SELECT count(*) FROM t")
     ((again,),) = rows(words, "INSERT INTO t SELECT n FROM r")
     assert again == first
     identifiers = [

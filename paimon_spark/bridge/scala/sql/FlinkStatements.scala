@@ -26,8 +26,8 @@ case class FlinkStatementCommand(request: Map[String, Any], catalog: CatalogRef,
     Option(answer.get("forget")).foreach(_ => FlinkStatements.forgetCatalogs(session))
     Calls.refresh(session, answer)
     Option(answer.get("query")).foreach(insert(session, _))
-    Option(answer.get("stop")).foreach(id => Jobs.stop(session, id.asText()))
     Option(answer.get("show")).map(_.asText()).map(key => Row(key, session.conf.get(key, "<undefined>"))).toSeq ++
+      Option(answer.get("stop")).map(id => Jobs.stop(session, id.asText(), answer.get("savepoint").asBoolean())) ++
       Option(answer.get("jobs")).toSeq.flatMap(_ => Jobs.listed(session)) ++
       Json.strings(answer.path("statements")).flatMap(session.sql(_).collect().toSeq) ++
       Json.items(answer.path("rows")).map(r => Values.externalRow(Json.items(r), columns))

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.paimonbridge
 
 import java.util.UUID
+import java.util.concurrent.ConcurrentHashMap
 
 import scala.jdk.CollectionConverters._
 
@@ -60,7 +61,9 @@ case class StartJobCommand(target: DataSourceV2Relation, query: LogicalPlan) ext
       .trigger(Trigger.ProcessingTime(ClientKeys.interval(session)))
       .option("checkpointLocation", Jobs.checkpoints(session, name))
     val named = if (free) writer.queryName(name) else writer
-    Jobs.started(session)(named.toTable(quoted))
+    val started = Jobs.started(session)(named.toTable(quoted))
+    Jobs.writes(started, target.table.asInstanceOf[PaimonTable])
+    started
   }
 
   private def quoted: String = {
@@ -103,6 +106,7 @@ object Jobs {
   private val Partitions = "spark.sql.shuffle.partitions"
   private val Adaptive = "spark.sql.adaptive.enabled"
   private val StopMillis = 10000L
+  private val targets = new ConcurrentHashMap[UUID, PaimonTable]()
   val Columns: StructType = new StructType().add("job id", StringType, nullable = false)
     .add("job name", StringType).add("status", StringType, nullable = false).add("last batch", StringType)
 
@@ -118,6 +122,9 @@ object Jobs {
     try start
     finally before.foreach { case (k, v) => v.fold(conf.unsetConf(k))(conf.setConfString(k, _)) }
   }
+
+  /** Records the table of a job, whose savepoints are tags of it. */
+  def writes(query: StreamingQuery, table: PaimonTable): Unit = targets.put(query.id, table)
 
   /** Ends the jobs before Spark. */
   private lazy val stopAtExit: Unit =
@@ -150,13 +157,17 @@ object Jobs {
     case None => Utils.createTempDir(namePrefix = "paimon-job").toURI.toString
   }
 
-  /** Ends the job with an id or a name. */
-  def stop(session: SparkSession, id: String): StreamingQuery = {
+  /** Ends the job with an id or a name; returns its id, and the tag of its savepoint. */
+  def stop(session: SparkSession, id: String, savepoint: Boolean): Row = {
     val known = active(session)
     val found = known.find(q => q.id.toString == id || q.name == id).getOrElse(throw new PaimonException(
       s"[INVALID_ARGUMENT] There is no job '$id'. " + (if (known.isEmpty) "No job is running."
         else s"The jobs are ${known.map(_.id).mkString(", ")}; SHOW JOBS lists them."), "INVALID_ARGUMENT"))
     end(found)
-    found
+    val tag = Option(targets.remove(found.id)).filter(_ => savepoint).flatMap { table =>
+      val args = Map("table" -> table.token, "query" -> found.id.toString)
+      Json.optional(Engine.json("tag_savepoint", args, table.catalog, idempotent = false), "tag").map(_.asText())
+    }
+    Row(found.id.toString, tag.orNull)
   }
 }
