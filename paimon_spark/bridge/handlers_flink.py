@@ -21,7 +21,7 @@ from paimon_spark.errors import (
     suggestion,
 )
 from paimon_spark.spark.conf import check_setting
-from paimon_spark.spark.connectors import create_connector
+from paimon_spark.spark.connectors import TABLE, create_connector
 from paimon_spark.spark.flink_settings import setting
 from paimon_spark.spark.jvm_frames import session_for
 from paimon_spark.spec import evolution
@@ -235,6 +235,13 @@ def _create_temporary(request: Request, statement: flink.CreateTable, connector:
     return {"set": {key: value}}
 
 
+def _drop_temporary(request: Request, statement: flink.DropTemporaryTable) -> Json:
+    session = session_for(request.envelope.session, request.jsession)
+    if not session.catalog.dropTempView(statement.name) and not statement.if_exists:
+        raise NotFoundError(f"There is no temporary table '{statement.name}'.", kind=ErrorKind.TABLE_NOT_FOUND)
+    return {"unset": [f"{TABLE}{statement.name.lower()}"]}
+
+
 def _of_paimon(request: Request, name: flink.Name) -> tuple[CatalogInfo, Identifier]:
     found = _located(request, name)
     if found is None:
@@ -301,6 +308,7 @@ _RUNNERS: Mapping[type, Callable[[Request, Any], Json]] = {
     flink.DropCatalog: _drop_catalog,
     flink.UseCatalog: _use_catalog,
     flink.CreateTable: _create_table,
+    flink.DropTemporaryTable: _drop_temporary,
     flink.SetTableOptions: _set_table_options,
     flink.AlterColumns: _alter_columns,
     flink.SetKey: _set_key,

@@ -92,10 +92,7 @@ class LocalFileIO:
         """Synchronise the files, all at once so that they share a flush of the journal, then their directories."""
         files = [Path(local_path(p)) for p in paths]
         for group in (files, list({f.parent for f in files})):
-            if len(group) > 1:
-                list(_syncing_threads(os.getpid()).map(_sync, group))
-            elif group:
-                _sync(group[0])
+            _sync_all(group)
 
     def create_exclusive(self, path: str, data: bytes) -> bool:
         """Create `path` unless it exists: hidden temporary file, fsync, hard link to the final name.
@@ -305,6 +302,16 @@ def _rename_noreplace(source: str, target: str) -> int:
         return errno.ENOSYS
     done = call(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE)
     return 0 if done == 0 else ctypes.get_errno()
+
+
+def _sync_all(files: Sequence[Path]) -> None:
+    """Synchronize files at once; one after the other while the interpreter ends and takes no more work."""
+    try:
+        waiting = _syncing_threads(os.getpid()).map(_sync, files) if len(files) > 1 else map(_sync, files)
+    except RuntimeError:
+        waiting = map(_sync, files)
+    for _ in waiting:
+        pass
 
 
 @cache

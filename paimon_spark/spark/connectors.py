@@ -58,6 +58,7 @@ def create_connector(
         known = ("print-identifier",) if connector == "print" else ()
         _refuse_rest(connector, {k: v for k, v in options.items() if k not in known}, known)
         stored["identifier"] = options.get("print-identifier", "")
+        _unreadable(session, name, schema, connector)
     else:
         raise UnsupportedError(
             f"The connector '{connector}' is not supported.",
@@ -65,6 +66,13 @@ def create_connector(
             or f"There are {', '.join(CONNECTORS)}. Register any other source of Spark as a temporary view.",
         )
     return f"{TABLE}{name.lower()}", json.dumps({**stored, "schema": schema.jsonValue()})
+
+
+def _unreadable(session: SparkSession, name: str, schema: StructType, connector: str) -> None:
+    """Create the view of a table that only takes rows; a query of it fails."""
+    error = sf.raise_error(sf.lit(f"The table '{name}' of the connector '{connector}' cannot be read: it takes rows."))
+    columns = [error.cast(f.dataType).alias(f.name) for f in schema.fields]
+    session.range(1).select(*columns).createOrReplaceTempView(name)
 
 
 def _refuse_rest(connector: str, options: Mapping[str, str], known: Sequence[str] = ()) -> None:
@@ -100,6 +108,15 @@ class _Generator:
 
     def take(self, key: str) -> str | None:
         return self.options.pop(f"fields.{self.field.name}.{key}", None)
+
+    def real(self, key: str, default: float) -> float:
+        text = self.take(key)
+        try:
+            return default if text is None else float(text)
+        except ValueError:
+            raise OptionError(
+                f"The option 'fields.{self.field.name}.{key}' is '{text}'.", hint="Give a number."
+            ) from None
 
     def number(self, key: str) -> int | None:
         text = self.take(key)
@@ -156,7 +173,7 @@ def _column(of: _Generator) -> tuple[Column, int | None]:
         return (sf.col("n") + sf.lit(start)).cast(spark_type), end - start + 1
     if kind != "random":
         raise OptionError(f"The option 'fields.{of.field.name}.kind' is '{kind}'.", hint="Use random or sequence.")
-    nulls = float(of.take("null-rate") or 0)
+    nulls = of.real("null-rate", 0)
     column = _random(of, t).cast(spark_type)
     return (sf.when(sf.rand() >= sf.lit(nulls), column) if nulls else column), None
 
@@ -173,7 +190,7 @@ def _random(of: _Generator, t: AtomicType) -> Column:
     if t.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL):
         digits = (t.precision or 0) - (t.scale or 0)
         most_real = float(10**digits - 1) if t.root is TypeRoot.DECIMAL else 1.0
-        low_real, high_real = float(of.take("min") or 0), float(of.take("max") or most_real)
+        low_real, high_real = of.real("min", 0), of.real("max", most_real)
         return sf.lit(low_real) + sf.rand() * sf.lit(high_real - low_real)
     past = (parse_duration_ms(of.take("max-past") or "0") + 999) // 1000
     if t.root is TypeRoot.DATE:
@@ -190,7 +207,7 @@ def _between(low: int, high: int) -> Column:
     if high - low < 1 << 52:
         return sf.lit(low) + sf.floor(sf.rand() * sf.lit(float(high - low + 1)))
     bits = sf.conv(sf.substring(sf.sha2(sf.expr("uuid()"), 256), 1, 16), 16, -10).cast("bigint")
-    return sf.lit(low) + sf.pmod(bits, sf.lit(high - low)) if high - low < 1 << 63 else bits
+    return sf.lit(low) + sf.pmod(bits, sf.lit(high - low + 1)) if high - low + 1 < 1 << 63 else bits
 
 
 def _text(length: int) -> Column:

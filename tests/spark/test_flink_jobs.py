@@ -58,6 +58,11 @@ def test_a_job_continues_from_its_checkpoints(words: SparkSession, tmp_path) -> 
     assert kept == rows(words, "SELECT count(*) FROM t")
     ((again,),) = rows(words, "INSERT INTO t SELECT n FROM r")
     assert again == first
+    with pytest.raises(Exception, match=r"those of the running job 'copy'.*'pipeline.name'"):
+        words.sql("INSERT INTO t SELECT n FROM r")
+    words.sql(f"STOP JOB '{again}'")
+    with pytest.raises(Exception, match=r"those of another statement: INSERT INTO t SELECT n FROM r"):
+        words.sql("INSERT INTO t SELECT -n FROM r")
     identifiers = [
         r[0] for r in rows(words, "SELECT commit_identifier FROM `t$snapshots` WHERE commit_kind = 'APPEND'")
     ]
@@ -120,5 +125,23 @@ def test_tables_that_take_rows(spark: SparkSession) -> None:
     spark.sql("CREATE TEMPORARY TABLE gone (a INT) WITH ('connector' = 'blackhole')")
     assert rows(spark, "INSERT INTO p VALUES (1, 'x'), (2, NULL)") == []
     assert rows(spark, "INSERT INTO gone VALUES (1)") == []
-    with pytest.raises(Exception, match="has 1 columns"):
+    with pytest.raises(Exception, match=r"has 1 columns, but 'p' takes 2: a, b"):
         spark.sql("INSERT INTO p VALUES (1)")
+    with pytest.raises(Exception, match=r"the connector 'print' cannot be read"):
+        spark.sql("SELECT * FROM p").collect()
+    spark.sql("DROP TEMPORARY TABLE gone")
+    spark.sql("CREATE TABLE gone (a INT)")
+    spark.sql("INSERT INTO gone VALUES (2)")
+    assert rows(spark, "SELECT * FROM gone") == [(2,)]
+    with pytest.raises(Exception, match=r"There is no temporary table 'gone'"):
+        spark.sql("DROP TEMPORARY TABLE gone")
+
+
+def test_a_wrong_statement_set_starts_nothing(words: SparkSession) -> None:
+    words.sql("CREATE TABLE t (word STRING)")
+    one, two = "INSERT INTO t SELECT word FROM words", "INSERT INTO t SELECT wrd FROM words"
+    with pytest.raises(Exception, match=r"UNRESOLVED_COLUMN"):
+        words.sql(f"EXECUTE STATEMENT SET BEGIN {one}; {two}; END")
+    assert rows(words, "SHOW JOBS") == []
+    assert len(rows(words, f"EXECUTE STATEMENT SET BEGIN {one}; {one}; END")) == 2
+    assert len(rows(words, "SHOW JOBS")) == 2

@@ -13,7 +13,7 @@ import paimon_spark
 
 
 def rows(spark: SparkSession, sql: str) -> list[tuple]:
-    return sorted(tuple(r) for r in spark.sql(sql).collect())
+    return sorted((tuple(r) for r in spark.sql(sql).collect()), key=repr)
 
 
 @pytest.fixture
@@ -142,6 +142,11 @@ def test_files_of_a_directory(spark: SparkSession, tmp_path: Path) -> None:
     )
     spark.sql("INSERT INTO f VALUES (1, 'x'), (2, 'y')")
     assert rows(spark, "SELECT * FROM f") == [(1, "x"), (2, "y")]
+    spark.sql("INSERT INTO f (b, a) VALUES ('z', 3)")
+    spark.sql("INSERT INTO f BY NAME SELECT 'w' AS b")
+    assert sorted(map(str, rows(spark, "SELECT * FROM f WHERE a IS NULL OR a > 2"))) == ["(3, 'z')", "(None, 'w')"]
+    with pytest.raises(Exception, match=r"\[COLUMN_NOT_FOUND\].*no column 'c'"):
+        spark.sql("INSERT INTO f (c, a) VALUES ('z', 3)")
     assert "1;x" in "".join(p.read_text() for p in (tmp_path / "f").glob("*.csv"))
 
 
@@ -151,6 +156,7 @@ def test_files_of_a_directory(spark: SparkSession, tmp_path: Path) -> None:
         ("CREATE CATALOG c WITH ('type' = 'hudi')", r"\[INVALID_OPTION\].*'hudi' cannot be created"),
         ("CREATE CATALOG paimon WITH ('type' = 'paimon', 'warehouse' = '/tmp/x')", "exists already"),
         ("CREATE CATALOG c ('type' = 'paimon')", r"\[SQL_SYNTAX\].*expected WITH"),
+        ("CREATE CATALOG c COMMENT 'x' WITH ('type' = 'paimon')", "cannot have a COMMENT"),
         ("USE CATALOG paimn", "Did you mean 'paimon'"),
         ("DROP CATALOG paimon", "is the current one"),
         (
@@ -167,6 +173,10 @@ def test_files_of_a_directory(spark: SparkSession, tmp_path: Path) -> None:
         ("CREATE TEMPORARY TABLE t (a INT) WITH ('connector' = 'datgen')", "Did you mean 'datagen'"),
         ("CREATE TEMPORARY TABLE t (a INT) WITH ('connector' = 'datagen', 'rows' = '1')", "no option 'rows'"),
         ("CREATE TEMPORARY TABLE t (a ARRAY<INT>) WITH ('connector' = 'datagen')", "generates no values"),
+        (
+            "CREATE TEMPORARY TABLE t (a DOUBLE) WITH ('connector' = 'datagen', 'fields.a.min' = 'x')",
+            r"\[INVALID_OPTION\].*'fields.a.min' is 'x'",
+        ),
         ("SET 'execution.runtime-mode' = 'bath'", "Did you mean 'batch'"),
         ("SET 'execution.checkpointing.interval' = 'soon'", "not a duration"),
         ("ALTER TABLE nowhere SET ('bucket' = '1')", "TABLE_NOT_FOUND"),

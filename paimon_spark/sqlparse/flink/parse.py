@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from paimon_spark.errors import SqlSyntaxError
+from paimon_spark.errors import SqlSyntaxError, UnsupportedError
 from paimon_spark.sqlparse.flink.alter import alter_table
 from paimon_spark.sqlparse.flink.create import create_table
 from paimon_spark.sqlparse.flink.cursor import Cursor
 from paimon_spark.sqlparse.flink.statements import (
     CreateCatalog,
     DropCatalog,
+    DropTemporaryTable,
     ResetKey,
     SetKey,
     ShowJobs,
@@ -41,8 +42,8 @@ def parse_statement(text: str) -> Statement | None:
 def _create_catalog(cursor: Cursor) -> Statement:
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.identifier("the name of a catalog")
-    if cursor.accept("COMMENT"):
-        cursor.string("a comment")
+    if cursor.peek() == "COMMENT":
+        raise UnsupportedError(f"The catalog '{name}' cannot have a COMMENT.", hint="Leave it out.")
     cursor.expect("WITH")
     return CreateCatalog(name, cursor.options(), if_not_exists)
 
@@ -50,6 +51,11 @@ def _create_catalog(cursor: Cursor) -> Statement:
 def _drop_catalog(cursor: Cursor) -> Statement:
     if_exists = cursor.accept("IF", "EXISTS")
     return DropCatalog(cursor.identifier("the name of a catalog"), if_exists)
+
+
+def _drop_temporary(cursor: Cursor) -> Statement:
+    if_exists = cursor.accept("IF", "EXISTS")
+    return DropTemporaryTable(cursor.identifier("the name of a table"), if_exists)
 
 
 def _use_catalog(cursor: Cursor) -> Statement:
@@ -105,6 +111,7 @@ _FORMS: tuple[tuple[tuple[str, ...], Callable[[Cursor], Statement | None]], ...]
     (("CREATE", "CATALOG"), _create_catalog),
     (("DROP", "CATALOG"), _drop_catalog),
     (("USE", "CATALOG"), _use_catalog),
+    (("DROP", "TEMPORARY", "TABLE"), _drop_temporary),
     (("CREATE", "TABLE"), create_table),
     (("CREATE", "TEMPORARY", "TABLE"), _create_temporary),
     (("ALTER", "TABLE"), alter_table),
@@ -123,6 +130,8 @@ def belongs_to_flink(text: str) -> bool:
     cursor = Cursor(text)
     if cursor.peek(1) in ("CATALOG", "JOB", "JOBS", "STATEMENT"):
         return True
+    if cursor.peek(1) == "TEMPORARY" and cursor.peek(2) == "TABLE":
+        return True
     if cursor.accept("CREATE"):
-        return cursor.accept("TEMPORARY", "TABLE") or cursor.holds("WITH", "(") or "ENFORCED" in text.upper()
+        return cursor.holds("WITH", "(") or "ENFORCED" in text.upper()
     return (cursor.accept("SET") or cursor.accept("RESET")) and cursor.at_string

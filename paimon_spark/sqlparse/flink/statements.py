@@ -55,6 +55,14 @@ class CreateTable:
 
 
 @dataclass(frozen=True, slots=True)
+class DropTemporaryTable:
+    """DROP TEMPORARY TABLE name."""
+
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class SetTableOptions:
     """ALTER TABLE name SET (…) or RESET (…)."""
 
@@ -113,6 +121,7 @@ Statement = (
     | DropCatalog
     | UseCatalog
     | CreateTable
+    | DropTemporaryTable
     | SetTableOptions
     | AlterColumns
     | SetKey

@@ -29,8 +29,20 @@ case class FlinkStatementCommand(request: Map[String, Any], catalog: CatalogRef,
     Option(answer.get("show")).map(_.asText()).map(key => Row(key, session.conf.get(key, "<undefined>"))).toSeq ++
       Option(answer.get("stop")).map(id => Jobs.stop(session, id.asText(), answer.get("savepoint").asBoolean())) ++
       Option(answer.get("jobs")).toSeq.flatMap(_ => Jobs.listed(session)) ++
-      Json.strings(answer.path("statements")).flatMap(session.sql(_).collect().toSeq) ++
+      started(session, Json.strings(answer.path("statements"))) ++
       Json.items(answer.path("rows")).map(r => Values.externalRow(Json.items(r), columns))
+  }
+
+  /** Starts the INSERTs of a statement set, none of them if one is wrong. */
+  private def started(session: SparkSession, statements: Seq[String]): Seq[Row] = {
+    val state = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState
+    statements.foreach { text =>
+      state.sqlParser.parsePlan(text) match {
+        case FailedStatement(error) => throw error
+        case plan => state.executePlan(plan).assertAnalyzed()
+      }
+    }
+    statements.flatMap(session.sql(_).collect().toSeq)
   }
 
   /** Fills the table of a CREATE TABLE … AS; the query is the user's own text. */

@@ -1,9 +1,11 @@
 package org.apache.spark.sql.paimonbridge
 
+import java.nio.charset.StandardCharsets.UTF_8
 import java.util.UUID
 import java.util.concurrent.ConcurrentHashMap
 
 import scala.jdk.CollectionConverters._
+import scala.util.Using
 
 import org.apache.hadoop.fs.Path
 
@@ -55,14 +57,15 @@ case class StartJobCommand(target: DataSourceV2Relation, query: LogicalPlan) ext
 
   private def start(session: SparkSession): StreamingQuery = {
     val name = session.conf.getOption(ClientKeys.JobName).getOrElse(s"insert-into_${target.name}")
+    val place = Jobs.checkpoints(session, name, query)
     val free = !Jobs.active(session).exists(_.name == name)
     val writer = Dataset.ofRows(session.asInstanceOf[ClassicSession], query).writeStream
       .outputMode(if (aggregates) OutputMode.Update() else OutputMode.Append())
       .trigger(Trigger.ProcessingTime(ClientKeys.interval(session)))
-      .option("checkpointLocation", Jobs.checkpoints(session, name))
+      .option("checkpointLocation", place)
     val named = if (free) writer.queryName(name) else writer
     val started = Jobs.started(session)(named.toTable(quoted))
-    Jobs.writes(started, target.table.asInstanceOf[PaimonTable])
+    Jobs.writes(started, place, Some(target.table.asInstanceOf[PaimonTable]))
     started
   }
 
@@ -106,6 +109,7 @@ object Jobs {
   private val Partitions = "spark.sql.shuffle.partitions"
   private val Adaptive = "spark.sql.adaptive.enabled"
   private val StopMillis = 10000L
+  private val places = new ConcurrentHashMap[UUID, String]()
   private val targets = new ConcurrentHashMap[UUID, PaimonTable]()
   val Columns: StructType = new StructType().add("job id", StringType, nullable = false)
     .add("job name", StringType).add("status", StringType, nullable = false).add("last batch", StringType)
@@ -123,8 +127,11 @@ object Jobs {
     finally before.foreach { case (k, v) => v.fold(conf.unsetConf(k))(conf.setConfString(k, _)) }
   }
 
-  /** Records the table of a job, whose savepoints are tags of it. */
-  def writes(query: StreamingQuery, table: PaimonTable): Unit = targets.put(query.id, table)
+  /** Records where a job keeps its checkpoints, and its table, whose savepoints are tags of it. */
+  def writes(query: StreamingQuery, place: String, table: Option[PaimonTable]): Unit = {
+    places.put(query.id, place)
+    table.foreach(targets.put(query.id, _))
+  }
 
   /** Ends the jobs before Spark. */
   private lazy val stopAtExit: Unit =
@@ -152,10 +159,32 @@ object Jobs {
   }
 
   /** The directory of the checkpoints of a job; without one that the session names, a temporary one. */
-  def checkpoints(session: SparkSession, name: String): String = session.conf.getOption(ClientKeys.Directory) match {
-    case Some(root) => new Path(root, name).toString
-    case None => Utils.createTempDir(namePrefix = "paimon-job").toURI.toString
+  def checkpoints(session: SparkSession, name: String, query: LogicalPlan): String =
+    session.conf.getOption(ClientKeys.Directory) match {
+      case Some(root) => named(session, new Path(root, name), name, query)
+      case None => Utils.createTempDir(namePrefix = "paimon-job").toURI.toString
+    }
+
+  /** The directory of a name, with the statement that it belongs to: no other continues from its checkpoints. */
+  private def named(session: SparkSession, directory: Path, name: String, query: LogicalPlan): String = {
+    val files = directory.getFileSystem(session.asInstanceOf[ClassicSession].sessionState.newHadoopConf())
+    val place = files.makeQualified(directory).toString
+    def refused(what: String) = new PaimonException(s"[INVALID_ARGUMENT] The checkpoints in $place are those of $what. " +
+      s"Write SET '${ClientKeys.JobName}' = '<another name>' first.", "INVALID_ARGUMENT")
+    if (active(session).exists(checkpointOf(_).contains(place))) throw refused(s"the running job '$name'")
+    val statement = new Path(directory, "statement.sql")
+    val text = query.collectFirst { case p if p.origin.sqlText.nonEmpty => p.origin.sqlText.get }
+      .map(_.trim.stripSuffix(";").split("\\s+").mkString(" ")).getOrElse("")
+    if (!files.exists(statement)) Using.resource(files.create(statement))(_.write(text.getBytes(UTF_8)))
+    else {
+      val before = Using.resource(files.open(statement))(in => new String(in.readAllBytes(), UTF_8))
+      if (before != text) throw refused(s"another statement: $before")
+    }
+    place
   }
+
+  private def checkpointOf(query: StreamingQuery): Option[String] =
+    Option(places.get(query.id))
 
   /** Ends the job with an id or a name; returns its id, and the tag of its savepoint. */
   def stop(session: SparkSession, id: String, savepoint: Boolean): Row = {

@@ -141,7 +141,9 @@ private class ResultChanges(keys: Option[Seq[Int]]) {
 
 /** Where changes go: to the terminal of `spark-sql` as they happen, else into the result of the statement. */
 private class ShownChanges(session: SparkSession, schema: StructType) {
-  private val limit = session.conf.getOption("spark.paimon.streaming-select.max-rows").map(_.toLong)
+  private val limit = session.conf.getOption("spark.paimon.streaming-select.max-rows").map(text =>
+    text.toLongOption.filter(_ > 0).getOrElse(throw new PaimonException(s"[INVALID_OPTION] The session option " +
+      s"'paimon.streaming-select.max-rows' holds '$text'. Give a whole number above 0.", "INVALID_OPTION")))
   private val live = sys.props.getOrElse("sun.java.command", "").contains("SparkSQLCLIDriver")
   private val millis = session.conf.getOption("spark.paimon.streaming-select.timeout").map(t =>
     Engine.json("duration_millis", Map("text" -> t), CatalogRef.none).get("millis").asLong())
