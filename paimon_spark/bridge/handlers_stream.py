@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from paimon_spark.bridge.protocol import Request
@@ -59,9 +60,9 @@ def stream_relation(request: Request) -> Json:
         )
     token = newest_token(request.envelope, args["table"], args["options"])
     source = _source(request, token)
-    source.check()
     if system is None and source.table.options.flag("read.changelog"):
         system = _CHANGES
+    replace(source, keep_kinds=system is not None).check()
     if system is None:
         return described(request.envelope, source.table, TableToken.of(token))
     name = f"{token['name']}${system}"

@@ -24,9 +24,16 @@ from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.engine.stream_offset import StreamLimits, StreamOffset, parse_offset
 from paimon_spark.engine.stream_sink import StreamBatch, begin_batch
-from paimon_spark.engine.stream_source import StreamSource
+from paimon_spark.engine.stream_source import StreamRead, StreamSource
 from paimon_spark.engine.stream_start import first_offset
-from paimon_spark.errors import ConflictError, CorruptTableError, NotFoundError, OptionError, OutcomeUnknownError
+from paimon_spark.errors import (
+    ConflictError,
+    CorruptTableError,
+    NotFoundError,
+    OptionError,
+    OutcomeUnknownError,
+    UnsupportedError,
+)
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.options import CoreOptions
@@ -220,6 +227,76 @@ def test_a_consumer_protects_what_is_not_read() -> None:
     expire(table, 1)
     assert table.snapshots.ids() == [2, 3]
     assert first_offset(source.table) == StreamOffset(snapshot_id=2)
+
+
+def read_between(source: StreamSource, start: StreamOffset) -> list[StreamRead]:
+    """Return what each micro-batch reads up to the newest snapshot."""
+    found = []
+    while (end := source.next_offset(start, limited=True, newest=source.newest_id())) is not None:
+        found.append(source.read(start, end))
+        start = end
+    return found
+
+
+@pytest.mark.parametrize("producer", ["none", "input"])
+def test_changes_in_an_order_are_not_for_native_scans(producer: str) -> None:
+    table = keyed(bucket="1", changelog_producer=producer)
+    for n in range(2):
+        write(table, (1, n))
+    (both,) = read_between(StreamSource(table), StreamOffset(snapshot_id=1))
+    assert [(len(s.files), s.raw) for s in both.changes] == [(2, False)]
+    (one,) = read_between(StreamSource(table), StreamOffset(snapshot_id=2))
+    assert [(len(s.files), s.raw) for s in one.changes] == [(1, producer == "none")]
+
+
+def test_a_batch_ends_where_the_state_ends() -> None:
+    table = keyed()
+    for n in range(3):
+        write(table, (1, n))
+    start = first_offset(table.with_options({"scan.mode": "from-snapshot-full", "scan.snapshot-id": "1"}))
+    found = read_between(StreamSource(table), start)
+    assert [(len(b.state), [len(s.files) for s in b.changes]) for b in found] == [(1, []), (0, [2])]
+
+
+def moving(**options: str) -> Table:
+    columns = {"id": "INT", "p": "INT", "v": "INT"}
+    given_options = {n.replace("_", "-"): v for n, v in options.items()}
+    return new_table(columns, primary_key=["id"], partition=["p"], options={"bucket": "-1", **given_options})
+
+
+def test_rows_that_move_are_read_commit_by_commit() -> None:
+    table = moving(changelog_producer="lookup")
+    for n in range(2):
+        data = pa.table({"id": [1], "p": [1 - n], "v": [n]}, schema=to_arrow_schema(table.schema.fields))
+        write_arrow(table, data)
+    found = read_between(StreamSource(table), StreamOffset(snapshot_id=1))
+    values = [
+        [v for s in batch.changes for b in read_split(table, s, ("p", "v")) for v in b.to_pylist()] for batch in found
+    ]
+    assert values == [[{"p": 1, "v": 0}], [{"p": 0, "v": 1}]]
+
+
+@pytest.mark.parametrize(
+    ("table", "kinds", "message"),
+    [
+        (moving(changelog_producer="lookup"), True, "with their kinds.*have no order"),
+        (moving(), False, "move between partitions"),
+        (moving(changelog_producer="input"), False, "move between partitions"),
+        (keyed(merge_engine="first-row"), False, "'merge-engine' = 'first-row'"),
+        (keyed(merge_engine="aggregation"), False, "'merge-engine' = 'aggregation'"),
+        (keyed(merge_engine="partial-update"), True, "'merge-engine' = 'partial-update'"),
+    ],
+)
+def test_changes_that_tell_no_state_are_refused(table: Table, message: str, *, kinds: bool) -> None:
+    with pytest.raises(UnsupportedError, match=message):
+        StreamSource(table, keep_kinds=kinds).check()
+
+
+def test_merged_changes_are_a_stream() -> None:
+    for producer in ("lookup", "full-compaction"):
+        StreamSource(moving(changelog_producer=producer)).check()
+        StreamSource(keyed(changelog_producer=producer, merge_engine="partial-update"), keep_kinds=True).check()
+    StreamSource(keyed(changelog_producer="input", merge_engine="aggregation")).check()
 
 
 QUERY = "6b1f0d0c-0000-4000-8000-000000000000"
