@@ -41,8 +41,9 @@ def stream_begin(request: Request) -> Json:
             f"Table {table.name} has no primary key, so that the output mode 'update' cannot replace rows in it.",
             hint="Use outputMode('append') or outputMode('complete'), or a table with a primary key.",
         )
-    if begin_batch(table, batch):
-        return {"table": described(request.envelope, table, TableToken.of(token))}
+    begun = begin_batch(table, batch)
+    if begun is not None:
+        return {"table": described(request.envelope, table, TableToken.of(token)), "base": begun.base}
     session = session_for(request.envelope.session, request.jsession)
     plan = WritePlan(table=table, info=WriterRestoreState(), batch=batch)
     resume_batch(plan, NearRunner(session, table))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.scan.splits import Split
@@ -18,7 +19,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
-from paimon_spark.engine.insert import complete_write, plan_write, resume_batch, write_arrow
+from paimon_spark.engine.insert import WritePlan, complete_write, plan_write, resume_batch, write_arrow
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
@@ -305,16 +306,71 @@ QUERY = "6b1f0d0c-0000-4000-8000-000000000000"
 def commit(table: Table, number: int, offsets: str = "o", **options: str) -> bool:
     """Write a row as a batch of a query, unless the table has the batch; return whether it was written."""
     own = table.with_options({k.replace("_", "-"): v for k, v in options.items()})
-    batch = StreamBatch(QUERY, number, f"{offsets}-{number}")
-    if not begin_batch(own, batch):
+    batch = begin_batch(own, StreamBatch(QUERY, number, f"{offsets}-{number}"))
+    if batch is None:
         return False
-    plan = replace(plan_write(own), batch=batch)
-    with TableWriter(own, plan.info) as writer:
-        for part in rows(own, (number, number)).to_batches():
-            writer.write(part)
-        messages = writer.finish()
+    plan, messages = written(own, batch)
     complete_write(plan, messages, LocalRunner())
     return True
+
+
+def written(table: Table, batch: StreamBatch) -> tuple[WritePlan, list[CommitMessage]]:
+    """Write the row of a batch, up to its commit."""
+    plan = replace(plan_write(table), batch=batch)
+    with TableWriter(table, plan.info) as writer:
+        for part in rows(table, (batch.batch, batch.batch)).to_batches():
+            writer.write(part)
+        return plan, writer.finish()
+
+
+def begun(table: Table, number: int, offsets: str = "o") -> StreamBatch:
+    batch = begin_batch(table, StreamBatch(QUERY, number, f"{offsets}-{number}"))
+    assert batch is not None
+    return batch
+
+
+def test_two_runs_of_a_query_commit_a_batch_once() -> None:
+    table = new_table(COLUMNS, options={"write-only": "true"})
+    first, second = (written(table, begun(table, 0)) for _ in range(2))
+    write(table, (9, 9))
+    for run in (first, second):
+        complete_write(*run, LocalRunner())
+    assert sorted(r["id"] for r in read_arrow(table).to_pylist()) == [0, 9]
+    assert [s.commit_user == QUERY for s in map(table.snapshots.get, table.snapshots.ids())] == [False, True]
+
+
+def test_two_runs_with_other_offsets_conflict() -> None:
+    table = new_table(COLUMNS, options={"write-only": "true"})
+    first, second = (written(table, begun(table, 0, offsets)) for offsets in ("o", "other"))
+    complete_write(*first, LocalRunner())
+    with pytest.raises(ConflictError, match="snapshot 1 has another commit of that number"):
+        complete_write(*second, LocalRunner())
+    assert read_arrow(table).num_rows == 1
+
+
+def test_an_older_checkpoint_is_refused_after_expiry() -> None:
+    table = keyed()
+    for n in range(3):
+        commit(table, n)
+    write(table, (7, 7))
+    begun(table, 5)
+    expire(table, 1)
+    with pytest.raises(ConflictError, match=r"batch 5 of it was begun at snapshot 4.*attempt-"):
+        commit(table, 1)
+    write(table, (8, 8))
+    begun(table, 6)
+    execute_rollback(table, plan_rollback(table, snapshot_id=4))
+    assert commit(table, 1)
+
+
+def test_a_batch_records_its_watermark_and_its_query() -> None:
+    table = keyed()
+    commit(table, 0, **{"end-input.watermark": "1000"})
+    newest = table.snapshots.latest()
+    assert newest is not None
+    assert (newest.watermark, newest.commit_user) == (1000, QUERY)
+    with pytest.raises(OptionError, match=r"'commit\.user-prefix' = 'etl' does not apply to a streaming write"):
+        commit(table, 1, **{"commit.user-prefix": "etl"})
 
 
 def test_a_batch_is_written_once_whoever_writes_between() -> None:
@@ -350,8 +406,7 @@ def test_a_batch_of_expired_snapshots_is_not_guessed() -> None:
     with pytest.raises(OutcomeUnknownError, match=r"not known whether batch 0.*attempt-"):
         commit(table, 0)
     assert commit(table, 1)
-    batch = StreamBatch(QUERY, 2, "o-2")
-    assert begin_batch(table, batch)  # and the process dies
+    begun(table, 2)  # and the process dies
     write(table, (5, 5))
     assert commit(table, 2)
 
