@@ -372,6 +372,7 @@ class StreamSource:
     def _check_start(self, start: StreamOffset) -> None:
         """Check that the newest snapshot that was read is still one of the table's, unless it has expired."""
         if start.time_millis is None:
+            self._check_next(start.snapshot_id)
             return
         snapshots, wanted = self.table.snapshots, start.newest_read
         found, newest = snapshots.find(wanted), snapshots.latest_id() or 0
@@ -381,6 +382,19 @@ class StreamSource:
             f"The stream of table {self.table.name} cannot go on: it has read snapshot {wanted}, which is no longer "
             f"one of the table; the newest one is {newest}. The table was rolled back or created anew.",
             hint="Start with a new checkpoint, which reads the table anew by default.",
+            kind=ErrorKind.SNAPSHOT_NOT_FOUND,
+        )
+
+    def _check_next(self, wanted: int) -> None:
+        """Check that a snapshot that an option or a consumer names is there, or the next one."""
+        newest = self.table.snapshots.latest_id() or 0
+        if wanted <= newest + 1:
+            return
+        raise NotFoundError(
+            f"The stream of table {self.table.name} cannot begin at snapshot {wanted}, which 'scan.snapshot-id' or its "
+            f"consumer names: the newest snapshot is {newest}.",
+            hint="Start with a new checkpoint at an earlier 'scan.snapshot-id'; for a consumer, set "
+            "'consumer.ignore-progress' = 'true' or call sys.reset_consumer.",
             kind=ErrorKind.SNAPSHOT_NOT_FOUND,
         )
 

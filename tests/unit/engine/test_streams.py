@@ -216,6 +216,22 @@ def test_a_position_behind_a_rollback_is_refused() -> None:
         source.next_offset(end, limited=True, newest=5)
 
 
+def test_a_start_beyond_the_newest_snapshot_is_refused() -> None:
+    table = keyed()
+    for n in range(5):
+        write(table, (n, n))
+    StreamSource(table.with_options({"consumer-id": "c"})).commit(StreamOffset(snapshot_id=6))
+    execute_rollback(table, plan_rollback(table, snapshot_id=2))
+    for options in ({"consumer-id": "c"}, {"scan.snapshot-id": "4"}):
+        source = StreamSource(table.with_options(options))
+        with pytest.raises(NotFoundError, match=r"cannot begin at snapshot \d.*the newest snapshot is 2"):
+            source.next_offset(first_offset(source.table), limited=True, newest=2)
+    source = StreamSource(table.with_options({"scan.snapshot-id": "3"}))
+    assert source.next_offset(first_offset(source.table), limited=True, newest=2) is None
+    empty = StreamSource(keyed())
+    assert empty.next_offset(first_offset(empty.table), limited=True, newest=0) is None
+
+
 def test_a_consumer_protects_what_is_not_read() -> None:
     table = keyed()
     for n in range(3):
