@@ -42,7 +42,7 @@ _MOST_LEVELS = 64
 _CREATION_TIMES = ("scan.file-creation-time-millis", "scan.creation-time-millis")
 _OWN_LOG = (ChangelogProducer.NONE, ChangelogProducer.INPUT)
 _STATE, _CHANGES = -1, 0
-"""Steps with different numbers share no micro-batch; the other numbers are ids of snapshots."""
+"""Steps with different numbers share no micro-batch; the other numbers are made of ids of snapshots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +202,8 @@ class StreamSource:
                     break
                 share = step.share
             position = step.after
-            if share == _CHANGES and self._ends_at_once(admission) and position.snapshot_id <= newest:
-                position = self._after(newest)
+            if share != _STATE and self._ends_at_once(admission) and position.snapshot_id <= newest:
+                position = self._after(self._last_together(position.snapshot_id, newest))
                 break
         if not admission.splits and position.newest_read - start.newest_read < MOST_EMPTY:
             return None
@@ -212,8 +212,13 @@ class StreamSource:
         return position
 
     def _ends_at_once(self, admission: Admission) -> bool:
-        """Return whether a batch with rows goes up to the newest snapshot, whatever is in between."""
+        """Return whether a batch with rows goes as far as changes share one, whatever is in between."""
         return bool(admission.splits) and admission.limits.is_free and not (self._overwrites or self._by_commit)
+
+    def _last_together(self, position: int, newest: int) -> int:
+        """Return the last snapshot whose changes share a micro-batch with those before `position`."""
+        ids = range(position, newest + 1) if self._ordered else ()
+        return next((i - 1 for i in ids if self._found(i, newest).commit_kind is CommitKind.OVERWRITE), newest)
 
     @property
     def _ordered(self) -> bool:
@@ -273,12 +278,16 @@ class StreamSource:
             share = _STATE if self._ordered else _CHANGES
             yield from _numbered(self._state_splits(snapshot), start, snapshot, share)
             position = _following(snapshot)
+        share = _CHANGES
         for snapshot_id in range(position.snapshot_id, newest + 1):
             snapshot = self._found(snapshot_id, newest)
-            alone = self._overwrites and snapshot.commit_kind is CommitKind.OVERWRITE
+            overwrite = snapshot.commit_kind is CommitKind.OVERWRITE
+            alone = self._overwrites and overwrite
             splits = self._replaced_rows(snapshot) if alone else self._change_splits(snapshot)
-            share = snapshot.id if alone or self._by_commit else _CHANGES
+            if self._by_commit or (overwrite and self._ordered):
+                share = 2 * snapshot.id  # an overwrite may change the number of buckets, and so the bucket of a key
             yield from _numbered(splits, position, snapshot, share)
+            share += int(alone)
             position = _following(snapshot)
 
     def _found(self, snapshot_id: int, newest: int) -> Snapshot:

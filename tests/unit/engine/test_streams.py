@@ -20,6 +20,7 @@ from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.insert import WritePlan, complete_write, plan_write, resume_batch, write_arrow
+from paimon_spark.engine.rescale import execute_rescale, plan_rescale
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
@@ -273,6 +274,20 @@ def test_a_batch_ends_where_the_state_ends() -> None:
     start = first_offset(table.with_options({"scan.mode": "from-snapshot-full", "scan.snapshot-id": "1"}))
     found = read_between(StreamSource(table), start)
     assert [(len(b.state), [len(s.files) for s in b.changes]) for b in found] == [(1, []), (0, [2])]
+
+
+def test_a_batch_ends_where_a_key_may_change_its_bucket() -> None:
+    table = keyed(bucket="1")
+    write(table, (1, 0))
+    wider = replace(table.schema, id=1, options={**table.schema.options, "bucket": "4"})
+    table.schema_store.try_create(wider)
+    table = Table.of(table.identifier, table.path, wider, table.file_io)
+    execute_rescale(plan_rescale(table, 4), None)
+    for n in (2, 3):
+        write(table, (1, n))
+    for options in ({}, {FILES: "9"}):
+        found = read_between(StreamSource(table.with_options(options)), StreamOffset(snapshot_id=1))
+        assert [[(s.total_buckets, len(s.files)) for s in b.changes] for b in found] == [[(1, 1)], [(4, 2)]]
 
 
 def moving(**options: str) -> Table:
