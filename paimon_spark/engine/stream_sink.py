@@ -16,7 +16,6 @@ from paimon_spark.spec.kinds import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.stored_json import json_object, read_as
 
-_AUTO_TAG = "sink.savepoint.auto-tag"
 OFFSETS = "paimon-spark.stream.offsets"
 """The property of a snapshot with the digest of the offsets of its micro-batch."""
 
@@ -103,7 +102,7 @@ def tag_savepoint(table: Table, query: str, clock_millis: int) -> str | None:
     Returns:
         The name of the tag, ``savepoint-<number of the batch>``; None without the option or a snapshot of the query.
     """
-    found = _commits_of(table, query).own if table.options.flag(_AUTO_TAG) else None
+    found = _commits_of(table, query).own if table.options.flag("sink.savepoint.auto-tag") else None
     if found is None:
         return None
     name = f"savepoint-{found.commit_identifier}"
