@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from paimon_spark.bridge.protocol import Request
@@ -40,8 +41,9 @@ def stream_begin(request: Request) -> Json:
             f"Table {table.name} has no primary key, so that the output mode 'update' cannot replace rows in it.",
             hint="Use outputMode('append') or outputMode('complete'), or a table with a primary key.",
         )
-    if begin_batch(table, batch):
-        return {"table": described(request.envelope, table, TableToken.of(token))}
+    begun = begin_batch(table, batch)
+    if begun is not None:
+        return {"table": described(request.envelope, table, TableToken.of(token)), "base": begun.base}
     session = session_for(request.envelope.session, request.jsession)
     plan = WritePlan(table=table, info=WriterRestoreState(), batch=batch)
     resume_batch(plan, NearRunner(session, table))
@@ -59,9 +61,9 @@ def stream_relation(request: Request) -> Json:
         )
     token = newest_token(request.envelope, args["table"], args["options"])
     source = _source(request, token)
-    source.check()
     if system is None and source.table.options.flag("read.changelog"):
         system = _CHANGES
+    replace(source, keep_kinds=system is not None).check()
     if system is None:
         return described(request.envelope, source.table, TableToken.of(token))
     name = f"{token['name']}${system}"

@@ -227,12 +227,12 @@ def _is_full(plan: WritePlan) -> bool:
 def _commit_of(plan: WritePlan) -> tuple[FileStoreCommit, CommitMetadata]:
     """Return what commits a write, and what its snapshots say: a micro-batch is found again by its query and number."""
     batch = plan.batch
+    watermark = plan.table.options.number_or_none("end-input.watermark")
     if batch is None:
-        watermark = plan.table.options.number_or_none("end-input.watermark")
         metadata = CommitMetadata(operation=plan.operation, watermark=watermark)
         return FileStoreCommit(plan.table, plan.info.postpone_user), metadata
-    metadata = CommitMetadata(batch.batch, plan.operation, properties=dict(batch.properties))
-    return FileStoreCommit(plan.table, batch.query), metadata
+    metadata = CommitMetadata(batch.batch, plan.operation, watermark, dict(batch.properties))
+    return FileStoreCommit(plan.table, batch.query, since=batch.base), metadata
 
 
 def _next_compaction(

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.metadata_io import read_if_there, translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.engine.tags import execute_tag, plan_create_tag
-from paimon_spark.errors import ConflictError, CorruptTableError, OutcomeUnknownError
+from paimon_spark.errors import ConflictError, CorruptTableError, OptionError, OutcomeUnknownError
 from paimon_spark.spec.bounds import Id, Long
 from paimon_spark.spec.kinds import BATCH_COMMIT_IDENTIFIER
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.stored_json import json_object, read_as
 
-_AUTO_TAG = "sink.savepoint.auto-tag"
 OFFSETS = "paimon-spark.stream.offsets"
 """The property of a snapshot with the digest of the offsets of its micro-batch."""
 
@@ -29,11 +28,13 @@ class StreamBatch:
         query: the id of the query, which its checkpoint keeps; the user of its commits.
         batch: the number of the batch; the identifier of its commit.
         offsets: a digest of what the checkpoint has logged as the offsets of the batch.
+        base: the newest snapshot when the batch was begun, up to which the table does not have it.
     """
 
     query: str
     batch: int
     offsets: str
+    base: int | None = None
 
     @property
     def properties(self) -> Mapping[str, str]:
@@ -63,24 +64,36 @@ class _Commits:
 
 
 @translate_io_errors()
-def begin_batch(table: Table, batch: StreamBatch) -> bool:
-    """Record that a batch is about to be written; return False if the table has it already.
+def begin_batch(table: Table, batch: StreamBatch) -> StreamBatch | None:
+    """Record that a batch is about to be written; return it with its base, or None if the table has it already.
 
     Raises:
+        OptionError: an option would change the commit user, by which batches are recognised.
         ConflictError: the table has a later batch of the query, or other rows under the number of this one: the
             checkpoint is older than the table.
         OutcomeUnknownError: the batch was begun before, and the snapshots that would tell its outcome have expired.
     """
+    _check_user(table)
     found = _commits_of(table, batch.query)
     if found.own is not None:
         if found.own.commit_identifier >= batch.batch:
             _check_same(table, batch, found.own)
-            return False
+            return None
     elif not found.covers(0):
         _check_attempt(table, batch, found)
     attempt = {"batch": batch.batch, "base": found.newest}
     table.file_io.write(table.paths.stream_attempt(batch.query), json.dumps(attempt).encode())
-    return True
+    return replace(batch, base=found.newest)
+
+
+def _check_user(table: Table) -> None:
+    prefix = table.options.commit_user_prefix
+    if prefix is not None:
+        raise OptionError(
+            f"The option 'commit.user-prefix' = '{prefix}' does not apply to a streaming write to table {table.name}: "
+            "the commit user is the id of the query, by which its batches are recognised.",
+            hint="Leave it out, or remove it from the table with ALTER TABLE … UNSET TBLPROPERTIES.",
+        )
 
 
 def tag_savepoint(table: Table, query: str, clock_millis: int) -> str | None:
@@ -89,7 +102,7 @@ def tag_savepoint(table: Table, query: str, clock_millis: int) -> str | None:
     Returns:
         The name of the tag, ``savepoint-<number of the batch>``; None without the option or a snapshot of the query.
     """
-    found = _commits_of(table, query).own if table.options.flag(_AUTO_TAG) else None
+    found = _commits_of(table, query).own if table.options.flag("sink.savepoint.auto-tag") else None
     if found is None:
         return None
     name = f"savepoint-{found.commit_identifier}"
@@ -124,14 +137,27 @@ def _check_same(table: Table, batch: StreamBatch, own: Snapshot) -> None:
 
 
 def _check_attempt(table: Table, batch: StreamBatch, found: _Commits) -> None:
-    """Check that a batch was not committed, although snapshots that may have it have expired."""
+    """Check that a batch was not committed, although snapshots that may have it have expired.
+
+    A newest snapshot before the attempt means that the table was rolled back.
+    """
     attempt = _attempt(table, batch.query)
-    if attempt is None or attempt.batch < batch.batch or found.newest < attempt.base or found.covers(attempt.base):
+    if attempt is None or attempt.batch < batch.batch or found.newest < attempt.base:
         return
     where = table.paths.stream_attempt(batch.query)
+    if attempt.batch > batch.batch:
+        raise ConflictError(
+            f"Batch {batch.batch} of the query {batch.query} cannot be written to table {table.name}: batch "
+            f"{attempt.batch} of it was begun at snapshot {attempt.base}. The checkpoint of the query is older than "
+            "the table.",
+            hint="Restore the newer checkpoint. If the table was rolled back to a snapshot before this batch, delete "
+            f"{where} and restart the query.",
+        )
+    if found.covers(attempt.base):
+        return
     raise OutcomeUnknownError(
-        f"It is not known whether batch {batch.batch} of the query {batch.query} is in table {table.name}: batch "
-        f"{attempt.batch} was begun at snapshot {attempt.base}, and snapshots after that one have expired.",
+        f"It is not known whether batch {batch.batch} of the query {batch.query} is in table {table.name}: it was "
+        f"begun at snapshot {attempt.base}, and snapshots after that one have expired.",
         hint=f"If its rows are not in the table, delete {where} and restart the query. If they are, start with a new "
         "checkpoint after the offsets of the batch.",
     )

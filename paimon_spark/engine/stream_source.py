@@ -41,6 +41,8 @@ _KEPT_STATES = 4
 _MOST_LEVELS = 64
 _CREATION_TIMES = ("scan.file-creation-time-millis", "scan.creation-time-millis")
 _OWN_LOG = (ChangelogProducer.NONE, ChangelogProducer.INPUT)
+_STATE, _CHANGES = -1, 0
+"""Steps with different numbers share no micro-batch; the other numbers are made of ids of snapshots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,40 @@ class StreamSource:
                 "when they reach their buckets.",
                 hint="Set 'changelog-producer' = 'lookup' or 'full-compaction'.",
             )
+        self._check_moves()
+        self._check_merged()
         self._check_overwrites()
+
+    def _check_moves(self) -> None:
+        """Check that the changes of one commit have no order where rows move between partitions."""
+        table = self.table
+        if not self._by_commit:
+            return
+        what = "The primary key does not include the partition columns, so that rows move between partitions: "
+        if table.options.changelog_producer in _OWN_LOG:
+            raise UnsupportedError(
+                f"Table {table.name} cannot be read as a stream. {what}the versions of a row in one commit have no "
+                "order.",
+                hint="Set 'changelog-producer' = 'lookup' or 'full-compaction'.",
+            )
+        if self.keep_kinds:
+            raise UnsupportedError(
+                f"The changes of table {table.name} cannot be read as a stream with their kinds. {what}the deletion of "
+                "a row in one and its new version in another have no order.",
+                hint="Leave 'read.changelog' out, and read the table itself.",
+            )
+
+    def _check_merged(self) -> None:
+        """Check that the changes are rows of the table, and not what its rows are still to be merged from."""
+        table, options = self.table, self.table.options
+        merges = table.is_primary_key_table and options.merge_engine is not MergeEngine.DEDUPLICATE
+        if merges and options.changelog_producer is ChangelogProducer.NONE:
+            raise UnsupportedError(
+                f"Table {table.name} cannot be read as a stream: without a changelog, the changes of a table with "
+                f"'merge-engine' = '{options.merge_engine.value}' are rows that are not merged yet.",
+                hint="Set 'changelog-producer' = 'lookup' or 'full-compaction'; 'input' delivers the rows as they were "
+                "written.",
+            )
 
     def _check_overwrites(self) -> None:
         table, options = self.table, self.table.options
@@ -159,14 +194,16 @@ class StreamSource:
         """
         self._check_start(start)
         admission = Admission(self.limits if limited else StreamLimits())
-        position, alone = start, False
+        position, share = start, _CHANGES
         for step in self._steps(start, newest):
-            apart = step.alone != alone and admission.splits > 0
-            if step.split is not None and (apart or not admission.take(step.split)):
-                break
-            position, alone = step.after, step.alone
-            if self._ends_at_once(admission) and position.snapshot_id <= newest:
-                position = self._after(newest)
+            if step.split is not None:
+                apart = step.share != share and admission.splits > 0
+                if apart or not admission.take(step.split):
+                    break
+                share = step.share
+            position = step.after
+            if share != _STATE and self._ends_at_once(admission) and position.snapshot_id <= newest:
+                position = self._after(self._last_together(position.snapshot_id, newest))
                 break
         if not admission.splits and position.newest_read - start.newest_read < MOST_EMPTY:
             return None
@@ -175,8 +212,23 @@ class StreamSource:
         return position
 
     def _ends_at_once(self, admission: Admission) -> bool:
-        """Return whether a batch with rows goes up to the newest snapshot, whatever is in between."""
-        return bool(admission.splits) and admission.limits.is_free and not self._overwrites
+        """Return whether a batch with rows goes as far as changes share one, whatever is in between."""
+        return bool(admission.splits) and admission.limits.is_free and not (self._overwrites or self._by_commit)
+
+    def _last_together(self, position: int, newest: int) -> int:
+        """Return the last snapshot whose changes share a micro-batch with those before `position`."""
+        ids = range(position, newest + 1) if self._ordered else ()
+        return next((i - 1 for i in ids if self._found(i, newest).commit_kind is CommitKind.OVERWRITE), newest)
+
+    @property
+    def _ordered(self) -> bool:
+        """Return whether rows of a bucket have an order."""
+        return self.table.bucket_mode is not BucketMode.BUCKET_UNAWARE
+
+    @property
+    def _by_commit(self) -> bool:
+        """Return whether each commit is a micro-batch of its own: rows of a key may be in different partitions."""
+        return self.table.bucket_mode is BucketMode.KEY_DYNAMIC
 
     @translate_io_errors()
     def read(self, start: StreamOffset, end: StreamOffset) -> StreamRead:
@@ -194,8 +246,20 @@ class StreamSource:
             if step.split is not None:
                 (state if step.of_state else changes).append(step.split)
         self._check_schemas([*state, *changes])
-        ordered = self.table.bucket_mode is not BucketMode.BUCKET_UNAWARE
-        return StreamRead(self._state_table, tuple(state), tuple(_by_bucket(changes) if ordered else changes))
+        return StreamRead(
+            self._state_table, tuple(state), tuple(self._by_bucket(changes) if self._ordered else changes)
+        )
+
+    def _by_bucket(self, splits: Sequence[Split]) -> list[Split]:
+        """Return one split for each bucket, so that one task reads the changes of a key in their order."""
+        found: dict[BucketKey, list[Split]] = {}
+        if any(s.difference is not None for s in splits):
+            return list(splits)
+        for split in splits:
+            found.setdefault(BucketKey(split.partition, split.bucket), []).append(split)
+        table = self.table
+        merged = table.is_primary_key_table and table.options.changelog_producer is ChangelogProducer.NONE
+        return [_joined(group, keys_once=merged) for group in found.values()]
 
     @translate_io_errors()
     def commit(self, end: StreamOffset) -> None:
@@ -211,13 +275,19 @@ class StreamSource:
         position = start
         if start.scan_snapshot:
             snapshot = self._found(start.snapshot_id, newest)
-            yield from _numbered(self._state_splits(snapshot), start, snapshot)
+            share = _STATE if self._ordered else _CHANGES
+            yield from _numbered(self._state_splits(snapshot), start, snapshot, share)
             position = _following(snapshot)
+        share = _CHANGES
         for snapshot_id in range(position.snapshot_id, newest + 1):
             snapshot = self._found(snapshot_id, newest)
-            alone = self._overwrites and snapshot.commit_kind is CommitKind.OVERWRITE
+            overwrite = snapshot.commit_kind is CommitKind.OVERWRITE
+            alone = self._overwrites and overwrite
             splits = self._replaced_rows(snapshot) if alone else self._change_splits(snapshot)
-            yield from _numbered(splits, position, snapshot, alone=alone)
+            if self._by_commit or (overwrite and self._ordered):
+                share = 2 * snapshot.id  # an overwrite may change the number of buckets, and so the bucket of a key
+            yield from _numbered(splits, position, snapshot, share)
+            share += int(alone)
             position = _following(snapshot)
 
     def _found(self, snapshot_id: int, newest: int) -> Snapshot:
@@ -311,6 +381,7 @@ class StreamSource:
     def _check_start(self, start: StreamOffset) -> None:
         """Check that the newest snapshot that was read is still one of the table's, unless it has expired."""
         if start.time_millis is None:
+            self._check_next(start.snapshot_id)
             return
         snapshots, wanted = self.table.snapshots, start.newest_read
         found, newest = snapshots.find(wanted), snapshots.latest_id() or 0
@@ -320,6 +391,19 @@ class StreamSource:
             f"The stream of table {self.table.name} cannot go on: it has read snapshot {wanted}, which is no longer "
             f"one of the table; the newest one is {newest}. The table was rolled back or created anew.",
             hint="Start with a new checkpoint, which reads the table anew by default.",
+            kind=ErrorKind.SNAPSHOT_NOT_FOUND,
+        )
+
+    def _check_next(self, wanted: int) -> None:
+        """Check that a snapshot that an option or a consumer names is there, or the next one."""
+        newest = self.table.snapshots.latest_id() or 0
+        if wanted <= newest + 1:
+            return
+        raise NotFoundError(
+            f"The stream of table {self.table.name} cannot begin at snapshot {wanted}, which 'scan.snapshot-id' or its "
+            f"consumer names: the newest snapshot is {newest}.",
+            hint="Start with a new checkpoint at an earlier 'scan.snapshot-id'; for a consumer, set "
+            "'consumer.ignore-progress' = 'true' or call sys.reset_consumer.",
             kind=ErrorKind.SNAPSHOT_NOT_FOUND,
         )
 
@@ -342,24 +426,22 @@ class StreamSource:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """The position after a split, or after a snapshot that has none left; the splits of some share no micro-batch."""
+    """The position after a split, or after a snapshot that has none left; splits of one `share` share a micro-batch."""
 
     split: Split | None
     after: StreamOffset
     of_state: bool
-    alone: bool
+    share: int
 
 
-def _numbered(
-    splits: Sequence[Split], position: StreamOffset, snapshot: Snapshot, *, alone: bool = False
-) -> Iterator[_Step]:
+def _numbered(splits: Sequence[Split], position: StreamOffset, snapshot: Snapshot, share: int) -> Iterator[_Step]:
     """Yield the splits of a snapshot after a position in it."""
     first, end = position.index + 1, _following(snapshot)
     for index in range(first, len(splits)):
         after = end if index == len(splits) - 1 else replace(position, index=index)
-        yield _Step(splits[index], after, position.scan_snapshot, alone)
+        yield _Step(splits[index], after, position.scan_snapshot, share)
     if first >= len(splits):
-        yield _Step(None, end, position.scan_snapshot, alone)
+        yield _Step(None, end, position.scan_snapshot, share)
 
 
 def _following(snapshot: Snapshot) -> StreamOffset:
@@ -370,22 +452,17 @@ def _text(t: DataType) -> str:
     return str(type_to_json(replace(t, nullable=True)))
 
 
-def _by_bucket(splits: Sequence[Split]) -> list[Split]:
-    """Return one split for each bucket, so that one task reads the changes of a key in their order."""
-    found: dict[BucketKey, list[Split]] = {}
-    if any(s.difference is not None for s in splits):
-        return list(splits)
-    for split in splits:
-        found.setdefault(BucketKey(split.partition, split.bucket), []).append(split)
-    return [_joined(group) for group in found.values()]
+def _joined(splits: Sequence[Split], *, keys_once: bool) -> Split:
+    """Return the splits of a bucket as one.
 
-
-def _joined(splits: Sequence[Split]) -> Split:
+    Spark's own scan, which reads raw splits, sorts files by size and spreads them and their parts over tasks. Only a
+    single file without two rows of a key has no order to keep.
+    """
     counts = [s.row_count for s in splits]
     known = [c for c in counts if c is not None]
     return replace(
         splits[0],
         files=tuple(f for s in splits for f in s.files),
-        raw=all(s.raw for s in splits),
+        raw=all(s.raw for s in splits) and keys_once and sum(len(s.files) for s in splits) == 1,
         row_count=sum(known) if len(known) == len(counts) else None,
     )

@@ -80,7 +80,7 @@ class _PublishAttempts:
 
     started: float
     since: int
-    """Newest snapshot before the first attempt: an own one can only be above."""
+    """An own snapshot can only be above this one."""
     lists: set[str] = field(default_factory=set)
     """Delta manifest lists of all attempts; their names are unique, so they identify an own snapshot."""
     unknown: Unknown | None = None
@@ -96,12 +96,15 @@ class SnapshotPublisher:
         plan: returns what it changes.
         kind: kind of the snapshot.
         sleep: waits between attempts.
+        since: the newest snapshot when the commit of a streaming job was found to be missing; another process of the
+            job may have made it above. None if no other process makes it.
     """
 
     builder: SnapshotBuilder
     plan: Planner
     kind: CommitKind
     sleep: Callable[[float], None] = field(repr=False)
+    since: int | None = None
 
     @property
     def _table(self) -> Table:
@@ -115,8 +118,10 @@ class SnapshotPublisher:
             OutcomeUnknownError: the store never said whether the snapshot was created.
         """
         base = self._newest()
-        attempts = _PublishAttempts(self.builder.clock(), base.id if base else 0)
-        outcome = self._attempt(base, attempts)
+        newest = base.id if base else 0
+        attempts = _PublishAttempts(self.builder.clock(), newest if self.since is None else self.since)
+        own = None if self.since is None else self._find_own(base, attempts)
+        outcome = self._attempt(base, attempts) if own is None else Won(own)
         for retry in range(self._table.options.commit_max_retries):
             if isinstance(outcome, Won | TimedOut):
                 break
@@ -251,11 +256,24 @@ class SnapshotPublisher:
         return self._repeats(found)
 
     def _repeats(self, found: Snapshot) -> bool:
-        """Return whether a snapshot is of the same commit of a streaming job, made by another process of it."""
-        identifier = self.builder.metadata.identifier
-        own = (self.builder.commit_user, identifier, self.kind)
+        """Return whether a snapshot is of the same commit of a streaming job, made by another process of it.
+
+        Raises:
+            ConflictError: it has the identifier of the commit, but not its properties.
+        """
+        metadata, user = self.builder.metadata, self.builder.commit_user
+        own = (user, metadata.identifier, self.kind)
         same = (found.commit_user, found.commit_identifier, found.commit_kind) == own
-        return same and identifier != BATCH_COMMIT_IDENTIFIER
+        if not same or metadata.identifier == BATCH_COMMIT_IDENTIFIER:
+            return False
+        given, recorded = metadata.properties or {}, found.properties or {}
+        if any(recorded.get(key, value) != value for key, value in given.items()):
+            raise ConflictError(
+                f"Commit {metadata.identifier} of {user} cannot be made to table {self._table.name}: snapshot "
+                f"{found.id} has another commit of that number, by another process.",
+                hint="Stop the other process, and restart this one from the newest checkpoint.",
+            )
+        return True
 
     def _wait(self, retry: int) -> None:
         options = self._table.options

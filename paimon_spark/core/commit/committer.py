@@ -61,12 +61,15 @@ class FileStoreCommit:
         commit_user: stable for a streaming job, so that repeated identifiers are recognised; random otherwise.
         clock: epoch seconds.
         sleep: waits between attempts.
+        since: the newest snapshot when a streaming job found that its commit was missing; a commit of the same user
+            and identifier above it is this one, made by another process of the job.
     """
 
     table: Table
     commit_user: str | None = None
     clock: Callable[[], float] = field(default=time.time, repr=False)
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
+    since: int | None = None
     _published: set[str] = field(default_factory=set, repr=False)
 
     def __post_init__(self) -> None:
@@ -246,7 +249,7 @@ class FileStoreCommit:
     def _publish(self, plan: Planner, kind: CommitKind, metadata: CommitMetadata) -> int:
         """Publish one snapshot; return its id."""
         builder = SnapshotBuilder(self.table, str(self.commit_user), metadata, self.clock)
-        return SnapshotPublisher(builder, plan, kind, self.sleep).publish()
+        return SnapshotPublisher(builder, plan, kind, self.sleep, self.since).publish()
 
 
 def _fixed(change: Change) -> Planner:

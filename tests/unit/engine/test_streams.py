@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.scan.splits import Split
@@ -18,15 +19,23 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
-from paimon_spark.engine.insert import complete_write, plan_write, resume_batch, write_arrow
+from paimon_spark.engine.insert import WritePlan, complete_write, plan_write, resume_batch, write_arrow
+from paimon_spark.engine.rescale import execute_rescale, plan_rescale
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.engine.stream_offset import StreamLimits, StreamOffset, parse_offset
 from paimon_spark.engine.stream_sink import StreamBatch, begin_batch
-from paimon_spark.engine.stream_source import StreamSource
+from paimon_spark.engine.stream_source import StreamRead, StreamSource
 from paimon_spark.engine.stream_start import first_offset
-from paimon_spark.errors import ConflictError, CorruptTableError, NotFoundError, OptionError, OutcomeUnknownError
+from paimon_spark.errors import (
+    ConflictError,
+    CorruptTableError,
+    NotFoundError,
+    OptionError,
+    OutcomeUnknownError,
+    UnsupportedError,
+)
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.options import CoreOptions
@@ -208,6 +217,22 @@ def test_a_position_behind_a_rollback_is_refused() -> None:
         source.next_offset(end, limited=True, newest=5)
 
 
+def test_a_start_beyond_the_newest_snapshot_is_refused() -> None:
+    table = keyed()
+    for n in range(5):
+        write(table, (n, n))
+    StreamSource(table.with_options({"consumer-id": "c"})).commit(StreamOffset(snapshot_id=6))
+    execute_rollback(table, plan_rollback(table, snapshot_id=2))
+    for options in ({"consumer-id": "c"}, {"scan.snapshot-id": "4"}):
+        source = StreamSource(table.with_options(options))
+        with pytest.raises(NotFoundError, match=r"cannot begin at snapshot \d.*the newest snapshot is 2"):
+            source.next_offset(first_offset(source.table), limited=True, newest=2)
+    source = StreamSource(table.with_options({"scan.snapshot-id": "3"}))
+    assert source.next_offset(first_offset(source.table), limited=True, newest=2) is None
+    empty = StreamSource(keyed())
+    assert empty.next_offset(first_offset(empty.table), limited=True, newest=0) is None
+
+
 def test_a_consumer_protects_what_is_not_read() -> None:
     table = keyed()
     for n in range(3):
@@ -222,22 +247,161 @@ def test_a_consumer_protects_what_is_not_read() -> None:
     assert first_offset(source.table) == StreamOffset(snapshot_id=2)
 
 
+def read_between(source: StreamSource, start: StreamOffset) -> list[StreamRead]:
+    """Return what each micro-batch reads up to the newest snapshot."""
+    found = []
+    while (end := source.next_offset(start, limited=True, newest=source.newest_id())) is not None:
+        found.append(source.read(start, end))
+        start = end
+    return found
+
+
+@pytest.mark.parametrize("producer", ["none", "input"])
+def test_changes_in_an_order_are_not_for_native_scans(producer: str) -> None:
+    table = keyed(bucket="1", changelog_producer=producer)
+    for n in range(2):
+        write(table, (1, n))
+    (both,) = read_between(StreamSource(table), StreamOffset(snapshot_id=1))
+    assert [(len(s.files), s.raw) for s in both.changes] == [(2, False)]
+    (one,) = read_between(StreamSource(table), StreamOffset(snapshot_id=2))
+    assert [(len(s.files), s.raw) for s in one.changes] == [(1, producer == "none")]
+
+
+def test_a_batch_ends_where_the_state_ends() -> None:
+    table = keyed()
+    for n in range(3):
+        write(table, (1, n))
+    start = first_offset(table.with_options({"scan.mode": "from-snapshot-full", "scan.snapshot-id": "1"}))
+    found = read_between(StreamSource(table), start)
+    assert [(len(b.state), [len(s.files) for s in b.changes]) for b in found] == [(1, []), (0, [2])]
+
+
+def test_a_batch_ends_where_a_key_may_change_its_bucket() -> None:
+    table = keyed(bucket="1")
+    write(table, (1, 0))
+    wider = replace(table.schema, id=1, options={**table.schema.options, "bucket": "4"})
+    table.schema_store.try_create(wider)
+    table = Table.of(table.identifier, table.path, wider, table.file_io)
+    execute_rescale(plan_rescale(table, 4), None)
+    for n in (2, 3):
+        write(table, (1, n))
+    for options in ({}, {FILES: "9"}):
+        found = read_between(StreamSource(table.with_options(options)), StreamOffset(snapshot_id=1))
+        assert [[(s.total_buckets, len(s.files)) for s in b.changes] for b in found] == [[(1, 1)], [(4, 2)]]
+
+
+def moving(**options: str) -> Table:
+    columns = {"id": "INT", "p": "INT", "v": "INT"}
+    given_options = {n.replace("_", "-"): v for n, v in options.items()}
+    return new_table(columns, primary_key=["id"], partition=["p"], options={"bucket": "-1", **given_options})
+
+
+def test_rows_that_move_are_read_commit_by_commit() -> None:
+    table = moving(changelog_producer="lookup")
+    for n in range(2):
+        data = pa.table({"id": [1], "p": [1 - n], "v": [n]}, schema=to_arrow_schema(table.schema.fields))
+        write_arrow(table, data)
+    found = read_between(StreamSource(table), StreamOffset(snapshot_id=1))
+    values = [
+        [v for s in batch.changes for b in read_split(table, s, ("p", "v")) for v in b.to_pylist()] for batch in found
+    ]
+    assert values == [[{"p": 1, "v": 0}], [{"p": 0, "v": 1}]]
+
+
+@pytest.mark.parametrize(
+    ("table", "kinds", "message"),
+    [
+        (moving(changelog_producer="lookup"), True, "with their kinds.*have no order"),
+        (moving(), False, "move between partitions"),
+        (moving(changelog_producer="input"), False, "move between partitions"),
+        (keyed(merge_engine="first-row"), False, "'merge-engine' = 'first-row'"),
+        (keyed(merge_engine="aggregation"), False, "'merge-engine' = 'aggregation'"),
+        (keyed(merge_engine="partial-update"), True, "'merge-engine' = 'partial-update'"),
+    ],
+)
+def test_changes_that_tell_no_state_are_refused(table: Table, message: str, *, kinds: bool) -> None:
+    with pytest.raises(UnsupportedError, match=message):
+        StreamSource(table, keep_kinds=kinds).check()
+
+
+def test_merged_changes_are_a_stream() -> None:
+    for producer in ("lookup", "full-compaction"):
+        StreamSource(moving(changelog_producer=producer)).check()
+        StreamSource(keyed(changelog_producer=producer, merge_engine="partial-update"), keep_kinds=True).check()
+    StreamSource(keyed(changelog_producer="input", merge_engine="aggregation")).check()
+
+
 QUERY = "6b1f0d0c-0000-4000-8000-000000000000"
 
 
 def commit(table: Table, number: int, offsets: str = "o", **options: str) -> bool:
     """Write a row as a batch of a query, unless the table has the batch; return whether it was written."""
     own = table.with_options({k.replace("_", "-"): v for k, v in options.items()})
-    batch = StreamBatch(QUERY, number, f"{offsets}-{number}")
-    if not begin_batch(own, batch):
+    batch = begin_batch(own, StreamBatch(QUERY, number, f"{offsets}-{number}"))
+    if batch is None:
         return False
-    plan = replace(plan_write(own), batch=batch)
-    with TableWriter(own, plan.info) as writer:
-        for part in rows(own, (number, number)).to_batches():
-            writer.write(part)
-        messages = writer.finish()
+    plan, messages = written(own, batch)
     complete_write(plan, messages, LocalRunner())
     return True
+
+
+def written(table: Table, batch: StreamBatch) -> tuple[WritePlan, list[CommitMessage]]:
+    """Write the row of a batch, up to its commit."""
+    plan = replace(plan_write(table), batch=batch)
+    with TableWriter(table, plan.info) as writer:
+        for part in rows(table, (batch.batch, batch.batch)).to_batches():
+            writer.write(part)
+        return plan, writer.finish()
+
+
+def begun(table: Table, number: int, offsets: str = "o") -> StreamBatch:
+    batch = begin_batch(table, StreamBatch(QUERY, number, f"{offsets}-{number}"))
+    assert batch is not None
+    return batch
+
+
+def test_two_runs_of_a_query_commit_a_batch_once() -> None:
+    table = new_table(COLUMNS, options={"write-only": "true"})
+    first, second = (written(table, begun(table, 0)) for _ in range(2))
+    write(table, (9, 9))
+    for run in (first, second):
+        complete_write(*run, LocalRunner())
+    assert sorted(r["id"] for r in read_arrow(table).to_pylist()) == [0, 9]
+    assert [s.commit_user == QUERY for s in map(table.snapshots.get, table.snapshots.ids())] == [False, True]
+
+
+def test_two_runs_with_other_offsets_conflict() -> None:
+    table = new_table(COLUMNS, options={"write-only": "true"})
+    first, second = (written(table, begun(table, 0, offsets)) for offsets in ("o", "other"))
+    complete_write(*first, LocalRunner())
+    with pytest.raises(ConflictError, match="snapshot 1 has another commit of that number"):
+        complete_write(*second, LocalRunner())
+    assert read_arrow(table).num_rows == 1
+
+
+def test_an_older_checkpoint_is_refused_after_expiry() -> None:
+    table = keyed()
+    for n in range(3):
+        commit(table, n)
+    write(table, (7, 7))
+    begun(table, 5)
+    expire(table, 1)
+    with pytest.raises(ConflictError, match=r"batch 5 of it was begun at snapshot 4.*attempt-"):
+        commit(table, 1)
+    write(table, (8, 8))
+    begun(table, 6)
+    execute_rollback(table, plan_rollback(table, snapshot_id=4))
+    assert commit(table, 1)
+
+
+def test_a_batch_records_its_watermark_and_its_query() -> None:
+    table = keyed()
+    commit(table, 0, **{"end-input.watermark": "1000"})
+    newest = table.snapshots.latest()
+    assert newest is not None
+    assert (newest.watermark, newest.commit_user) == (1000, QUERY)
+    with pytest.raises(OptionError, match=r"'commit\.user-prefix' = 'etl' does not apply to a streaming write"):
+        commit(table, 1, **{"commit.user-prefix": "etl"})
 
 
 def test_a_batch_is_written_once_whoever_writes_between() -> None:
@@ -273,8 +437,7 @@ def test_a_batch_of_expired_snapshots_is_not_guessed() -> None:
     with pytest.raises(OutcomeUnknownError, match=r"not known whether batch 0.*attempt-"):
         commit(table, 0)
     assert commit(table, 1)
-    batch = StreamBatch(QUERY, 2, "o-2")
-    assert begin_batch(table, batch)  # and the process dies
+    begun(table, 2)  # and the process dies
     write(table, (5, 5))
     assert commit(table, 2)
 

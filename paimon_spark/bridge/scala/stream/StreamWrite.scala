@@ -41,10 +41,11 @@ object StreamOptions {
     options.filterNot { case (k, _) => OfQuery(k.toLowerCase) }
 }
 
-/** One micro-batch of a streaming query: its query, its number, a digest of its offsets in the checkpoint, and the
-  * output mode. */
-case class StreamBatch(query: String, batch: Long, offsets: String, mode: String) {
-  def describe: Map[String, Any] = Map("query" -> query, "batch" -> batch, "offsets" -> offsets)
+/** One micro-batch of a streaming query: its query, its number, a digest of its offsets in the checkpoint, the output
+  * mode, and the newest snapshot of the table when the batch was begun. */
+case class StreamBatch(query: String, batch: Long, offsets: String, mode: String, base: Option[Long] = None) {
+  def describe: Map[String, Any] =
+    Map("query" -> query, "batch" -> batch, "offsets" -> offsets) ++ base.map("base" -> _)
 }
 
 object StreamBatch {
@@ -82,7 +83,8 @@ case class PaimonStreamExec(owner: SparkSession, write: PaimonStreamingWrite, re
     val batch = StreamBatch.current(owner)
     val begun = Engine.json("stream_begin", Map("table" -> write.table.token, "options" -> write.options,
       "stream" -> batch.describe, "mode" -> batch.mode), write.table.catalog, idempotent = false)
-    Json.optional(begun, "table").foreach(insert(_, batch, child.execute()))
+    Json.optional(begun, "table").foreach(
+      insert(_, batch.copy(base = Some(begun.get("base").asLong())), child.execute()))
     Nil
   })
 
