@@ -1,14 +1,15 @@
 """Migration of tables of plain Parquet or ORC files: the files become those of an append table, without being decoded.
 
-Each file is linked, or copied between file systems, under a name that follows from its path. An interrupted migration
-can therefore be repeated: files that the target has are left out. The source is dropped last, if at all.
+Each file is linked, or copied between file systems, under a name of its own that tells its path. An interrupted
+migration can therefore be repeated: files that the target has are left out. The source is dropped last, if at all.
 """
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import unquote
@@ -41,6 +42,8 @@ DROP = "drop table"
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _FILES_A_TASK = 32
 _MOST_TASKS = 200
+_ORIGIN = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+"""A version 5 UUID in the name of a file: that of the path that it was migrated from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,20 +167,25 @@ def plan_migrate(source: SourceTable, source_io: FileIO, target: Table, *, exist
         )
     if exists:
         _check_columns(source, target)
-    present = _present(target) if exists else set()
+    present = set(
+        _origins(live_in_partitions(ManifestStore(target), target.snapshots.latest(), None)) if exists else ()
+    )
     found = [(_partition(source, target, path), path) for path in source.files]
     sizes = in_parallel(lambda item: source_io.status(item[1]).size, found)
     files = []
     for (partition, path), size in zip(found, sizes, strict=True):
-        name = f"{target.options.data_file_prefix}{uuid.uuid5(uuid.NAMESPACE_URL, path)}-0.{source.format}"
-        if name not in present and size:
+        origin = str(uuid.uuid5(uuid.NAMESPACE_URL, path))
+        name = f"{target.options.data_file_prefix}{origin}-{uuid.uuid4().hex}-0.{source.format}"
+        if size and (origin, size) not in present:
             files.append((partition, FileCopy(path, f"{target.paths.bucket_dir(partition, 0)}/{name}", size)))
     return MigratePlan(source, source_io, target, exists, tuple(files), drops)
 
 
-def _present(target: Table) -> set[str]:
-    live = live_in_partitions(ManifestStore(target), target.snapshots.latest(), None)
-    return {e.file.file_name for e in live}
+def _origins(entries: Iterable[ManifestEntry]) -> Iterator[tuple[str, int]]:
+    """Yield what identifies the files of earlier migrations: the UUIDs of their former paths, and their sizes."""
+    for e in entries:
+        if found := _ORIGIN.search(e.file.file_name):
+            yield found[0], e.file.file_size
 
 
 def _check_format(source: SourceTable) -> None:
@@ -237,25 +245,24 @@ def execute_migrate(plan: MigratePlan, target: Table, runner: TaskRunner, parall
     paths = [f.new_path for _, f in plan.files]
     try:
         rows = _adopted(plan, target, runner, parallelism)
-        entries = tuple(
+        entries = [
             _entry(target, partition, file, rows[file.new_path])
             for partition, file in plan.files
             if rows[file.new_path]
-        )
+        ]
+        missing = _Missing(entries)
         done = FileStoreCommit(target).commit_plan(
-            lambda store, base: _missing(store, base, entries),
-            CommitKind.APPEND,
-            CommitMetadata(operation=Operation.WRITE),
+            missing.change, CommitKind.APPEND, CommitMetadata(operation=Operation.WRITE)
         )
     except OutcomeUnknownError:
         raise
     except BaseException:
         delete_best_effort(target.file_io, paths)
         raise
-    delete_best_effort(target.file_io, [path for path in paths if not rows[path]])
+    delete_best_effort(target.file_io, [path for path in paths if not rows[path] or _name(path) in missing.repeats])
+    added = [e.file for e in entries if e.file.file_name not in missing.repeats]
     snapshot_id = done.snapshot_ids[-1] if isinstance(done, Committed) else None
-    size = sum(e.file.file_size for e in entries)
-    return MigrateResult(snapshot_id, len(entries), size, sum(rows.values()))
+    return MigrateResult(snapshot_id, len(added), sum(f.file_size for f in added), sum(f.row_count for f in added))
 
 
 def _adopted(plan: MigratePlan, target: Table, runner: TaskRunner, parallelism: int | None) -> dict[str, int]:
@@ -273,7 +280,7 @@ def _adopted(plan: MigratePlan, target: Table, runner: TaskRunner, parallelism: 
 
 def _entry(target: Table, partition: bytes, file: FileCopy, rows: int) -> ManifestEntry:
     meta = DataFileMeta(
-        file_name=file.new_path.rpartition("/")[2],
+        file_name=_name(file.new_path),
         file_size=file.size,
         row_count=rows,
         value_stats=EMPTY_STATS,
@@ -289,10 +296,33 @@ def _entry(target: Table, partition: bytes, file: FileCopy, rows: int) -> Manife
     return ManifestEntry(FileKind.ADD, partition, 0, target.options.bucket, meta)
 
 
-def _missing(store: ManifestStore, base: Snapshot | None, entries: Sequence[ManifestEntry]) -> Change:
-    partitions = {e.partition for e in entries}
-    names = {e.file.file_name for e in live_in_partitions(store, base, partitions)}
-    return Change(kind=CommitKind.APPEND, entries=tuple(e for e in entries if e.file.file_name not in names))
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+class _Missing:
+    """The change that adds files, without those that another migration has added meanwhile.
+
+    Args:
+        entries: the files.
+
+    Attributes:
+        repeats: the names of the files that the last change left out.
+    """
+
+    def __init__(self, entries: Sequence[ManifestEntry]) -> None:
+        self._entries = entries
+        self._partitions = {e.partition for e in entries}
+        self.repeats: frozenset[str] = frozenset()
+
+    def change(self, store: ManifestStore, base: Snapshot | None) -> Change:
+        """Return the change of a commit upon `base`."""
+        live = live_in_partitions(store, base, self._partitions)
+        present = set(_origins(live))
+        missing = tuple(e for e in self._entries if present.isdisjoint(_origins([e])))
+        used = {e.file.file_name for e in (*missing, *live)}
+        self.repeats = frozenset(e.file.file_name for e in self._entries) - used
+        return Change(kind=CommitKind.APPEND, entries=missing)
 
 
 def drop_migrated(plan: MigratePlan, sources: SourceTables, name: str) -> None:

@@ -24,11 +24,16 @@ def copy_file(source: FileIO, path: str, target: FileIO, new_path: str) -> int:
 
 
 def link_or_copy(source: FileIO, path: str, target: FileIO, new_path: str) -> None:
-    """Give a file that never changes another name on one local file system, or copy it; an existing file is replaced.
+    """Give a file that never changes another name on one local file system, or copy it.
+
+    A file of that name and of the same size is that of an earlier attempt of the same task, and stays; another size is
+    what an attempt that failed has left.
 
     Raises:
         FileNotFoundError: there is no such file.
     """
+    if _size(target, new_path) == source.status(path).size:
+        return
     if not (isinstance(source, LocalFileIO) and isinstance(target, LocalFileIO)):
         copy_file(source, path, target, new_path)
         return
@@ -42,3 +47,11 @@ def link_or_copy(source: FileIO, path: str, target: FileIO, new_path: str) -> No
         if e.errno not in _NOT_LINKED:
             raise
         copy_file(source, path, target, new_path)
+
+
+def _size(file_io: FileIO, path: str) -> int | None:
+    """Return the size of a file, or None if it does not exist."""
+    try:
+        return file_io.status(path).size
+    except FileNotFoundError:
+        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_spark.engine.migrate import SourceTable
+from paimon_spark.engine.migrate import SourceTable, execute_migrate, plan_migrate
+from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.errors import ConflictError, EngineError, PaimonError
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.types import DataField, parse_atomic
@@ -124,6 +126,55 @@ def test_a_source_that_changes_meanwhile_is_kept(lake: Warehouse, tmp_path: Path
         lake.call("migrate_table('hive', 'db.t')", session)
     assert session.tables == {"t"}
     assert len(lake.rows("db.t")) == 4
+
+
+@pytest.mark.parametrize("removal", ["drop_partition('db.u', 'p=a')", "compact('db.u')"])
+def test_what_was_removed_is_migrated_again(lake: Warehouse, tmp_path: Path, removal: str) -> None:
+    session = Session(tmp_path)
+    session.write("t", [(i, "a") for i in range(6)])
+    call = "migrate_table(source_type => 'hive', table => 'db.t', target_table => 'u', delete_origin => false)"
+    lake.call(call, session)
+    lake.call(removal)
+    left = lake.rows("db.u")
+    (row,) = lake.call(call, session)
+    assert (row["status"], row["rows"]) == ("done", 6)
+    assert len(lake.rows("db.u")) == len(left) + 6
+    (row,) = lake.call(call, session)
+    assert row["status"] == "nothing to do"
+
+
+def test_a_file_that_replaced_a_migrated_one_is_added(lake: Warehouse, tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    session.write("t", [(1, "a")])
+    lake.call("migrate_table('hive', 'db.t', 'u')", session)
+    Path(session.describe_source("db.t").files[0]).unlink()
+    session.tables.add("t")
+    pq.write_table(
+        pa.table({"k": pa.array(range(100), pa.int32())}), tmp_path / "t" / "p=a" / "part-0-1.snappy.parquet"
+    )
+    (row,) = lake.call("migrate_table('hive', 'db.t', 'u')", session)
+    assert (row["rows"], len(lake.rows("db.u"))) == (100, 101)
+
+
+class Interrupted(LocalRunner):
+    """Tasks after which the statement is interrupted."""
+
+    def run(self, *given: Any, **named: Any) -> Iterator[str]:
+        yield from super().run(*given, **named)
+        raise KeyboardInterrupt
+
+
+def test_migrations_at_once_add_each_file_once(lake: Warehouse, tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    session.write("t", ROWS)
+    table, source = lake.create("db.u", keys=(), bucket="-1"), session.describe_source("db.t")
+    plans = [plan_migrate(source, table.file_io, table, exists=True, drops=False) for _ in range(3)]
+    assert execute_migrate(plans[0], table, LocalRunner(), None).rows == 4
+    with pytest.raises(KeyboardInterrupt):
+        execute_migrate(plans[1], table, Interrupted(), None)
+    assert execute_migrate(plans[2], table, LocalRunner(), None).files == 0
+    assert lake.rows("db.u") == sorted(ROWS, key=str)
+    assert len(list(Path(table.path).rglob("data-*"))) == 4
 
 
 @pytest.mark.parametrize(
