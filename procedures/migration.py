@@ -20,7 +20,7 @@ from paimon_spark.engine.migrate import (
     migrated_schema,
     plan_migrate,
 )
-from paimon_spark.errors import ArgumentError, NotFoundError, PaimonError
+from paimon_spark.errors import ArgumentError, NotFoundError, OutcomeUnknownError, PaimonError
 from paimon_spark.fs.resolve import file_io_for
 from paimon_spark.spec.identifier import Identifier, split_name
 from paimon_spark.sqlparse.options_text import parse_options
@@ -114,6 +114,8 @@ def _executed(ctx: CallContext, work: _Migration) -> MigrateResult:
     target = catalog.load_table(work.identifier)
     try:
         done = execute_migrate(plan, target, ctx.runner, work.parallelism)
+    except OutcomeUnknownError:
+        raise
     except BaseException:
         if not plan.exists and target.snapshots.latest_id() is None:
             catalog.drop_table(work.identifier, ignore_if_not_exists=True)

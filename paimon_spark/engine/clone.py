@@ -22,7 +22,7 @@ from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tasks import FileCopy, copy_payload
-from paimon_spark.errors import ArgumentError, ConflictError, OutcomeUnknownError, UnsupportedError, UsageError
+from paimon_spark.errors import ArgumentError, ConflictError, UnsupportedError, UsageError
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import CommitKind, Operation
 from paimon_spark.spec.manifest import DataFileMeta, IndexFileMeta, IndexManifestEntry, ManifestEntry
@@ -283,14 +283,14 @@ def execute_clone(plan: ClonePlan, target: Table, runner: TaskRunner, parallelis
     paths = [c.new_path for c in plan.copies]
     try:
         _copy_files(plan, target, runner, parallelism)
-        done = FileStoreCommit(target).commit_plan(
-            _replacement(plan), CommitKind.OVERWRITE, CommitMetadata(operation=Operation.OVERWRITE)
-        )
-    except OutcomeUnknownError:
-        raise
     except BaseException:
         delete_best_effort(target.file_io, paths)
         raise
+    commit = FileStoreCommit(target)
+    with commit.or_abort(plan.messages):
+        done = commit.commit_plan(
+            _replacement(plan), CommitKind.OVERWRITE, CommitMetadata(operation=Operation.OVERWRITE)
+        )
     snapshot_id = done.snapshot_ids[-1] if isinstance(done, Committed) else None
     return CloneResult(snapshot_id, len(paths), sum(c.size for c in plan.copies), plan.rows)
 

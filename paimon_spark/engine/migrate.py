@@ -25,7 +25,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import wall_clock_millis
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tasks import FileCopy, adopt_payload, adopted_rows
-from paimon_spark.errors import ConflictError, OutcomeUnknownError, UnsupportedError, UsageError
+from paimon_spark.errors import ConflictError, OutcomeUnknownError, PaimonError, UnsupportedError, UsageError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.evolution import new_schema
 from paimon_spark.spec.features import check_writable
@@ -245,18 +245,18 @@ def execute_migrate(plan: MigratePlan, target: Table, runner: TaskRunner, parall
     paths = [f.new_path for _, f in plan.files]
     try:
         rows = _adopted(plan, target, runner, parallelism)
-        entries = [
-            _entry(target, partition, file, rows[file.new_path])
-            for partition, file in plan.files
-            if rows[file.new_path]
-        ]
-        missing = _Missing(entries)
+    except BaseException:
+        delete_best_effort(target.file_io, paths)
+        raise
+    entries = [_entry(target, partition, f, rows[f.new_path]) for partition, f in plan.files if rows[f.new_path]]
+    missing = _Missing(entries)
+    try:
         done = FileStoreCommit(target).commit_plan(
             missing.change, CommitKind.APPEND, CommitMetadata(operation=Operation.WRITE)
         )
     except OutcomeUnknownError:
         raise
-    except BaseException:
+    except PaimonError:  # an interrupt may come after the snapshot was published
         delete_best_effort(target.file_io, paths)
         raise
     delete_best_effort(target.file_io, [path for path in paths if not rows[path] or _name(path) in missing.repeats])

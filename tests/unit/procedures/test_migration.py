@@ -17,6 +17,8 @@ from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.errors import ConflictError, EngineError, PaimonError
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.types import DataField, parse_atomic
+from paimon_spark.testing.faults import FaultFileIO
+from tests.unit.procedures.test_moving import interrupt
 from tests.unit.procedures.warehouse import Warehouse
 
 ROWS = [(1, "a"), (2, "a"), (3, "b c"), (4, None)]
@@ -175,6 +177,17 @@ def test_migrations_at_once_add_each_file_once(lake: Warehouse, tmp_path: Path) 
     assert execute_migrate(plans[2], table, LocalRunner(), None).files == 0
     assert lake.rows("db.u") == sorted(ROWS, key=str)
     assert len(list(Path(table.path).rglob("data-*"))) == 4
+
+
+def test_an_interrupt_after_the_commit_keeps_the_files(lake: Warehouse, tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    session.write("t", ROWS)
+    table, source = lake.create("db.u", keys=(), bucket="-1"), session.describe_source("db.t")
+    broken = replace(table, file_io=FaultFileIO(table.file_io, watch=interrupt))
+    plan = plan_migrate(source, table.file_io, broken, exists=True, drops=False)
+    with pytest.raises(KeyboardInterrupt):
+        execute_migrate(plan, broken, LocalRunner(), None)
+    assert lake.rows("db.u") == sorted(ROWS, key=str)
 
 
 @pytest.mark.parametrize(

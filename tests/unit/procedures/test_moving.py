@@ -141,3 +141,18 @@ def test_an_interrupted_copy_is_completed_by_the_next(lake: Warehouse, n: int) -
     lake.catalog = replace(lake.catalog, file_io=store)  # type: ignore[type-var]
     lake.call("copy('t', 'u')")
     assert lake.rows("db.u") == lake.rows("db.t")
+
+
+def interrupt(operation: str, path: str) -> None:
+    """Interrupt the statement right after it has published a snapshot."""
+    if operation == "create_exclusive" and path.rpartition("/")[2].startswith("snapshot-"):
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_after_the_commit_keeps_the_copy(lake: Warehouse) -> None:
+    store = lake.catalog.file_io  # type: ignore[attr-defined]
+    lake.catalog = replace(lake.catalog, file_io=FaultFileIO(store, watch=interrupt))  # type: ignore[type-var]
+    with pytest.raises(KeyboardInterrupt):
+        lake.call("copy('t', 'u')")
+    lake.catalog = replace(lake.catalog, file_io=store)  # type: ignore[type-var]
+    assert lake.rows("db.u") == lake.rows("db.t")
