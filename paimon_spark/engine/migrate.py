@@ -10,7 +10,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 from urllib.parse import unquote
 
@@ -24,7 +24,7 @@ from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import wall_clock_millis
 from paimon_spark.engine.runner import TaskRunner
-from paimon_spark.engine.tasks import FileCopy, adopt_payload, adopted_rows
+from paimon_spark.engine.tasks import FileCopy, copy_payload, inspect_payload, inspected_rows
 from paimon_spark.errors import ConflictError, OutcomeUnknownError, PaimonError, UnsupportedError, UsageError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.evolution import new_schema
@@ -234,21 +234,50 @@ def _partition(source: SourceTable, target: Table, path: str) -> bytes:
 
 
 @translate_io_errors()
-def execute_migrate(plan: MigratePlan, target: Table, runner: TaskRunner, parallelism: int | None) -> MigrateResult:
-    """Link or copy the files, count their rows, and add them to the target with one commit.
+def inspect_files(plan: MigratePlan, runner: TaskRunner, parallelism: int | None) -> dict[str, int]:
+    """Check that the files can become those of the target; return the number of rows of each, by its path.
+
+    Raises:
+        UnsupportedError: a file has a column that the target lacks or has with another type, or an older calendar.
+        CorruptTableError: a file is damaged.
+    """
+    source, what = plan.source, f"check {plan.source.name}: {len(plan.files)} files"
+    payloads = [
+        inspect_payload(plan.source_io, source.format, [f.path for f in share], plan.target.schema)
+        for share in _shares(plan, parallelism)
+    ]
+    rows: dict[str, int] = {}
+    for result in runner.run("inspect", payloads, description=what):
+        rows |= inspected_rows(result)
+    return rows
+
+
+@translate_io_errors()
+def execute_migrate(
+    plan: MigratePlan, target: Table, runner: TaskRunner, parallelism: int | None, rows: Mapping[str, int]
+) -> MigrateResult:
+    """Link or copy the files that have rows, and add them to the target with one commit.
+
+    Args:
+        plan: the files.
+        target: the table that gets them.
+        runner: links or copies them.
+        parallelism: the number of tasks.
+        rows: what `inspect_files` has returned.
 
     Raises:
         ConflictError: the commit lost every race.
     """
+    plan = replace(plan, files=tuple((partition, f) for partition, f in plan.files if rows[f.path]))
     if not plan.files:
         return MigrateResult()
     paths = [f.new_path for _, f in plan.files]
     try:
-        rows = _adopted(plan, target, runner, parallelism)
+        _adopt(plan, target, runner, parallelism)
     except BaseException:
         delete_best_effort(target.file_io, paths)
         raise
-    entries = [_entry(target, partition, f, rows[f.new_path]) for partition, f in plan.files if rows[f.new_path]]
+    entries = [_entry(target, partition, f, rows[f.path]) for partition, f in plan.files]
     missing = _Missing(entries)
     try:
         done = FileStoreCommit(target).commit_plan(
@@ -259,23 +288,23 @@ def execute_migrate(plan: MigratePlan, target: Table, runner: TaskRunner, parall
     except PaimonError:  # an interrupt may come after the snapshot was published
         delete_best_effort(target.file_io, paths)
         raise
-    delete_best_effort(target.file_io, [path for path in paths if not rows[path] or _name(path) in missing.repeats])
+    delete_best_effort(target.file_io, [path for path in paths if _name(path) in missing.repeats])
     added = [e.file for e in entries if e.file.file_name not in missing.repeats]
     snapshot_id = done.snapshot_ids[-1] if isinstance(done, Committed) else None
     return MigrateResult(snapshot_id, len(added), sum(f.file_size for f in added), sum(f.row_count for f in added))
 
 
-def _adopted(plan: MigratePlan, target: Table, runner: TaskRunner, parallelism: int | None) -> dict[str, int]:
-    """Return the number of rows of each new file."""
+def _adopt(plan: MigratePlan, target: Table, runner: TaskRunner, parallelism: int | None) -> None:
+    payloads = [copy_payload(plan.source_io, target.file_io, share) for share in _shares(plan, parallelism)]
+    for _ in runner.run("adopt", payloads, description=f"migrate {plan.source.name}: {len(plan.files)} files"):
+        pass
+
+
+def _shares(plan: MigratePlan, parallelism: int | None) -> list[list[FileCopy]]:
+    """Return the files of each task."""
     files = [f for _, f in plan.files]
     count = parallelism or min(-(-len(files) // _FILES_A_TASK), _MOST_TASKS)
-    shares = [share for n in range(count) if (share := files[n::count])]
-    names = target.schema.field_names
-    payloads = [adopt_payload(plan.source_io, target.file_io, share, names) for share in shares]
-    rows: dict[str, int] = {}
-    for result in runner.run("adopt", payloads, description=f"migrate {plan.source.name}: {len(files)} files"):
-        rows |= adopted_rows(result)
-    return rows
+    return [share for n in range(count) if (share := files[n::count])]
 
 
 def _entry(target: Table, partition: bytes, file: FileCopy, rows: int) -> ManifestEntry:

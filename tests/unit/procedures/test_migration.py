@@ -12,9 +12,9 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_spark.engine.migrate import SourceTable, execute_migrate, plan_migrate
+from paimon_spark.engine.migrate import SourceTable, execute_migrate, inspect_files, plan_migrate
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.errors import ConflictError, EngineError, PaimonError
+from paimon_spark.errors import ConflictError, EngineError, PaimonError, UnsupportedError
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.types import DataField, parse_atomic
 from paimon_spark.testing.faults import FaultFileIO
@@ -171,10 +171,11 @@ def test_migrations_at_once_add_each_file_once(lake: Warehouse, tmp_path: Path) 
     session.write("t", ROWS)
     table, source = lake.create("db.u", keys=(), bucket="-1"), session.describe_source("db.t")
     plans = [plan_migrate(source, table.file_io, table, exists=True, drops=False) for _ in range(3)]
-    assert execute_migrate(plans[0], table, LocalRunner(), None).rows == 4
+    rows = dict.fromkeys(source.files, 1)
+    assert execute_migrate(plans[0], table, LocalRunner(), None, rows).rows == 4
     with pytest.raises(KeyboardInterrupt):
-        execute_migrate(plans[1], table, Interrupted(), None)
-    assert execute_migrate(plans[2], table, LocalRunner(), None).files == 0
+        execute_migrate(plans[1], table, Interrupted(), None, rows)
+    assert execute_migrate(plans[2], table, LocalRunner(), None, rows).files == 0
     assert lake.rows("db.u") == sorted(ROWS, key=str)
     assert len(list(Path(table.path).rglob("data-*"))) == 4
 
@@ -186,7 +187,7 @@ def test_an_interrupt_after_the_commit_keeps_the_files(lake: Warehouse, tmp_path
     broken = replace(table, file_io=FaultFileIO(table.file_io, watch=interrupt))
     plan = plan_migrate(source, table.file_io, broken, exists=True, drops=False)
     with pytest.raises(KeyboardInterrupt):
-        execute_migrate(plan, broken, LocalRunner(), None)
+        execute_migrate(plan, broken, LocalRunner(), None, inspect_files(plan, LocalRunner(), None))
     assert lake.rows("db.u") == sorted(ROWS, key=str)
 
 
@@ -273,6 +274,33 @@ def test_columns_of_other_names_are_refused(lake: Warehouse, tmp_path: Path) -> 
     with pytest.raises(PaimonError, match="the column 'K', which is none of the table's: k, p"):
         lake.call("migrate_table('hive', 'db.t')", session)
     assert (lake.catalog.list_tables("db"), session.tables) == ([], {"t"})
+
+
+class OtherTypes(Session):
+    """A table with a file whose column has another type."""
+
+    stored: pa.DataType = pa.int64()
+
+    def describe_source(self, name: str) -> SourceTable:
+        found: Any = super().describe_source(name)
+        path, column = found.files[-1], pa.table({"k": pa.array([1], pa.int32()).cast(self.stored)})
+        pq.write_table(column, path) if self.kind == "parquet" else pyarrow.orc.write_table(column, path)
+        return found
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+@pytest.mark.parametrize("stored", [pa.int64(), pa.string()])
+def test_other_types_are_refused_first(lake: Warehouse, tmp_path: Path, kind: str, stored: pa.DataType) -> None:
+    session = OtherTypes(tmp_path, kind)
+    session.write("t", ROWS)
+    session.stored = stored
+    table = lake.create("db.u", keys=(), bucket="-1")
+    before = sorted(Path(table.path).rglob("*"))
+    for call in ("migrate_table('hive', 'db.t')", "migrate_file('hive', 'db.t', 'db.u')"):
+        with pytest.raises(UnsupportedError, match=rf"part-.* stores the column 'k' as {stored}, .* not read as INT"):
+            lake.call(call, session)
+    assert (lake.catalog.list_tables("db"), session.tables) == (["u"], {"t"})
+    assert sorted(Path(table.path).rglob("*")) == before
 
 
 def test_it_requires_spark(lake: Warehouse) -> None:
