@@ -33,16 +33,33 @@ from paimon_spark.spec.snapshot import Snapshot
 _TASK_BYTES = 256 << 20
 _MOST_TASKS = 200
 _BRANCHES = ("scan.fallback-branch", "scan.primary-branch")
-_LAYOUT = (
+_MEANING = (
+    "aggregation.remove-record-on-delete",
+    "blob-descriptor-field",
+    "blob-field",
+    "blob-view-field",
     "bucket",
-    "bucket-key",
     "bucket-function.type",
+    "bucket-key",
+    "data-evolution.enabled",
+    "data-file.thin-mode",
     "deletion-vectors.enabled",
+    "ignore-delete",
+    "ignore-update-before",
     "merge-engine",
-    "sequence.field",
+    "partial-update.remove-record-on-delete",
+    "partial-update.remove-record-on-sequence-group",
+    "pk-clustering-override",
     "row-tracking.enabled",
+    "rowkind.field",
+    "sequence.field",
+    "sequence.field.sort-order",
+    "sequence.snapshot-ordering",
+    "vector-field",
 )
-"""Options that must be the same for files to mean the same in both tables."""
+_OF_COLUMNS = "fields."
+_ON_WRITE = (".default-value", ".stats-mode")
+"""Options that must be the same for files to mean the same in both tables; of columns, all but those on write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +123,12 @@ def plan_clone(
     Raises:
         ArgumentError: source and target are the same table.
         UnsupportedError: the tables have ids of rows, which a copy cannot keep, or the source needs a branch.
-        UsageError: the copy exists, and its schemas or its layout differ.
+        UsageError: the copy exists, and its schemas, its buckets or its rules of merging differ.
     """
     _check_source(source, target)
     check_writable(source.effective_schema)
     if exists:
-        _check_layout(source, target)
+        _check_meaning(source, target)
     store, latest = ManifestStore(source), source.snapshots.latest()
     live = [] if only_schemas else live_in_partitions(store, latest, None)
     if where is not None:
@@ -149,17 +166,28 @@ def _check_source(source: Table, target: Table) -> None:
             )
 
 
-def _check_layout(source: Table, target: Table) -> None:
+def _check_meaning(source: Table, target: Table) -> None:
+    """Reject a target in which files mean something else: other keys or buckets, or rows are merged otherwise."""
+    own, others = source.options, target.options
+    columns = {k for k in (*own.values, *others.values) if k.startswith(_OF_COLUMNS) and not k.endswith(_ON_WRITE)}
     for what, one, other in (
         ("primary key", source.schema.primary_keys, target.schema.primary_keys),
         ("partition columns", source.schema.partition_keys, target.schema.partition_keys),
-        *((f"option '{k}'", source.options.get(k), target.options.get(k)) for k in _LAYOUT),
+        *((f"option '{k}'", own.get(k), others.get(k)) for k in (*_MEANING, *sorted(columns))),
     ):
-        if one != other:
+        if _plain(one) != _plain(other):
             raise UsageError(
                 f"Table {source.name} cannot be copied into {target.name}: their {what} differ: {one} and {other}.",
                 hint="Choose another target, or use INSERT OVERWRITE … SELECT.",
             )
+
+
+def _plain(value: object) -> object:
+    """Return a text without what does not matter: spaces, and the case of a boolean."""
+    if not isinstance(value, str):
+        return value
+    words = [word.strip() for word in value.split(",")]
+    return [word.lower() if word.lower() in ("true", "false") else word for word in words]
 
 
 def _missing_schemas(source: Table, target: Table, used: set[int], *, exists: bool) -> tuple[TableSchema, ...]:

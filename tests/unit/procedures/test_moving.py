@@ -10,11 +10,14 @@ import pytest
 
 from paimon_spark.errors import ArgumentError, PaimonError, UnsupportedError, UsageError
 from paimon_spark.fs.local import LocalFileIO
-from paimon_spark.spec.evolution import AddColumn, SetOption
+from paimon_spark.spec.evolution import AddColumn, SetOption, new_schema
 from paimon_spark.spec.identifier import Identifier
-from paimon_spark.spec.types import parse_atomic
+from paimon_spark.spec.types import DataField, parse_atomic
 from paimon_spark.testing.faults import FaultFileIO, Mode, Nth
-from tests.unit.procedures.warehouse import Warehouse
+from tests.unit.procedures.warehouse import OPTIONS, Warehouse
+
+SUM = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
+PARTIAL = {"merge-engine": "partial-update"}
 
 
 @pytest.fixture
@@ -129,6 +132,38 @@ def test_what_is_refused_changes_nothing(lake: Warehouse, text: str, error: type
         lake.call(text)
     assert part in str(caught.value)
     assert sorted(Path(lake.path).rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "key"),
+    [
+        ({"merge-engine": "first-row"}, {}, "merge-engine"),
+        ({"sequence.field": "v"}, {"sequence.field": "v", "sequence.field.sort-order": "descending"}, "sort-order"),
+        ({}, {"ignore-delete": "true"}, "ignore-delete"),
+        ({"ignore-update-before": "true"}, {}, "ignore-update-before"),
+        ({"rowkind.field": "kind"}, {}, "rowkind.field"),
+        (SUM, SUM | {"fields.v.aggregate-function": "max"}, "fields.v.aggregate-function"),
+        (SUM, SUM | {"fields.v.ignore-retract": "true"}, "fields.v.ignore-retract"),
+        (SUM, SUM | {"aggregation.remove-record-on-delete": "true"}, "aggregation.remove-record-on-delete"),
+        (PARTIAL, PARTIAL | {"partial-update.remove-record-on-delete": "true"}, "remove-record-on-delete"),
+        (PARTIAL, PARTIAL | {"fields.v.sequence-group": "kind"}, "fields.v.sequence-group"),
+        (SUM | {"fields.v.stats-mode": "none"}, SUM | {"file.format": "orc"}, None),
+        ({"ignore-delete": "TRUE", "bucket-key": "k"}, {"ignore-delete": "true", "bucket-key": " k"}, None),
+    ],
+)
+def test_rows_are_merged_alike_in_both_tables(
+    lake: Warehouse, one: dict[str, str], other: dict[str, str], key: str | None
+) -> None:
+    columns = {"k": "INT", "v": "INT", "kind": "STRING"}
+    fields = [DataField(i, name, parse_atomic(t)) for i, (name, t) in enumerate(columns.items())]
+    for name, options in (("one", one), ("other", other)):
+        schema = new_schema(fields, primary_keys=["k"], options=OPTIONS | options)
+        lake.catalog.create_table(Identifier.parse(f"db.{name}"), schema)
+    if key is None:
+        lake.call("copy('one', 'other')")
+        return
+    with pytest.raises(UsageError, match=f"option '.*{key}' differ"):
+        lake.call("copy('one', 'other')")
 
 
 @pytest.mark.parametrize("n", range(1, 30, 6))
