@@ -122,7 +122,8 @@ def plan_clone(
 
     Raises:
         ArgumentError: source and target are the same table.
-        UnsupportedError: the tables have ids of rows, which a copy cannot keep, or the source needs a branch.
+        UnsupportedError: the tables have ids of rows, which a copy cannot keep, the source needs a branch, or rows of
+            it have no bucket yet.
         UsageError: the copy exists, and its schemas, its buckets or its rules of merging differ.
     """
     _check_source(source, target)
@@ -134,6 +135,7 @@ def plan_clone(
     if where is not None:
         chosen = matching_partitions(source, {e.partition for e in live}, where)
         live = [e for e in live if e.partition in chosen]
+    _check_none_waits(source, live)
     index = [i for i in store.index_entries(latest) if i.partition in {e.partition for e in live}]
     schemas = _missing_schemas(source, target, {e.file.schema_id for e in live}, exists=exists)
     copy = _Copy(source, target)
@@ -164,6 +166,16 @@ def _check_source(source: Table, target: Table) -> None:
                 f"Table {source.name} has the option '{key}', and branches are not copied.",
                 hint="Copy the branches one by one, as `t$branch_x`, or use CREATE TABLE … AS SELECT.",
             )
+
+
+def _check_none_waits(source: Table, live: Sequence[ManifestEntry]) -> None:
+    """Reject postponed files: the commits and the names that give their order are not copied."""
+    waiting = sum(e.bucket < 0 for e in live)
+    if waiting:
+        raise UnsupportedError(
+            f"Table {source.name} has {waiting} postponed files, whose rows have no bucket yet; they cannot be copied.",
+            hint=f"Run CALL sys.compact('{source.identifier.full_name}') first.",
+        )
 
 
 def _check_meaning(source: Table, target: Table) -> None:

@@ -134,6 +134,17 @@ def test_what_is_refused_changes_nothing(lake: Warehouse, text: str, error: type
     assert sorted(Path(lake.path).rglob("*")) == before
 
 
+def test_postponed_files_are_refused_until_compacted(lake: Warehouse) -> None:
+    lake.create("db.late", bucket="-2", postpone__batch_write_fixed_bucket="false")
+    lake.insert("db.late", (1, "a"))
+    with pytest.raises(UnsupportedError, match="1 postponed files"):
+        lake.call("copy('late', 'v')")
+    assert not lake.catalog.table_exists(Identifier.parse("db.v"))
+    lake.call("compact('late')")
+    lake.call("copy('late', 'v')")
+    assert lake.rows("db.v") == [(1, "a")]
+
+
 @pytest.mark.parametrize(
     ("one", "other", "key"),
     [
