@@ -24,7 +24,7 @@ from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import wall_clock_millis
 from paimon_spark.engine.runner import TaskRunner
-from paimon_spark.engine.tasks import FileCopy, copy_payload, inspect_payload, inspected_rows
+from paimon_spark.engine.tasks import FileCopy, adopt_payload, inspect_payload, inspected_rows
 from paimon_spark.errors import ConflictError, OutcomeUnknownError, PaimonError, UnsupportedError, UsageError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.evolution import new_schema
@@ -295,7 +295,8 @@ def execute_migrate(
 
 
 def _adopt(plan: MigratePlan, target: Table, runner: TaskRunner, parallelism: int | None) -> None:
-    payloads = [copy_payload(plan.source_io, target.file_io, share) for share in _shares(plan, parallelism)]
+    shares = _shares(plan, parallelism)
+    payloads = [adopt_payload(plan.source_io, target.file_io, share, target.path) for share in shares]
     for _ in runner.run("adopt", payloads, description=f"migrate {plan.source.name}: {len(plan.files)} files"):
         pass
 

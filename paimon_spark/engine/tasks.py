@@ -26,7 +26,7 @@ from paimon_spark.core.table import Table, table_of_task
 from paimon_spark.errors import ArgumentError, CorruptTableError, PaimonError, UnsupportedError
 from paimon_spark.format.stored_types import is_read_as, stored_file, stored_text
 from paimon_spark.fs.base import FileIO
-from paimon_spark.fs.copying import copy_file, link_or_copy
+from paimon_spark.fs.copying import copy_file, link_or_copy, sync_below
 from paimon_spark.fs.resolve import file_io_from_config
 from paimon_spark.spec.bounds import Long
 from paimon_spark.spec.schema import TableSchema, parse_schema
@@ -303,13 +303,31 @@ def _check_columns(path: str, found: pa.Schema, schema: TableSchema, file_format
             )
 
 
+@dataclass(frozen=True, slots=True)
+class _Adoption:
+    """Files to link or copy, as a payload of `copy_payload`, and the directory of the table that gets them."""
+
+    files: str
+    table: str
+
+
+_ADOPTION = MessageCodec[_Adoption](_Adoption, "task of migration")
+
+
+def adopt_payload(source: FileIO, target: FileIO, files: Sequence[FileCopy], table: str) -> str:
+    """Return the payload of a task that links or copies files of another table; its result is their number."""
+    return _ADOPTION.encode(_Adoption(copy_payload(source, target, files), table))
+
+
 def _adopt(payload: str) -> str:
-    """Link or copy files of another table; `copy_payload` makes the payload."""
-    work = _COPYING.decode(payload)
+    """Link or copy files of another table durably: that table may be dropped."""
+    adoption = _ADOPTION.decode(payload)
+    work = _COPYING.decode(adoption.files)
     source, target = file_io_from_config(work.source), file_io_from_config(work.target)
     for file in work.files:
         checkpoint()
         link_or_copy(source, file.path, target, file.new_path)
+    sync_below(target, adoption.table, [file.new_path for file in work.files])
     return _json(len(work.files))
 
 

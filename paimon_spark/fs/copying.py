@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from paimon_spark.fs.base import FileIO
@@ -47,6 +48,16 @@ def link_or_copy(source: FileIO, path: str, target: FileIO, new_path: str) -> No
         if e.errno not in _NOT_LINKED:
             raise
         copy_file(source, path, target, new_path)
+
+
+def sync_below(file_io: FileIO, root: str, paths: Sequence[str]) -> None:
+    """Return when new files, and the directories between them and `root`, survive a loss of power."""
+    root = root.rstrip("/")
+    file_io.sync(paths)
+    directories = {path.rpartition("/")[0] for path in paths}
+    while inner := sorted(d for d in directories if d == root or d.startswith(f"{root}/")):
+        file_io.sync(inner)
+        directories = {d.rpartition("/")[0] for d in inner}
 
 
 def _size(file_io: FileIO, path: str) -> int | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.orc
@@ -15,6 +15,7 @@ import pytest
 from paimon_spark.engine.migrate import SourceTable, execute_migrate, inspect_files, plan_migrate
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.errors import ConflictError, EngineError, PaimonError, UnsupportedError
+from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.types import DataField, parse_atomic
 from paimon_spark.testing.faults import FaultFileIO
@@ -189,6 +190,32 @@ def test_an_interrupt_after_the_commit_keeps_the_files(lake: Warehouse, tmp_path
     with pytest.raises(KeyboardInterrupt):
         execute_migrate(plan, broken, LocalRunner(), None, inspect_files(plan, LocalRunner(), None))
     assert lake.rows("db.u") == sorted(ROWS, key=str)
+
+
+class Durable(LocalFileIO):
+    """A store that records what was synchronised."""
+
+    synced: ClassVar[set[str]] = set()
+
+    def sync(self, paths: Sequence[str]) -> None:
+        """Record the files and their directories."""
+        Durable.synced |= {p for path in paths for p in (path, path.rpartition("/")[0])}
+
+
+def test_files_and_directories_are_durable_first(lake: Warehouse, tmp_path: Path) -> None:
+    session, seen = Session(tmp_path), []
+
+    def check(operation: str, path: str) -> None:
+        if operation == "create_exclusive" and path.endswith("snapshot-1"):
+            files = list(Path(table.path).rglob("data-*"))
+            directories = {d for f in files for d in f.parents if d.is_relative_to(Path(table.path).parent)}
+            seen.append((len(files), {str(p) for p in (*files, *directories)} <= Durable.synced))
+
+    session.write("t", ROWS)
+    table = replace(lake.create("db.u", keys=(), bucket="-1"), file_io=FaultFileIO(Durable(), watch=check))
+    plan = plan_migrate(session.describe_source("db.t"), LocalFileIO(), table, exists=True, drops=True)
+    execute_migrate(plan, table, LocalRunner(), None, inspect_files(plan, LocalRunner(), None))
+    assert seen == [(4, True)]
 
 
 @pytest.mark.parametrize(
