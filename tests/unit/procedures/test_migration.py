@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from paimon_spark.errors import ConflictError, EngineError, PaimonError, Unsuppo
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.types import DataField, parse_atomic
-from paimon_spark.testing.faults import FaultFileIO
+from paimon_spark.testing.faults import FaultFileIO, Mode, Nth
 from tests.unit.procedures.test_moving import interrupt
 from tests.unit.procedures.warehouse import Warehouse
 
@@ -190,6 +191,22 @@ def test_an_interrupt_after_the_commit_keeps_the_files(lake: Warehouse, tmp_path
     with pytest.raises(KeyboardInterrupt):
         execute_migrate(plan, broken, LocalRunner(), None, inspect_files(plan, LocalRunner(), None))
     assert lake.rows("db.u") == sorted(ROWS, key=str)
+
+
+@pytest.mark.parametrize("mode", [Mode.CRASH_BEFORE, Mode.CRASH_AFTER])
+@pytest.mark.parametrize("n", range(1, 24, 4))
+def test_an_interrupted_call_is_completed_by_the_next(lake: Warehouse, tmp_path: Path, n: int, mode: Mode) -> None:
+    session = Session(tmp_path)
+    session.write("t", ROWS)
+    store = lake.catalog.file_io  # type: ignore[attr-defined]
+    lake.catalog = replace(lake.catalog, file_io=FaultFileIO(store, Nth(n, mode)))  # type: ignore[type-var]
+    with contextlib.suppress(PaimonError, OSError):
+        lake.call("migrate_table('hive', 'db.t', '', 'commit.max-retries=0')", session)
+    lake.catalog = replace(lake.catalog, file_io=store)  # type: ignore[type-var]
+    if session.tables:
+        lake.call("migrate_table('hive', 'db.t')", session)
+    assert session.tables == set()
+    assert lake.rows("db.t") == sorted(ROWS, key=str)
 
 
 class Durable(LocalFileIO):
