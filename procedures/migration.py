@@ -17,10 +17,11 @@ from paimon_spark.engine.migrate import (
     MigrateResult,
     drop_migrated,
     execute_migrate,
+    inspect_files,
     migrated_schema,
     plan_migrate,
 )
-from paimon_spark.errors import ArgumentError, NotFoundError, PaimonError
+from paimon_spark.errors import ArgumentError, NotFoundError, OutcomeUnknownError, PaimonError
 from paimon_spark.fs.resolve import file_io_for
 from paimon_spark.spec.identifier import Identifier, split_name
 from paimon_spark.sqlparse.options_text import parse_options
@@ -105,15 +106,18 @@ def _planned(
 
 
 def _executed(ctx: CallContext, work: _Migration) -> MigrateResult:
-    """Create the target, add the files, and drop the source."""
+    """Check the files, create the target, add them, and drop the source."""
     plan, catalog, jobs = work.plan, ctx.catalog, ctx.spark_jobs("sys.migrate_table")
+    rows = inspect_files(plan, ctx.runner, work.parallelism)
     if not plan.exists:
         if not catalog.database_exists(work.identifier.database):
             catalog.create_database(work.identifier.database, ignore_if_exists=True)
         catalog.create_table(work.identifier, plan.target.schema)
     target = catalog.load_table(work.identifier)
     try:
-        done = execute_migrate(plan, target, ctx.runner, work.parallelism)
+        done = execute_migrate(plan, target, ctx.runner, work.parallelism, rows)
+    except OutcomeUnknownError:
+        raise
     except BaseException:
         if not plan.exists and target.snapshots.latest_id() is None:
             catalog.drop_table(work.identifier, ignore_if_not_exists=True)
@@ -165,8 +169,9 @@ class MigrateTable:
     is until the commit; then it is dropped, unless `delete_origin` is false. Nobody may write to it meanwhile. A CALL
     that was interrupted can be repeated: files that the target has are left out, but not those that a compaction of the
     target has replaced. The files get no statistics in the manifests, so queries of single values open all files of a
-    partition until these are rewritten. Parquet files that Spark wrote for the hybrid Julian and Gregorian calendar are
-    refused.
+    partition until these are rewritten. All files are checked first. Refused are files with columns of other names or
+    types than the table's, such as INT64 for INT, ORC files with TIMESTAMP columns of instants, whose values depend on
+    the time zone of their writer, and Parquet files that Spark wrote for the hybrid Julian and Gregorian calendar.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Migration]:

@@ -103,8 +103,9 @@ class Copy:
     """Copy the schemas, and the data files of the latest snapshot, without decoding them, in one OVERWRITE snapshot.
 
     Partitions that the source has are replaced in the target; a CALL that was interrupted can be repeated. A target
-    that exists must have the same keys, buckets and schemas as the source. History, tags, branches and consumers are
-    not copied. Tables with row tracking are refused.
+    that exists must have the same keys, buckets, schemas and options of merging as the source. History, tags, branches
+    and consumers are not copied. Tables with row tracking are refused, and tables with postponed buckets until they are
+    compacted.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Works]:

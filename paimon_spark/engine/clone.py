@@ -22,7 +22,7 @@ from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tasks import FileCopy, copy_payload
-from paimon_spark.errors import ArgumentError, ConflictError, OutcomeUnknownError, UnsupportedError, UsageError
+from paimon_spark.errors import ArgumentError, ConflictError, UnsupportedError, UsageError
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import CommitKind, Operation
 from paimon_spark.spec.manifest import DataFileMeta, IndexFileMeta, IndexManifestEntry, ManifestEntry
@@ -33,16 +33,33 @@ from paimon_spark.spec.snapshot import Snapshot
 _TASK_BYTES = 256 << 20
 _MOST_TASKS = 200
 _BRANCHES = ("scan.fallback-branch", "scan.primary-branch")
-_LAYOUT = (
+_MEANING = (
+    "aggregation.remove-record-on-delete",
+    "blob-descriptor-field",
+    "blob-field",
+    "blob-view-field",
     "bucket",
-    "bucket-key",
     "bucket-function.type",
+    "bucket-key",
+    "data-evolution.enabled",
+    "data-file.thin-mode",
     "deletion-vectors.enabled",
+    "ignore-delete",
+    "ignore-update-before",
     "merge-engine",
-    "sequence.field",
+    "partial-update.remove-record-on-delete",
+    "partial-update.remove-record-on-sequence-group",
+    "pk-clustering-override",
     "row-tracking.enabled",
+    "rowkind.field",
+    "sequence.field",
+    "sequence.field.sort-order",
+    "sequence.snapshot-ordering",
+    "vector-field",
 )
-"""Options that must be the same for files to mean the same in both tables."""
+_OF_COLUMNS = "fields."
+_ON_WRITE = (".default-value", ".stats-mode")
+"""Options that must be the same for files to mean the same in both tables; of columns, all but those on write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +122,20 @@ def plan_clone(
 
     Raises:
         ArgumentError: source and target are the same table.
-        UnsupportedError: the tables have ids of rows, which a copy cannot keep, or the source needs a branch.
-        UsageError: the copy exists, and its schemas or its layout differ.
+        UnsupportedError: the tables have ids of rows, which a copy cannot keep, the source needs a branch, or rows of
+            it have no bucket yet.
+        UsageError: the copy exists, and its schemas, its buckets or its rules of merging differ.
     """
     _check_source(source, target)
     check_writable(source.effective_schema)
     if exists:
-        _check_layout(source, target)
+        _check_meaning(source, target)
     store, latest = ManifestStore(source), source.snapshots.latest()
     live = [] if only_schemas else live_in_partitions(store, latest, None)
     if where is not None:
         chosen = matching_partitions(source, {e.partition for e in live}, where)
         live = [e for e in live if e.partition in chosen]
+    _check_none_waits(source, live)
     index = [i for i in store.index_entries(latest) if i.partition in {e.partition for e in live}]
     schemas = _missing_schemas(source, target, {e.file.schema_id for e in live}, exists=exists)
     copy = _Copy(source, target)
@@ -149,17 +168,38 @@ def _check_source(source: Table, target: Table) -> None:
             )
 
 
-def _check_layout(source: Table, target: Table) -> None:
+def _check_none_waits(source: Table, live: Sequence[ManifestEntry]) -> None:
+    """Reject postponed files: the commits and the names that give their order are not copied."""
+    waiting = sum(e.bucket < 0 for e in live)
+    if waiting:
+        raise UnsupportedError(
+            f"Table {source.name} has {waiting} postponed files, whose rows have no bucket yet; they cannot be copied.",
+            hint=f"Run CALL sys.compact('{source.identifier.full_name}') first.",
+        )
+
+
+def _check_meaning(source: Table, target: Table) -> None:
+    """Reject a target in which files mean something else: other keys or buckets, or rows are merged otherwise."""
+    own, others = source.options, target.options
+    columns = {k for k in (*own.values, *others.values) if k.startswith(_OF_COLUMNS) and not k.endswith(_ON_WRITE)}
     for what, one, other in (
         ("primary key", source.schema.primary_keys, target.schema.primary_keys),
         ("partition columns", source.schema.partition_keys, target.schema.partition_keys),
-        *((f"option '{k}'", source.options.get(k), target.options.get(k)) for k in _LAYOUT),
+        *((f"option '{k}'", own.get(k), others.get(k)) for k in (*_MEANING, *sorted(columns))),
     ):
-        if one != other:
+        if _plain(one) != _plain(other):
             raise UsageError(
                 f"Table {source.name} cannot be copied into {target.name}: their {what} differ: {one} and {other}.",
                 hint="Choose another target, or use INSERT OVERWRITE … SELECT.",
             )
+
+
+def _plain(value: object) -> object:
+    """Return a text without what does not matter: spaces, and the case of a boolean."""
+    if not isinstance(value, str):
+        return value
+    words = [word.strip() for word in value.split(",")]
+    return [word.lower() if word.lower() in ("true", "false") else word for word in words]
 
 
 def _missing_schemas(source: Table, target: Table, used: set[int], *, exists: bool) -> tuple[TableSchema, ...]:
@@ -283,14 +323,14 @@ def execute_clone(plan: ClonePlan, target: Table, runner: TaskRunner, parallelis
     paths = [c.new_path for c in plan.copies]
     try:
         _copy_files(plan, target, runner, parallelism)
-        done = FileStoreCommit(target).commit_plan(
-            _replacement(plan), CommitKind.OVERWRITE, CommitMetadata(operation=Operation.OVERWRITE)
-        )
-    except OutcomeUnknownError:
-        raise
     except BaseException:
         delete_best_effort(target.file_io, paths)
         raise
+    commit = FileStoreCommit(target)
+    with commit.or_abort(plan.messages):
+        done = commit.commit_plan(
+            _replacement(plan), CommitKind.OVERWRITE, CommitMetadata(operation=Operation.OVERWRITE)
+        )
     snapshot_id = done.snapshot_ids[-1] if isinstance(done, Committed) else None
     return CloneResult(snapshot_id, len(paths), sum(c.size for c in plan.copies), plan.rows)
 

@@ -1,15 +1,16 @@
 """Migration of tables of plain Parquet or ORC files: the files become those of an append table, without being decoded.
 
-Each file is linked, or copied between file systems, under a name that follows from its path. An interrupted migration
-can therefore be repeated: files that the target has are left out. The source is dropped last, if at all.
+Each file is linked, or copied between file systems, under a name of its own that tells its path. An interrupted
+migration can therefore be repeated: files that the target has are left out. The source is dropped last, if at all.
 """
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 from urllib.parse import unquote
 
@@ -23,8 +24,8 @@ from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import wall_clock_millis
 from paimon_spark.engine.runner import TaskRunner
-from paimon_spark.engine.tasks import FileCopy, adopt_payload, adopted_rows
-from paimon_spark.errors import ConflictError, OutcomeUnknownError, UnsupportedError, UsageError
+from paimon_spark.engine.tasks import FileCopy, adopt_payload, inspect_payload, inspected_rows
+from paimon_spark.errors import ConflictError, OutcomeUnknownError, PaimonError, UnsupportedError, UsageError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.evolution import new_schema
 from paimon_spark.spec.features import check_writable
@@ -41,6 +42,8 @@ DROP = "drop table"
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _FILES_A_TASK = 32
 _MOST_TASKS = 200
+_ORIGIN = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+"""A version 5 UUID in the name of a file: that of the path that it was migrated from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,20 +167,25 @@ def plan_migrate(source: SourceTable, source_io: FileIO, target: Table, *, exist
         )
     if exists:
         _check_columns(source, target)
-    present = _present(target) if exists else set()
+    present = set(
+        _origins(live_in_partitions(ManifestStore(target), target.snapshots.latest(), None)) if exists else ()
+    )
     found = [(_partition(source, target, path), path) for path in source.files]
     sizes = in_parallel(lambda item: source_io.status(item[1]).size, found)
     files = []
     for (partition, path), size in zip(found, sizes, strict=True):
-        name = f"{target.options.data_file_prefix}{uuid.uuid5(uuid.NAMESPACE_URL, path)}-0.{source.format}"
-        if name not in present and size:
+        origin = str(uuid.uuid5(uuid.NAMESPACE_URL, path))
+        name = f"{target.options.data_file_prefix}{origin}-{uuid.uuid4().hex}-0.{source.format}"
+        if size and (origin, size) not in present:
             files.append((partition, FileCopy(path, f"{target.paths.bucket_dir(partition, 0)}/{name}", size)))
     return MigratePlan(source, source_io, target, exists, tuple(files), drops)
 
 
-def _present(target: Table) -> set[str]:
-    live = live_in_partitions(ManifestStore(target), target.snapshots.latest(), None)
-    return {e.file.file_name for e in live}
+def _origins(entries: Iterable[ManifestEntry]) -> Iterator[tuple[str, int]]:
+    """Yield what identifies the files of earlier migrations: the UUIDs of their former paths, and their sizes."""
+    for e in entries:
+        if found := _ORIGIN.search(e.file.file_name):
+            yield found[0], e.file.file_size
 
 
 def _check_format(source: SourceTable) -> None:
@@ -226,54 +234,83 @@ def _partition(source: SourceTable, target: Table, path: str) -> bytes:
 
 
 @translate_io_errors()
-def execute_migrate(plan: MigratePlan, target: Table, runner: TaskRunner, parallelism: int | None) -> MigrateResult:
-    """Link or copy the files, count their rows, and add them to the target with one commit.
+def inspect_files(plan: MigratePlan, runner: TaskRunner, parallelism: int | None) -> dict[str, int]:
+    """Check that the files can become those of the target; return the number of rows of each, by its path.
+
+    Raises:
+        UnsupportedError: a file has a column that the target lacks or has with another type, or an older calendar.
+        CorruptTableError: a file is damaged.
+    """
+    source, what = plan.source, f"check {plan.source.name}: {len(plan.files)} files"
+    payloads = [
+        inspect_payload(plan.source_io, source.format, [f.path for f in share], plan.target.schema)
+        for share in _shares(plan, parallelism)
+    ]
+    rows: dict[str, int] = {}
+    for result in runner.run("inspect", payloads, description=what):
+        rows |= inspected_rows(result)
+    return rows
+
+
+@translate_io_errors()
+def execute_migrate(
+    plan: MigratePlan, target: Table, runner: TaskRunner, parallelism: int | None, rows: Mapping[str, int]
+) -> MigrateResult:
+    """Link or copy the files that have rows, and add them to the target with one commit.
+
+    Args:
+        plan: the files.
+        target: the table that gets them.
+        runner: links or copies them.
+        parallelism: the number of tasks.
+        rows: what `inspect_files` has returned.
 
     Raises:
         ConflictError: the commit lost every race.
     """
+    plan = replace(plan, files=tuple((partition, f) for partition, f in plan.files if rows[f.path]))
     if not plan.files:
         return MigrateResult()
     paths = [f.new_path for _, f in plan.files]
     try:
-        rows = _adopted(plan, target, runner, parallelism)
-        entries = tuple(
-            _entry(target, partition, file, rows[file.new_path])
-            for partition, file in plan.files
-            if rows[file.new_path]
-        )
-        done = FileStoreCommit(target).commit_plan(
-            lambda store, base: _missing(store, base, entries),
-            CommitKind.APPEND,
-            CommitMetadata(operation=Operation.WRITE),
-        )
-    except OutcomeUnknownError:
-        raise
+        _adopt(plan, target, runner, parallelism)
     except BaseException:
         delete_best_effort(target.file_io, paths)
         raise
-    delete_best_effort(target.file_io, [path for path in paths if not rows[path]])
+    entries = [_entry(target, partition, f, rows[f.path]) for partition, f in plan.files]
+    missing = _Missing(entries)
+    try:
+        done = FileStoreCommit(target).commit_plan(
+            missing.change, CommitKind.APPEND, CommitMetadata(operation=Operation.WRITE)
+        )
+    except OutcomeUnknownError:
+        raise
+    except PaimonError:  # an interrupt may come after the snapshot was published
+        delete_best_effort(target.file_io, paths)
+        raise
+    delete_best_effort(target.file_io, [path for path in paths if _name(path) in missing.repeats])
+    added = [e.file for e in entries if e.file.file_name not in missing.repeats]
     snapshot_id = done.snapshot_ids[-1] if isinstance(done, Committed) else None
-    size = sum(e.file.file_size for e in entries)
-    return MigrateResult(snapshot_id, len(entries), size, sum(rows.values()))
+    return MigrateResult(snapshot_id, len(added), sum(f.file_size for f in added), sum(f.row_count for f in added))
 
 
-def _adopted(plan: MigratePlan, target: Table, runner: TaskRunner, parallelism: int | None) -> dict[str, int]:
-    """Return the number of rows of each new file."""
+def _adopt(plan: MigratePlan, target: Table, runner: TaskRunner, parallelism: int | None) -> None:
+    shares = _shares(plan, parallelism)
+    payloads = [adopt_payload(plan.source_io, target.file_io, share, target.path) for share in shares]
+    for _ in runner.run("adopt", payloads, description=f"migrate {plan.source.name}: {len(plan.files)} files"):
+        pass
+
+
+def _shares(plan: MigratePlan, parallelism: int | None) -> list[list[FileCopy]]:
+    """Return the files of each task."""
     files = [f for _, f in plan.files]
     count = parallelism or min(-(-len(files) // _FILES_A_TASK), _MOST_TASKS)
-    shares = [share for n in range(count) if (share := files[n::count])]
-    names = target.schema.field_names
-    payloads = [adopt_payload(plan.source_io, target.file_io, share, names) for share in shares]
-    rows: dict[str, int] = {}
-    for result in runner.run("adopt", payloads, description=f"migrate {plan.source.name}: {len(files)} files"):
-        rows |= adopted_rows(result)
-    return rows
+    return [share for n in range(count) if (share := files[n::count])]
 
 
 def _entry(target: Table, partition: bytes, file: FileCopy, rows: int) -> ManifestEntry:
     meta = DataFileMeta(
-        file_name=file.new_path.rpartition("/")[2],
+        file_name=_name(file.new_path),
         file_size=file.size,
         row_count=rows,
         value_stats=EMPTY_STATS,
@@ -289,10 +326,33 @@ def _entry(target: Table, partition: bytes, file: FileCopy, rows: int) -> Manife
     return ManifestEntry(FileKind.ADD, partition, 0, target.options.bucket, meta)
 
 
-def _missing(store: ManifestStore, base: Snapshot | None, entries: Sequence[ManifestEntry]) -> Change:
-    partitions = {e.partition for e in entries}
-    names = {e.file.file_name for e in live_in_partitions(store, base, partitions)}
-    return Change(kind=CommitKind.APPEND, entries=tuple(e for e in entries if e.file.file_name not in names))
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+class _Missing:
+    """The change that adds files, without those that another migration has added meanwhile.
+
+    Args:
+        entries: the files.
+
+    Attributes:
+        repeats: the names of the files that the last change left out.
+    """
+
+    def __init__(self, entries: Sequence[ManifestEntry]) -> None:
+        self._entries = entries
+        self._partitions = {e.partition for e in entries}
+        self.repeats: frozenset[str] = frozenset()
+
+    def change(self, store: ManifestStore, base: Snapshot | None) -> Change:
+        """Return the change of a commit upon `base`."""
+        live = live_in_partitions(store, base, self._partitions)
+        present = set(_origins(live))
+        missing = tuple(e for e in self._entries if present.isdisjoint(_origins([e])))
+        used = {e.file.file_name for e in (*missing, *live)}
+        self.repeats = frozenset(e.file.file_name for e in self._entries) - used
+        return Change(kind=CommitKind.APPEND, entries=missing)
 
 
 def drop_migrated(plan: MigratePlan, sources: SourceTables, name: str) -> None:

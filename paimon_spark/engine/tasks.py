@@ -9,6 +9,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+import pyarrow as pa
+
 from paimon_spark.core.bin_packing import task_cost
 from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.commit.committer import FileStoreCommit
@@ -19,14 +21,15 @@ from paimon_spark.core.compact.task import CompactTask
 from paimon_spark.core.maintenance.orphans import Candidate, Directory, Listing, list_old
 from paimon_spark.core.messages import MessageCodec
 from paimon_spark.core.metadata_io import translate_io_errors
+from paimon_spark.core.system.render import type_text
 from paimon_spark.core.table import Table, table_of_task
 from paimon_spark.errors import ArgumentError, CorruptTableError, PaimonError, UnsupportedError
-from paimon_spark.format.legacy_calendar import has_legacy_calendar
-from paimon_spark.format.registry import open_reader
+from paimon_spark.format.stored_types import is_read_as, stored_file, stored_text
 from paimon_spark.fs.base import FileIO
-from paimon_spark.fs.copying import copy_file, link_or_copy
+from paimon_spark.fs.copying import copy_file, link_or_copy, sync_below
 from paimon_spark.fs.resolve import file_io_from_config
 from paimon_spark.spec.bounds import Long
+from paimon_spark.spec.schema import TableSchema, parse_schema
 
 
 @translate_io_errors()
@@ -241,58 +244,91 @@ def _copy(payload: str) -> str:
     return _json(copied)
 
 
+@dataclass(frozen=True, slots=True)
+class _Inspection:
+    """Files of another table to check: their store, format and paths, and the schema of the table that gets them."""
+
+    source: dict[str, str]
+    format: str
+    paths: tuple[str, ...]
+    schema: str
+
+
+_INSPECTION = MessageCodec[_Inspection](_Inspection, "task of checking")
 _COUNTS = MessageCodec[dict[str, int]](dict[str, int], "numbers of rows")
+
+
+def inspect_payload(source: FileIO, file_format: str, paths: Sequence[str], schema: TableSchema) -> str:
+    """Return the payload of a task that checks files of another table; `inspected_rows` reads its result."""
+    return _INSPECTION.encode(_Inspection(dict(source.to_config()), file_format, tuple(paths), schema.to_json()))
+
+
+def inspected_rows(result: str) -> dict[str, int]:
+    """Return the number of rows of each file that a task has checked, by its path."""
+    return _COUNTS.decode(result)
+
+
+def _inspect(payload: str) -> str:
+    """Check that files can become those of a table, and count their rows."""
+    work = _INSPECTION.decode(payload)
+    source, schema = file_io_from_config(work.source), parse_schema(work.schema, "of the table")
+    rows: dict[str, int] = {}
+    for path in work.paths:
+        checkpoint()
+        found = stored_file(source, path, work.format)
+        if found.hybrid_calendar:
+            raise UnsupportedError(
+                f"The file {path} has dates or times in the hybrid Julian and Gregorian calendar.",
+                hint="Use CREATE TABLE … AS SELECT, with which Spark converts them.",
+            )
+        _check_columns(path, found.schema, schema, work.format)
+        rows[path] = found.rows
+    return _COUNTS.encode(rows)
+
+
+def _check_columns(path: str, found: pa.Schema, schema: TableSchema, file_format: str) -> None:
+    """Reject a file whose columns have other names, by which they would be read as nulls, or other types."""
+    types = {f.name: f.type for f in schema.fields}
+    for column in found:
+        if column.name not in types:
+            raise UnsupportedError(
+                f"The file {path} has the column '{column.name}', which is none of the table's: {', '.join(types)}.",
+                hint="Use CREATE TABLE … AS SELECT: columns are found by their exact names only.",
+            )
+        if not is_read_as(column.type, types[column.name], file_format):
+            raise UnsupportedError(
+                f"The file {path} stores the column '{column.name}' as {stored_text(column.type)}, which is not read "
+                f"as {type_text(types[column.name])}.",
+                hint="Use CREATE TABLE … AS SELECT, with which Spark converts the values.",
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class _Adoption:
-    """Files of another table to link or copy, as a payload of `copy_payload`, and the columns of that table."""
+    """Files to link or copy, as a payload of `copy_payload`, and the directory of the table that gets them."""
 
     files: str
-    columns: tuple[str, ...]
+    table: str
 
 
 _ADOPTION = MessageCodec[_Adoption](_Adoption, "task of migration")
 
 
-def adopt_payload(source: FileIO, target: FileIO, files: Sequence[FileCopy], columns: Sequence[str]) -> str:
-    """Return the payload of a task that links or copies files of another table; `adopted_rows` reads its result."""
-    return _ADOPTION.encode(_Adoption(copy_payload(source, target, files), tuple(columns)))
-
-
-def adopted_rows(result: str) -> dict[str, int]:
-    """Return the number of rows of each file that a task has adopted, by its new path."""
-    return _COUNTS.decode(result)
+def adopt_payload(source: FileIO, target: FileIO, files: Sequence[FileCopy], table: str) -> str:
+    """Return the payload of a task that links or copies files of another table; its result is their number."""
+    return _ADOPTION.encode(_Adoption(copy_payload(source, target, files), table))
 
 
 def _adopt(payload: str) -> str:
-    """Link or copy files of another table, and count their rows."""
+    """Link or copy files of another table durably: that table may be dropped."""
     adoption = _ADOPTION.decode(payload)
     work = _COPYING.decode(adoption.files)
     source, target = file_io_from_config(work.source), file_io_from_config(work.target)
-    rows: dict[str, int] = {}
     for file in work.files:
         checkpoint()
         link_or_copy(source, file.path, target, file.new_path)
-        if has_legacy_calendar(target, file.new_path):
-            raise UnsupportedError(
-                f"The file {file.path} has dates or times in the hybrid Julian and Gregorian calendar.",
-                hint="Use CREATE TABLE … AS SELECT, with which Spark converts them.",
-            )
-        with open_reader(target, file.new_path, ()) as reader:
-            _check_names(file.path, reader.columns, adoption.columns)
-            rows[file.new_path] = reader.row_count
-    return _COUNTS.encode(rows)
-
-
-def _check_names(path: str, found: Sequence[str], columns: Sequence[str]) -> None:
-    """Reject a file whose columns have other names: by these names, they would be read as nulls."""
-    unknown = [name for name in found if name not in columns]
-    if unknown:
-        raise UnsupportedError(
-            f"The file {path} has the column '{unknown[0]}', which is none of the table's: {', '.join(columns)}.",
-            hint="Use CREATE TABLE … AS SELECT: columns are found by their exact names only.",
-        )
+    sync_below(target, adoption.table, [file.new_path for file in work.files])
+    return _json(len(work.files))
 
 
 TASKS: dict[str, Callable[[str], str]] = {
@@ -301,5 +337,6 @@ TASKS: dict[str, Callable[[str], str]] = {
     "copy": _copy,
     "compact_guarded": _compact_guarded,
     "index": _index,
+    "inspect": _inspect,
     "list_old": _list_old,
 }

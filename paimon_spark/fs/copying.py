@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from paimon_spark.fs.base import FileIO
@@ -24,11 +25,16 @@ def copy_file(source: FileIO, path: str, target: FileIO, new_path: str) -> int:
 
 
 def link_or_copy(source: FileIO, path: str, target: FileIO, new_path: str) -> None:
-    """Give a file that never changes another name on one local file system, or copy it; an existing file is replaced.
+    """Give a file that never changes another name on one local file system, or copy it.
+
+    A file of that name and of the same size is that of an earlier attempt of the same task, and stays; another size is
+    what an attempt that failed has left.
 
     Raises:
         FileNotFoundError: there is no such file.
     """
+    if _size(target, new_path) == source.status(path).size:
+        return
     if not (isinstance(source, LocalFileIO) and isinstance(target, LocalFileIO)):
         copy_file(source, path, target, new_path)
         return
@@ -42,3 +48,21 @@ def link_or_copy(source: FileIO, path: str, target: FileIO, new_path: str) -> No
         if e.errno not in _NOT_LINKED:
             raise
         copy_file(source, path, target, new_path)
+
+
+def sync_below(file_io: FileIO, root: str, paths: Sequence[str]) -> None:
+    """Return when new files, and the directories between them and `root`, survive a loss of power."""
+    root = root.rstrip("/")
+    file_io.sync(paths)
+    directories = {path.rpartition("/")[0] for path in paths}
+    while inner := sorted(d for d in directories if d == root or d.startswith(f"{root}/")):
+        file_io.sync(inner)
+        directories = {d.rpartition("/")[0] for d in inner}
+
+
+def _size(file_io: FileIO, path: str) -> int | None:
+    """Return the size of a file, or None if it does not exist."""
+    try:
+        return file_io.status(path).size
+    except FileNotFoundError:
+        return None

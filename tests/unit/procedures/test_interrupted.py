@@ -27,8 +27,24 @@ CALLS = {
     "create_tag_from_timestamp('t', 'x', 0)": lambda lake: tags(lake) >= {"x", "brief"},
     "expire_tags('t')": lambda lake: tags(lake) == set(),
     "rollback_to_watermark('t', 2)": lambda lake: lake.table.snapshots.latest_id() == 3,
+    "purge_files('t')": lambda lake: (rows(lake), len(lake.table.snapshots.ids()), tags(lake)) == ([], 1, set()),
     "alter_column_default_value('t', 'v', '7')": lambda lake: lake.table.schema_store.ids() == [0, 1],
 }
+LOSSES: dict[str, Callable[[Lake], str]] = {
+    "remove_unexisting_files('t')": lambda lake: newest(lake)[0],
+    "remove_unexisting_manifests('t')": lambda lake: newest(lake)[1],
+}
+"""The file that is missing before a CALL."""
+
+
+def newest(lake: Lake) -> tuple[str, str]:
+    """Return the paths of the data file and of the manifest that the last commit added."""
+    latest, store = lake.table.snapshots.latest(), ManifestStore(lake.table)
+    assert latest is not None
+    (entry,) = store.delta_entries(latest)
+    manifest = store.data_manifests(latest)[-1].file_name
+    paths = lake.table.paths
+    return paths.file_paths(entry.partition, entry.bucket, entry.file)[0], paths.manifest(manifest)
 
 
 def rows(lake: Lake) -> list[dict[str, Any]]:
@@ -81,6 +97,28 @@ def test_an_interrupted_call_is_completed_by_the_next(lake: Lake, text: str, mod
         with contextlib.suppress(PaimonError):  # it exists, if the first CALL got that far
             lake.call(text)
         assert done(lake), schedule.fired
+        if schedule.fired is None:
+            break
+        restore(lake, files)
+
+
+@pytest.mark.parametrize("mode", [Mode.CRASH_BEFORE, Mode.CRASH_AFTER])
+@pytest.mark.parametrize("text", LOSSES)
+def test_an_interrupted_repair_is_completed_by_the_next(lake: Lake, text: str, mode: Mode) -> None:
+    store = lake.table.file_io
+    store.delete(LOSSES[text](lake))
+    clear_cache()
+    files = lake.state()
+    for n in range(1, 9):
+        schedule = Nth(n, mode)
+        lake.table = replace(lake.table, file_io=FaultFileIO(store, schedule))
+        with contextlib.suppress(PaimonError, OSError, AssertionError):
+            lake.call(text)
+        lake.table = replace(lake.table, file_io=store)
+        clear_cache()
+        lake.call(text)
+        assert lake.call(text)[0]["status"] == "nothing to do"
+        assert {r["k"] for r in rows(lake)} == {0, 1, 2}, schedule.fired
         if schedule.fired is None:
             break
         restore(lake, files)

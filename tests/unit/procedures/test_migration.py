@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_spark.engine.migrate import SourceTable
-from paimon_spark.errors import ConflictError, EngineError, PaimonError
+from paimon_spark.engine.migrate import SourceTable, execute_migrate, inspect_files, plan_migrate
+from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.errors import ConflictError, EngineError, PaimonError, UnsupportedError
+from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.types import DataField, parse_atomic
+from paimon_spark.testing.faults import FaultFileIO, Mode, Nth
+from tests.unit.procedures.test_moving import interrupt
 from tests.unit.procedures.warehouse import Warehouse
 
 ROWS = [(1, "a"), (2, "a"), (3, "b c"), (4, None)]
@@ -126,6 +132,109 @@ def test_a_source_that_changes_meanwhile_is_kept(lake: Warehouse, tmp_path: Path
     assert len(lake.rows("db.t")) == 4
 
 
+@pytest.mark.parametrize("removal", ["drop_partition('db.u', 'p=a')", "compact('db.u')"])
+def test_what_was_removed_is_migrated_again(lake: Warehouse, tmp_path: Path, removal: str) -> None:
+    session = Session(tmp_path)
+    session.write("t", [(i, "a") for i in range(6)])
+    call = "migrate_table(source_type => 'hive', table => 'db.t', target_table => 'u', delete_origin => false)"
+    lake.call(call, session)
+    lake.call(removal)
+    left = lake.rows("db.u")
+    (row,) = lake.call(call, session)
+    assert (row["status"], row["rows"]) == ("done", 6)
+    assert len(lake.rows("db.u")) == len(left) + 6
+    (row,) = lake.call(call, session)
+    assert row["status"] == "nothing to do"
+
+
+def test_a_file_that_replaced_a_migrated_one_is_added(lake: Warehouse, tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    session.write("t", [(1, "a")])
+    lake.call("migrate_table('hive', 'db.t', 'u')", session)
+    Path(session.describe_source("db.t").files[0]).unlink()
+    session.tables.add("t")
+    pq.write_table(
+        pa.table({"k": pa.array(range(100), pa.int32())}), tmp_path / "t" / "p=a" / "part-0-1.snappy.parquet"
+    )
+    (row,) = lake.call("migrate_table('hive', 'db.t', 'u')", session)
+    assert (row["rows"], len(lake.rows("db.u"))) == (100, 101)
+
+
+class Interrupted(LocalRunner):
+    """Tasks after which the statement is interrupted."""
+
+    def run(self, *given: Any, **named: Any) -> Iterator[str]:
+        yield from super().run(*given, **named)
+        raise KeyboardInterrupt
+
+
+def test_migrations_at_once_add_each_file_once(lake: Warehouse, tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    session.write("t", ROWS)
+    table, source = lake.create("db.u", keys=(), bucket="-1"), session.describe_source("db.t")
+    plans = [plan_migrate(source, table.file_io, table, exists=True, drops=False) for _ in range(3)]
+    rows = dict.fromkeys(source.files, 1)
+    assert execute_migrate(plans[0], table, LocalRunner(), None, rows).rows == 4
+    with pytest.raises(KeyboardInterrupt):
+        execute_migrate(plans[1], table, Interrupted(), None, rows)
+    assert execute_migrate(plans[2], table, LocalRunner(), None, rows).files == 0
+    assert lake.rows("db.u") == sorted(ROWS, key=str)
+    assert len(list(Path(table.path).rglob("data-*"))) == 4
+
+
+def test_an_interrupt_after_the_commit_keeps_the_files(lake: Warehouse, tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    session.write("t", ROWS)
+    table, source = lake.create("db.u", keys=(), bucket="-1"), session.describe_source("db.t")
+    broken = replace(table, file_io=FaultFileIO(table.file_io, watch=interrupt))
+    plan = plan_migrate(source, table.file_io, broken, exists=True, drops=False)
+    with pytest.raises(KeyboardInterrupt):
+        execute_migrate(plan, broken, LocalRunner(), None, inspect_files(plan, LocalRunner(), None))
+    assert lake.rows("db.u") == sorted(ROWS, key=str)
+
+
+@pytest.mark.parametrize("mode", [Mode.CRASH_BEFORE, Mode.CRASH_AFTER])
+@pytest.mark.parametrize("n", range(1, 24, 4))
+def test_an_interrupted_call_is_completed_by_the_next(lake: Warehouse, tmp_path: Path, n: int, mode: Mode) -> None:
+    session = Session(tmp_path)
+    session.write("t", ROWS)
+    store = lake.catalog.file_io  # type: ignore[attr-defined]
+    lake.catalog = replace(lake.catalog, file_io=FaultFileIO(store, Nth(n, mode)))  # type: ignore[type-var]
+    with contextlib.suppress(PaimonError, OSError):
+        lake.call("migrate_table('hive', 'db.t', '', 'commit.max-retries=0')", session)
+    lake.catalog = replace(lake.catalog, file_io=store)  # type: ignore[type-var]
+    if session.tables:
+        lake.call("migrate_table('hive', 'db.t')", session)
+    assert session.tables == set()
+    assert lake.rows("db.t") == sorted(ROWS, key=str)
+
+
+class Durable(LocalFileIO):
+    """A store that records what was synchronised."""
+
+    synced: ClassVar[set[str]] = set()
+
+    def sync(self, paths: Sequence[str]) -> None:
+        """Record the files and their directories."""
+        Durable.synced |= {p for path in paths for p in (path, path.rpartition("/")[0])}
+
+
+def test_files_and_directories_are_durable_first(lake: Warehouse, tmp_path: Path) -> None:
+    session, seen = Session(tmp_path), []
+
+    def check(operation: str, path: str) -> None:
+        if operation == "create_exclusive" and path.endswith("snapshot-1"):
+            files = list(Path(table.path).rglob("data-*"))
+            directories = {d for f in files for d in f.parents if d.is_relative_to(Path(table.path).parent)}
+            seen.append((len(files), {str(p) for p in (*files, *directories)} <= Durable.synced))
+
+    session.write("t", ROWS)
+    table = replace(lake.create("db.u", keys=(), bucket="-1"), file_io=FaultFileIO(Durable(), watch=check))
+    plan = plan_migrate(session.describe_source("db.t"), LocalFileIO(), table, exists=True, drops=True)
+    execute_migrate(plan, table, LocalRunner(), None, inspect_files(plan, LocalRunner(), None))
+    assert seen == [(4, True)]
+
+
 @pytest.mark.parametrize(
     ("text", "part"),
     [
@@ -209,6 +318,33 @@ def test_columns_of_other_names_are_refused(lake: Warehouse, tmp_path: Path) -> 
     with pytest.raises(PaimonError, match="the column 'K', which is none of the table's: k, p"):
         lake.call("migrate_table('hive', 'db.t')", session)
     assert (lake.catalog.list_tables("db"), session.tables) == ([], {"t"})
+
+
+class OtherTypes(Session):
+    """A table with a file whose column has another type."""
+
+    stored: pa.DataType = pa.int64()
+
+    def describe_source(self, name: str) -> SourceTable:
+        found: Any = super().describe_source(name)
+        path, column = found.files[-1], pa.table({"k": pa.array([1], pa.int32()).cast(self.stored)})
+        pq.write_table(column, path) if self.kind == "parquet" else pyarrow.orc.write_table(column, path)
+        return found
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+@pytest.mark.parametrize("stored", [pa.int64(), pa.string()])
+def test_other_types_are_refused_first(lake: Warehouse, tmp_path: Path, kind: str, stored: pa.DataType) -> None:
+    session = OtherTypes(tmp_path, kind)
+    session.write("t", ROWS)
+    session.stored = stored
+    table = lake.create("db.u", keys=(), bucket="-1")
+    before = sorted(Path(table.path).rglob("*"))
+    for call in ("migrate_table('hive', 'db.t')", "migrate_file('hive', 'db.t', 'db.u')"):
+        with pytest.raises(UnsupportedError, match=rf"part-.* stores the column 'k' as {stored}, .* not read as INT"):
+            lake.call(call, session)
+    assert (lake.catalog.list_tables("db"), session.tables) == (["u"], {"t"})
+    assert sorted(Path(table.path).rglob("*")) == before
 
 
 def test_it_requires_spark(lake: Warehouse) -> None:

@@ -10,11 +10,14 @@ import pytest
 
 from paimon_spark.errors import ArgumentError, PaimonError, UnsupportedError, UsageError
 from paimon_spark.fs.local import LocalFileIO
-from paimon_spark.spec.evolution import AddColumn, SetOption
+from paimon_spark.spec.evolution import AddColumn, SetOption, new_schema
 from paimon_spark.spec.identifier import Identifier
-from paimon_spark.spec.types import parse_atomic
+from paimon_spark.spec.types import DataField, parse_atomic
 from paimon_spark.testing.faults import FaultFileIO, Mode, Nth
-from tests.unit.procedures.warehouse import Warehouse
+from tests.unit.procedures.warehouse import OPTIONS, Warehouse
+
+SUM = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
+PARTIAL = {"merge-engine": "partial-update"}
 
 
 @pytest.fixture
@@ -131,6 +134,49 @@ def test_what_is_refused_changes_nothing(lake: Warehouse, text: str, error: type
     assert sorted(Path(lake.path).rglob("*")) == before
 
 
+def test_postponed_files_are_refused_until_compacted(lake: Warehouse) -> None:
+    lake.create("db.late", bucket="-2", postpone__batch_write_fixed_bucket="false")
+    lake.insert("db.late", (1, "a"))
+    with pytest.raises(UnsupportedError, match="1 postponed files"):
+        lake.call("copy('late', 'v')")
+    assert not lake.catalog.table_exists(Identifier.parse("db.v"))
+    lake.call("compact('late')")
+    lake.call("copy('late', 'v')")
+    assert lake.rows("db.v") == [(1, "a")]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "key"),
+    [
+        ({"merge-engine": "first-row"}, {}, "merge-engine"),
+        ({"sequence.field": "v"}, {"sequence.field": "v", "sequence.field.sort-order": "descending"}, "sort-order"),
+        ({}, {"ignore-delete": "true"}, "ignore-delete"),
+        ({"ignore-update-before": "true"}, {}, "ignore-update-before"),
+        ({"rowkind.field": "kind"}, {}, "rowkind.field"),
+        (SUM, SUM | {"fields.v.aggregate-function": "max"}, "fields.v.aggregate-function"),
+        (SUM, SUM | {"fields.v.ignore-retract": "true"}, "fields.v.ignore-retract"),
+        (SUM, SUM | {"aggregation.remove-record-on-delete": "true"}, "aggregation.remove-record-on-delete"),
+        (PARTIAL, PARTIAL | {"partial-update.remove-record-on-delete": "true"}, "remove-record-on-delete"),
+        (PARTIAL, PARTIAL | {"fields.v.sequence-group": "kind"}, "fields.v.sequence-group"),
+        (SUM | {"fields.v.stats-mode": "none"}, SUM | {"file.format": "orc"}, None),
+        ({"ignore-delete": "TRUE", "bucket-key": "k"}, {"ignore-delete": "true", "bucket-key": " k"}, None),
+    ],
+)
+def test_rows_are_merged_alike_in_both_tables(
+    lake: Warehouse, one: dict[str, str], other: dict[str, str], key: str | None
+) -> None:
+    columns = {"k": "INT", "v": "INT", "kind": "STRING"}
+    fields = [DataField(i, name, parse_atomic(t)) for i, (name, t) in enumerate(columns.items())]
+    for name, options in (("one", one), ("other", other)):
+        schema = new_schema(fields, primary_keys=["k"], options=OPTIONS | options)
+        lake.catalog.create_table(Identifier.parse(f"db.{name}"), schema)
+    if key is None:
+        lake.call("copy('one', 'other')")
+        return
+    with pytest.raises(UsageError, match=f"option '.*{key}' differ"):
+        lake.call("copy('one', 'other')")
+
+
 @pytest.mark.parametrize("n", range(1, 30, 6))
 def test_an_interrupted_copy_is_completed_by_the_next(lake: Warehouse, n: int) -> None:
     store = lake.catalog.file_io  # type: ignore[attr-defined]
@@ -140,4 +186,19 @@ def test_an_interrupted_copy_is_completed_by_the_next(lake: Warehouse, n: int) -
         lake.call("copy('t', 'u')")
     lake.catalog = replace(lake.catalog, file_io=store)  # type: ignore[type-var]
     lake.call("copy('t', 'u')")
+    assert lake.rows("db.u") == lake.rows("db.t")
+
+
+def interrupt(operation: str, path: str) -> None:
+    """Interrupt the statement right after it has published a snapshot."""
+    if operation == "create_exclusive" and path.rpartition("/")[2].startswith("snapshot-"):
+        raise KeyboardInterrupt
+
+
+def test_an_interrupt_after_the_commit_keeps_the_copy(lake: Warehouse) -> None:
+    store = lake.catalog.file_io  # type: ignore[attr-defined]
+    lake.catalog = replace(lake.catalog, file_io=FaultFileIO(store, watch=interrupt))  # type: ignore[type-var]
+    with pytest.raises(KeyboardInterrupt):
+        lake.call("copy('t', 'u')")
+    lake.catalog = replace(lake.catalog, file_io=store)  # type: ignore[type-var]
     assert lake.rows("db.u") == lake.rows("db.t")
