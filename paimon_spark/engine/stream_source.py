@@ -194,11 +194,12 @@ class StreamSource:
         """
         self._check_start(start)
         admission = Admission(self.limits if limited else StreamLimits())
-        position, share = start, _CHANGES
+        position, share, full = start, _CHANGES, False
         for step in self._steps(start, newest):
             if step.split is not None:
                 apart = step.share != share and admission.splits > 0
                 if apart or not admission.take(step.split):
+                    full = True
                     break
                 share = step.share
             position = step.after
@@ -207,7 +208,7 @@ class StreamSource:
                 break
         if not admission.splits and position.newest_read - start.newest_read < MOST_EMPTY:
             return None
-        if waited_millis is not None and admission.waits(waited_millis):
+        if waited_millis is not None and not full and admission.waits(waited_millis):
             return None
         return position
 

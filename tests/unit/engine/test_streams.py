@@ -143,6 +143,17 @@ def test_a_batch_waits_for_its_rows_but_not_for_ever() -> None:
     assert source.next_offset(start, limited=True, newest=2, waited_millis=0) is not None
 
 
+def test_a_batch_that_cannot_grow_does_not_wait() -> None:
+    table = keyed()
+    for n in range(2):
+        write(table, (n, n))
+    start = first_offset(table.with_options({"scan.mode": "from-snapshot-full", "scan.snapshot-id": "1"}))
+    limits = {"read.stream.minRowsPerTrigger": "9", "read.stream.maxTriggerDelayMs": "1000"}
+    source = StreamSource(table.with_options(limits))
+    assert source.next_offset(start, limited=True, newest=1, waited_millis=0) is None
+    assert source.next_offset(start, limited=True, newest=2, waited_millis=0) is not None
+
+
 def test_a_quiet_stream_moves_on_before_snapshots_expire() -> None:
     table = keyed()
     write(table, (1, 1))
