@@ -170,8 +170,9 @@ class MigrateTable:
     that was interrupted can be repeated: files that the target has are left out, but not those that a compaction of the
     target has replaced. The files get no statistics in the manifests, so queries of single values open all files of a
     partition until these are rewritten. All files are checked first. Refused are files with columns of other names or
-    types than the table's, such as INT64 for INT, ORC files with TIMESTAMP columns of instants, whose values depend on
-    the time zone of their writer, and Parquet files that Spark wrote for the hybrid Julian and Gregorian calendar.
+    types than the table's, such as INT64 for INT; ORC files of Spark with timestamps, which are stored as integers or
+    depend on the time zone of their writer; and Parquet files that Spark wrote for the hybrid Julian and Gregorian
+    calendar. A file counts as migrated if the target has one of the same former path and size.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Migration]:

@@ -15,6 +15,7 @@ from pyarrow import orc
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.format.int96 import AS_BYTES, shown_as_bytes
 from paimon_spark.format.read_errors import data_file_errors
+from paimon_spark.format.variant_shredding import is_shredded
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.types import ArrayType, AtomicType, DataType, MapType, RowType, TypeRoot
 
@@ -93,8 +94,14 @@ def _is_atomic(found: pa.DataType, t: AtomicType, file_format: str) -> bool:
     if t.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ):
         return _is_timestamp(found, t, file_format)
     if t.root is TypeRoot.VARIANT:
-        return pa.types.is_struct(found) and {f.name: f.type for f in found} == _VARIANT
+        return bool(pa.types.is_struct(found)) and _is_variant(found, file_format)
     return bool(found == to_arrow_type(t))
+
+
+def _is_variant(found: pa.StructType, file_format: str) -> bool:
+    if file_format == "parquet" and is_shredded(found):
+        return True
+    return {f.name: f.type for f in found} == _VARIANT
 
 
 def _is_timestamp(found: pa.DataType, t: AtomicType, file_format: str) -> bool:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
+from paimon_spark.format.arrow_types import VARIANT
 from paimon_spark.format.registry import read_batches
 from paimon_spark.format.stored_types import is_read_as, stored_file, stored_text
 from paimon_spark.fs.local import LocalFileIO
@@ -118,3 +119,18 @@ def test_types_of_other_values_are_refused(tmp_path: Path, suffix: str, stored: 
     found = stored_file(LocalFileIO(), path, file_format).schema.field("c").type
     assert not is_read_as(found, t, file_format)
     assert ("int96" in suffix) == (stored_text(found) == "int96")
+
+
+@pytest.mark.parametrize(
+    ("stored", "file_format", "accepted"),
+    [
+        (VARIANT, "parquet", True),
+        (pa.struct(reversed(list(VARIANT))), "orc", True),
+        (pa.struct([*VARIANT, ("typed_value", pa.int64())]), "parquet", True),
+        (pa.struct([*VARIANT, ("typed_value", pa.int64())]), "orc", False),
+        (pa.struct([("value", pa.string()), ("metadata", pa.binary())]), "parquet", False),
+        (pa.binary(), "parquet", False),
+    ],
+)
+def test_variants(stored: pa.DataType, file_format: str, accepted: bool) -> None:
+    assert is_read_as(stored, kind("VARIANT"), file_format) is accepted
