@@ -102,6 +102,8 @@ def _foreign_names(table: Table, holder: ProtectingRef) -> Iterator[str]:
     operation = json_object(table.file_io.read(ref_path(table, holder))).get("operation")
     if operation not in {None, *Operation}:
         yield f"its operation '{operation}' is none of Paimon's"
+    if holder.kind is RefKind.CHANGELOG:
+        return  # it keeps the files of its changes, and not the index that its snapshot had
     for item in ManifestStore(table).read_index(holder.snapshot.index_manifest):
         if item.file.index_type not in (HASH_INDEX, DELETION_VECTORS_INDEX):
             yield f"its index file {item.file.file_name} has the type '{item.file.index_type}'"
