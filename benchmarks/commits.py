@@ -25,10 +25,10 @@ _INSERT = (
 )
 STATEMENTS: Mapping[str, str] = {
     "INSERT of 100 rows": _INSERT,
-    "lookup of a key": "SELECT * FROM {db}.many WHERE id = {n} * 7919 % 100003",
+    "lookup of a key": "SELECT * FROM {db}.many WHERE id = {n}L * 7919 % 100003",
     "sum over the table": "SELECT sum(amount) FROM {db}.many WHERE id > {n}",
     "count(*)": "SELECT count(*) FROM {db}.many",
-    "UPDATE of a row": "UPDATE {db}.many SET amount = amount + 1 WHERE id = {n} * 7919 % 100003",
+    "UPDATE of a row": "UPDATE {db}.many SET amount = amount + 1 WHERE id = {n}L * 7919 % 100003",
     "DESCRIBE": "DESCRIBE {db}.many",
 }
 
