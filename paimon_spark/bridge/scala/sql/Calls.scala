@@ -37,31 +37,40 @@ case class FailedStatement(error: PaimonException) extends LeafRunnableCommand {
 }
 
 object Calls {
-  private val Opening = ("(?is)\\s*+(?>(?:--[^\\n]*(?:\\n|$)|/\\*.*?\\*/)\\s*+)*+" +
-    "(?:explain\\s+)?(?:call\\b|show\\s+tags\\b|alter\\s+table\\b.*\\btag\\b).*").r.pattern
+  /** What may precede the first word of a statement: blanks and comments. */
+  val Before = "(?is)\\s*+(?>(?:--[^\\n]*(?:\\n|$)|/\\*.*?\\*/)\\s*+)*+"
+  private val Opening = (Before + "(?:explain\\s+)?(?:call\\b|show\\s+tags\\b|alter\\s+table\\b.*\\btag\\b).*").r.pattern
 
   /** Returns the command for a Paimon CALL or a statement over tags, else None. Other statements are decided without a
     * request to the engine. */
   def claim(session: SparkSession, given: String): Option[LeafRunnableCommand] =
     if (!Opening.matcher(given).matches()) None
     else {
-      // Spark's parser would substitute ${name} before it parses.
-      val text = new VariableSubstitution().substitute(given)
-      val classic = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession]
-      val manager = classic.sessionState.catalogManager
-      val current = manager.currentCatalog.name()
-      val catalogs = Extensions.catalogs(session).map { case (name, given) =>
-        name -> CatalogRef(name, given).withStore(classic).options }
-      val request = Map("text" -> text, "current_catalog" -> current,
-        "current_database" -> manager.currentNamespace.headOption, "catalogs" -> catalogs)
-      // The engine finds the options of the catalog that the CALL names among `catalogs`.
-      val ref = CatalogRef(current, Map.empty, usesStore = false)
-      try {
-        val answer = Engine.json("claim_call", request, ref)
-        if (!answer.get("claimed").asBoolean()) None
-        else Some(PaimonCallCommand(text, ref, request, JvmFrames.schema(answer.get("schema"))))
-      } catch { case error: PaimonException => Some(FailedStatement(error)) }
+      val (request, ref) = statement(session, given)
+      claimed("claim_call", request, ref)(PaimonCallCommand(request("text").toString, ref, request, _))
     }
+
+  /** The request for a statement. The engine finds the options of the catalog that the statement names in it. */
+  def statement(session: SparkSession, given: String): (Map[String, Any], CatalogRef) = {
+    // Spark's parser would substitute ${name} before it parses.
+    val text = new VariableSubstitution().substitute(given)
+    val classic = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession]
+    val manager = classic.sessionState.catalogManager
+    val current = manager.currentCatalog.name()
+    val catalogs = Extensions.catalogs(session).map { case (name, given) =>
+      name -> CatalogRef(name, given).withStore(classic).options }
+    val request = Map("text" -> text, "current_catalog" -> current,
+      "current_database" -> manager.currentNamespace.headOption, "catalogs" -> catalogs)
+    (request, CatalogRef(current, Map.empty, usesStore = false))
+  }
+
+  /** The command for a statement that the engine claims; it is made of the columns of the answer. */
+  def claimed(method: String, request: Map[String, Any], ref: CatalogRef)(
+      command: StructType => LeafRunnableCommand): Option[LeafRunnableCommand] =
+    try {
+      val answer = Engine.json(method, request, ref)
+      if (!answer.get("claimed").asBoolean()) None else Some(command(JvmFrames.schema(answer.get("schema"))))
+    } catch { case error: PaimonException => Some(FailedStatement(error)) }
 
   /** Invalidates Spark's caches of the tables that a procedure changed; without cached data there is nothing to do. */
   def refresh(session: SparkSession, answer: JsonNode): Unit =

@@ -5,7 +5,8 @@ import com.fasterxml.jackson.databind.JsonNode
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, InsertIntoStatement, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{InsertIntoStatement, LogicalPlan}
+import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
 import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.functions.{col, lit}
@@ -30,7 +31,7 @@ case class ConnectorInsertCommand(name: String, connector: JsonNode, query: Logi
     if (given.isStreaming) Seq(Row(start(session, rows)))
     else {
       write(rows)
-      if (kind == "filesystem") session.catalog.refreshTable(Connectors.quoted(name))
+      if (kind == "filesystem") session.catalog.refreshTable(quoteIdentifier(name))
       Nil
     }
   }
@@ -65,12 +66,12 @@ case class ConnectorInsertCommand(name: String, connector: JsonNode, query: Logi
   }
 
   private def start(session: SparkSession, rows: DataFrame): String = {
-    val updated = rows.queryExecution.analyzed.exists { case a: Aggregate => a.isStreaming; case _ => false }
+    val updated = Jobs.updates(rows.queryExecution.analyzed)
     val place = Jobs.checkpoints(session, s"insert-into_$name", query)
     val writer = rows.writeStream.outputMode(if (updated && kind != "filesystem") OutputMode.Update() else OutputMode.Append())
       .trigger(Trigger.ProcessingTime(ClientKeys.interval(session)))
       .option("checkpointLocation", place)
-    val started = Jobs.started(session)(kind match {
+    val started = Jobs.start(session)(kind match {
       case "print" => writer.foreachBatch((batch: DataFrame, _: Long) => print(batch)).start()
       case "filesystem" => writer.format(connector.get("format").asText()).options(options)
         .start(connector.get("path").asText())
@@ -108,6 +109,4 @@ object Connectors {
       val view = CreateLike.manager(session).v1SessionCatalog.getTempView(name)
       c.get("connector").asText() != "datagen" && view.exists(_.schema.sameType(JvmFrames.schema(c.get("schema"))))
     }
-
-  def quoted(name: String): String = "`" + name.replace("`", "``") + "`"
 }

@@ -7,8 +7,8 @@ import com.fasterxml.jackson.databind.JsonNode
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
-import org.apache.spark.sql.internal.VariableSubstitution
 import org.apache.spark.sql.types.StructType
 
 /** A statement of Flink's SQL. The parser only validates it; it is executed once, when Spark runs the command. */
@@ -48,18 +48,16 @@ case class FlinkStatementCommand(request: Map[String, Any], catalog: CatalogRef,
   /** Fills the table of a CREATE TABLE … AS; the query is the user's own text. */
   private def insert(session: SparkSession, query: JsonNode): Unit = {
     val Seq(catalog, database, table, text) = Json.strings(query)
-    val name = Seq(catalog, database, table).map(part => "`" + part.replace("`", "``") + "`").mkString(".")
+    val name = Seq(catalog, database, table).map(quoteIdentifier).mkString(".")
     try session.sql(s"INSERT INTO $name $text")
     catch { case e: Throwable => session.sql(s"DROP TABLE $name"); throw e }
   }
 }
 
 object FlinkStatements {
-  private val Comments = "(?:--[^\\n]*(?:\\n|$)|/\\*.*?\\*/)"
   private val Opening =
-    s"(?is)\\s*(?:$Comments\\s*)*(?:create|drop|use|alter|set|reset|show|stop|begin|execute|end)\\b.*".r.pattern
-  private val Keyed =
-    s"(?is)\\s*(?:$Comments\\s*)*create\\s+table\\b.*\\bprimary\\s+key\\b.*".r.pattern
+    s"${Calls.Before}(?:create|drop|use|alter|set|reset|show|stop|begin|execute|end)\\b.*".r.pattern
+  private val Keyed = s"${Calls.Before}create\\s+table\\b.*\\bprimary\\s+key\\b.*".r.pattern
 
   /** Returns the command for a text that Spark's parser rejects, if it is a statement of Flink's. */
   def rejected(session: SparkSession, text: String): Option[LeafRunnableCommand] = claim(session, text, Opening)
@@ -70,17 +68,10 @@ object FlinkStatements {
 
   private def claim(session: SparkSession, given: String, shape: java.util.regex.Pattern): Option[LeafRunnableCommand] =
     if (!shape.matcher(given).matches()) None
-    else try {
-      val manager = CreateLike.manager(session)
-      val current = manager.currentCatalog.name()
-      val catalogs = Extensions.catalogs(session)
-      val ref = CatalogRef(current, catalogs.getOrElse(current, Map.empty))
-      val request = Map("text" -> new VariableSubstitution().substitute(given), "current_catalog" -> current,
-        "current_database" -> manager.currentNamespace.headOption, "catalogs" -> catalogs)
-      val answer = Engine.json("claim_statement", request, ref)
-      if (!answer.get("claimed").asBoolean()) None
-      else Some(FlinkStatementCommand(request, ref, JvmFrames.schema(answer.get("schema"))))
-    } catch { case error: PaimonException => Some(FailedStatement(error)) }
+    else {
+      val (request, ref) = Calls.statement(session, given)
+      Calls.claimed("claim_statement", request, ref)(FlinkStatementCommand(request, ref, _))
+    }
 
   /** Lets Spark load catalogs anew, because it keeps each that it has loaded; the current one stays current. */
   def forgetCatalogs(session: SparkSession): Unit = {

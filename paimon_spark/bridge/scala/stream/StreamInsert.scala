@@ -14,6 +14,7 @@ import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
 import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
@@ -33,11 +34,10 @@ object ClientKeys {
   def isBatch(session: SparkSession): Boolean = mode(session).contains("batch")
   private def mode(session: SparkSession): Option[String] = session.conf.getOption(Mode).map(_.toLowerCase)
 
-  def intervalMillis(session: SparkSession): Option[Long] = session.conf.getOption(Interval).map { text =>
-    Engine.json("duration_millis", Map("text" -> text), CatalogRef.none).get("millis").asLong()
-  }
+  def interval(session: SparkSession): Long = session.conf.getOption(Interval).fold(DefaultMillis)(millis)
 
-  def interval(session: SparkSession): Long = intervalMillis(session).getOrElse(DefaultMillis)
+  def millis(duration: String): Long =
+    Engine.json("duration_millis", Map("text" -> duration), CatalogRef.none).get("millis").asLong()
 }
 
 /** INSERT of an unbounded query: starts a streaming query, which runs on after the statement. */
@@ -50,7 +50,7 @@ case class StartJobCommand(target: DataSourceV2Relation, query: LogicalPlan) ext
     if (ClientKeys.isBatch(session)) throw new PaimonException(
       "[UNSUPPORTED_FEATURE] The query is unbounded, but the session runs in batch mode. " +
         s"Write SET '${ClientKeys.Mode}' = 'streaming', or read a bounded table.", "UNSUPPORTED_FEATURE")
-    if (ClientKeys.intervalMillis(session).isEmpty) logWarning(
+    if (session.conf.getOption(ClientKeys.Interval).isEmpty) logWarning(
       s"'${ClientKeys.Interval}' is not set: the stream commits every ${ClientKeys.interval(session) / 1000} s.")
     Seq(Row(start(session).id.toString))
   }
@@ -64,19 +64,19 @@ case class StartJobCommand(target: DataSourceV2Relation, query: LogicalPlan) ext
       .trigger(Trigger.ProcessingTime(ClientKeys.interval(session)))
       .option("checkpointLocation", place)
     val named = if (free) writer.queryName(name) else writer
-    val started = Jobs.started(session)(named.toTable(quoted))
+    val started = Jobs.start(session)(named.toTable(quoted))
     Jobs.writes(started, place, Some(target.table.asInstanceOf[PaimonTable]))
     started
   }
 
   private def quoted: String = {
     val parts = target.catalog.map(_.name).toSeq ++ target.identifier.toSeq.flatMap(i => i.namespace.toSeq :+ i.name)
-    parts.map(part => "`" + part.replace("`", "``") + "`").mkString(".")
+    parts.map(quoteIdentifier).mkString(".")
   }
 
   /** Whether rows of the result change, so that they can only be written by key. */
   private def aggregates: Boolean = {
-    val found = query.exists { case a: Aggregate => a.isStreaming; case _ => false }
+    val found = Jobs.updates(query)
     val keyed = target.table match { case t: PaimonTable => t.primaryKeys.nonEmpty; case _ => false }
     if (found && !keyed) throw new PaimonException(
       s"[UNSUPPORTED_FEATURE] The query updates its rows, but ${target.name} has no primary key. " +
@@ -109,29 +109,27 @@ object Jobs {
   private val Partitions = "spark.sql.shuffle.partitions"
   private val Adaptive = "spark.sql.adaptive.enabled"
   private val StopMillis = 10000L
-  private val places = new ConcurrentHashMap[UUID, String]()
-  private val targets = new ConcurrentHashMap[UUID, PaimonTable]()
-  val Columns: StructType = new StructType().add("job id", StringType, nullable = false)
-    .add("job name", StringType).add("status", StringType, nullable = false).add("last batch", StringType)
+  private val started = new ConcurrentHashMap[UUID, (String, Option[PaimonTable])]()
+
+  /** Whether the rows of an unbounded result change, as those of an aggregation do. */
+  def updates(query: LogicalPlan): Boolean = query.exists { case a: Aggregate => a.isStreaming; case _ => false }
 
   /** Starts a query, which keeps the settings of its session at the start. Each partition of its state costs a task a
     * batch: unless the user chose their number, there are as many as cores. */
-  def started(session: SparkSession)(start: => StreamingQuery): StreamingQuery = {
+  def start(session: SparkSession)(query: => StreamingQuery): StreamingQuery = {
     stopAtExit
     val conf = session.asInstanceOf[ClassicSession].sessionState.conf
     val chosen = Map(Adaptive -> "false") ++
       (if (conf.contains(Partitions)) None else Some(Partitions -> session.sparkContext.defaultParallelism.toString))
     val before = chosen.keys.map(k => k -> Option.when(conf.contains(k))(conf.getConfString(k))).toMap
     chosen.foreach { case (k, v) => conf.setConfString(k, v) }
-    try start
+    try query
     finally before.foreach { case (k, v) => v.fold(conf.unsetConf(k))(conf.setConfString(k, _)) }
   }
 
   /** Records where a job keeps its checkpoints, and its table, whose savepoints are tags of it. */
-  def writes(query: StreamingQuery, place: String, table: Option[PaimonTable]): Unit = {
-    places.put(query.id, place)
-    table.foreach(targets.put(query.id, _))
-  }
+  def writes(query: StreamingQuery, place: String, table: Option[PaimonTable]): Unit =
+    started.put(query.id, (place, table))
 
   /** Ends the jobs before Spark. */
   private lazy val stopAtExit: Unit =
@@ -171,7 +169,7 @@ object Jobs {
     val place = files.makeQualified(directory).toString
     def refused(what: String) = new PaimonException(s"[INVALID_ARGUMENT] The checkpoints in $place are those of $what. " +
       s"Write SET '${ClientKeys.JobName}' = '<another name>' first.", "INVALID_ARGUMENT")
-    if (active(session).exists(checkpointOf(_).contains(place))) throw refused(s"the running job '$name'")
+    if (active(session).exists(q => Option(started.get(q.id)).exists(_._1 == place))) throw refused(s"the running job '$name'")
     val statement = new Path(directory, "statement.sql")
     val text = query.collectFirst { case p if p.origin.sqlText.nonEmpty => p.origin.sqlText.get }
       .map(_.trim.stripSuffix(";").split("\\s+").mkString(" ")).getOrElse("")
@@ -183,9 +181,6 @@ object Jobs {
     place
   }
 
-  private def checkpointOf(query: StreamingQuery): Option[String] =
-    Option(places.get(query.id))
-
   /** Ends the job with an id or a name; returns its id, and the tag of its savepoint. */
   def stop(session: SparkSession, id: String, savepoint: Boolean): Row = {
     val known = active(session)
@@ -193,7 +188,7 @@ object Jobs {
       s"[INVALID_ARGUMENT] There is no job '$id'. " + (if (known.isEmpty) "No job is running."
         else s"The jobs are ${known.map(_.id).mkString(", ")}; SHOW JOBS lists them."), "INVALID_ARGUMENT"))
     end(found)
-    val tag = Option(targets.remove(found.id)).filter(_ => savepoint).flatMap { table =>
+    val tag = Option(started.remove(found.id)).flatMap(_._2).filter(_ => savepoint).flatMap { table =>
       val args = Map("table" -> table.token, "query" -> found.id.toString)
       Json.optional(Engine.json("tag_savepoint", args, table.catalog, idempotent = false), "tag").map(_.asText())
     }

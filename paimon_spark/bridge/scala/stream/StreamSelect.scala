@@ -45,9 +45,9 @@ case class StreamSelectCommand(query: LogicalPlan, columns: StructType) extends 
   }
 
   private def followStream(frame: DataFrame, changes: ResultChanges, shown: ShownChanges): Unit = {
-    val updated = frame.queryExecution.analyzed.exists { case a: Aggregate => a.isStreaming; case _ => false }
+    val updated = Jobs.updates(frame.queryExecution.analyzed)
     val results = new LinkedBlockingQueue[Seq[Row]](2)
-    val running = Jobs.started(frame.sparkSession)(frame.writeStream.outputMode(if (updated) OutputMode.Complete() else OutputMode.Append())
+    val running = Jobs.start(frame.sparkSession)(frame.writeStream.outputMode(if (updated) OutputMode.Complete() else OutputMode.Append())
       .trigger(Trigger.ProcessingTime(StreamSelect.PollMillis))
       .foreachBatch { (batch: DataFrame, _: Long) => results.put(StreamSelect.collected(batch)) }
       .start())
@@ -64,7 +64,7 @@ object StreamSelect {
   val Op = "op"
   val PollMillis = 500L
   private val MostRows = 10000
-  private val Opening = "(?is)\\s*(?:(?:--[^\\n]*(?:\\n|$)|/\\*.*?\\*/)\\s*)*\\(*\\s*(?:select|with|from|table|values)\\b.*".r.pattern
+  private val Opening = s"${Calls.Before}\\(*\\s*(?:select|with|from|table|values)\\b.*".r.pattern
 
   /** Returns the command for a query in streaming mode whose result may change. */
   def claim(session: SparkSession, text: String, parsed: Object): Object = parsed match {
@@ -145,8 +145,7 @@ private class ShownChanges(session: SparkSession, schema: StructType) {
     text.toLongOption.filter(_ > 0).getOrElse(throw new PaimonException(s"[INVALID_OPTION] The session option " +
       s"'paimon.streaming-select.max-rows' holds '$text'. Give a whole number above 0.", "INVALID_OPTION")))
   private val live = sys.props.getOrElse("sun.java.command", "").contains("SparkSQLCLIDriver")
-  private val millis = session.conf.getOption("spark.paimon.streaming-select.timeout").map(t =>
-    Engine.json("duration_millis", Map("text" -> t), CatalogRef.none).get("millis").asLong())
+  private val millis = session.conf.getOption("spark.paimon.streaming-select.timeout").map(ClientKeys.millis)
     .orElse(if (live || limit.nonEmpty) None else Some(ShownChanges.DefaultMillis))
   private val begun = System.nanoTime()
   private val rows = mutable.ArrayBuffer[Row]()
