@@ -15,7 +15,7 @@ from paimon_spark.spec.column_changes import (
     UpdateColumnPosition,
     UpdateColumnType,
 )
-from paimon_spark.sqlparse.flink.cursor import Cursor
+from paimon_spark.sqlparse.cursor import Cursor
 from paimon_spark.sqlparse.flink.statements import AlterColumns, SetTableOptions, Statement
 from paimon_spark.sqlparse.flink.types import column_type
 

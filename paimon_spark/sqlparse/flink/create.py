@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from paimon_spark.errors import SqlSyntaxError, UnsupportedError, UsageError
 from paimon_spark.spec.types import DataField, not_null
-from paimon_spark.sqlparse.flink.cursor import Cursor
+from paimon_spark.sqlparse.cursor import Cursor
 from paimon_spark.sqlparse.flink.statements import CreateTable
 from paimon_spark.sqlparse.flink.types import column_type
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from paimon_spark.errors import SqlSyntaxError, UnsupportedError
+from paimon_spark.sqlparse.cursor import Cursor
 from paimon_spark.sqlparse.flink.alter import alter_table
 from paimon_spark.sqlparse.flink.create import create_table
-from paimon_spark.sqlparse.flink.cursor import Cursor
 from paimon_spark.sqlparse.flink.statements import (
     CreateCatalog,
     DropCatalog,

@@ -17,7 +17,7 @@ from paimon_spark.spec.types import (
     type_from_json,
     type_to_json,
 )
-from paimon_spark.sqlparse.flink.cursor import Cursor
+from paimon_spark.sqlparse.cursor import Cursor
 
 _SPARKS = {"BYTE": "TINYINT", "SHORT": "SMALLINT", "LONG": "BIGINT", "REAL": "FLOAT", "BINARY": "BYTES"}
 _TIMESTAMP = re.compile(r"TIMESTAMP(_NTZ)?(?![_A-Z])")

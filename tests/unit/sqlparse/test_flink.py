@@ -7,8 +7,8 @@ import pytest
 from paimon_spark.errors import PaimonError, SqlSyntaxError
 from paimon_spark.spec.column_changes import AddColumn, DropColumn, RenameColumn, UpdateColumnPosition
 from paimon_spark.spec.types import DataType, type_to_json
+from paimon_spark.sqlparse.cursor import Cursor
 from paimon_spark.sqlparse.flink import statements as flink
-from paimon_spark.sqlparse.flink.cursor import Cursor
 from paimon_spark.sqlparse.flink.parse import belongs_to_flink, parse_statement
 from paimon_spark.sqlparse.flink.types import column_type
 

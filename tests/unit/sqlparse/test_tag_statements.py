@@ -59,15 +59,18 @@ def test_other_statements_are_left_to_spark(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("ALTER TABLE t CREATE TAG", "column 25: expected the name of a tag; quote it with backquotes; the statement"),
-        ("ALTER TABLE t CREATE TAG 'a'", "found 'a'"),
-        ("ALTER TABLE t CREATE TAG 2024-05-14", "expected the end of the statement; found -"),
+        ("ALTER TABLE t CREATE TAG", "at its end: expected the name of a tag; quote it with backquotes"),
+        ("ALTER TABLE t CREATE TAG 'a'", "at ''a'' (line 1, column 26)"),
+        ("ALTER TABLE t CREATE TAG 2024-05-14", "at '2024' (line 1, column 26): expected the name of a tag"),
         ("ALTER TABLE t CREATE TAG a AS OF VERSION 'b'", "the id of a snapshot"),
-        ("ALTER TABLE t CREATE TAG a RETAIN 3 YEARS", "DAYS, HOURS or MINUTES; found YEARS"),
-        ("ALTER TABLE t DELETE TAG IF NOT EXISTS a", "found NOT"),
+        (
+            "ALTER TABLE t CREATE TAG a RETAIN 3 YEARS",
+            "at 'YEARS' (line 1, column 37): expected DAYS, HOURS or MINUTES",
+        ),
+        ("ALTER TABLE t DELETE TAG IF NOT EXISTS a", "at 'NOT'"),
         ("ALTER TABLE t RENAME TAG a b", "expected TO"),
         ("SHOW TAGS", "the name of a table"),
-        ("SHOW TAGS\n t extra", "Line 2, column 4"),
+        ("SHOW TAGS\n t extra", "line 2, column 4"),
     ],
 )
 def test_errors(text: str, part: str) -> None:

@@ -29,8 +29,7 @@ case class PaimonResetCommand(spellings: Seq[String]) extends LeafRunnableComman
 }
 
 object Settings {
-  private val Opening =
-    "(?is)\\s*(?:(?:--[^\\n]*(?:\\n|$)|/\\*.*?\\*/)\\s*)*(?:re)?set\\s+['\"`]?(?:spark\\.)?paimon\\..*".r.pattern
+  private val Opening = (Calls.Before + "(?:re)?set\\s+['\"`]?(?:spark\\.)?paimon\\..*").r.pattern
 
   /** Returns the command for a text that sets, shows or resets a Paimon option, else None. */
   def claim(session: SparkSession, given: String): Option[LeafRunnableCommand] =

@@ -19,6 +19,8 @@ T = TypeVar("T")
 _OPENING, _CLOSING = ("(", "["), (")", "]")
 _STRINGS = (TokenType.STRING, TokenType.RAW_STRING)
 _WORD = re.compile(r"\S+")
+_NAME = re.compile(r"(?!\d+$)\w+")
+_NUMBER = re.compile(r"[0-9]{1,18}L?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,11 @@ class _Words(Spark):
 
 def _tokens(text: str) -> Iterator[_Token]:
     """Yield the tokens of `text`; the tokenizer's keywords of several words as their words."""
+    behind = 0
     for token in _Words().tokenize(text):
+        if token.start < behind:  # the type that a suffix such as the L of 5L stands for
+            continue
+        behind = token.end + 1
         source = text[token.start : token.end + 1]
         if token.token_type in _STRINGS or source.startswith("`"):
             yield _Token(source, token.start, token.token_type in _STRINGS)
@@ -56,17 +62,22 @@ def _tokens(text: str) -> Iterator[_Token]:
 class Cursor:
     """Reads the tokens of a statement from left to right; keywords are matched in any case."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, hint: str = "") -> None:
         """Tokenize `text`.
+
+        Args:
+            text: the statement; semicolons may follow it.
+            hint: what errors say on how to write it.
 
         Raises:
             SqlSyntaxError: a quote or a comment is not closed.
         """
+        self._hint = hint
         self.text = join_touching_strings(text)
         try:
             self._tokens = list(_tokens(self.text))
         except SqlglotError as e:
-            raise SqlSyntaxError(f"The statement does not parse: {str(e).splitlines()[0]}.") from e
+            raise SqlSyntaxError(f"The statement does not parse: {str(e).splitlines()[0]}.", hint=hint) from e
         while self._tokens and self._tokens[-1].source == ";":
             self._tokens.pop()
         self._at = 0
@@ -124,7 +135,7 @@ class Cursor:
         if source.startswith("`"):
             self._at += 1
             return source[1:-1].replace("``", "`")
-        if not source[:1].isidentifier():
+        if not _NAME.fullmatch(source):
             self.fail(f"expected {what}")
         self._at += 1
         return source
@@ -145,12 +156,12 @@ class Cursor:
         return string_value(token.source)
 
     def number(self, what: str) -> int:
-        """Return a whole number."""
+        """Return a whole number below 10¹⁸; a suffix `L` is allowed."""
         source = self.peek()
-        if not source.isdecimal():
+        if not _NUMBER.fullmatch(source):
             self.fail(f"expected {what}")
         self._at += 1
-        return int(source)
+        return int(source.removesuffix("L"))
 
     def listed(self, item: Callable[[], T]) -> list[T]:
         """Return the items of a list in parentheses."""
@@ -189,9 +200,9 @@ class Cursor:
     def fail(self, what: str) -> NoReturn:
         """Raise SqlSyntaxError at the current token."""
         if self.done:
-            raise SqlSyntaxError(f"The statement does not parse at its end: {what}.")
+            raise SqlSyntaxError(f"The statement does not parse at its end: {what}.", hint=self._hint)
         token = self._tokens[self._at]
         line, column = position(self.text, token.start)
         raise SqlSyntaxError(
-            f"The statement does not parse at '{token.source}' (line {line}, column {column}): {what}."
+            f"The statement does not parse at '{token.source}' (line {line}, column {column}): {what}.", hint=self._hint
         )
