@@ -2,27 +2,11 @@ package org.apache.spark.sql.paimonbridge
 
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.BoundReference
-import org.apache.spark.sql.connector.catalog.Identifier
 import org.apache.spark.sql.connector.catalog.functions.{BoundFunction, ScalarFunction, UnboundFunction}
 import org.apache.spark.sql.types._
 
-/** The bucket functions of tables as SQL functions: the number of buckets, then the columns of the key. */
-object BucketFunctions {
-  private val Functions = Map("bucket" -> "default", "mod_bucket" -> "mod", "hive_bucket" -> "hive")
-
-  /** Functions are in the namespace `sys`, and in the catalog itself. */
-  private def has(namespace: Array[String]): Boolean = namespace.isEmpty || namespace.sameElements(Array("sys"))
-
-  def list(namespace: Array[String]): Array[Identifier] =
-    if (has(namespace)) Functions.keys.toArray.sorted.map(Identifier.of(namespace, _)) else Array.empty
-
-  def load(ident: Identifier): Option[UnboundFunction] = {
-    val name = ident.name().toLowerCase(java.util.Locale.ROOT)
-    Functions.get(name).filter(_ => has(ident.namespace())).map(new UnboundBucket(name, _))
-  }
-}
-
-private class UnboundBucket(override val name: String, function: String) extends UnboundFunction {
+/** A bucket function of tables as an SQL function: the number of buckets, then the columns of the key. */
+private[paimonbridge] class UnboundBucket(override val name: String, function: String) extends UnboundFunction {
   private val usage = s"Write $name(number of buckets, columns of the bucket key)."
   override def description(): String = s"$name: the bucket of a key by the bucket function '$function'. $usage"
 

@@ -143,9 +143,9 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with PaimonViews wit
       throw new TableAlreadyExistsException(full(Identifier.of(space, target.name()))) }
   }
 
-  override def listFunctions(namespace: Array[String]): Array[Identifier] = BucketFunctions.list(namespace)
+  override def listFunctions(namespace: Array[String]): Array[Identifier] = Functions.list(namespace)
   override def loadFunction(ident: Identifier): UnboundFunction =
-    BucketFunctions.load(ident).getOrElse(throw new NoSuchFunctionException(ident))
+    Functions.load(ident).getOrElse(throw new NoSuchFunctionException(ident))
 
   override def loadProcedure(ident: Identifier): UnboundProcedure = Procedures.load(ref, ident)
 

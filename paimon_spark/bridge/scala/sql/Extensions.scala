@@ -34,6 +34,7 @@ class Extensions extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(_ => FillDefaultColumns)
     extensions.injectResolutionRule(_ => ViewAliases)
     extensions.injectResolutionRule(_ => ResolveStreams)
+    extensions.injectResolutionRule(session => MaxPartitions(session))
     extensions.injectPostHocResolutionRule(session => StartJobs(session))
     extensions.injectPostHocResolutionRule(_ => RowLevelRule)
     extensions.injectPostHocResolutionRule(_ => ResolveAnalyze)
