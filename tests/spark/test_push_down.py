@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -158,7 +159,8 @@ def test_a_limit_and_first_rows_open_one_file_of_many(spark: SparkSession, wareh
     assert len(rows(spark, "SELECT * FROM t LIMIT 3990")) == 3990
 
 
-def test_other_extensions_keep_their_functions_of_changes(spark: SparkSession) -> None:
+def test_other_extensions_keep_their_functions_of_changes(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", sys.executable)
     spark.sql("CREATE TABLE t (id INT) TBLPROPERTIES ('primary-key' = 'id')")
     spark.sql("INSERT INTO t VALUES (1)")
     spark.sql("INSERT INTO t VALUES (2)")

@@ -5,6 +5,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.analysis.{UnresolvedRelation, UnresolvedTableValuedFunction}
+import org.apache.spark.sql.catalyst.catalog.SessionCatalog
 import org.apache.spark.sql.catalyst.expressions.{Expression, Literal, UnaryMinus}
 import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, LogicalPlan}
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -39,10 +40,13 @@ object TableFunctions {
 
   /** Whether there is no function of a name, and one of ours has a similar one. */
   def misspelt(session: SparkSession, name: Seq[String]): Boolean = name.length == 1 && near(name.head).nonEmpty && {
-    val state = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState
-    val function = FunctionIdentifier(name.head)
-    !state.tableFunctionRegistry.functionExists(function) && !state.catalog.isPersistentFunction(function)
+    val catalog = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.catalog
+    !isRegistered(catalog, name.head) && !catalog.isPersistentFunction(FunctionIdentifier(name.head))
   }
+
+  /** Whether Spark, an extension or the session has a table function. */
+  private def isRegistered(catalog: SessionCatalog, name: String): Boolean =
+    catalog.lookupBuiltinOrTempTableFunction(name).isDefined
 
   def unknown(name: String): PaimonException = refused(
     s"There is no table function '$name'. Did you mean ${near(name).map(n => s"'$n'").mkString(" or ")}?")
@@ -60,7 +64,7 @@ object TableFunctions {
     val state = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState
     val table = args.headOption.flatMap(text).map(state.sqlParser.parseMultipartIdentifier)
     val isOurs = table.exists(t => !isView(session, t) && Extensions.ours(session, t))
-    if (!isOurs && state.tableFunctionRegistry.functionExists(FunctionIdentifier(name))) function
+    if (!isOurs && isRegistered(state.catalog, name)) function
     else reference(session, name, args)
   }
 
