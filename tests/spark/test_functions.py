@@ -6,9 +6,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 
-pytestmark = pytest.mark.spark
-
-
 @pytest.fixture
 def partitioned(spark: SparkSession) -> SparkSession:
     spark.sql("CREATE TABLE t (id INT, n INT, dt STRING) PARTITIONED BY (n, dt)")
