@@ -1,20 +1,22 @@
-"""CALL and statements over tags: claim a statement, run it once; the procedures for Spark's own CALL route."""
+"""CALL, COPY INTO and statements over tags, claimed and run once; the procedures for Spark's own CALL route."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from paimon_spark.bridge.protocol import CatalogInfo, Envelope, Request
-from paimon_spark.bridge.tables import catalog_of
+from paimon_spark.bridge.tables import catalog_of, load_named
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.help import describe
 from paimon_spark.calls.registry import installed_registry
 from paimon_spark.calls.run import CallResult, answer_columns, is_paimon_statement, run_call, run_named
 from paimon_spark.calls.tag_statements import run_tag_statement, tag_columns
-from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
+from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, suggestion
 from paimon_spark.spark.conf import session_options
+from paimon_spark.spark.copy_into import LOADED, WRITTEN, load_files, write_files
 from paimon_spark.spark.jobs import SessionJobs
 from paimon_spark.spark.jvm_frames import session_for
 from paimon_spark.spark.progress import progress_bar, wiped_after_failure
@@ -22,7 +24,8 @@ from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.values import value_to_jvm
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.sqlparse.call import CallStatement, parse_call
-from paimon_spark.sqlparse.tag_statements import TagStatement, is_tag_statement, parse_tag_statement
+from paimon_spark.sqlparse.copy_into import CopyFrom, CopyTo, is_copy_statement, parse_copy_statement
+from paimon_spark.sqlparse.tag_statements import is_tag_statement, parse_tag_statement
 
 Json = dict[str, Any]
 _JSON_TYPES = {"bigint": "long", "int": "integer", "tinyint": "byte", "smallint": "short"}
@@ -32,9 +35,11 @@ _SESSION_CATALOG = "spark_catalog"
 def claim_call(request: Request) -> Json:
     """Answer whether a statement is ours, and with which columns; nothing runs."""
     text = request.args["text"]
+    if is_copy_statement(text):
+        return _claim_copy(parse_copy_statement(text), request)
     if is_tag_statement(text):
         of_tags = parse_tag_statement(text)
-        claimed = _named_catalog(_catalog_of(of_tags, request), request) is not None
+        claimed = _named_catalog(_catalog_of(of_tags.table, request), request) is not None
         return {"claimed": claimed, "schema": _struct(tag_columns(of_tags))}
     if not is_paimon_statement(text):
         return {"claimed": False}
@@ -45,10 +50,22 @@ def claim_call(request: Request) -> Json:
     return {"claimed": True, "schema": _struct(answer_columns(statement, info.name))}
 
 
-def _catalog_of(statement: TagStatement, request: Request) -> str:
-    """Return the catalog of the table of a statement over tags."""
+def _claim_copy(statement: CopyFrom | CopyTo, request: Request) -> Json:
+    if isinstance(statement, CopyTo):
+        return {"claimed": True, "schema": _struct(WRITTEN)}
+    catalog = _catalog_of(statement.table, request)
+    if _named_catalog(catalog, request) is None:
+        raise ArgumentError(
+            f"COPY INTO {'.'.join(statement.table)} does not name a table of a Paimon catalog.",
+            hint=suggestion(catalog, request.args["catalogs"]),
+        )
+    return {"claimed": True, "schema": _struct(LOADED)}
+
+
+def _catalog_of(table: Sequence[str], request: Request) -> str:
+    """Return the catalog of the table that a statement names."""
     current: str = request.args["current_catalog"]
-    return statement.table[0] if len(statement.table) > 2 else current
+    return table[0] if len(table) > 2 else current
 
 
 def _named_catalog(name: str, request: Request) -> CatalogInfo | None:
@@ -108,6 +125,8 @@ def _options(envelope: Envelope, catalog: str) -> Any:
 
 def run_claimed(request: Request) -> Json:
     """Run a claimed statement."""
+    if is_copy_statement(request.args["text"]):
+        return _run_copy(parse_copy_statement(request.args["text"]), request)
     if is_tag_statement(request.args["text"]):
         return _run_tag_statement(request)
     statement = parse_call(request.args["text"])
@@ -119,9 +138,27 @@ def run_claimed(request: Request) -> Json:
     return _answer(result, info.name)
 
 
+def _run_copy(statement: CopyFrom | CopyTo, request: Request) -> Json:
+    session = session_for(request.envelope.session, request.jsession)
+    if isinstance(statement, CopyTo):
+        return _rows_answer(WRITTEN, write_files(session, statement))
+    info = _named_catalog(_catalog_of(statement.table, request), request)
+    if info is None:
+        raise ArgumentError("The statement does not name a Paimon catalog.")
+    context = _context(request, info)
+    identifier = context.identifier_of(statement.table)
+    table = load_named(replace(request.envelope, catalog=info), identifier, writes=True)
+    rows = load_files(session, table, statement, context.clock_millis())
+    return _rows_answer(LOADED, rows) | {"changed": [f"{info.name}.{table.name}"]}
+
+
+def _rows_answer(columns: list[tuple[str, str, bool]], rows: list[tuple[Any, ...]]) -> Json:
+    return {"schema": _struct(columns), "rows": [[value_to_jvm(v) for v in row] for row in rows], "changed": []}
+
+
 def _run_tag_statement(request: Request) -> Json:
     statement = parse_tag_statement(request.args["text"])
-    info = _named_catalog(_catalog_of(statement, request), request)
+    info = _named_catalog(_catalog_of(statement.table, request), request)
     if info is None:
         raise ArgumentError("The statement does not name a Paimon catalog.")
     return _answer(run_tag_statement(statement, _context(request, info)), info.name)

@@ -99,6 +99,12 @@ class Cursor:
         """Return whether a string literal follows."""
         return not self.done and self._tokens[self._at].is_string
 
+    @property
+    def at_name(self) -> bool:
+        """Return whether a name follows, plain or in backquotes."""
+        source = "" if self.done else self._tokens[self._at].source
+        return source.startswith("`") or _NAME.fullmatch(source) is not None
+
     def holds(self, *words: str) -> bool:
         """Return whether `words` occur somewhere behind here, outside parentheses."""
         depth, found = 0, False
@@ -135,7 +141,7 @@ class Cursor:
         if source.startswith("`"):
             self._at += 1
             return source[1:-1].replace("``", "`")
-        if not _NAME.fullmatch(source):
+        if not self.at_name:
             self.fail(f"expected {what}")
         self._at += 1
         return source

@@ -16,8 +16,8 @@ import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.internal.VariableSubstitution
 import org.apache.spark.sql.types.{DataType, StructType}
 
-/** A Paimon CALL or a statement over tags. The parser only validates it; it is executed once, when Spark runs the
-  * command. */
+/** A Paimon CALL, a COPY INTO or a statement over tags. The parser only validates it; it is executed once, when Spark
+  * runs the command. */
 case class PaimonCallCommand(text: String, catalog: CatalogRef, request: Map[String, Any], columns: StructType)
     extends LeafRunnableCommand {
   override val output: Seq[Attribute] = DataTypesBridge.attributes(columns)
@@ -39,10 +39,11 @@ case class FailedStatement(error: PaimonException) extends LeafRunnableCommand {
 object Calls {
   /** What may precede the first word of a statement: blanks and comments. */
   val Before = "(?is)\\s*+(?>(?:--[^\\n]*(?:\\n|$)|/\\*.*?\\*/)\\s*+)*+"
-  private val Opening = (Before + "(?:explain\\s+)?(?:call\\b|show\\s+tags\\b|alter\\s+table\\b.*\\btag\\b).*").r.pattern
+  private val Opening = (Before + "(?:copy\\s+into\\b|" +
+    "(?:explain\\s+)?(?:call\\b|show\\s+tags\\b|alter\\s+table\\b.*\\btag\\b)).*").r.pattern
 
-  /** Returns the command for a Paimon CALL or a statement over tags, else None. Other statements are decided without a
-    * request to the engine. */
+  /** Returns the command for a Paimon CALL, a COPY INTO or a statement over tags, else None. Other statements are
+    * decided without a request to the engine. */
   def claim(session: SparkSession, given: String): Option[LeafRunnableCommand] =
     if (!Opening.matcher(given).matches()) None
     else {
