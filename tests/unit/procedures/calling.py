@@ -13,6 +13,7 @@ import procedures.cleanup
 import procedures.compaction
 import procedures.consumers
 import procedures.definitions
+import procedures.health
 import procedures.indexes
 import procedures.merge
 import procedures.migration
@@ -42,6 +43,7 @@ REGISTRY = Registry.of_modules(
         procedures.compaction,
         procedures.consumers,
         procedures.definitions,
+        procedures.health,
         procedures.indexes,
         procedures.merge,
         procedures.migration,

@@ -33,6 +33,7 @@ def test_the_first_procedures() -> None:
         "create_tag_from_watermark",
         "delete_branch",
         "delete_tag",
+        "doctor",
         "drop_partition",
         "expire_changelogs",
         "expire_partitions",
