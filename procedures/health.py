@@ -1,4 +1,4 @@
-"""Procedures that examine tables: doctor."""
+"""Procedures that examine tables: doctor and verify."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from paimon_spark.calls.report import Report
 from paimon_spark.core.table import Table
 from paimon_spark.engine.health.doctor import diagnose, failed_diagnosis
 from paimon_spark.engine.health.findings import Finding, Severity, in_order
+from paimon_spark.engine.health.verify import Depth, VerifiedDefect, failed_verification, verify
 from paimon_spark.errors import ArgumentError, PaimonError, did_you_mean
 
 _TABLES = Param(
@@ -96,6 +97,80 @@ def examined(ctx: CallContext, name: str, table: Table | PaimonError, *, list_fi
         return diagnose(table, ctx.runner, ctx.clock_millis(), list_directories=list_files).findings
     except PaimonError as e:
         return failed_diagnosis(name, e).findings
+
+
+@dataclass(frozen=True, slots=True)
+class _Verification:
+    """The tables to verify, or why one cannot be loaded, and how deep."""
+
+    tables: tuple[tuple[str, Table | PaimonError], ...]
+    depth: Depth
+
+
+@procedure(
+    name="verify",
+    summary="Check that every file that a snapshot, tag, branch or changelog needs exists and is sound.",
+    params=(
+        _TABLES,
+        Param(
+            "level",
+            ParamType.STRING,
+            "`metadata` reads metadata, deletion vectors and directory listings; `footers` also opens each data file; "
+            "`data` also decodes all rows.",
+            default="metadata",
+        ),
+    ),
+    columns=(
+        Column("table", "string", "the table", nullable=False),
+        Column("defect", "string", "code of the defect; see [Health](../health.md)", nullable=False),
+        Column("path", "string", "the file", nullable=False),
+        Column("found", "string", "what was found, and what was expected", nullable=False),
+        Column("needed_by", "string", "some of the references that need the file"),
+        Column("references", "int", "how many references need it"),
+    ),
+    example="CALL sys.verify('default.T', 'footers');",
+    reports=False,
+)
+class Verify:
+    """Verify a table with all its branches, or all tables of a database: one row per defect, none if it is sound.
+
+    Every data, changelog and index file, manifest and statistics file must exist with the recorded size. Deletion
+    vectors must decode, have the recorded number of rows, and belong to a file of their snapshot. The row count of a
+    snapshot must be that of its files, and snapshots have no gap. With `footers`, the row count in each data file must
+    be the recorded one. Files of BLOB values are not opened. Nothing is changed.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Verification]:
+        """Find the tables."""
+        depth = _depth(args.optional_text("level"))
+        return Plan((), _Verification(tuple(named_tables(ctx, args.text("table"))), depth))
+
+    def execute(self, ctx: CallContext, plan: Plan[_Verification]) -> Report:
+        """Verify them."""
+        work, rows = plan.payload, []
+        for number, (name, table) in enumerate(work.tables):
+            ctx.progress(number, len(work.tables), f"verify {name}")
+            found = _defects(ctx, table, work.depth)
+            rows += [(name, d.defect, d.path, d.found, d.needed_by or None, d.references) for d in found]
+        return Report(result_rows=rows)
+
+
+def _defects(ctx: CallContext, table: Table | PaimonError, depth: Depth) -> list[VerifiedDefect]:
+    if isinstance(table, PaimonError):
+        return [failed_verification(table)]
+    try:
+        return list(verify(table, ctx.runner, depth))
+    except PaimonError as e:
+        return [failed_verification(e)]
+
+
+def _depth(given: str | None) -> Depth:
+    try:
+        return Depth((given or Depth.METADATA).strip().lower())
+    except ValueError:
+        raise ArgumentError(
+            f"level is '{given}'; the choices are {', '.join(Depth)}.", hint=did_you_mean(str(given), Depth)
+        ) from None
 
 
 def _severity(given: str | None) -> Severity:

@@ -28,6 +28,7 @@ from paimon_spark.engine.health.listing import (
 )
 from paimon_spark.engine.health.option_checks import check_options, valid_options
 from paimon_spark.engine.health.references import ReferencedFiles, Unreadable
+from paimon_spark.engine.health.verify import Verification
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.errors import CorruptTableError, ErrorKind, PaimonError
 
@@ -116,6 +117,15 @@ def _directories(e: Examined, referenced: ReferencedFiles, runner: TaskRunner) -
     needed = referenced.names[referenced.of_any(r for r in e.refs if r.snapshot == e.latest)]
     absent = np.sort(needed[~listed.holds(needed)])
     gone = list(truly_missing(e.table, entries_named(e.table, e.metas, absent)))
+    faults = list(Verification(e.table, referenced, e.refs, listed).metadata_files())
+    if faults:
+        more = f", and so are {len(faults) - 1} more" if len(faults) > 1 else ""
+        yield e.finding(
+            Severity.ERROR,
+            Code.UNREADABLE,
+            f"{faults[0].path} is missing or damaged ({faults[0].found}){more}",
+            call("verify", table=e.table.name),
+        )
     if gone:
         rows, size = sum(g.file.row_count for g in gone), sum(g.file.file_size for g in gone)
         first = e.table.paths.data_file(gone[0].partition, gone[0].bucket, gone[0].file)

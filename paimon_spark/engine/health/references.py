@@ -21,6 +21,7 @@ from paimon_spark.format.arrays import Mask
 from paimon_spark.format.manifest.lazy_manifest import Manifest
 from paimon_spark.spec.kinds import FileKind, FileSource
 from paimon_spark.spec.manifest import ManifestFileMeta
+from paimon_spark.spec.paths import MAIN_BRANCH
 
 Hashes = npt.NDArray[np.int64]
 _LEVEL_STEP = np.int64(0x9E3779B97F4A7C15 - (1 << 64))
@@ -35,6 +36,7 @@ class _Entries:
     names: Hashes
     sizes: Hashes
     deleted: Hashes
+    rows: Hashes
     added_at: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     deleted_at: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
 
@@ -69,6 +71,7 @@ class ReferencedFiles:
     Attributes:
         names: sorted hashes of the names of all files.
         sizes: size in bytes of each; -1 if no metadata says it.
+        rows: number of rows of each; -1 if it is not a data file.
         unreadable: references that cannot be read; what they need is not included.
         other_names: names of the files that are neither data nor changelog files.
     """
@@ -98,16 +101,30 @@ class ReferencedFiles:
             needs = self._needs.get(ref.key)
             if needs is None:
                 continue
-            live = np.zeros(len(self._name_of), bool)
-            for name in needs.live:
-                live[self._entries[name].added_at] = True
-            for name in needs.live:
-                live[self._entries[name].deleted_at] = False
+            live = self._live(needs)
             for name in chain(needs.added, needs.written):
                 live[self._entries[name].added_at] = True
             needed[self._name_of[live]] = True
             needed[self._positions(needs.others)] = True
         return needed
+
+    def live_rows(self, ref: ProtectingRef) -> int:
+        """Return the number of rows in the live files of a snapshot or tag."""
+        names = self._name_of[self._live(self._needs[ref.key])]
+        return int(self.rows[names].sum())
+
+    def positions(self, hashes: Hashes) -> npt.NDArray[np.intp]:
+        """Return where some names are among the files; they must be there."""
+        return np.searchsorted(self.names, hashes)
+
+    def _live(self, needs: _Needs) -> Mask:
+        """Return which entries the live manifests of a reference leave."""
+        live = np.zeros(len(self._name_of), bool)
+        for name in needs.live:
+            live[self._entries[name].added_at] = True
+        for name in needs.live:
+            live[self._entries[name].deleted_at] = False
+        return live
 
     def holds(self, hashes: Hashes) -> Mask:
         """Return which of some names are among the files."""
@@ -152,13 +169,14 @@ class ReferencedFiles:
         self.sizes = np.full(len(self.names), -1, np.int64)
         self.sizes[np.searchsorted(self.names, other_hashes)] = np.fromiter(others.values(), np.int64, len(others))
         self._name_of = np.zeros(len(ids), np.int32)
+        self.rows = np.full(len(self.names), -1, np.int64)
         for p in parts:
             p.added_at = np.searchsorted(ids, p.added).astype(np.int32)
             p.deleted_at = np.searchsorted(ids, p.deleted).astype(np.int32)
             at = np.searchsorted(self.names, p.names).astype(np.int32)
             self._name_of[p.added_at] = at
-            self.sizes[at] = p.sizes
-            p.added = p.names = p.sizes = p.deleted = np.empty(0, np.int64)
+            self.sizes[at], self.rows[at] = p.sizes, p.rows
+            p.added = p.names = p.sizes = p.deleted = p.rows = np.empty(0, np.int64)
 
 
 def _written(name: str) -> str:
@@ -186,6 +204,8 @@ def _needs_of(
         if s.statistics is not None:
             needs.others[s.statistics] = None
     if kind is not RefKind.TAG and s.changelog_manifest_list is not None:
+        if kind is RefKind.SNAPSHOT and ref.branch == MAIN_BRANCH:
+            needs.others[s.changelog_manifest_list] = s.changelog_manifest_list_size
         own = _tolerant_list(store, s.changelog_manifest_list, s.changelog_manifest_list_size, needs)
         needs.added = [m.file_name for m in own]
         metas += own
@@ -219,7 +239,8 @@ def _entries(manifest: Manifest) -> _Entries:
     with np.errstate(over="ignore"):
         ids = names + columns.level.astype(np.int64) * _LEVEL_STEP
     added = columns.kind == FileKind.ADD
-    return _Entries(ids[added], names[added], columns.size[added].astype(np.int64), ids[~added])
+    sizes, counts = columns.size[added].astype(np.int64), columns.rows[added].astype(np.int64)
+    return _Entries(ids[added], names[added], sizes, ids[~added], counts)
 
 
 def _written_entries(manifest: Manifest) -> _Entries:
@@ -229,7 +250,8 @@ def _written_entries(manifest: Manifest) -> _Entries:
     sizes = np.array([e.file.file_size for e in own], np.int64)
     with np.errstate(over="ignore"):
         ids = names + np.array([e.file.level for e in own], np.int64) * _LEVEL_STEP
-    return _Entries(ids, names, sizes, np.empty(0, np.int64))
+    rows = np.array([e.file.row_count for e in own], np.int64)
+    return _Entries(ids, names, sizes, np.empty(0, np.int64), rows)
 
 
 def _names(manifest: Manifest, rows: npt.NDArray[np.int64]) -> Iterator[str]:

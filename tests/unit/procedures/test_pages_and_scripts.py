@@ -65,6 +65,7 @@ def test_the_first_procedures() -> None:
         "rollback_to_timestamp",
         "rollback_to_watermark",
         "trigger_tag_automatic_creation",
+        "verify",
     ]
 
 
