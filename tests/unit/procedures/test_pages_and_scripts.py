@@ -25,6 +25,7 @@ def test_the_first_procedures() -> None:
         "compact",
         "compact_database",
         "compact_manifest",
+        "config",
         "copy",
         "copy_files",
         "create_branch",
@@ -33,6 +34,7 @@ def test_the_first_procedures() -> None:
         "create_tag_from_watermark",
         "delete_branch",
         "delete_tag",
+        "diff",
         "doctor",
         "drop_partition",
         "expire_changelogs",
@@ -41,6 +43,7 @@ def test_the_first_procedures() -> None:
         "expire_tags",
         "fast_forward",
         "help",
+        "history",
         "mark_partition_done",
         "merge_branch",
         "merge_into",
@@ -66,6 +69,7 @@ def test_the_first_procedures() -> None:
         "rollback_to_watermark",
         "trigger_tag_automatic_creation",
         "verify",
+        "why",
     ]
 
 
