@@ -1,8 +1,10 @@
-"""Procedures that examine tables: doctor and verify."""
+"""Procedures that examine tables: doctor and verify; and maintain, which mends what doctor finds."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
@@ -13,8 +15,19 @@ from paimon_spark.calls.report import Report
 from paimon_spark.core.table import Table
 from paimon_spark.engine.health.doctor import diagnose, failed_diagnosis
 from paimon_spark.engine.health.findings import Finding, Severity, in_order
+from paimon_spark.engine.health.maintain import (
+    Job,
+    Outcome,
+    Remedy,
+    Status,
+    by_gain,
+    left_over,
+    plan_jobs,
+    run_job,
+)
 from paimon_spark.engine.health.verify import Depth, VerifiedDefect, failed_verification, verify
-from paimon_spark.errors import ArgumentError, PaimonError, did_you_mean
+from paimon_spark.errors import ArgumentError, OptionError, PaimonError, did_you_mean
+from paimon_spark.spec.units import parse_duration_ms
 
 _TABLES = Param(
     "table",
@@ -171,6 +184,108 @@ def _depth(given: str | None) -> Depth:
         raise ArgumentError(
             f"level is '{given}'; the choices are {', '.join(Depth)}.", hint=did_you_mean(str(given), Depth)
         ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Maintenance:
+    """Jobs in order, findings that are not mended, and until when jobs are begun."""
+
+    jobs: tuple[Job, ...]
+    left: tuple[Outcome, ...]
+    budget_ms: int | None
+
+
+@procedure(
+    name="maintain",
+    summary="Mend what doctor finds, the most gain first, until a time budget ends.",
+    params=(
+        _TABLES,
+        Param(
+            "budget",
+            ParamType.STRING,
+            "Begin nothing after this time: `10m`, `2 h`. What has begun is finished; a compaction stops after the "
+            "group of buckets that it is at.",
+            default="no limit",
+        ),
+        Param(
+            "actions",
+            ParamType.STRING,
+            f"What may be done, separated by commas: {', '.join(f'`{r}`' for r in Remedy)}.",
+            default="all of them",
+        ),
+    ),
+    columns=(
+        Column("table", "string", "the table", nullable=False),
+        Column("findings", "string", "codes of the findings that the statement mends", nullable=False),
+        Column("statement", "string", "the statement that was run, or that remains to be run"),
+        Column("status", "string", "`done`, `partly done`, `nothing to do`, `failed` or `left`", nullable=False),
+        Column("reason", "string", "why it failed or was left"),
+        Column("files_in", "bigint", "input files: merged or deleted"),
+        Column("files_out", "bigint", "output files"),
+        Column("bytes_in", "bigint", "size of the files merged or deleted, in bytes"),
+        Column("bytes_out", "bigint", "size of the data files written, in bytes"),
+        Column("duration_ms", "bigint", "duration in milliseconds"),
+    ),
+    example="CALL sys.maintain('default.*', '10m');",
+    reports=False,
+)
+class Maintain:
+    """Examine a table or all tables of a database, and run the statements that mend the findings.
+
+    Only what is safe is done: compaction of the buckets with findings, compaction of manifests, expiry of snapshots and
+    tags by the options of the table, and removal of orphans older than a day. All other findings are `left`, with their
+    statement. The order is that of the gain, where a file fewer counts as 4 MiB fewer. A failure of one statement does
+    not stop the others. `EXPLAIN CALL` and `dry_run` show every file that a run without a budget merges or deletes.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Maintenance]:
+        """Examine the tables and plan the jobs."""
+        budget = _budget(args.optional_text("budget"))
+        allowed = _remedies(args.optional_text("actions"))
+        jobs, left = list[Job](), list[Outcome]()
+        tables = list(named_tables(ctx, args.text("table")))
+        for number, (name, table) in enumerate(tables):
+            ctx.progress(number, len(tables), f"examine {name}")
+            findings = examined(ctx, name, table, list_files=Remedy.REMOVE_ORPHAN_FILES in allowed)
+            left += left_over(findings, allowed)
+            if isinstance(table, Table):
+                jobs += plan_jobs(table, findings, allowed, ctx.runner, ctx.clock_millis())
+        ordered = tuple(by_gain(jobs))
+        return Plan(tuple(a for j in ordered for a in j.actions), _Maintenance(ordered, tuple(left), budget))
+
+    def execute(self, ctx: CallContext, plan: Plan[_Maintenance]) -> Report:
+        """Run the jobs until the budget ends."""
+        work, outcomes = plan.payload, list[Outcome]()
+        deadline = None if work.budget_ms is None else ctx.clock_millis() + work.budget_ms
+        for number, job in enumerate(work.jobs):
+            ctx.progress(number, len(work.jobs), f"{job.remedy} {job.table.name}")
+            outcomes.append(run_job(job, ctx.runner, ctx.clock_millis, deadline))
+        rows = [tuple(_outcome_row(o)) for o in (*outcomes, *work.left)]
+        changed = tuple(dict.fromkeys(o.table for o in outcomes if o.changed))
+        return Report(result_rows=rows, changed_tables=changed)
+
+
+def _outcome_row(o: Outcome) -> Iterator[Any]:
+    yield from (o.table, o.findings, o.statement, str(o.status), o.reason)
+    numbers = (o.files_in, o.files_out, o.bytes_in, o.bytes_out, o.duration_ms)
+    yield from (None,) * len(numbers) if o.status is Status.LEFT else numbers
+
+
+def _budget(given: str | None) -> int | None:
+    try:
+        return None if given is None else parse_duration_ms(given)
+    except OptionError as e:
+        raise ArgumentError(f"In the argument 'budget': {e.message}", hint=e.hint) from None
+
+
+def _remedies(given: str | None) -> frozenset[Remedy]:
+    names = [name.strip().lower() for name in (given or "").split(",") if name.strip()]
+    for name in names:
+        if name not in set(Remedy):
+            raise ArgumentError(
+                f"actions contains '{name}'; the choices are {', '.join(Remedy)}.", hint=did_you_mean(name, Remedy)
+            )
+    return frozenset(map(Remedy, names)) or frozenset(Remedy)
 
 
 def _severity(given: str | None) -> Severity:

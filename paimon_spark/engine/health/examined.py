@@ -11,7 +11,7 @@ from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.table import Table
 from paimon_spark.engine.health.findings import Code, Finding, Severity, call
 from paimon_spark.engine.health.layout import Layout
-from paimon_spark.spec.manifest import ManifestFileMeta
+from paimon_spark.spec.manifest import BucketKey, ManifestFileMeta
 from paimon_spark.spec.snapshot import Snapshot
 
 _MIB = 1 << 20
@@ -79,6 +79,7 @@ class Examined:
         gain_bytes: int = 0,
         gain_files: int = 0,
         estimated: bool = False,
+        buckets: Iterable[BucketKey] = (),
     ) -> Finding:
         """Return a finding about the table."""
         return Finding(
@@ -90,6 +91,7 @@ class Examined:
             gain_bytes=gain_bytes,
             gain_files=gain_files,
             estimated=estimated,
+            buckets=frozenset(buckets),
         )
 
     @property

@@ -11,6 +11,7 @@ from paimon_spark.engine.health.examined import Examined
 from paimon_spark.engine.health.findings import Code, Finding, Severity, call, counted
 from paimon_spark.format.arrays import Mask
 from paimon_spark.spec.kinds import BucketMode
+from paimon_spark.spec.manifest import BucketKey
 from paimon_spark.spec.units import format_memory
 
 
@@ -33,6 +34,10 @@ def _in_buckets(e: Examined) -> Mask:
 
 def _partitions(e: Examined, chosen: Mask) -> list[bytes]:
     return [e.layout.buckets[at].partition for at in np.flatnonzero(chosen).tolist()]
+
+
+def _keys(e: Examined, chosen: Mask) -> list[BucketKey]:
+    return [e.layout.buckets[at] for at in np.flatnonzero(chosen).tolist()]
 
 
 def _after_full(e: Examined, chosen: Mask) -> int:
@@ -64,6 +69,7 @@ def _small_files(e: Examined) -> Iterator[Finding]:
         e.compact_call(_partitions(e, chosen)),
         gain_files=fewer,
         estimated=True,
+        buckets=_keys(e, chosen),
     )
 
 
@@ -92,6 +98,7 @@ def _level_0(e: Examined) -> Iterator[Finding]:
         e.compact_call(_partitions(e, chosen)),
         gain_files=_after_full(e, chosen),
         estimated=True,
+        buckets=_keys(e, chosen),
     )
 
 
@@ -122,6 +129,7 @@ def _deleted_rows(e: Examined) -> Iterator[Finding]:
         e.compact_call(_partitions(e, chosen)),
         gain_bytes=size * deleted // max(rows, 1),
         estimated=True,
+        buckets=_keys(e, chosen),
     )
 
 

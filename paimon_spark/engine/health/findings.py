@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from paimon_spark.spec.manifest import BucketKey
 
 
 class Severity(StrEnum):
@@ -66,6 +68,7 @@ class Finding:
         gain_bytes: bytes that the statement frees or need not be read any more.
         gain_files: files that there are fewer after it.
         estimated: whether the gain is an estimate.
+        buckets: the buckets that it is about, for a compaction.
     """
 
     table: str
@@ -76,6 +79,7 @@ class Finding:
     gain_bytes: int = 0
     gain_files: int = 0
     estimated: bool = False
+    buckets: frozenset[BucketKey] = field(default=frozenset(), compare=False, repr=False)
 
     def to_plain(self) -> Mapping[str, Any]:
         """Return the finding as plain JSON values."""

@@ -44,6 +44,7 @@ def test_the_first_procedures() -> None:
         "fast_forward",
         "help",
         "history",
+        "maintain",
         "mark_partition_done",
         "merge_branch",
         "merge_into",
