@@ -8,7 +8,7 @@ import numpy as np
 
 from paimon_spark.core.scan.pruning import reads_above_level_0
 from paimon_spark.engine.health.examined import Examined
-from paimon_spark.engine.health.findings import Code, Finding, Severity, call, counted
+from paimon_spark.engine.health.findings import Code, Finding, Severity, call, counted, size_text
 from paimon_spark.format.arrays import Mask
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.manifest import BucketKey
@@ -63,8 +63,8 @@ def _small_files(e: Examined) -> Iterator[Finding]:
         Severity.WARNING,
         Code.SMALL_FILES,
         f"{small:,} of {counted(int(layout.files.sum()), 'file')} are smaller than "
-        f"{format_memory(layout.small_limit >> 20 << 20) if layout.small_limit >> 20 else layout.small_limit} and lie "
-        f"{least} or more together ({size} bytes), in {counted(int(chosen.sum()), 'bucket')} of "
+        f"{size_text(layout.small_limit)} and lie {least} or more together ({size} bytes), in "
+        f"{counted(int(chosen.sum()), 'bucket')} of "
         f"{counted(len(set(_partitions(e, chosen))), 'partition')}",
         e.compact_call(_partitions(e, chosen)),
         gain_files=fewer,
@@ -191,7 +191,7 @@ def _bucket_sizes(e: Examined) -> Iterator[Finding]:
         yield e.finding(
             Severity.WARNING,
             Code.LARGE_BUCKETS,
-            f"the buckets of the largest partition have {largest // wanted >> 20} MiB on average "
+            f"the buckets of the largest partition have {size_text(largest // wanted)} on average "
             f"({largest // wanted} bytes); a task compacts a bucket as a whole",
             _rescaled(e, more),
         )
@@ -203,7 +203,7 @@ def _bucket_sizes(e: Examined) -> Iterator[Finding]:
             yield e.finding(
                 Severity.INFO,
                 Code.SMALL_BUCKETS,
-                f"{counted(len(layout.buckets), 'bucket')} have {mean >> 10} KiB on average ({mean} bytes), and "
+                f"{counted(len(layout.buckets), 'bucket')} have {size_text(mean)} on average ({mean} bytes), and "
                 f"{counted(files, 'file')} in all",
                 _rescaled(e, fewer),
                 gain_files=gain,

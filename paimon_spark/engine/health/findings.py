@@ -114,3 +114,10 @@ def call(procedure: str, **arguments: str | int) -> str:
 def counted(count: int, noun: str, plural: str = "") -> str:
     """Return ``1 file`` or ``1,234 files``."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def size_text(size: float) -> str:
+    """Return a size for people: ``1.5 MiB``."""
+    power = min(max(int(size), 1).bit_length() - 1, 49) // 10
+    scaled, unit = size / (1 << 10 * power), ("B", "KiB", "MiB", "GiB", "TiB")[power]
+    return f"{scaled:.1f}".removesuffix(".0") + f" {unit}"

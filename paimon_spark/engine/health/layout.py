@@ -22,6 +22,8 @@ SIZE_CLASSES = 48
 """Class n of the size histogram has the files of 2^(n-1) to 2^n - 1 bytes."""
 _LEVELS = 32
 """Levels from this one on are counted together."""
+SHOWN_LEVELS = 10
+"""Of a bucket, levels from the last of these on are counted together."""
 _FIRST = 64
 
 
@@ -46,7 +48,8 @@ class _Sums:
         return self._columns[name][:count]
 
 
-_COLUMNS = ("files", "size", "rows", "small_files", "small_size", "level0_files", "level0_size")
+_COLUMNS = ("files", "size", "rows", "small_files", "small_size", "level0_files")
+_OF_LEVELS = tuple(f"size {level}" for level in range(SHOWN_LEVELS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ class Layout:
         small_files: files smaller than `small_limit`.
         small_size: their bytes.
         level0_files: files at level 0.
-        level0_size: their bytes.
+        sizes_by_level: bytes per bucket and level, see `SHOWN_LEVELS`; a matrix.
         levels: number of levels from 1 up with files.
         level_sizes: bytes per level, for the whole snapshot.
         level_files: files per level, likewise.
@@ -79,13 +82,18 @@ class Layout:
     small_files: Counts
     small_size: Counts
     level0_files: Counts
-    level0_size: Counts
+    sizes_by_level: Counts
     levels: Counts
     level_sizes: Counts
     level_files: Counts
     size_classes: Counts
     deleted: Counts
     small_limit: int
+
+    @property
+    def level0_size(self) -> Counts:
+        """Return the bytes at level 0 of each bucket."""
+        return self.sizes_by_level[:, 0]
 
     @property
     def sorted_runs(self) -> Counts:
@@ -107,7 +115,7 @@ class _Collector:
         self.limit = small_limit
         self.known: dict[BucketKey, int] = {}
         self.total_buckets: list[int] = []
-        self.sums = _Sums(_COLUMNS)
+        self.sums = _Sums((*_COLUMNS, *_OF_LEVELS))
         self.level_bits = np.zeros(_FIRST, np.int64)
         self.level_sizes = np.zeros(_LEVELS, np.int64)
         self.level_files = np.zeros(_LEVELS, np.int64)
@@ -125,7 +133,10 @@ class _Collector:
         self.sums.add("small_files", at[small])
         self.sums.add("small_size", at[small], size[small])
         self.sums.add("level0_files", at[young])
-        self.sums.add("level0_size", at[young], size[young])
+        for shown in range(SHOWN_LEVELS):
+            there = level == shown if shown < SHOWN_LEVELS - 1 else level >= shown
+            if there.any():
+                self.sums.add(_OF_LEVELS[shown], at[there], size[there])
         self.level_sizes += np.bincount(level, size, minlength=_LEVELS).astype(np.int64)
         self.level_files += np.bincount(level, minlength=_LEVELS)
         classes = np.minimum(np.frexp(size.astype(np.float64))[1], SIZE_CLASSES - 1)
@@ -192,7 +203,7 @@ def layout_of(table: Table, snapshot: Snapshot | None, metas: Sequence[ManifestF
         small_files=collector.sums.column("small_files", count),
         small_size=collector.sums.column("small_size", count),
         level0_files=collector.sums.column("level0_files", count),
-        level0_size=collector.sums.column("level0_size", count),
+        sizes_by_level=np.column_stack([collector.sums.column(name, count) for name in _OF_LEVELS]),
     )
 
 
