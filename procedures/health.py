@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from paimon_spark.calls.arguments import Arguments
@@ -12,6 +13,7 @@ from paimon_spark.calls.named_tables import named_tables
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import Report
+from paimon_spark.core.maintenance.soundness import Defect
 from paimon_spark.core.table import Table
 from paimon_spark.engine.health.doctor import diagnose, failed_diagnosis
 from paimon_spark.engine.health.findings import Finding, Severity, in_order
@@ -35,6 +37,7 @@ _TABLES = Param(
     "The table: `t`, `db.t` or `catalog.db.t`; `db.*` means all tables of a database.",
     required=True,
 )
+_MOST_DEFECTS = 10_000
 _LISTS = Param(
     "list_files",
     ParamType.BOOLEAN,
@@ -118,6 +121,7 @@ class _Verification:
 
     tables: tuple[tuple[str, Table | PaimonError], ...]
     depth: Depth
+    limit: int
 
 
 @procedure(
@@ -131,6 +135,12 @@ class _Verification:
             "`metadata` reads metadata, deletion vectors and directory listings; `footers` also opens each data file; "
             "`data` also decodes all rows.",
             default="metadata",
+        ),
+        Param(
+            "limit",
+            ParamType.INT,
+            "Stop at a table after so many defects; its last row is `MORE` then.",
+            default=str(_MOST_DEFECTS),
         ),
     ),
     columns=(
@@ -156,25 +166,32 @@ class Verify:
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Verification]:
         """Find the tables."""
         depth = _depth(args.optional_text("level"))
-        return Plan((), _Verification(tuple(named_tables(ctx, args.text("table"))), depth))
+        limit = args.integer("limit")
+        if limit is not None and limit < 1:
+            raise ArgumentError(f"limit is {limit}.", hint="Give 1 or more, or leave it out.")
+        tables = tuple(named_tables(ctx, args.text("table")))
+        return Plan((), _Verification(tables, depth, limit or _MOST_DEFECTS))
 
     def execute(self, ctx: CallContext, plan: Plan[_Verification]) -> Report:
         """Verify them."""
         work, rows = plan.payload, []
         for number, (name, table) in enumerate(work.tables):
             ctx.progress(number, len(work.tables), f"verify {name}")
-            found = _defects(ctx, table, work.depth)
+            found = _defects(ctx, table, work.depth, work.limit)
             rows += [(name, d.defect, d.path, d.found, d.needed_by or None, d.references) for d in found]
         return Report(result_rows=rows)
 
 
-def _defects(ctx: CallContext, table: Table | PaimonError, depth: Depth) -> list[VerifiedDefect]:
+def _defects(ctx: CallContext, table: Table | PaimonError, depth: Depth, limit: int) -> list[VerifiedDefect]:
     if isinstance(table, PaimonError):
         return [failed_verification(table)]
     try:
-        return list(verify(table, ctx.runner, depth))
+        found = list(islice(verify(table, ctx.runner, depth), limit + 1))
     except PaimonError as e:
         return [failed_verification(e)]
+    if len(found) > limit:
+        found[limit:] = [VerifiedDefect(Defect.MORE, table.path, f"the verification stopped after {limit} defects")]
+    return found
 
 
 def _depth(given: str | None) -> Depth:

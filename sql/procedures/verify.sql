@@ -24,6 +24,6 @@ CALL sys.verify('events');
 -- With the footers of all data files, or with all their rows, of all tables of a database.
 CALL sys.verify('events', 'footers');
 
-CALL sys.verify(table => 'demo_verify.*', level => 'data');
+CALL sys.verify(table => 'demo_verify.*', level => 'data', limit => 100);
 
 DROP DATABASE demo_verify CASCADE;

@@ -27,6 +27,7 @@ class Defect(StrEnum):
     WRONG_VECTOR = "WRONG_VECTOR"
     DANGLING_VECTOR = "DANGLING_VECTOR"
     SNAPSHOT_GAP = "SNAPSHOT_GAP"
+    MORE = "MORE"
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from paimon_spark.engine.health.listing import (
     truly_missing,
 )
 from paimon_spark.engine.health.option_checks import check_options, valid_options
-from paimon_spark.engine.health.references import ReferencedFiles, Unreadable
+from paimon_spark.engine.health.references import Hashes, ReferencedFiles, Unreadable
 from paimon_spark.engine.health.verify import Verification
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.errors import CorruptTableError, ErrorKind, PaimonError
@@ -116,7 +116,7 @@ def _directories(e: Examined, referenced: ReferencedFiles, runner: TaskRunner) -
         return
     needed = referenced.names[referenced.of_any(r for r in e.refs if r.snapshot == e.latest)]
     absent = np.sort(needed[~listed.holds(needed)])
-    gone = list(truly_missing(e.table, entries_named(e.table, e.metas, absent)))
+    yield from _missing(e, absent)
     faults = list(Verification(e.table, referenced, e.refs, listed).metadata_files())
     if faults:
         more = f", and so are {len(faults) - 1} more" if len(faults) > 1 else ""
@@ -125,16 +125,6 @@ def _directories(e: Examined, referenced: ReferencedFiles, runner: TaskRunner) -
             Code.UNREADABLE,
             f"{faults[0].path} is missing or damaged ({faults[0].found}){more}",
             call("verify", table=e.table.name),
-        )
-    if gone:
-        rows, size = sum(g.file.row_count for g in gone), sum(g.file.file_size for g in gone)
-        first = e.table.paths.data_file(gone[0].partition, gone[0].bucket, gone[0].file)
-        yield e.finding(
-            Severity.ERROR,
-            Code.MISSING_FILES,
-            f"{counted(len(gone), 'data file')} of the latest snapshot with {counted(rows, 'row')} ({size} bytes) do "
-            f"not exist, such as {first}",
-            call("remove_unexisting_files", table=e.table.name),
         )
     if referenced.unreadable:
         return
@@ -147,4 +137,21 @@ def _directories(e: Examined, referenced: ReferencedFiles, runner: TaskRunner) -
             call("remove_orphan_files", table=e.table.name),
             gain_bytes=orphans.bytes,
             gain_files=orphans.files,
+        )
+
+
+def _missing(e: Examined, absent: Hashes) -> Iterator[Finding]:
+    """Yield a finding about the data files of the latest snapshot that do not exist, of those that were not listed."""
+    count = rows = size = 0
+    first = ""
+    for entry in truly_missing(e.table, entries_named(e.table, e.metas, absent)):
+        first = first or e.table.paths.data_file(entry.partition, entry.bucket, entry.file)
+        count, rows, size = count + 1, rows + entry.file.row_count, size + entry.file.file_size
+    if count:
+        yield e.finding(
+            Severity.ERROR,
+            Code.MISSING_FILES,
+            f"{counted(count, 'data file')} of the latest snapshot with {counted(rows, 'row')} ({size} bytes) do not "
+            f"exist, such as {first}",
+            call("remove_unexisting_files", table=e.table.name),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from paimon_spark.spec.paths import MAIN_BRANCH
 _FILES_A_TASK = 64
 _TASKS_AT_ONCE = 256
 _LABELS = 3
+_FAULTS_AT_ONCE = 4096
 
 
 class Depth(StrEnum):
@@ -75,8 +76,9 @@ def verify(table: Table, runner: TaskRunner, depth: Depth) -> Iterator[VerifiedD
     sound = [r for r in refs if r.key in readable]
     verification = Verification(table, referenced, sound, list_files(table, runner))
     yield from verification.row_counts()
-    for fault in (*verification.metadata_files(), *verification.data_files(runner, depth)):
-        yield verification.with_references(fault)
+    yield from verification.with_references(
+        chain(verification.metadata_files(), verification.data_files(runner, depth))
+    )
 
 
 def _path_in(message: str) -> str:
@@ -143,12 +145,22 @@ class Verification:
                     1,
                 )
 
-    def with_references(self, fault: Fault) -> VerifiedDefect:
-        """Return the defect with the references that need the file."""
-        at = self._position(fault.path.rpartition("/")[2])
-        labels = [] if at is None else [r.label for r in self._refs if self._referenced.of(r)[at]]
-        more = f" and {len(labels) - _LABELS} more" if len(labels) > _LABELS else ""
-        return VerifiedDefect(fault.defect, fault.path, fault.found, ", ".join(labels[:_LABELS]) + more, len(labels))
+    def with_references(self, faults: Iterable[Fault]) -> Iterator[VerifiedDefect]:
+        """Yield the defects with the references that need the files."""
+        found = iter(faults)
+        while some := list(islice(found, _FAULTS_AT_ONCE)):
+            places = [self._position(f.path.rpartition("/")[2]) for f in some]
+            known = np.array([-1 if at is None else at for at in places], np.int64)
+            labels: list[list[str]] = [[] for _ in some]
+            counts = np.zeros(len(some), np.int64)
+            for ref in self._refs:
+                needing = self._referenced.of(ref)[known] & (known >= 0) if len(self._needed) else known >= 0
+                counts += needing
+                for at in np.flatnonzero(needing & (counts <= _LABELS)).tolist():
+                    labels[at].append(ref.label)
+            for fault, own, count in zip(some, labels, counts.tolist(), strict=True):
+                more = f" and {count - len(own)} more" if count > len(own) else ""
+                yield VerifiedDefect(fault.defect, fault.path, fault.found, ", ".join(own) + more, count)
 
     def metadata_files(self) -> Iterator[Fault]:
         """Yield the manifests, index files and statistics that are missing or have another size."""
@@ -220,13 +232,16 @@ class Verification:
             yield verify_payload(self._table, depth, (), found), []
 
     def _doubtful(self, entries: Iterable[ManifestEntry]) -> Iterator[tuple[str, int | None]]:
+        """Yield the files of entries, and their indexes, that the listing lacks or shows with another size."""
+        expected: list[tuple[str, int | None]] = []
         for e in entries:
             path, *extra = self._table.paths.file_paths(e.partition, e.bucket, e.file)
-            hashes = np.array([name_hash(p.rpartition("/")[2]) for p in (path, *extra)], np.int64)
-            size, *others = self._listed.sizes_of(hashes).tolist()
-            if size != e.file.file_size:
-                yield path, e.file.file_size
-            yield from ((p, None) for p, found in zip(extra, others, strict=True) if found < 0)
+            expected.append((path, e.file.file_size))
+            expected += ((p, None) for p in extra)
+        hashes = np.array([name_hash(path.rpartition("/")[2]) for path, _ in expected], np.int64)
+        for (path, told), found in zip(expected, self._listed.sizes_of(hashes).tolist(), strict=True):
+            if found < 0 or (told is not None and found != told):
+                yield path, told
 
     def _check(self, e: ManifestEntry) -> FileCheck | None:
         if is_blob_file(e.file):

@@ -176,6 +176,17 @@ def test_a_missing_schema(lake: Lake) -> None:
     assert (Defect.MISSING, branch.paths.schema(0)) in {(r["defect"], r["path"]) for r in defects(lake)}
 
 
+def test_no_more_defects_than_the_limit(lake: Lake) -> None:
+    for path in [p for p in needed(lake.table) if _is_data(p)]:
+        lake.table.file_io.delete(path)
+    found = defects(lake)
+    assert len(found) > 3
+    limited = lake.call("verify(table => 't', limit => 2)")
+    assert [r["defect"] for r in limited] == [Defect.MISSING, Defect.MISSING, Defect.MORE]
+    with pytest.raises(ArgumentError, match="limit is 0"):
+        lake.call("verify(table => 't', limit => 0)")
+
+
 def test_wrong_level(lake: Lake) -> None:
     with pytest.raises(ArgumentError, match="Did you mean 'footers'"):
         lake.call("verify('t', 'footer')")
