@@ -16,7 +16,7 @@ from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.engine.health.examined import Examined, Limits
 from paimon_spark.engine.health.file_checks import check_files, check_manifests
-from paimon_spark.engine.health.findings import Code, Finding, Severity, call, counted, in_order
+from paimon_spark.engine.health.findings import Code, Finding, Severity, call, counted, in_order, sql_name
 from paimon_spark.engine.health.history_checks import check_references, check_retention
 from paimon_spark.engine.health.layout import layout_of
 from paimon_spark.engine.health.listing import (
@@ -104,7 +104,7 @@ def _unreadable(table: Table, referenced: ReferencedFiles) -> Iterator[Finding]:
             code=Code.UNREADABLE,
             found=f"{', '.join(labels[:3])}{f' and {len(labels) - 3} more' if len(labels) > 3 else ''} cannot be read: "
             f"{message}",
-            mend=call("remove_unexisting_manifests", table=table.name) if latest and missing else None,
+            mend=call("remove_unexisting_manifests", table=sql_name(table)) if latest and missing else None,
         )
 
 
@@ -124,7 +124,7 @@ def _directories(e: Examined, referenced: ReferencedFiles, runner: TaskRunner) -
             Severity.ERROR,
             Code.UNREADABLE,
             f"{faults[0].path} is missing or damaged ({faults[0].found}){more}",
-            call("verify", table=e.table.name),
+            call("verify", table=e.sql_name),
         )
     if referenced.unreadable:
         return
@@ -134,7 +134,7 @@ def _directories(e: Examined, referenced: ReferencedFiles, runner: TaskRunner) -
             Severity.WARNING,
             Code.ORPHAN_FILES,
             f"nothing refers to {counted(orphans.files, 'file')} older than a day ({orphans.bytes} bytes)",
-            call("remove_orphan_files", table=e.table.name),
+            call("remove_orphan_files", table=e.sql_name),
             gain_bytes=orphans.bytes,
             gain_files=orphans.files,
         )
@@ -153,5 +153,5 @@ def _missing(e: Examined, absent: Hashes) -> Iterator[Finding]:
             Code.MISSING_FILES,
             f"{counted(count, 'data file')} of the latest snapshot with {counted(rows, 'row')} ({size} bytes) do not "
             f"exist, such as {first}",
-            call("remove_unexisting_files", table=e.table.name),
+            call("remove_unexisting_files", table=e.sql_name),
         )

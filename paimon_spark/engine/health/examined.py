@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from paimon_spark.core.metadata.refs import ProtectingRef
 from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.table import Table
-from paimon_spark.engine.health.findings import Code, Finding, Severity, call
+from paimon_spark.engine.health.findings import Code, Finding, Severity, call, sql_name
 from paimon_spark.engine.health.layout import Layout
 from paimon_spark.spec.manifest import BucketKey, ManifestFileMeta
 from paimon_spark.spec.snapshot import Snapshot
@@ -95,6 +95,11 @@ class Examined:
         )
 
     @property
+    def sql_name(self) -> str:
+        """Return the name of the table as statements have it."""
+        return sql_name(self.table)
+
+    @property
     def target_size(self) -> int:
         """Return the size at which compaction closes a file."""
         return self.table.options.target_file_size(primary_key=self.table.is_primary_key_table)
@@ -103,7 +108,7 @@ class Examined:
         """Return the CALL that compacts some partitions; None if this release does not compact the table."""
         if evolves(self.table):
             return None
-        return call("compact", table=self.table.name, **self.partition_argument(partitions), **arguments)
+        return call("compact", table=self.sql_name, **self.partition_argument(partitions), **arguments)
 
     def partition_argument(self, partitions: Iterable[bytes]) -> dict[str, str]:
         """Return the argument that names a few partitions; none for many, or if their values need quotes."""
@@ -118,4 +123,4 @@ class Examined:
 
     def alter(self, what: str) -> str:
         """Return an ALTER TABLE statement."""
-        return f"ALTER TABLE {self.table.name} {what}"
+        return f"ALTER TABLE {self.sql_name} {what}"

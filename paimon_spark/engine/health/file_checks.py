@@ -158,7 +158,7 @@ def _skew(e: Examined) -> Iterator[Finding]:
         f"with skew. One task reads a bucket. More buckets help if many values of the bucket key ({fields}) share it",
         call(
             "rescale",
-            table=e.table.name,
+            table=e.sql_name,
             bucket_num=total * 2,
             **e.partition_argument([key.partition]),
         ),
@@ -176,7 +176,7 @@ def _bucket_counts(e: Examined) -> Iterator[Finding]:
             Code.OTHER_BUCKET_COUNT,
             f"the number of buckets is {counts} in {counted(len(set(partitions)), 'partition')}, but 'bucket' is "
             f"{wanted}: rows can only be added there after a rescale",
-            call("rescale", table=e.table.name, bucket_num=wanted, **e.partition_argument(partitions)),
+            call("rescale", table=e.sql_name, bucket_num=wanted, **e.partition_argument(partitions)),
         )
 
 
@@ -213,7 +213,7 @@ def _bucket_sizes(e: Examined) -> Iterator[Finding]:
 
 def _rescaled(e: Examined, count: int) -> str:
     change = e.alter(f"SET TBLPROPERTIES ('bucket' = '{count}')")
-    return f"{change}; {call('rescale', table=e.table.name, bucket_num=count)}"
+    return f"{change}; {call('rescale', table=e.sql_name, bucket_num=count)}"
 
 
 def check_manifests(e: Examined) -> Iterator[Finding]:
@@ -231,7 +231,7 @@ def check_manifests(e: Examined) -> Iterator[Finding]:
             Code.SMALL_MANIFESTS,
             f"{len(small):,} of {counted(len(e.metas), 'manifest')} are smaller than {format_memory(target)} "
             f"({size} bytes); {deleted:,} of {added + deleted:,} entries remove files. Each plan reads them",
-            call("compact_manifest", table=e.table.name),
+            call("compact_manifest", table=e.sql_name),
             gain_files=max(len(small) - max(-(-size // target), 1), 0),
             estimated=True,
         )

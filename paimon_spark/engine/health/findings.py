@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from paimon_spark.core.table import Table
 from paimon_spark.spec.manifest import BucketKey
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 class Severity(StrEnum):
@@ -103,6 +107,12 @@ def in_order(findings: Iterable[Finding]) -> list[Finding]:
 def quoted(text: str) -> str:
     """Return a SQL string literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def sql_name(table: Table) -> str:
+    """Return the name of a table in SQL; parts that are not plain words are in backquotes."""
+    parts = (table.identifier.database, table.identifier.object_name)
+    return ".".join(p if _WORD.fullmatch(p) else f"`{p.replace('`', '``')}`" for p in parts)
 
 
 def call(procedure: str, **arguments: str | int) -> str:

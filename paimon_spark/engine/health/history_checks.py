@@ -68,7 +68,7 @@ def check_references(e: Examined, referenced: ReferencedFiles) -> Iterator[Findi
             Code.EXPIRED_TAGS,
             f"the retention of {counted(len(gone), 'tag')} has ended: {', '.join(sorted(gone)[:5])}"
             f"{', …' if len(gone) > 5 else ''}",
-            call("expire_tags", table=e.table.name),
+            call("expire_tags", table=e.sql_name),
             gain_bytes=sum(h.bytes for h in freed),
             gain_files=sum(h.files for h in freed),
         )
@@ -131,7 +131,7 @@ def _expired(e: Examined, held: Held, live: int) -> Finding:
         Code.EXPIRED_SNAPSHOTS,
         f"{counted(count, 'snapshot')}, {first} to {last}, may expire by the options of the table; only they need "
         f"{counted(held.files, 'file')} ({held.bytes} bytes)",
-        call("expire_snapshots", table=e.table.name, **more),
+        call("expire_snapshots", table=e.sql_name, **more),
         gain_bytes=held.bytes,
         gain_files=held.files,
         estimated=e.table.options.changelog_lifecycle_decoupled,
@@ -154,7 +154,7 @@ def _consumers(
                 Code.CONSUMER_LOST,
                 f"consumer '{name}' continues with snapshot {following}, but snapshots before {first} have expired: "
                 "it has lost changes",
-                call("reset_consumer", table=e.table.name, consumer_id=name, next_snapshot_id=first),
+                call("reset_consumer", table=e.sql_name, consumer_id=name, next_snapshot_id=first),
             )
         elif following in times and e.now - times[following] > e.limits.consumer_millis:
             hours = (e.now - times[following]) // HOUR_MILLIS
@@ -163,7 +163,7 @@ def _consumers(
                 Code.CONSUMER_BEHIND,
                 f"consumer '{name}' has not read {counted(last - following + 1, 'snapshot')}; the oldest, "
                 f"{following}, is {hours // 24} days and {hours % 24} hours old",
-                call("reset_consumer", table=e.table.name, consumer_id=name),
+                call("reset_consumer", table=e.sql_name, consumer_id=name),
             )
         if pinned is not None and pinned.refs:
             yield e.finding(
@@ -171,7 +171,7 @@ def _consumers(
                 Code.CONSUMER_HOLDS_FILES,
                 f"consumer '{name}' keeps {counted(len(pinned.refs), 'snapshot')} from expiry; only they need "
                 f"{counted(pinned.files, 'file')} ({pinned.bytes} bytes)",
-                call("reset_consumer", table=e.table.name, consumer_id=name),
+                call("reset_consumer", table=e.sql_name, consumer_id=name),
                 gain_bytes=pinned.bytes,
                 gain_files=pinned.files,
                 estimated=len(consumers) > 1,
@@ -195,7 +195,7 @@ def _pins(
             Severity.WARNING if urgent else Severity.INFO,
             code,
             f"only {text}{which} needs {counted(found.files, 'file')} ({found.bytes} bytes)",
-            None if own == MAIN_BRANCH else call(procedure, table=e.table.name, **given),
+            None if own == MAIN_BRANCH else call(procedure, table=e.sql_name, **given),
             gain_bytes=found.bytes,
             gain_files=found.files,
         )
@@ -257,7 +257,7 @@ def _expired_partitions(e: Examined) -> Iterator[Finding]:
             Code.EXPIRED_PARTITIONS,
             f"{counted(count, 'partition')} with {counted(files, 'file')} are older than '{_EXPIRATION}' = "
             f"'{options.get(_EXPIRATION)}'",
-            call("expire_partitions", table=e.table.name),
+            call("expire_partitions", table=e.sql_name),
             gain_bytes=size,
             gain_files=files,
         )
@@ -300,4 +300,4 @@ def _statistics(e: Examined) -> Iterator[Finding]:
 
 
 def _analyze(e: Examined, columns: int) -> str:
-    return f"ANALYZE TABLE {e.table.name} COMPUTE STATISTICS{' FOR ALL COLUMNS' if columns else ''}"
+    return f"ANALYZE TABLE {e.sql_name} COMPUTE STATISTICS{' FOR ALL COLUMNS' if columns else ''}"

@@ -17,7 +17,7 @@ from paimon_spark.engine.compact import CompactionPlan, execute_compaction, plan
 from paimon_spark.engine.compact_explain import compaction_actions
 from paimon_spark.engine.compact_manifest import CompactManifestPlan, execute_compact_manifest, plan_compact_manifest
 from paimon_spark.engine.expire import ExpireConfig, ExpirePlan, execute_expire, plan_expire
-from paimon_spark.engine.health.findings import Code, Finding, call
+from paimon_spark.engine.health.findings import Code, Finding, call, sql_name
 from paimon_spark.engine.orphans import OrphanPlan, execute_orphans, plan_orphans
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tags import DeleteTagsPlan, execute_delete_tags, expired_tags, plan_delete_tags
@@ -78,7 +78,7 @@ class Job:
     @property
     def statement(self) -> str:
         """Return the CALL that does the same."""
-        return next((f.mend for f in self.findings if f.mend), None) or call(self.remedy, table=self.table.name)
+        return next((f.mend for f in self.findings if f.mend), None) or call(self.remedy, table=sql_name(self.table))
 
     @property
     def gain(self) -> int:

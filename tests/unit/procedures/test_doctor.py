@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from paimon_spark.errors import ArgumentError, NotFoundError
 from paimon_spark.spec.table_statistics import ColumnStatistics
 from paimon_spark.testing.invariants import leaked
 from tests.unit.procedures.calling import Lake
+from tests.unit.procedures.warehouse import Warehouse
 
 COLUMNS = {"p": "INT", "k": "INT", "v": "INT"}
 KEEP = {"write_only": "true", "snapshot__num_retained__min": "1000", "snapshot__num_retained__max": "1000"}
@@ -257,6 +259,17 @@ def test_a_missing_manifest_is_a_finding() -> None:
     assert finding.found.startswith("snapshot 2 cannot be read")
     mend(lake, finding)
     assert lake.table.snapshots.latest_id() == 3
+
+
+def test_statements_quote_names(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    warehouse.create("db.`a-b'c`", team="x")
+    for i in range(6):
+        warehouse.insert("db.`a-b'c`", (i, "x"))
+    rows = warehouse.call("doctor('db.*')")
+    mends = {r["finding"]: r["mend"] for r in rows}
+    assert mends["OPTION_UNKNOWN"] == "ALTER TABLE db.`a-b'c` UNSET TBLPROPERTIES ('team')"
+    assert warehouse.call(mends["SMALL_FILES"])[0]["status"] == "done"
 
 
 def test_stale_statistics() -> None:
