@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from paimon_spark.calls.context import CallContext
 from paimon_spark.core.table import Table
-from paimon_spark.errors import PaimonError
+from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spec.identifier import Identifier
 
 
@@ -16,12 +16,18 @@ def named_tables(ctx: CallContext, text: str) -> Iterator[tuple[str, Table | Pai
     Tables that do not consist of Paimon's files are left out of ``db.*``; one that cannot be loaded is its error.
 
     Raises:
-        PaimonError: a table that is named itself cannot be loaded.
+        PaimonError: a table that is named itself cannot be loaded, or does not consist of Paimon's files.
     """
     database = ctx.whole_database(text)
     if database is None:
         identifier = ctx.identifier(text)
-        yield identifier.full_name, ctx.load(identifier)
+        table = ctx.load(identifier)
+        if not table.is_file_store:
+            raise UnsupportedError(
+                f"{table.name} is not a table of Paimon's files: its 'type' is '{table.options.word('type')}'.",
+                hint="Its files belong to the program that wrote them.",
+            )
+        yield identifier.full_name, table
         return
     for name in ctx.catalog.list_tables(database):
         identifier = Identifier(database, name)

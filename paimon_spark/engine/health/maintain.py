@@ -113,7 +113,7 @@ def plan_jobs(
     """
     tags: Job | None = None
     for remedy in Remedy:
-        own = tuple(f for f in findings if REMEDIES.get(f.code) is remedy)
+        own = tuple(f for f in findings if REMEDIES.get(f.code) is remedy and f.mend is not None)
         if not own or remedy not in allowed:
             continue
         try:
@@ -164,8 +164,10 @@ def left_over(findings: Iterable[Finding], allowed: Collection[Remedy]) -> Itera
     """Yield the findings that maintenance does not mend."""
     for f in findings:
         remedy = REMEDIES.get(f.code)
-        if remedy is None:
-            reason = "not done by itself: decide, and run the statement" if f.mend else "no statement mends it"
+        if f.mend is None:
+            reason = "no statement mends it"
+        elif remedy is None:
+            reason = "not done by itself: decide, and run the statement"
         elif remedy not in allowed:
             reason = f"'{remedy}' is not among the actions"
         else:

@@ -15,7 +15,7 @@ from paimon_spark.engine.health.doctor import diagnose
 from paimon_spark.engine.health.examined import Limits
 from paimon_spark.engine.health.findings import Code, Finding
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.errors import ArgumentError, NotFoundError
+from paimon_spark.errors import ArgumentError, NotFoundError, UnsupportedError
 from paimon_spark.spec.table_statistics import ColumnStatistics
 from paimon_spark.testing.invariants import leaked
 from tests.unit.procedures.calling import Lake
@@ -259,6 +259,13 @@ def test_a_missing_manifest_is_a_finding() -> None:
     assert finding.found.startswith("snapshot 2 cannot be read")
     mend(lake, finding)
     assert lake.table.snapshots.latest_id() == 3
+
+
+def test_tables_of_other_programs() -> None:
+    lake = Lake({"k": "INT"}, type="format-table", file__format="csv")
+    with pytest.raises(UnsupportedError, match="'type' is 'format-table'"):
+        lake.call("doctor('t')")
+    assert lake.call("doctor('db.*')") == []
 
 
 def test_statements_quote_names(tmp_path: Path) -> None:

@@ -108,6 +108,14 @@ def test_a_failure_does_not_stop_the_others(tmp_path: Path) -> None:
     assert data.name in rows["db.bad"]["reason"]
 
 
+def test_what_this_release_does_not_compact_is_left() -> None:
+    lake = Lake({"k": "INT"}, **OPTIONS, row_tracking__enabled="true", data_evolution__enabled="true")
+    for i in range(6):
+        lake.insert((i,))
+    rows = {r["findings"]: r for r in lake.call("maintain(table => 't', actions => 'compact')")}
+    assert (rows["SMALL_FILES"]["status"], rows["SMALL_FILES"]["reason"]) == ("left", "no statement mends it")
+
+
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [("'t', 'soon'", "In the argument 'budget'"), ("table => 't', actions => 'compcat'", "Did you mean 'compact'")],
