@@ -16,6 +16,7 @@ from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.cli.env import CatalogChoice
 from paimon_spark.cli.render import record_lines, table_lines
 from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.spec.rows import Timestamp
 
 WIDE = 120
 KEYWORDS = ("call ", "explain ")
@@ -92,4 +93,6 @@ def lines(result: CallResult, form: str) -> list[str]:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, Timestamp):
+        return f"{datetime.fromtimestamp(value.millis / 1000):%Y-%m-%d %H:%M:%S.%f}"[:-3]
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -92,6 +92,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_thrift(add("thriftserver", "the stock Thrift server, in the foreground", _THRIFT_REST))
     _add_submit(add("submit", "the stock spark-submit; a .sql file is run as a script", _SUBMIT_REST))
     _add_call(add("call", "run a procedure in this process, without Spark: paimon-spark call \"compact('db.t')\""))
+    _add_doctor(add("doctor", "report what is wrong with tables, as a table, JSON or an HTML page, without Spark"))
     _add_selftest(add("selftest", "check that no data is lost on this machine: faults, kills, concurrency"))
     _add_env(add("env", "what is installed, and the --conf lines to paste elsewhere"))
     return parser
@@ -251,6 +252,26 @@ def _call(options: argparse.Namespace, _rest: list[str]) -> int:
     result = call.run(_choice(options), options.statement, explain=options.explain, threads=options.threads)
     print("\n".join(call.lines(result, options.format)))
     return 0
+
+
+def _add_doctor(parser: argparse.ArgumentParser) -> None:
+    _add_catalog(parser)
+    parser.add_argument("--table", required=True, help="the table, db.t; db.* means all tables of a database")
+    parser.add_argument("--format", choices=("table", "tsv", "json", "html"), default="table", help="default: table")
+    parser.add_argument("--no-listing", action="store_true", help="list no directories: no missing files, no orphans")
+    parser.add_argument("--threads", type=int, default=1, help="directories to list at once (default 1)")
+    parser.add_argument(
+        "--fail-on", choices=("error", "warning", "info"), help="exit with 1 on a finding so severe or severer"
+    )
+    parser.set_defaults(run=_doctor, passes_on=False)
+
+
+def _doctor(options: argparse.Namespace, _rest: list[str]) -> int:
+    from paimon_spark.cli import doctor  # not at module level: the launchers start faster without the core
+
+    found = doctor.examine(_choice(options), options.table, listing=not options.no_listing, threads=options.threads)
+    print(doctor.text_of(found, options.format))
+    return int(doctor.fails(found, options.fail_on))
 
 
 def _add_selftest(parser: argparse.ArgumentParser) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from paimon_spark.core.cancellation import uninterrupted
 from paimon_spark.core.maintenance.deletion import DELETE, WRITE, Action, Deleted, DeletionPlan, SafeDeleter
 from paimon_spark.core.maintenance.expiry_candidates import ExpiryCandidates
 from paimon_spark.core.maintenance.retention import RetentionRule, choose_end
-from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, RefStore
+from paimon_spark.core.metadata.refs import ProtectingRef, RefKey, RefKind, RefStore
 from paimon_spark.core.metadata_io import create_once, translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.spec.snapshot import Snapshot
@@ -66,8 +67,16 @@ class ExpireResult:
 
 
 @translate_io_errors()
-def plan_expire(table: Table, config: ExpireConfig, clock_millis: int) -> ExpirePlan:
+def plan_expire(
+    table: Table, config: ExpireConfig, clock_millis: int, *, without: Collection[RefKey] = ()
+) -> ExpirePlan:
     """Plan an expiry; nothing is changed.
+
+    Args:
+        table: the table.
+        config: limits of the caller.
+        clock_millis: current time.
+        without: references that will be deleted before the execution.
 
     Raises:
         ArgumentError: the limits of `config` contradict each other or the table's options.
@@ -89,7 +98,7 @@ def plan_expire(table: Table, config: ExpireConfig, clock_millis: int) -> Expire
     last = store.find(end)
     if last is None or not expiring:
         return ExpirePlan(end, end)  # another expiry or a rollback came first
-    return _plan_range(table, [*expiring, last], end, look=config.exact)
+    return _plan_range(table, [*expiring, last], end, look=config.exact, without=without)
 
 
 @uninterrupted()
@@ -140,7 +149,9 @@ def _given_way(table: Table, plan: ExpirePlan, deleted: Deleted) -> ExpireResult
     return ExpireResult(deleted.files, deleted.files, deleted.bytes)
 
 
-def _plan_range(table: Table, snapshots: list[Snapshot], end: int, *, look: bool) -> ExpirePlan:
+def _plan_range(
+    table: Table, snapshots: list[Snapshot], end: int, *, look: bool, without: Collection[RefKey]
+) -> ExpirePlan:
     expiring = [s for s in snapshots if s.id < end]
     decoupled = table.options.changelog_lifecycle_decoupled
     expiry = ExpiryCandidates(table)
@@ -154,7 +165,7 @@ def _plan_range(table: Table, snapshots: list[Snapshot], end: int, *, look: bool
     future = [ProtectingRef(RefKind.CHANGELOG, table.branch, str(s.id), s) for s in expiring] if decoupled else []
     files = SafeDeleter(table).plan(
         expiry.candidates,
-        removed_refs=[r.key for r in removed_refs],
+        removed_refs=[*(r.key for r in removed_refs), *without],
         future=future,
         references=[_snapshot_action(table, s) for s in expiring],
         look=look,

@@ -99,7 +99,7 @@ def plan_partition_expiry(table: Table, clock_millis: int, *, at_most: int | Non
         if strategy is Strategy.UPDATE_TIME:
             old = found.newest_file < wall_clock_millis(clock_millis - age)
         else:
-            at = partition_time(_texts(table, found.partition), options)
+            at = partition_time(partition_texts(table, found.partition), options)
             unparsed += at is None
             old = at is not None and at < limit
         if old:
@@ -191,7 +191,8 @@ def _partitions(entries: Iterable[ManifestEntry]) -> Iterator[_Partition]:
     yield from found.values()
 
 
-def _texts(table: Table, partition: bytes) -> list[tuple[str, str | None]]:
+def partition_texts(table: Table, partition: bytes) -> list[tuple[str, str | None]]:
+    """Return the names and the texts of a partition's values, as times of partitions are parsed from them."""
     fields = table.schema.partition_fields
     values = table.partition_values(partition)
     return [
@@ -201,7 +202,7 @@ def _texts(table: Table, partition: bytes) -> list[tuple[str, str | None]]:
 
 
 def _texts_key(table: Table, partition: bytes) -> list[str]:
-    return [text or "" for _, text in _texts(table, partition)]
+    return [text or "" for _, text in partition_texts(table, partition)]
 
 
 def _action(table: Table, found: _Partition, limit: datetime) -> Action:

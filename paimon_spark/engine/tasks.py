@@ -19,6 +19,13 @@ from paimon_spark.core.compact.file_indexes import IndexRewriter, IndexTask
 from paimon_spark.core.compact.rewrite import compact_bucket
 from paimon_spark.core.compact.task import CompactTask
 from paimon_spark.core.maintenance.orphans import Candidate, Directory, Listing, list_old
+from paimon_spark.core.maintenance.soundness import (
+    Fault,
+    FileCheck,
+    VectorCheck,
+    check_data_files,
+    check_vectors,
+)
 from paimon_spark.core.messages import MessageCodec
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.system.render import type_text
@@ -331,6 +338,37 @@ def _adopt(payload: str) -> str:
     return _json(len(work.files))
 
 
+@dataclass(frozen=True, slots=True)
+class _Verification:
+    """Files of one table to check; `table` is its configuration as a text."""
+
+    table: str
+    depth: str
+    files: tuple[FileCheck, ...]
+    vectors: tuple[VectorCheck, ...]
+
+
+_VERIFICATION = MessageCodec[_Verification](_Verification, "task of verification")
+_FAULTS = MessageCodec[list[Fault]](list[Fault], "list of faults")
+
+
+def verify_payload(table: Table, depth: str, files: Sequence[FileCheck], vectors: Sequence[VectorCheck]) -> str:
+    """Return the payload of a task that checks files; `verified_faults` reads its result."""
+    return _VERIFICATION.encode(_Verification(table.to_config(), depth, tuple(files), tuple(vectors)))
+
+
+def verified_faults(result: str) -> list[Fault]:
+    """Return the faults that a task has found."""
+    return _FAULTS.decode(result)
+
+
+def _verify(payload: str) -> str:
+    work = _VERIFICATION.decode(payload)
+    table = table_of_task(work.table)
+    faults = [*check_data_files(table, work.files, decode=work.depth == "data"), *check_vectors(table, work.vectors)]
+    return _FAULTS.encode(faults)
+
+
 TASKS: dict[str, Callable[[str], str]] = {
     "adopt": _adopt,
     "compact": _compact,
@@ -339,4 +377,5 @@ TASKS: dict[str, Callable[[str], str]] = {
     "index": _index,
     "inspect": _inspect,
     "list_old": _list_old,
+    "verify": _verify,
 }

@@ -27,7 +27,7 @@ _WHOLE = re.compile(r"[+-]?\d{1,19}")
 _DIRECTORY = "data-file.path-directory"
 _PLACES = frozenset({_DIRECTORY, "data-file.prefix", "changelog-file.prefix"})
 """Options that become part of a path."""
-_RESERVED = frozenset({"comment", "provider", "location", "owner", "external", "is_managed_location"})
+SPARK_PROPERTIES = frozenset({"comment", "provider", "location", "owner", "external", "is_managed_location"})
 """Table properties of Spark, never treated as misspelled options."""
 
 
@@ -111,7 +111,7 @@ def check_key(key: str) -> Option | None:
         OptionError: the key is evidently meant for Paimon, but there is no such option.
     """
     option = find_option(key)
-    if option is not None or key in _RESERVED:
+    if option is not None or key in SPARK_PROPERTIES:
         return option
     near = near_miss(key, _by_key()) or _near_pattern(key)
     if near or key.split(".")[0] in closed_prefixes() | {"fields"}:

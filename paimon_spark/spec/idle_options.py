@@ -39,13 +39,14 @@ def check_idle(schema: TableSchema, set_by_user: Collection[str], before: TableS
     Raises:
         OptionError: the message names the option.
     """
-    old = set(_idle(before)) if before is not None else set()
-    for found in _idle(schema):
+    old = set(idle_options(before)) if before is not None else set()
+    for found in idle_options(schema):
         if found.key in set_by_user and found not in old:
             raise OptionError(found.message, hint=found.hint)
 
 
-def _idle(schema: TableSchema) -> Iterator[Idle]:
+def idle_options(schema: TableSchema) -> Iterator[Idle]:
+    """Yield the options of merging that have no effect in a table."""
     options = CoreOptions(schema.options)
     engine = options.merge_engine
     if not schema.primary_keys:

@@ -16,6 +16,7 @@ MASKS = (
     (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(?!')"), "<time>"),
     (re.compile(r"\(\d+ bytes\)"), "(<bytes>)"),
     (re.compile(r"(file:)?/[^\s,'\"\]]*/(?=[^/\s]*\.db/)"), "<warehouse>/"),
+    (re.compile(r"^/[^\s]*/warehouse\d*$"), "<warehouse>"),
 )
 #: Columns whose values differ from run to run.
 VOLATILE = re.compile(r"(bytes|_ms$|size|duration|time_millis|commit_time|commit_user|creation_time)", re.IGNORECASE)

@@ -255,6 +255,25 @@ def protecting_refs(table: Table, *, threads: int = THREADS) -> list[ProtectingR
     )
 
 
+def readable_refs(table: Table) -> tuple[list[ProtectingRef], list[CorruptTableError]]:
+    """Return the references of the table and all its branches that can be read, and why the others cannot."""
+    found: list[ProtectingRef] = []
+    errors: list[CorruptTableError] = []
+
+    def look(key: RefKey) -> ProtectingRef | CorruptTableError | None:
+        try:
+            return _ref(table, key)
+        except CorruptTableError as e:
+            return e
+
+    for ref in in_parallel(look, _listed(table)):
+        if isinstance(ref, CorruptTableError):
+            errors.append(ref)
+        elif ref is not None:
+            found.append(ref)
+    return sorted(found, key=lambda h: _order(h, table.branch)), errors
+
+
 def ref_path(table: Table, holder: ProtectingRef) -> str:
     """Return the metadata file of a snapshot, tag or long-lived changelog."""
     paths = replace(table, branch=holder.branch).paths

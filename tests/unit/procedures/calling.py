@@ -13,6 +13,7 @@ import procedures.cleanup
 import procedures.compaction
 import procedures.consumers
 import procedures.definitions
+import procedures.health
 import procedures.indexes
 import procedures.merge
 import procedures.migration
@@ -23,6 +24,7 @@ import procedures.repair
 import procedures.rollback
 import procedures.snapshots
 import procedures.tags
+import procedures.timeline
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.registry import Registry
 from paimon_spark.calls.run import run_call
@@ -42,6 +44,7 @@ REGISTRY = Registry.of_modules(
         procedures.compaction,
         procedures.consumers,
         procedures.definitions,
+        procedures.health,
         procedures.indexes,
         procedures.merge,
         procedures.migration,
@@ -52,6 +55,7 @@ REGISTRY = Registry.of_modules(
         procedures.rollback,
         procedures.snapshots,
         procedures.tags,
+        procedures.timeline,
     ]
 )
 NOW = 4_102_444_800_000

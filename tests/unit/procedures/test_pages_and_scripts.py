@@ -25,6 +25,7 @@ def test_the_first_procedures() -> None:
         "compact",
         "compact_database",
         "compact_manifest",
+        "config",
         "copy",
         "copy_files",
         "create_branch",
@@ -33,6 +34,8 @@ def test_the_first_procedures() -> None:
         "create_tag_from_watermark",
         "delete_branch",
         "delete_tag",
+        "diff",
+        "doctor",
         "drop_partition",
         "expire_changelogs",
         "expire_partitions",
@@ -40,6 +43,8 @@ def test_the_first_procedures() -> None:
         "expire_tags",
         "fast_forward",
         "help",
+        "history",
+        "maintain",
         "mark_partition_done",
         "merge_branch",
         "merge_into",
@@ -64,6 +69,8 @@ def test_the_first_procedures() -> None:
         "rollback_to_timestamp",
         "rollback_to_watermark",
         "trigger_tag_automatic_creation",
+        "verify",
+        "why",
     ]
 
 

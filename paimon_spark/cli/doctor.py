@@ -1,0 +1,82 @@
+"""Runs the examination of tables in this process, and prints it as a table, JSON or an HTML page."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.named_tables import named_tables
+from paimon_spark.calls.run import CallResult
+from paimon_spark.catalog.resolve import open_catalog
+from paimon_spark.cli.call import lines
+from paimon_spark.cli.env import CatalogChoice
+from paimon_spark.engine.health.doctor import Diagnosis, diagnose, failed_diagnosis
+from paimon_spark.engine.health.findings import Finding, Severity, in_order
+from paimon_spark.engine.health.page import to_html, to_json
+from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.errors import PaimonError
+
+_COLUMNS = (
+    ("table", "string"),
+    ("severity", "string"),
+    ("finding", "string"),
+    ("found", "string"),
+    ("mend", "string"),
+    ("gain_bytes", "bigint"),
+    ("gain_files", "bigint"),
+    ("estimated", "boolean"),
+)
+
+
+def examine(choice: CatalogChoice, table: str, *, listing: bool, threads: int) -> list[Diagnosis]:
+    """Examine a table, or all tables of a database.
+
+    Raises:
+        PaimonError: there is no such table.
+    """
+    context = CallContext(
+        catalog=open_catalog({**dict(choice.options), "warehouse": choice.warehouse}),
+        catalog_name=choice.name,
+        runner=LocalRunner(threads),
+        clock_millis=_now,
+    )
+    return list(_diagnoses(context, table, listing=listing))
+
+
+def _diagnoses(context: CallContext, text: str, *, listing: bool) -> Iterator[Diagnosis]:
+    for name, table in named_tables(context, text):
+        try:
+            if isinstance(table, PaimonError):
+                yield failed_diagnosis(name, table)
+            else:
+                yield diagnose(table, context.runner, _now(), list_directories=listing)
+        except PaimonError as e:
+            yield failed_diagnosis(name, e)
+
+
+def text_of(diagnoses: Sequence[Diagnosis], form: str) -> str:
+    """Return the findings as ``table``, ``tsv``, ``json`` or ``html``."""
+    if form == "html":
+        return to_html(diagnoses, _now(), datetime.fromtimestamp(_now() / 1000).astimezone().tzinfo or UTC)
+    if form == "json":
+        return to_json(diagnoses, _now())
+    rows = [tuple(f.to_plain().values()) for f in _findings(diagnoses)]
+    return "\n".join(lines(CallResult(list(_COLUMNS), rows), form))
+
+
+def fails(diagnoses: Sequence[Diagnosis], least: str | None) -> bool:
+    """Return whether there is a finding of severity `least` or a higher one."""
+    order = list(Severity)
+    return least is not None and any(
+        order.index(f.severity) <= order.index(Severity(least)) for f in _findings(diagnoses)
+    )
+
+
+def _findings(diagnoses: Sequence[Diagnosis]) -> list[Finding]:
+    return in_order(f for d in diagnoses for f in d.findings)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,157 @@
+"""Examination of a table: what is wrong with it, what that costs, and the statement that mends it.
+
+Manifests and directory listings are read, data files are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata.refs import RefKind, protecting_refs
+from paimon_spark.core.metadata_io import translate_io_errors
+from paimon_spark.core.table import Table
+from paimon_spark.engine.health.examined import Examined, Limits
+from paimon_spark.engine.health.file_checks import check_files, check_manifests
+from paimon_spark.engine.health.findings import Code, Finding, Severity, call, counted, in_order, sql_name
+from paimon_spark.engine.health.history_checks import check_references, check_retention
+from paimon_spark.engine.health.layout import layout_of
+from paimon_spark.engine.health.listing import (
+    DAY_MILLIS,
+    entries_named,
+    find_orphans,
+    list_files,
+    truly_missing,
+)
+from paimon_spark.engine.health.option_checks import check_options, valid_options
+from paimon_spark.engine.health.references import Hashes, ReferencedFiles, Unreadable
+from paimon_spark.engine.health.verify import Verification
+from paimon_spark.engine.runner import TaskRunner
+from paimon_spark.errors import CorruptTableError, ErrorKind, PaimonError
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The findings about one table, most urgent first, and what was looked at."""
+
+    findings: tuple[Finding, ...]
+    examined: Examined | None = field(default=None, compare=False, repr=False)
+
+
+@translate_io_errors()
+def diagnose(
+    table: Table, runner: TaskRunner, now: int, *, list_directories: bool = True, limits: Limits | None = None
+) -> Diagnosis:
+    """Examine a table; nothing is changed.
+
+    Args:
+        table: the table.
+        runner: runs the listing tasks.
+        now: current time in epoch milliseconds.
+        list_directories: list the table's directories, to find missing files and orphans.
+        limits: from which numbers on something is reported.
+    """
+    table = replace(table, options=valid_options(table.options))
+    latest = table.snapshots.latest()
+    refs = protecting_refs(table)
+    referenced = ReferencedFiles(table, refs)
+    findings = list(_unreadable(table, referenced))
+    broken = {u.ref.key for u in referenced.unreadable}
+    sound = latest is not None and not any(
+        u.ref.kind is RefKind.SNAPSHOT and u.ref.branch == table.branch and u.ref.snapshot.id == latest.id
+        for u in referenced.unreadable
+    )
+    metas = ManifestStore(table).data_manifests(latest) if latest is not None and sound else []
+    examined = Examined(
+        table=table,
+        now=now,
+        latest=latest,
+        layout=layout_of(table, latest if sound else None, metas),
+        metas=metas,
+        refs=[r for r in refs if r.key not in broken],
+        limits=limits or Limits(),
+    )
+    findings += check_files(examined)
+    findings += check_manifests(examined)
+    findings += check_references(examined, referenced)
+    findings += check_retention(examined)
+    findings += check_options(examined)
+    if list_directories:
+        findings += _directories(examined, referenced, runner)
+    return Diagnosis(tuple(in_order(findings)), examined)
+
+
+def failed_diagnosis(name: str, error: PaimonError) -> Diagnosis:
+    """Return the finding about a table that cannot be examined."""
+    return Diagnosis((Finding(table=name, severity=Severity.ERROR, code=Code.UNREADABLE, found=str(error)),))
+
+
+def _unreadable(table: Table, referenced: ReferencedFiles) -> Iterator[Finding]:
+    """Yield one finding per cause: a missing manifest makes many references unreadable."""
+    causes: dict[str, list[Unreadable]] = {}
+    for found in referenced.unreadable:
+        causes.setdefault(found.error.message, []).append(found)
+    for message, found_here in causes.items():
+        labels = [u.ref.label for u in found_here]
+        latest = any(u.ref.kind is RefKind.SNAPSHOT and u.ref.branch == table.branch for u in found_here)
+        missing = found_here[0].error.kind is ErrorKind.FILE_MISSING and "manifest-list" not in message
+        yield Finding(
+            table=table.name,
+            severity=Severity.ERROR,
+            code=Code.UNREADABLE,
+            found=f"{', '.join(labels[:3])}{f' and {len(labels) - 3} more' if len(labels) > 3 else ''} cannot be read: "
+            f"{message}",
+            mend=call("remove_unexisting_manifests", table=sql_name(table)) if latest and missing else None,
+        )
+
+
+def _directories(e: Examined, referenced: ReferencedFiles, runner: TaskRunner) -> Iterator[Finding]:
+    try:
+        listed = list_files(e.table, runner)
+    except CorruptTableError as error:
+        yield e.finding(Severity.ERROR, Code.UNREADABLE, str(error))
+        return
+    needed = referenced.names[referenced.of_any(r for r in e.refs if r.snapshot == e.latest)]
+    absent = np.sort(needed[~listed.holds(needed)])
+    yield from _missing(e, absent)
+    faults = list(Verification(e.table, referenced, e.refs, listed).metadata_files())
+    if faults:
+        more = f", and so are {len(faults) - 1} more" if len(faults) > 1 else ""
+        yield e.finding(
+            Severity.ERROR,
+            Code.UNREADABLE,
+            f"{faults[0].path} is missing or damaged ({faults[0].found}){more}",
+            call("verify", table=e.sql_name),
+        )
+    if referenced.unreadable:
+        return
+    orphans = find_orphans(e.table, referenced, listed, runner, e.now - DAY_MILLIS)
+    if orphans.files:
+        yield e.finding(
+            Severity.WARNING,
+            Code.ORPHAN_FILES,
+            f"nothing refers to {counted(orphans.files, 'file')} older than a day ({orphans.bytes} bytes)",
+            call("remove_orphan_files", table=e.sql_name),
+            gain_bytes=orphans.bytes,
+            gain_files=orphans.files,
+        )
+
+
+def _missing(e: Examined, absent: Hashes) -> Iterator[Finding]:
+    """Yield a finding about the data files of the latest snapshot that do not exist, of those that were not listed."""
+    count = rows = size = 0
+    first = ""
+    for entry in truly_missing(e.table, entries_named(e.table, e.metas, absent)):
+        first = first or e.table.paths.data_file(entry.partition, entry.bucket, entry.file)
+        count, rows, size = count + 1, rows + entry.file.row_count, size + entry.file.file_size
+    if count:
+        yield e.finding(
+            Severity.ERROR,
+            Code.MISSING_FILES,
+            f"{counted(count, 'data file')} of the latest snapshot with {counted(rows, 'row')} ({size} bytes) do not "
+            f"exist, such as {first}",
+            call("remove_unexisting_files", table=e.sql_name),
+        )

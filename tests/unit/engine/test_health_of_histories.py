@@ -1,0 +1,68 @@
+"""Whatever happened to a table: what references need is known exactly, and so is what deleting one of them frees."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from paimon_spark.core.manifest_cache import clear_cache
+from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, protecting_refs
+from paimon_spark.engine.health.doctor import diagnose
+from paimon_spark.engine.health.findings import Code, Severity
+from paimon_spark.engine.health.history_checks import held_alone
+from paimon_spark.engine.health.maintain import Remedy, Status, by_gain, plan_jobs, run_job
+from paimon_spark.engine.health.references import ReferencedFiles, name_hash
+from paimon_spark.engine.health.verify import Depth, verify
+from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.engine.tags import execute_delete_tags, plan_delete_tags
+from paimon_spark.testing.history import History, random_step
+from paimon_spark.testing.invariants import leaked, needed
+from paimon_spark.testing.scenarios import KINDS
+from tests.unit.engine.test_any_history import STEPS, Story
+
+FAR = 4_102_444_800_000
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(STEPS)
+def test_what_references_need_and_hold(steps: list[tuple[str, int]]) -> None:
+    story = Story()
+    for step, n in steps:
+        story.run(step, n)
+    table = story.history.table
+    refs = protecting_refs(table)
+    referenced = ReferencedFiles(table, refs)
+    before = needed(table)
+    assert referenced.unreadable == []
+    assert referenced.names[referenced.of_any(refs)].tolist() == sorted(name_hash(p.rpartition("/")[2]) for p in before)
+    groups: dict[str, list[ProtectingRef]] = {}
+    for r in refs:
+        groups.setdefault(r.name if r.kind is RefKind.TAG and r.branch == "main" else "rest", []).append(r)
+    held = held_alone(referenced, groups)
+    for name in sorted(groups.keys() - {"rest"})[:1]:
+        execute_delete_tags(table, plan_delete_tags(table, name))
+        clear_cache()
+        assert held[name].files == len(before - needed(table))
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(sorted(KINDS)), st.integers(0, 10_000))
+def test_maintenance_loses_nothing(kind: str, seed: int) -> None:
+    draw, history = random.Random(seed), History(kind)
+    for _ in range(10):
+        random_step(history, draw)
+        assert history.complaints() == []
+    table, runner = history.table.load(), LocalRunner()
+    assert list(verify(table, runner, Depth.DATA)) == []
+    findings = diagnose(table, runner, FAR).findings
+    assert [f for f in findings if f.severity is Severity.ERROR] == []
+    jobs = by_gain(plan_jobs(table, findings, frozenset(Remedy), runner, FAR))
+    outcomes = [run_job(job, runner, lambda: FAR, None) for job in jobs]
+    assert [o.reason for o in outcomes if o.status is Status.FAILED] == []
+    assert history.complaints() == []
+    assert list(verify(table, runner, Depth.DATA)) == []
+    again = {f.code for f in diagnose(table, runner, FAR).findings}
+    assert again.isdisjoint({Code.ORPHAN_FILES, Code.SMALL_FILES, Code.LEVEL_0_FILES, Code.SMALL_MANIFESTS})
+    assert leaked(table) == set()

@@ -1,0 +1,125 @@
+"""maintain: what doctor finds is mended, in order of gain, within the budget, and exactly as planned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from paimon_spark.calls.context import CallContext
+from paimon_spark.core.manifest_cache import clear_cache
+from paimon_spark.engine.compact import CompactGroup, CompactionPlan
+from paimon_spark.engine.health.doctor import diagnose
+from paimon_spark.engine.health.maintain import Remedy, Status, plan_jobs, run_job
+from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.errors import ArgumentError
+from paimon_spark.testing.invariants import leaked, violations
+from tests.unit.procedures.calling import Lake
+from tests.unit.procedures.warehouse import Warehouse
+
+OPTIONS = {"write_only": "true", "snapshot__num_retained__min": "1", "snapshot__num_retained__max": "2"}
+
+
+class Timed(Lake):
+    """A lake whose clock is a second further at each look."""
+
+    step = 0
+
+    def ctx(self) -> CallContext:
+        def tick() -> int:
+            self.now += self.step
+            return self.now
+
+        return replace(super().ctx(), clock_millis=tick)
+
+
+@pytest.fixture
+def lake() -> Timed:
+    """Small files, level-0 files, snapshots and a tag to expire, orphans, and an option without effect."""
+    lake = Timed({"p": "INT", "k": "INT"}, primary_key=["p", "k"], partition=["p"], bucket="1", bukcet="5", **OPTIONS)
+    for i in range(8):
+        lake.insert((1, i), (2, i))
+    lake.call("create_tag(table => 't', tag => 'old', snapshot_id => 1, time_retained => '1 h')")
+    lake.call("rollback_to('t', 7)")
+    lake.now += 7_200_000
+    clear_cache()
+    return lake
+
+
+def test_everything_safe_is_mended(lake: Timed) -> None:
+    before = set(lake.state())
+    planned = lake.call("EXPLAIN CALL sys.maintain('t')")
+    assert set(lake.state()) == before
+    rows = lake.call("maintain('db.*')")
+    done = {r["statement"].split("(")[0]: r for r in rows if r["status"] == "done"}
+    assert set(done) == {f"CALL sys.{r}" for r in Remedy if r != Remedy.COMPACT_MANIFEST}
+    assert done["CALL sys.compact"]["findings"] == "LEVEL_0_FILES, SMALL_FILES"
+    (left,) = (r for r in rows if r["status"] == "left")
+    assert (left["findings"], left["files_in"]) == ("OPTION_UNKNOWN", None)
+    deleted = {a["path"] for a in planned if a["action"] == "delete"}
+    assert before - set(lake.state()) == deleted
+    clear_cache()
+    assert {f["finding"] for f in lake.call("doctor('t')")} <= {"OPTION_UNKNOWN", "EXPIRED_SNAPSHOTS"}
+    assert violations(lake.table) == []
+    assert leaked(lake.table) == set()
+
+
+def test_the_budget(lake: Timed) -> None:
+    lake.step = 1000
+    rows = lake.call("maintain('t', '1 s')")
+    assert [r["status"] for r in rows].count("done") == 0
+    assert {r["reason"] for r in rows if r["statement"].startswith("CALL")} == {"the budget is used up"}
+    rows = lake.call("maintain('t', '2500 ms')")
+    statuses = [r["status"] for r in rows]
+    assert statuses[0] == "done"
+    assert statuses[1:] == ["left"] * (len(statuses) - 1)
+
+
+def test_a_compaction_stops_between_groups(lake: Timed) -> None:
+    findings = diagnose(lake.table, LocalRunner(), lake.now).findings
+    (job,) = plan_jobs(lake.table, findings, {Remedy.COMPACT}, LocalRunner(), lake.now)
+    assert isinstance(job.work, CompactionPlan)
+    groups = tuple(CompactGroup((t,)) for t in job.work.tasks)
+    assert len(groups) == 2
+    times = iter([0, 50, 200, 300])
+    outcome = run_job(replace(job, work=replace(job.work, groups=groups)), LocalRunner(), lambda: next(times), 40)
+    assert (outcome.status, outcome.reason) == (Status.PARTLY, "the budget is used up: 1 of 2 groups left")
+
+
+def test_only_some_actions(lake: Timed) -> None:
+    rows = lake.call("maintain(table => 't', actions => 'Expire_Tags, compact_manifest')")
+    assert [r["findings"] for r in rows if r["status"] == "done"] == ["EXPIRED_TAGS"]
+    reasons = {r["findings"]: r["reason"] for r in rows if r["status"] == "left"}
+    assert reasons["SMALL_FILES"] == "'compact' is not among the actions"
+    assert lake.call("maintain(table => 't', actions => 'expire_tags')")[0]["status"] == "left"
+
+
+def test_a_failure_does_not_stop_the_others(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    for name in ("db.bad", "db.good"):
+        warehouse.create(name)
+        for i in range(7):
+            warehouse.insert(name, (i, "a"))
+    data = next(Path(warehouse.path).glob("db.db/bad/p=a/bucket-0/data-*"))
+    data.write_bytes(b"nonsense" + data.read_bytes()[8:-8] + b"nonsense")
+    rows = {r["table"]: r for r in warehouse.call("maintain(table => 'db.*', actions => 'compact')")}
+    assert (rows["db.bad"]["status"], rows["db.good"]["status"]) == ("failed", "done")
+    assert data.name in rows["db.bad"]["reason"]
+
+
+def test_what_this_release_does_not_compact_is_left() -> None:
+    lake = Lake({"k": "INT"}, **OPTIONS, row_tracking__enabled="true", data_evolution__enabled="true")
+    for i in range(6):
+        lake.insert((i,))
+    rows = {r["findings"]: r for r in lake.call("maintain(table => 't', actions => 'compact')")}
+    assert (rows["SMALL_FILES"]["status"], rows["SMALL_FILES"]["reason"]) == ("left", "no statement mends it")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [("'t', 'soon'", "In the argument 'budget'"), ("table => 't', actions => 'compcat'", "Did you mean 'compact'")],
+)
+def test_wrong_arguments(lake: Timed, arguments: str, part: str) -> None:
+    with pytest.raises(ArgumentError, match=part):
+        lake.call(f"maintain({arguments})")

@@ -1,0 +1,192 @@
+"""verify: a sound table has no row, and each kind of damage is named with its file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from paimon_spark.core.maintenance.soundness import Defect
+from paimon_spark.core.manifest_cache import clear_cache
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata.refs import protecting_refs
+from paimon_spark.core.scan.scan import live_entries
+from paimon_spark.errors import ArgumentError
+from paimon_spark.testing.invariants import needed
+from tests.unit.procedures.calling import Lake
+
+LEVELS = ("metadata", "footers", "data")
+
+
+@pytest.fixture(scope="module")
+def built() -> Lake:
+    """Deletion vectors, changelogs, a tag and a branch whose snapshots have expired, and an index beside a file."""
+    lake = Lake(
+        {"p": "INT", "k": "INT", "v": "INT"},
+        primary_key=["p", "k"],
+        partition=["p"],
+        bucket="1",
+        deletion_vectors__enabled="true",
+        changelog_producer="lookup",
+        file_index__bloom_filter__columns="v",
+        file_index__in_manifest_threshold="1 b",
+        snapshot__num_retained__min="1",
+        snapshot__num_retained__max="4",
+    )
+    for i in range(5):
+        lake.insert(*((1, k, i) for k in range(10 - 2 * i)), (2, i, i))
+        if i == 1:
+            lake.call("create_tag('t', 'old')")
+            lake.call("create_branch('t', 'dev', 'old')")
+    lake.call("expire_snapshots(table => 't', retain_max => 3, retain_min => 3)")
+    return lake
+
+
+@pytest.fixture
+def lake(built: Lake) -> Iterator[Lake]:
+    """The table, whose files are restored after the test."""
+    before, store = built.state(), built.table.file_io
+    yield built
+    for path in built.state().keys() - before.keys():
+        store.delete(path)
+    for path, data in before.items():
+        store.write(path, data)
+
+
+def defects(lake: Lake, level: str = "metadata") -> list[dict[str, Any]]:
+    clear_cache()
+    return lake.call(f"verify('t', '{level}')")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_sound_table(lake: Lake, level: str) -> None:
+    assert defects(lake, level) == []
+    assert lake.call("verify('db.*')") == []
+    assert {r.kind for r in protecting_refs(lake.table)} == {"snapshot", "tag"}
+    assert any("/index/" in p for p in needed(lake.table))
+    assert any(p.endswith(".index") for p in needed(lake.table))
+
+
+def _is_data(path: str) -> bool:
+    return path.endswith(".parquet")
+
+
+def test_every_missing_file_is_named(lake: Lake) -> None:
+    lists = [(r.branch, r.snapshot.changelog_manifest_list) for r in protecting_refs(lake.table)]
+    expendable = {f"{lake.table.paths.manifest_dir}/{name}" for branch, name in lists if branch != "main"}
+    for path in sorted(needed(lake.table) - expendable):
+        data = lake.table.file_io.read(path)
+        lake.table.file_io.delete(path)
+        found = defects(lake)
+        assert {(r["defect"], r["path"]) for r in found} >= {(Defect.MISSING, path)}, path
+        assert all(r["defect"] in (Defect.MISSING, Defect.WRONG_ROW_COUNT) for r in found)
+        if _is_data(path):
+            assert [r["references"] for r in found] >= [1]
+        lake.table.file_io.write(path, data)
+    assert defects(lake) == []
+
+
+def test_a_file_of_another_size(lake: Lake) -> None:
+    path = next(p for p in sorted(needed(lake.table)) if _is_data(p))
+    lake.table.file_io.write(path, lake.table.file_io.read(path) + b"x")
+    (row,) = defects(lake)
+    assert (row["defect"], row["path"]) == (Defect.WRONG_SIZE, path)
+    assert "the metadata says" in row["found"]
+    assert row["references"] >= 1
+
+
+def _scrambled(data: bytes) -> bytes:
+    return data[:4] + bytes(b ^ 0x5A for b in data[4:-8]) + data[-8:]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "level", "defect"),
+    [
+        (_is_data, "footers", Defect.UNREADABLE),
+        (lambda p: "/index/" in p, "metadata", Defect.WRONG_VECTOR),
+        (lambda p: "/manifest/manifest-" in p and "list" not in p, "metadata", Defect.UNREADABLE),
+    ],
+    ids=["data", "vectors", "manifest"],
+)
+def test_scrambled_content(lake: Lake, chosen: Callable[[str], bool], level: str, defect: str) -> None:
+    path = max((p for p in needed(lake.table) if chosen(p)), key=lambda p: len(lake.table.file_io.read(p)))
+    lake.table.file_io.write(path, _scrambled(lake.table.file_io.read(path)))
+    found = defects(lake, level)
+    assert {r["path"] for r in found if r["defect"] == defect} == {path}
+
+
+def test_rows_that_do_not_decode() -> None:
+    lake = Lake({"k": "INT", "v": "STRING"}, file__compression="none", file__format="avro")
+    lake.insert(*((i, "some text") for i in range(50)))
+    (path,) = (p for p in needed(lake.table) if p.endswith(".avro"))
+    data = lake.table.file_io.read(path)
+    at = data.index(b"some text") - 1
+    lake.table.file_io.write(path, data[:at] + b"\xff" * 12 + data[at + 12 :])
+    assert [r["defect"] for r in defects(lake, "data")] == [Defect.UNREADABLE]
+
+
+def test_row_counts(lake: Lake) -> None:
+    latest = lake.table.snapshots.latest()
+    assert latest is not None
+    wrong = replace(latest, total_record_count=latest.total_record_count + 1)
+    path = lake.table.paths.snapshot(latest.id)
+    lake.table.file_io.write(path, wrong.to_json().encode())
+    (row,) = defects(lake)
+    assert (row["defect"], row["path"], row["needed_by"]) == ("WRONG_ROW_COUNT", path, f"snapshot {latest.id}")
+
+
+def test_a_footer_that_disagrees_with_its_manifest() -> None:
+    lake = Lake({"k": "INT"})
+    lake.insert((1,), (2,))
+    store, latest = ManifestStore(lake.table), lake.table.snapshots.latest()
+    assert latest is not None
+    (entry,) = live_entries(store, store.data_manifests(latest))
+    wrong = replace(entry, file=replace(entry.file, row_count=3))
+    name, size = store.write_list(store.write([wrong]))
+    snapshot = replace(latest, delta_manifest_list=name, delta_manifest_list_size=size, total_record_count=3)
+    lake.table.file_io.write(lake.table.paths.snapshot(latest.id), snapshot.to_json().encode())
+    assert defects(lake) == []
+    for level in ("footers", "data"):
+        (row,) = defects(lake, level)
+        assert (row["defect"], row["found"]) == (Defect.WRONG_ROW_COUNT, "it has 2 rows, its manifest says 3")
+
+
+def test_damaged_references(lake: Lake) -> None:
+    paths, io = lake.table.paths, lake.table.file_io
+    io.write(paths.tag("old"), b"{}")
+    io.write(paths.consumer("c"), b"{")
+    assert {r["path"] for r in defects(lake)} == {paths.tag("old"), paths.consumer("c")}
+    io.delete(paths.tag("old"))
+    io.delete(paths.consumer("c"))
+    first, *_, last = lake.table.snapshots.ids()
+    io.write(
+        paths.snapshot(last + 2),
+        io.read(paths.snapshot(last)).replace(f": {last},".encode(), f": {last + 2},".encode()),
+    )
+    assert Defect.SNAPSHOT_GAP in {r["defect"] for r in defects(lake)}
+    assert first < last
+
+
+def test_a_missing_schema(lake: Lake) -> None:
+    branch = replace(lake.table, branch="dev")
+    branch.file_io.delete(branch.paths.schema(0))
+    branch.file_io.write(branch.paths.schema(1), lake.table.schema.to_json().replace('"id": 0', '"id": 1', 1).encode())
+    assert (Defect.MISSING, branch.paths.schema(0)) in {(r["defect"], r["path"]) for r in defects(lake)}
+
+
+def test_no_more_defects_than_the_limit(lake: Lake) -> None:
+    for path in [p for p in needed(lake.table) if _is_data(p)]:
+        lake.table.file_io.delete(path)
+    found = defects(lake)
+    assert len(found) > 3
+    limited = lake.call("verify(table => 't', limit => 2)")
+    assert [r["defect"] for r in limited] == [Defect.MISSING, Defect.MISSING, Defect.MORE]
+    with pytest.raises(ArgumentError, match="limit is 0"):
+        lake.call("verify(table => 't', limit => 0)")
+
+
+def test_wrong_level(lake: Lake) -> None:
+    with pytest.raises(ArgumentError, match="Did you mean 'footers'"):
+        lake.call("verify('t', 'footer')")
