@@ -23,6 +23,7 @@ import procedures.repair
 import procedures.rollback
 import procedures.snapshots
 import procedures.tags
+import procedures.trash
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.registry import Registry
 from paimon_spark.calls.run import run_call
@@ -52,6 +53,7 @@ REGISTRY = Registry.of_modules(
         procedures.rollback,
         procedures.snapshots,
         procedures.tags,
+        procedures.trash,
     ]
 )
 NOW = 4_102_444_800_000

@@ -34,6 +34,7 @@ def test_the_first_procedures() -> None:
         "delete_branch",
         "delete_tag",
         "drop_partition",
+        "empty_trash",
         "expire_changelogs",
         "expire_partitions",
         "expire_snapshots",
@@ -63,7 +64,9 @@ def test_the_first_procedures() -> None:
         "rollback_to_as_latest",
         "rollback_to_timestamp",
         "rollback_to_watermark",
+        "trash",
         "trigger_tag_automatic_creation",
+        "undo",
     ]
 
 
