@@ -25,6 +25,7 @@ class ConsumerPlan:
     action: Action
 
 
+@translate_io_errors()
 def plan_reset(table: Table, name: str, next_snapshot: int | None = None) -> ConsumerPlan:
     """Plan moving a consumer of the table's branch to a snapshot, or deleting it; nothing is changed.
 
@@ -49,6 +50,7 @@ def plan_reset(table: Table, name: str, next_snapshot: int | None = None) -> Con
     return ConsumerPlan(name, None, Action(DELETE, path, size, f"consumer '{name}' is deleted"))
 
 
+@translate_io_errors()
 def execute_reset(table: Table, plan: ConsumerPlan) -> bool:
     """Execute the plan; return whether anything changed."""
     refs = RefStore.of(table)

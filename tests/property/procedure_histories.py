@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
@@ -21,7 +22,7 @@ from paimon_spark.errors import PaimonError, UsageError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.testing.fault_histories import MODES, Interloper
-from paimon_spark.testing.faults import CRASHES, FaultFileIO, Never, Nth
+from paimon_spark.testing.faults import CRASHES, WRITES, FaultFileIO, Never, Nth, Recorder, applies
 from paimon_spark.testing.history import random_rows
 from paimon_spark.testing.invariants import violations
 from paimon_spark.testing.scenarios import NAME, WAREHOUSE, Kind, Rows, create, in_order, open_warehouse, rows_of
@@ -29,7 +30,6 @@ from tests.unit.procedures.calling import REGISTRY
 
 DAY = 86_400_000
 NOW = 4_102_444_800_000
-_FURTHEST = 80
 _LONG = {
     "snapshot.num-retained.max": "50",
     "changelog.num-retained.max": "100",
@@ -90,6 +90,8 @@ ROWS_STAY = frozenset(
     ]
 )
 """Procedures after which the table has the rows of before."""
+REFERENCES = frozenset(("snapshot", "changelog", "tag", "consumer", "branch"))
+"""Directories with files that refer to others."""
 FORGETS = frozenset(
     [
         "expire_snapshots",
@@ -133,6 +135,7 @@ class ProcedureHistory:
         self.held: dict[str, Rows] = {}
         self.called: dict[str, int] = {}
         self.faults = self.met = 0
+        self.errors: list[str] = []
         self.now = NOW
         for _ in range(3):
             self.write(self.inner)
@@ -145,11 +148,13 @@ class ProcedureHistory:
             self.write(self.inner)
             self.check("a write")
             return "write"
+        if self.random.random() < 0.15:
+            return self.there_and_back()
         name = self.random.choice(sorted(CALLS))
         text = CALLS[name](self)
         self.now += 1000
         before = self.look()
-        schedule = self.schedule(name)
+        schedule = self.schedule(name, text)
         error = self.call(text, schedule)
         fired = schedule.fired if isinstance(schedule, Nth) else None
         told = f"{text}, {getattr(schedule, 'mode', type(schedule).__name__)}: {fired}, {error!r}"
@@ -165,7 +170,52 @@ class ProcedureHistory:
                 raise AssertionError(f"again, an error without a code: {told}, {again!r}") from again
             self.check(f"again: {told}")
         self.called[name] = self.called.get(name, 0) + (error is None)
+        if error is not None:
+            self.errors.append(told)
         return told
+
+    def there_and_back(self) -> str:
+        """Move something to the trash and undo that, disturbed; every reference must be as it was.
+
+        Raises:
+            AssertionError: it is not.
+        """
+        text = self.random.choice(REMOVALS)(self)
+        before, known = self.references(), {r.run for r in runs(self.table())}
+        self.now += 1000
+        removed = self.call(text, None)
+        new = [r.run for r in runs(self.table()) if r.run not in known]
+        told = f"{text}, {removed!r}, undone"
+        if not new:
+            return told
+        self.check(text)
+        undo = f"undo('t', '{new[0]}')"
+        self.now += 1000
+        schedule = self.schedule("undo", undo)
+        error = self.call(undo, schedule)
+        told += f", {getattr(schedule, 'mode', None)}: {getattr(schedule, 'fired', None)}, {error!r}"
+        self.check(told)
+        if new[0] in {r.run for r in runs(self.table())}:
+            again = self.call(undo, None)
+            if again is not None:
+                raise AssertionError(f"{told}: again, {again!r}") from again
+            self.check(told)
+        self.faults += isinstance(schedule, Nth) and schedule.fired is not None
+        after = self.references()
+        if after != before:
+            changed = sorted(p for p in before.keys() | after.keys() if before.get(p) != after.get(p))
+            raise AssertionError(f"{told}: not as before: {changed}")
+        self.called["undo"] = self.called.get("undo", 0) + 1
+        return told
+
+    def references(self) -> dict[str, bytes]:
+        """Return the files of snapshots, changelogs, tags, consumers and branches."""
+        table = self.table()
+        found = (f.path for f in self.inner.list_recursive(table.path))
+        inside = (p for p in found if p[len(table.path) + 1 :].partition("/")[0] in REFERENCES)
+        return {
+            p: self.inner.read(p) for p in inside if not p.rpartition("/")[2].startswith((".", "LATEST", "EARLIEST"))
+        }
 
     def call(self, text: str, schedule: Nth | Interloper | None) -> Exception | None:
         """Run a CALL on the store with faults; return its error."""
@@ -189,15 +239,27 @@ class ProcedureHistory:
             clock_millis=lambda: self.now,
         )
 
-    def schedule(self, name: str) -> Nth | Interloper | None:
+    def schedule(self, name: str, text: str) -> Nth | Interloper | None:
         """Return what disturbs a CALL. Nothing is committed during a rollback or an undo: users are told not to."""
-        draw, at = self.random.random(), self.random.randrange(1, _FURTHEST)
+        draw = self.random.random()
         alone = name.startswith("rollback_to") or name in ("rollback", "undo", "purge_files", "fast_forward")
-        if draw < 0.3 or (draw > 0.7 and alone):
+        if draw < 0.2 or (draw > 0.75 and alone):
             return None
-        if draw < 0.7:
-            return Nth(at if draw < 0.5 else at // 6 + 1, self.random.choice(MODES))
-        return Interloper(at // 6 + 1, self.other)
+        log = self.rehearse(text)
+        if draw > 0.75:
+            changes = sum(operation in WRITES for operation in log)
+            return Interloper(self.random.randrange(1, changes + 1), self.other) if changes else None
+        mode = self.random.choice(MODES)
+        possible = sum(applies(mode, operation) for operation in log)
+        return Nth(self.random.randrange(1, possible + 1), mode) if possible else None
+
+    def rehearse(self, text: str) -> list[str]:
+        """Return the operations of a CALL on a copy of the store."""
+        recorder, copy = Recorder(), self.inner.fork()
+        clear_cache()
+        with contextlib.suppress(PaimonError):
+            run_call(f"CALL sys.{text}", self.context(FaultFileIO(copy, recorder)), REGISTRY)
+        return [operation for operation, _ in recorder.log]
 
     def other(self) -> None:
         """Commit as another program does: a write, an expiry, a compaction, a tag."""
@@ -217,7 +279,7 @@ class ProcedureHistory:
     def write(self, file_io: FileIO) -> None:
         """Write some rows."""
         rows = [(k, self.random.choice(("20200101", "21000101")), v) for k, _, v in random_rows(self.random)]
-        table = open_warehouse(file_io).table(NAME)
+        table = open_warehouse(file_io).table(NAME, {"end-input.watermark": str(len(self.held))})
         try:
             table.append(rows_of(rows))
         except UsageError:  # a rescale was interrupted, or rolled back
@@ -233,15 +295,21 @@ class ProcedureHistory:
         return self.random.choice(self.table().snapshots.ids() or [1])
 
     def tag(self) -> str:
-        return self.random.choice([*RefStore.of(self.table()).tag_names(), "x", "y"])
+        if not RefStore.of(self.table()).tag_names():
+            self.call("create_tag('t', 'x')", None)
+        return self.random.choice(RefStore.of(self.table()).tag_names() or ["x"])
 
     def branch(self) -> str:
-        return self.random.choice([*map(branch_name, branches(self.table())), "dev"])
+        if not branches(self.table()):
+            self.call(f"create_branch(table => 't', branch => 'dev', snapshot_id => {self.snapshot()})", None)
+        return self.random.choice([*map(branch_name, branches(self.table()))] or ["dev"])
 
     def new(self) -> str:
         return self.random.choice("xyz")
 
     def run(self) -> str:
+        if not runs(self.table()):
+            self.call(self.random.choice(REMOVALS)(self), None)
         return self.random.choice([*(r.run for r in runs(self.table())), "last"])
 
     def flag(self) -> str:
@@ -316,7 +384,10 @@ class ProcedureHistory:
 
 CALLS: Mapping[str, Callable[[ProcedureHistory], str]] = {
     "clear_consumers": lambda h: "clear_consumers('t')",
-    "clone": lambda h: f"clone('default', 't', '', 'default', 'clone{h.random.randrange(99)}')",
+    "clone": lambda h: (
+        f"clone(database => 'default', table => 't', target_database => 'default', "
+        f"target_table => 'clone{h.random.randrange(99)}', clone_from => 'paimon')"
+    ),
     "compact": lambda h: f"compact(table => 't', compact_strategy => '{h.random.choice(['full', 'minor'])}')",
     "compact_database": lambda h: "compact_database('default')",
     "compact_manifest": lambda h: "compact_manifest('t')",
@@ -350,8 +421,8 @@ CALLS: Mapping[str, Callable[[ProcedureHistory], str]] = {
     "remove_orphan_files": lambda h: f"remove_orphan_files(table => 't', mode => 'LOCAL', trash => {h.flag()})",
     "remove_unexisting_files": lambda h: "remove_unexisting_files('t')",
     "remove_unexisting_manifests": lambda h: "remove_unexisting_manifests('t')",
-    "rename_branch": lambda h: f"rename_branch('t', '{h.branch()}', '{h.new()}')",
-    "rename_tag": lambda h: f"rename_tag('t', '{h.tag()}', '{h.new()}')",
+    "rename_branch": lambda h: f"rename_branch('t', '{h.branch()}', '{h.new()}{h.random.randrange(99)}')",
+    "rename_tag": lambda h: f"rename_tag('t', '{h.tag()}', '{h.new()}{h.random.randrange(99)}')",
     "repair_earliest_snapshot": lambda h: f"repair_earliest_snapshot('t', {min(h.table().snapshots.ids())})",
     "repair_snapshots": lambda h: "repair_snapshots('t')",
     "replace_tag": lambda h: f"replace_tag('t', '{h.tag()}', {h.snapshot()})",
@@ -367,3 +438,18 @@ CALLS: Mapping[str, Callable[[ProcedureHistory], str]] = {
     "undo": lambda h: f"undo('t', '{h.run()}')",
 }
 """What is called, by procedure."""
+REMOVALS: tuple[Callable[[ProcedureHistory], str], ...] = (
+    lambda h: f"rollback(table => 't', snapshot => {h.snapshot()})",
+    lambda h: f"rollback_to(table => 't', tag => '{h.tag()}')",
+    lambda h: "purge_files('t')",
+    lambda h: f"delete_branch('t', '{h.branch()}')",
+    lambda h: f"delete_tag(table => 't', tag => '{h.tag()}', trash => true)",
+    lambda h: (
+        f"expire_snapshots(table => 't', retain_max => {h.random.randrange(1, 4)}, retain_min => 1, "
+        f"older_than => '2100-01-02', trash => true)"
+    ),
+    lambda h: "expire_changelogs(table => 't', delete_all => true, trash => true)",
+    lambda h: "expire_tags(table => 't', older_than => '2099-01-01', trash => true)",
+    lambda h: "remove_orphan_files('t')",
+)
+"""What can be undone."""

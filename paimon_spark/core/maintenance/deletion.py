@@ -149,9 +149,7 @@ class SafeDeleter:
         if not actions:
             return []
         names = {a.name for a in actions}
-        held = self._confirmed(
-            self._all_refs, lambda reach: reach.metadata_refs().keys() | reach.data_refs(names).keys()
-        )
+        held = self._confirmed(self._all_refs, lambda reach: reach.metadata_refs().keys() | reach.needed_names(names))
         return [a for a in actions if a.name not in held]
 
     def _confirmed(

@@ -1,0 +1,240 @@
+"""kill -9 during each procedure: the table can be read, nothing is lost, and the same CALL completes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from paimon_spark.core.manifest_cache import clear_cache
+from paimon_spark.core.metadata.refs import RefStore, branch_name, branches
+from paimon_spark.engine.select import read_arrow
+from paimon_spark.fs.local import LocalFileIO
+from paimon_spark.testing.invariants import violations
+from paimon_spark.testing.scenarios import NAME, Kind, create, open_warehouse, rows_of
+from tests.end_to_end.killed_calls import call
+from tests.end_to_end.programs import ROOT
+from tests.property.procedure_histories import ELSEWHERE
+from tests.unit.procedures.calling import REGISTRY
+
+KIND = Kind(
+    ("p", "k"),
+    ("p",),
+    {
+        "bucket": "1",
+        "changelog-producer": "input",
+        "snapshot.num-retained.max": "50",
+        "changelog.num-retained.max": "100",
+        "tag.automatic-creation": "process-time",
+        "tag.creation-period": "daily",
+        "file-index.bloom-filter.columns": "v",
+    },
+)
+APPEND = Kind((), ("p",), {"compaction.min.file-num": "2"})
+CALLS = {
+    "alter_column_default_value": "alter_column_default_value('t', 'v', '7')",
+    "clear_consumers": "clear_consumers('t')",
+    "clone": "clone(table => 't', database => 'default', target_database => 'default', target_table => 'c', "
+    "clone_from => 'paimon')",
+    "compact": "compact('t')",
+    "compact_database": "compact_database('default')",
+    "compact_manifest": "compact_manifest('t')",
+    "copy": "copy('t', 'c')",
+    "copy_files": "copy_files(database => 'default', table => 't', target_warehouse => '{warehouse}', "
+    "target_database => 'default', target_table => 'c')",
+    "create_branch": "create_branch(table => 't', branch => 'new', snapshot_id => 3)",
+    "create_tag": "create_tag('t', 'new')",
+    "create_tag_from_timestamp": "create_tag_from_timestamp('t', 'new', 0)",
+    "create_tag_from_watermark": "create_tag_from_watermark('t', 'new', 2)",
+    "delete_branch": "delete_branch('t', 'dev')",
+    "delete_tag": "delete_tag('t', 'first,last')",
+    "drop_partition": "drop_partition('t', 'p=20200101')",
+    "empty_trash": "empty_trash(table => 't', older_than => '2100-01-01')",
+    "expire_changelogs": "expire_changelogs(table => 't', delete_all => true)",
+    "expire_partitions": "expire_partitions('t', '1 d', 'yyyyMMdd')",
+    "expire_snapshots": "expire_snapshots('t', 1)",
+    "expire_tags": "expire_tags('t', '2100-01-01')",
+    "fast_forward": "fast_forward('t', 'dev')",
+    "mark_partition_done": "mark_partition_done('t', 'p=20200101')",
+    "merge_branch": "merge_branch('a', 'dev')",
+    "purge_files": "purge_files('t')",
+    "remove_orphan_files": "remove_orphan_files(table => 't', mode => 'LOCAL')",
+    "remove_unexisting_files": "remove_unexisting_files('t')",
+    "remove_unexisting_manifests": "remove_unexisting_manifests('t')",
+    "rename_branch": "rename_branch('t', 'dev', 'new')",
+    "rename_tag": "rename_tag('t', 'last', 'new')",
+    "repair_earliest_snapshot": "repair_earliest_snapshot('t', 3)",
+    "repair_snapshots": "repair_snapshots('t')",
+    "replace_tag": "replace_tag('t', 'last', 3)",
+    "rescale": "rescale('t', 2)",
+    "reset_consumer": "reset_consumer('t', 'reader', 3)",
+    "rewrite_file_index": "rewrite_file_index('t')",
+    "rollback": "rollback(table => 't', snapshot => 3)",
+    "rollback_to": "rollback_to('t', 'first')",
+    "rollback_to_as_latest": "rollback_to_as_latest('t', 3)",
+    "rollback_to_timestamp": "rollback_to_timestamp('t', {fourth})",
+    "rollback_to_watermark": "rollback_to_watermark('t', 2)",
+    "trigger_tag_automatic_creation": "trigger_tag_automatic_creation('t')",
+    "undo": "undo('t', 'last')",
+}
+UNKILLED = {k: v for k, v in ELSEWHERE.items() if k not in CALLS}
+DONE_BEFORE = ("TAG_EXISTS", "BRANCH_EXISTS", "TAG_NOT_FOUND", "BRANCH_NOT_FOUND", "RUN_NOT_FOUND", "already")
+"""What a CALL says if its predecessor had finished when it was killed."""
+
+
+class Calls:
+    """The process that runs the CALLs."""
+
+    def __init__(self) -> None:
+        path = os.pathsep.join(p for p in (str(ROOT), os.environ.get("PYTHONPATH", "")) if p)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.end_to_end.killed_calls"],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": path},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+
+    def run(self, warehouse: Path, text: str, at: int = 0) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        order = {"warehouse": str(warehouse), "text": f"CALL sys.{text}", "at": at}
+        self._process.stdin.write(f"{json.dumps(order)}\n")
+        found: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return found
+
+    def end(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+@pytest.fixture(scope="module")
+def calls() -> Iterator[Calls]:
+    process = Calls()
+    yield process
+    process.end()
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse with a table that every procedure has something to do on, and a branched append table."""
+    warehouse = tmp_path_factory.mktemp("kills") / "warehouse"
+    catalog = open_warehouse(LocalFileIO(), str(warehouse))
+    create(catalog, KIND)
+    catalog.create_table("default.a", rows_of([]).schema, partition_by=["p"], options=APPEND.options)
+
+    def sql(text: str) -> None:
+        call(str(warehouse), f"CALL sys.{text}", LocalFileIO())
+
+    for i in range(6):
+        rows = rows_of([(k, ("20200101", "21000101")[k % 2], 10 * i + k) for k in range(i, i + 4)])
+        catalog.table(NAME, {"end-input.watermark": str(i)}).append(rows)
+        if i == 1:
+            sql("create_tag('t', 'first', 1)")
+            sql("create_branch(table => 't', branch => 'dev', snapshot_id => 2)")
+            sql("create_branch(table => 't', branch => 'gone', snapshot_id => 2)")
+            catalog.table("default.t$branch_dev").append(rows)
+    sql("create_tag('t', 'last', 6, '1 ms')")
+    sql("reset_consumer('t', 'reader', 4)")
+    sql("expire_snapshots(table => 't', retain_max => 5, retain_min => 1, older_than => '2000-01-01')")
+    sql("delete_branch('t', 'gone')")
+    catalog.table("default.a").append(rows_of([(1, "x", 1)]))
+    sql("create_branch(table => 'a', branch => 'dev', snapshot_id => 1)")
+    catalog.table("default.a$branch_dev").append(rows_of([(2, "x", 2)]))
+    path = catalog.table(NAME).load().path
+    for name in ("manifest/manifest-left", "p=20200101/bucket-0/data-left.parquet"):
+        LocalFileIO().write(f"{path}/{name}", b"left")
+    return warehouse
+
+
+def observe(warehouse: Path) -> dict[str, Any]:
+    """Return what users see of every table, without the ids of snapshots: a CALL that runs again may commit again."""
+    clear_cache()
+    catalog, found = open_warehouse(LocalFileIO(), str(warehouse)), {}
+    for name in catalog.list_tables("default"):
+        table = catalog.table(f"default.{name}").load()
+        assert violations(table) == []
+        for branch in ("main", *map(branch_name, branches(table))):
+            state = replace(table, branch=branch)
+            refs = RefStore.of(state)
+            states = [read_arrow(state, version=i) for i in state.snapshots.ids()]
+            found[f"{name} {branch}"] = {
+                "rows": sorted(map(str, states[-1].to_pylist())) if states else None,
+                "tags": {n: read_arrow(state.with_options({"scan.tag-name": n})).num_rows for n in refs.tag_names()},
+                "consumers": refs.consumers(),
+                "changelogs": refs.changelog_ids(),
+            }
+    return found
+
+
+def prepared(name: str, template: Path, place: Path) -> tuple[Path, str]:
+    """Return a copy of the warehouse with something to do for a procedure, and its CALL."""
+    warehouse = place / "warehouse"
+    shutil.copytree(template, warehouse)
+    table = open_warehouse(LocalFileIO(), str(warehouse)).table(NAME).load()
+    text = CALLS[name]
+    if "{fourth}" in text:
+        text = text.format(fourth=table.snapshots.get(4).time_millis)
+    if name == "remove_unexisting_files":
+        next(Path(table.path, "p=21000101/bucket-0").glob("data-*.parquet")).unlink()
+    if name == "repair_snapshots":
+        path = Path(table.paths.snapshot(5))
+        path.write_text(path.read_text().replace('"commitKind"', '"operation": "COMPACT", "commitKind"'))
+    return warehouse, text.format(warehouse=warehouse)
+
+
+def kill(name: str, template: Path, place: Path, calls: Calls, random: Random, kills: int) -> int:
+    """Kill a CALL at random changes and run it again each time; return how many kills there were."""
+    place.mkdir()
+    done, text = prepared(name, template, place / "done")
+    whole = calls.run(done, text)
+    assert not whole["error"], whole["error"]
+    assert whole["changes"] or name in NOTHING_CHANGES, f"{name} changes nothing"
+    wanted, happened = observe(done) if name not in BROKEN else None, 0
+    every = range(1, whole["changes"] + 1)
+    for at in sorted(random.sample(every, min(kills, len(every)))):
+        warehouse, text = prepared(name, template, place / f"at-{at}")
+        first = calls.run(warehouse, text, at)
+        happened += first["signal"] == signal.SIGKILL
+        if name not in BROKEN:
+            observe(warehouse)
+        again = calls.run(warehouse, text)
+        assert not again["error"] or any(word in again["error"] for word in DONE_BEFORE), f"{at}: {again['error']}"
+        if wanted is not None:
+            assert observe(warehouse) == wanted, f"{name}, killed before change {at}"
+        assert not calls.run(warehouse, "trash('t')")["error"]
+        shutil.rmtree(warehouse)
+    return happened
+
+
+NOTHING_CHANGES = {"remove_unexisting_manifests", "repair_earliest_snapshot"}
+BROKEN = {"remove_unexisting_files"}
+"""The table has lost a file, so its older snapshots cannot be read."""
+
+
+def test_every_procedure_is_killed() -> None:
+    assert {p.name for p in REGISTRY} == CALLS.keys() | UNKILLED.keys()
+
+
+@pytest.mark.parametrize("name", ["rollback_to", "purge_files", "undo", "expire_snapshots", "remove_orphan_files"])
+def test_a_few_kills_of_procedures(name: str, template: Path, tmp_path: Path, calls: Calls) -> None:
+    assert kill(name, template, tmp_path / "x", calls, Random(name), 2) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CALLS)
+def test_kills_of_procedures(name: str, template: Path, tmp_path: Path, calls: Calls) -> None:
+    assert kill(name, template, tmp_path / "x", calls, Random(name), 25) or name in NOTHING_CHANGES
