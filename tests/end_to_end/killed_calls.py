@@ -44,15 +44,19 @@ class Killer:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-def call(warehouse: str, text: str, file_io: FileIO) -> None:
-    """Run a statement."""
-    context = CallContext(
+def context_of(warehouse: str, file_io: FileIO) -> CallContext:
+    """Return the context of a CALL."""
+    return CallContext(
         catalog=FileSystemCatalog(warehouse, {}, file_io),
         catalog_name="paimon",
         runner=LocalRunner(),
         clock_millis=lambda: time.time_ns() // 1_000_000 + LATER,
     )
-    run_call(text, context, REGISTRY)
+
+
+def call(warehouse: str, text: str, file_io: FileIO) -> None:
+    """Run a statement."""
+    run_call(text, context_of(warehouse, file_io), REGISTRY)
 
 
 def run(order: dict[str, Any], out: int) -> None:

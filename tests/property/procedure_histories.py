@@ -90,6 +90,19 @@ ROWS_STAY = frozenset(
     ]
 )
 """Procedures after which the table has the rows of before."""
+ALONE = frozenset(
+    [
+        "rollback",
+        "rollback_to",
+        "rollback_to_as_latest",
+        "rollback_to_timestamp",
+        "rollback_to_watermark",
+        "undo",
+        "purge_files",
+        "fast_forward",
+    ]
+)
+"""Procedures during which nothing else should write: what is committed meanwhile may be removed."""
 REFERENCES = frozenset(("snapshot", "changelog", "tag", "consumer", "branch"))
 """Directories with files that refer to others."""
 FORGETS = frozenset(
@@ -242,8 +255,7 @@ class ProcedureHistory:
     def schedule(self, name: str, text: str) -> Nth | Interloper | None:
         """Return what disturbs a CALL. Nothing is committed during a rollback or an undo: users are told not to."""
         draw = self.random.random()
-        alone = name.startswith("rollback_to") or name in ("rollback", "undo", "purge_files", "fast_forward")
-        if draw < 0.2 or (draw > 0.75 and alone):
+        if draw < 0.2 or (draw > 0.75 and name in ALONE):
             return None
         log = self.rehearse(text)
         if draw > 0.75:
