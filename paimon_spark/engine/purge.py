@@ -139,6 +139,9 @@ def execute_purge(plan: PurgePlan, runner: TaskRunner, trash: TrashRun | None = 
     consumers_gone = execute_clear(table, plan.consumers, trash)
     done = FileStoreCommit(table).overwrite([], CommitMetadata(operation=Operation.TRUNCATE))
     emptied_id = execute_compact_manifest(plan_compact_manifest(table))
+    first = done.snapshot_ids[0] if isinstance(done, Committed) else emptied_id
+    if trash is not None and first is not None:
+        trash.begin(latest=first - 1)  # others may have committed since the purge was planned
     snapshots_gone = execute_expire(table, plan_expire(table, everything, now), trash)
     changelogs_plan = plan_expire_changelogs(table, everything, now, everything=True)
     changelogs_gone = execute_expire_changelogs(table, changelogs_plan, trash)

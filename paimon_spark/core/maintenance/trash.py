@@ -132,11 +132,12 @@ class TrashRun:
         self._begun = self._resumed = resumed
         self._files = self._bytes = 0
 
-    def begin(self, *, target: int | None = None, created: Iterable[str] = ()) -> None:
-        """Write the record, unless it exists; set the target of a rollback, and add created files."""
+    def begin(self, *, latest: int | None = None, target: int | None = None, created: Iterable[str] = ()) -> None:
+        """Write the record, unless it exists; set the snapshots that are given, and add created files."""
         with self._lock:
+            given = {name: i for name, i in (("latest", latest), ("target", target)) if i is not None}
             named = tuple(dict.fromkeys((*self.record.created, *created)))
-            record = replace(self.record, created=named, target=self.record.target if target is None else target)
+            record = replace(self.record, created=named, **given)  # type: ignore[arg-type]
             if self._begun and record == self.record:
                 return
             self._io.write(self._paths.record(record.run), record.to_json().encode())

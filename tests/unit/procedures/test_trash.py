@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
+from paimon_spark.calls.binding import bind
 from paimon_spark.core.maintenance.trash import RUN_NAME, runs
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.refs import RefStore, branch_name, branches
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, ConflictError, NotFoundError, PaimonError
+from paimon_spark.sqlparse.call import parse_call
 from paimon_spark.testing.faults import FaultFileIO, Mode, Nth
 from paimon_spark.testing.invariants import violations
-from tests.unit.procedures.calling import Lake
+from tests.unit.procedures.calling import REGISTRY, Lake
 
 DAY = 86_400_000
 HINTS = ("LATEST", "EARLIEST")
@@ -244,6 +246,18 @@ def test_rows_after_a_purge_forbid_its_undo(lake: Lake) -> None:
     purge = newest(lake)
     lake.insert((9, "a"))
     assert "has rows" in refused(lake, purge)
+
+
+def test_a_commit_between_plan_and_purge_comes_back(lake: Lake) -> None:
+    statement = parse_call("CALL sys.purge_files('t')")
+    procedure = REGISTRY.get(statement.procedure)
+    plan = procedure.body.plan(lake.ctx(), bind(procedure, statement.positional, statement.named))
+    lake.insert((9, "a"))
+    before = contents(lake)
+    procedure.body.execute(lake.ctx(), plan)
+    assert read_arrow(lake.table).num_rows == 0
+    lake.call("undo('t', 'last')")
+    assert same(contents(lake), before)
 
 
 def test_a_rollback_interrupted_goes_on_in_its_run(lake: Lake) -> None:
