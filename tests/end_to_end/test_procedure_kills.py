@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from paimon_spark.catalog.filesystem import FileSystemCatalog
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import RefStore, branch_name, branches
+from paimon_spark.core.table import Table
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.spec.evolution import SetOption
@@ -48,6 +50,10 @@ KIND = Kind(
 APPEND = Kind((), ("p",), {"write-only": "true"})
 DONE_BEFORE = ("TAG_EXISTS", "BRANCH_EXISTS", "TAG_NOT_FOUND", "BRANCH_NOT_FOUND", "RUN_NOT_FOUND", "already")
 """What a CALL says if its predecessor had finished when it was killed."""
+
+
+UUID = re.compile("[0-9a-f]{8}-[0-9a-f-]{27}")
+"""In the names of the tags of rollback_to_as_latest; a killed CALL leaves its tag."""
 
 
 class Calls:
@@ -118,6 +124,10 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return warehouse
 
 
+def rows_of_tag(table: Table, name: str) -> int:
+    return read_arrow(table.with_options({"scan.tag-name": name})).num_rows
+
+
 def observe(warehouse: Path) -> dict[str, Any]:
     """Return what users see of every table, without the ids of snapshots: a CALL that runs again may commit again."""
     clear_cache()
@@ -131,7 +141,7 @@ def observe(warehouse: Path) -> dict[str, Any]:
             states = [read_arrow(state, version=i) for i in state.snapshots.ids()]
             found[f"{name} {branch}"] = {
                 "rows": sorted(map(str, states[-1].to_pylist())) if states else None,
-                "tags": {n: read_arrow(state.with_options({"scan.tag-name": n})).num_rows for n in refs.tag_names()},
+                "tags": {UUID.sub("", n): rows_of_tag(state, n) for n in refs.tag_names()},
                 "consumers": refs.consumers(),
                 "changelogs": refs.changelog_ids(),
             }
@@ -193,6 +203,8 @@ def kill(name: str, template: Path, place: Path, calls: Calls, random: Random, k
     return happened
 
 
+KILLS = int(os.environ.get("PAIMON_SPARK_KILLS", "25"))
+"""How often each CALL is killed."""
 BROKEN = {"remove_unexisting_files", "remove_unexisting_manifests", "repair_earliest_snapshot"}
 """The table has lost a file, so only its latest snapshot can be read afterwards."""
 
@@ -225,4 +237,4 @@ def test_a_few_kills_of_procedures(name: str, template: Path, tmp_path: Path, ca
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 def test_kills_of_procedures(name: str, template: Path, tmp_path: Path, calls: Calls) -> None:
-    assert kill(name, template, tmp_path / "x", calls, Random(name), 25) > 0
+    assert kill(name, template, tmp_path / "x", calls, Random(name), KILLS) > 0
