@@ -1,7 +1,8 @@
 """A process that runs CALLs in children which die by ``kill -9`` before a given change of the store.
 
-Each line of standard input is a JSON object: the warehouse, the statement, and the number of the change (0: none). The
-answer is one too: the signal that ended the child, how many changes it made, and its error.
+Each line of standard input is a JSON object: the warehouse, the statement, the number of the change (0: none), and
+after how many seconds to kill the child instead (0: not at all). The answer is one too: the signal that ended the
+child, how many changes it made, how long it took, and its error.
 """
 
 from __future__ import annotations
@@ -74,18 +75,24 @@ def run(order: dict[str, Any], out: int) -> None:
 def main() -> None:
     """Serve until the input ends."""
     for line in sys.stdin:
+        order, began = json.loads(line), time.monotonic()
         read, write = os.pipe()
         child = os.fork()
         if not child:
             os.close(read)
-            run(json.loads(line), write)
+            run(order, write)
             os._exit(0)
         os.close(write)
+        if order["after"]:
+            time.sleep(order["after"])
+            os.kill(child, signal.SIGKILL)
         with os.fdopen(read, "rb") as answer:
             told = answer.read()
         _, status = os.waitpid(child, 0)
         found = json.loads(told) if told else {"changes": 0, "error": ""}
-        print(json.dumps({**found, "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0}), flush=True)
+        found["seconds"] = time.monotonic() - began
+        found["signal"] = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":
