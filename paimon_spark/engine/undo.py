@@ -424,7 +424,7 @@ def _restore_snapshots(table: Table, record: TrashRecord, contents: _Contents) -
         for snapshot in _in_order(contents.snapshots, record):
             _put_back(table.file_io, record, snapshot)
     ids = table.snapshots.listed_ids()
-    if ids and (contents.snapshots or record.kind is not TrashKind.REMOVAL):
+    if ids and table.snapshots.earliest_id() != ids[0]:  # an interrupted undo may have restored the snapshots already
         table.snapshots.write_earliest_hint(ids[0])
 
 
@@ -466,9 +466,10 @@ def _delete_created(table: Table, record: TrashRecord, kind: RefKind) -> None:
 
 
 def _write_changelog_hints(table: Table, record: TrashRecord, contents: _Contents) -> None:
-    if not contents.changelogs and not any(name.startswith(RefKind.CHANGELOG) for name in record.created):
-        return
     ids, directory = RefStore.of(table).changelog_ids(), table.paths.changelog_dir
+    created = any(name.startswith(RefKind.CHANGELOG) for name in record.created)
+    if not (ids or contents.changelogs or created):
+        return
     table.file_io.write(f"{directory}/LATEST", str(ids[-1] if ids else -1).encode("ascii"))
     if ids:
         table.file_io.write(f"{directory}/EARLIEST", str(ids[0]).encode("ascii"))

@@ -149,6 +149,7 @@ class ProcedureHistory:
         self.called: dict[str, int] = {}
         self.faults = self.met = 0
         self.errors: list[str] = []
+        self.deck: list[str] = []
         self.now = NOW
         for _ in range(3):
             self.write(self.inner)
@@ -163,7 +164,8 @@ class ProcedureHistory:
             return "write"
         if self.random.random() < 0.15:
             return self.there_and_back()
-        name = self.random.choice(sorted(CALLS))
+        self.deck = self.deck or self.random.sample(sorted(CALLS), len(CALLS))
+        name = self.deck.pop()
         text = CALLS[name](self)
         self.now += 1000
         before = self.look()
