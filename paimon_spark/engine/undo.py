@@ -141,7 +141,9 @@ def execute_undo(plan: UndoPlan) -> UndoResult:
         for file in sorted(files, key=lambda f: "/schema/schema-" in f.path):
             _put_back(table.file_io, record, file)
     _delete_created(table, record, RefKind.CHANGELOG)
-    _write_changelog_hints(table, record, contents)
+    created = any(name.startswith(RefKind.CHANGELOG) for name in record.created)
+    if contents.changelogs or created or plan.record.state is TrashState.UNDOING:
+        _write_changelog_hints(table)
     if record.kind is TrashKind.PURGE and record.latest is not None and _above(table, record.latest):
         _check_empty(table, record, record.latest)
         remove_newer(table, record.latest)
@@ -424,7 +426,7 @@ def _restore_snapshots(table: Table, record: TrashRecord, contents: _Contents) -
         for snapshot in _in_order(contents.snapshots, record):
             _put_back(table.file_io, record, snapshot)
     ids = table.snapshots.listed_ids()
-    if ids and table.snapshots.earliest_id() != ids[0]:  # an interrupted undo may have restored the snapshots already
+    if ids:  # always: an interrupted undo may have restored the snapshots, but not written the hint
         table.snapshots.write_earliest_hint(ids[0])
 
 
@@ -465,10 +467,9 @@ def _delete_created(table: Table, record: TrashRecord, kind: RefKind) -> None:
             table.file_io.delete(f"{table.paths.metadata_root}/{sort}/{name}")
 
 
-def _write_changelog_hints(table: Table, record: TrashRecord, contents: _Contents) -> None:
+def _write_changelog_hints(table: Table) -> None:
     ids, directory = RefStore.of(table).changelog_ids(), table.paths.changelog_dir
-    created = any(name.startswith(RefKind.CHANGELOG) for name in record.created)
-    if not (ids or contents.changelogs or created):
+    if not ids and not table.file_io.exists(f"{directory}/LATEST"):
         return
     table.file_io.write(f"{directory}/LATEST", str(ids[-1] if ids else -1).encode("ascii"))
     if ids:
