@@ -159,6 +159,15 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
         "The view does not exist, or the name is that of a table.",
         "`SHOW VIEWS` lists those that do; the message names a similar one if there is one.",
     ),
+    ErrorKind.RUN_NOT_FOUND: (
+        "No trash has such a run: it was undone or emptied, or its retention has ended.",
+        "`CALL sys.trash('db.t')` lists the runs. `trash.retention` is how long they are kept.",
+    ),
+    ErrorKind.UNDO_IMPOSSIBLE: (
+        "The run cannot be undone, because the table has changed since: a snapshot id, tag or branch is used again, or "
+        "files that the run needs are in another run or deleted. The table was not changed.",
+        "The message says what to do first: undo a later run, roll back, or rename or delete what is in the way.",
+    ),
     ErrorKind.RETRACT_NOT_SUPPORTED: (
         "A `-U` or `-D` is merged with other rows of its key, but the engine or a function cannot take it back.",
         "Set one of the options that the message names, then run the statement again.",

@@ -9,6 +9,8 @@ from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
+from paimon_spark.calls.trash import trash_param, trash_request
+from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.table import Table
 from paimon_spark.engine.branches import (
     CreateBranchPlan,
@@ -23,6 +25,7 @@ from paimon_spark.engine.branches import (
 )
 from paimon_spark.engine.fast_forward import FastForwardPlan, execute_fast_forward, plan_fast_forward
 from paimon_spark.engine.merge_branch import MergeBranchPlan, execute_merge_branch, plan_merge_branch
+from paimon_spark.engine.trash import open_run
 from paimon_spark.spec.paths import MAIN_BRANCH
 
 _TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
@@ -117,6 +120,7 @@ class _Deletion:
     table: Table
     latest_id: int | None
     plan: DeleteBranchesPlan
+    trash: TrashRun | None
 
 
 @procedure(
@@ -131,6 +135,7 @@ class _Deletion:
             required=True,
             aliases=("branch_name",),
         ),
+        trash_param(default=True),
     ),
     columns=(_RESULT,),
     example="CALL sys.delete_branch('default.T', 'test');",
@@ -138,20 +143,24 @@ class _Deletion:
 class DeleteBranch:
     """Delete the metadata of one or more branches: schemas, snapshots, tags, consumers and changelogs.
 
-    Data files that only the branch references become orphans, which `remove_orphan_files` deletes. The main branch and
-    a branch that an option such as `scan.fallback-branch` names cannot be deleted.
+    It goes to the trash, from where `undo` restores the branches; with `trash => false` it is deleted. Data files that
+    only the branch references become orphans, which `remove_orphan_files` deletes. The main branch and a branch that
+    an option such as `scan.fallback-branch` names cannot be deleted.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Deletion]:
         """Find the branches and their files."""
         table = ctx.table(args.text("table"))
         plan = plan_delete_branches(table, args.text("branch"))
-        return Plan(plan.actions, _Deletion(table, table.snapshots.latest_id(), plan))
+        trash = open_run(table, trash_request(ctx, args, "delete_branch", default=True))
+        return Plan(plan.actions, _Deletion(table, table.snapshots.latest_id(), plan, trash))
 
     def execute(self, ctx: CallContext, plan: Plan[_Deletion]) -> Report:
         """Delete the files."""
         work = plan.payload
-        done = execute_delete_branches(work.table, work.plan)
+        done = execute_delete_branches(work.table, work.plan, work.trash)
+        if work.trash is not None:
+            work.trash.finish(ctx.clock_millis())
         return Report(
             result_rows=[(True,)],
             status=DONE,

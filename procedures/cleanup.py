@@ -10,10 +10,13 @@ from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, DRY_RUN, NOTHING_TO_DO, Report
+from paimon_spark.calls.trash import trash_param, trash_request
+from paimon_spark.core.maintenance.trash import TrashKind, TrashRun
 from paimon_spark.core.table import Table
 from paimon_spark.engine.orphans import OrphanPlan, execute_orphans, plan_orphans
 from paimon_spark.engine.purge import PurgePlan, execute_purge, plan_purge
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
+from paimon_spark.engine.trash import TrashRequest, open_run
 from paimon_spark.errors import ArgumentError, did_you_mean
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.sqlparse.casts import timestamp_millis
@@ -26,6 +29,7 @@ class _Cleaning:
     plan: OrphanPlan
     latest_id: int | None
     dry_run: bool
+    trash: TrashRequest
 
 
 @procedure(
@@ -63,6 +67,7 @@ class _Cleaning:
             "`DISTRIBUTED` lists directories as a Spark job, `LOCAL` in threads of the driver.",
             default="DISTRIBUTED",
         ),
+        trash_param(default=True),
     ),
     columns=(
         Column("deletedFileCount", "bigint", "number of files deleted, or to be deleted"),
@@ -79,6 +84,9 @@ class RemoveOrphanFiles:
     Only manifests, index files, statistics, bucket directories and stray files beside snapshots are examined. Files in
     other directories, schemas, consumers and the targets of links are never deleted. Files of running jobs are
     protected only by their age: `older_than` must be earlier than the start of the oldest running job.
+
+    The files go to the trash, from where `undo` restores them. On an object store that takes about five requests a
+    file; `trash => false` deletes each by one.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Cleaning]:
@@ -90,14 +98,26 @@ class RemoveOrphanFiles:
         tables = _tables(ctx, args.text("table"))
         plan = plan_orphans(tables, runner, clock_millis=ctx.clock_millis(), older_than=millis, parallelism=parallelism)
         latest_id = tables[0].snapshots.latest_id() if len(tables) == 1 else None
-        return Plan(tuple(plan.actions), _Cleaning(plan, latest_id, args.flag("dry_run")))
+        trash = trash_request(ctx, args, "remove_orphan_files", default=True)
+        for table in tables:
+            open_run(table, trash)
+        return Plan(tuple(plan.actions), _Cleaning(plan, latest_id, args.flag("dry_run"), trash))
 
     def execute(self, ctx: CallContext, plan: Plan[_Cleaning]) -> Report:
         """Delete the files, or only list them in a dry run."""
         work = plan.payload
         if work.dry_run:
             return _dry_run(work)
-        done = execute_orphans(work.plan)
+        opened: list[TrashRun] = []
+
+        def trash_of(table: Table) -> TrashRun | None:
+            run = open_run(table, work.trash)
+            opened.extend([run] if run is not None else [])
+            return run
+
+        done = execute_orphans(work.plan, trash_of)
+        for run in opened:
+            run.finish(ctx.clock_millis())
         return Report(
             result_rows=[(done.files, done.bytes, None)],
             status=DONE if done.files or plan.actions else NOTHING_TO_DO,
@@ -108,31 +128,44 @@ class RemoveOrphanFiles:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Purge:
+    plan: PurgePlan
+    trash: TrashRun | None
+
+
 @procedure(
     name="purge_files",
     summary="Empty a table, and delete all its files, snapshots, tags, branches and consumers.",
-    params=(Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True),),
+    params=(
+        Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True),
+        trash_param(default=True),
+    ),
     columns=(Column("result", "string", "`Success`; a failed CALL raises an error"),),
     example="CALL sys.purge_files('default.T');",
 )
 class PurgeFiles:
     """Delete everything but the schemas: branches, tags, consumers, all rows, all history, and all files of these.
 
-    What remains is one snapshot without rows. Nothing can be restored; see `EXPLAIN CALL …` first. Files of running
-    writers are deleted too: stop them before. Files that are none of Paimon's, in directories of their own, stay.
-    A purge that was interrupted is completed by the next one.
+    What remains is one snapshot without rows. The files go to the trash, from where `undo` restores the table; with
+    `trash => false` they are deleted for good. Files of running writers are removed too: stop them before. Files that
+    are none of Paimon's, in directories of their own, stay. A purge that was interrupted is completed by the next one.
     """
 
-    def plan(self, ctx: CallContext, args: Arguments) -> Plan[PurgePlan]:
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Purge]:
         """List all files."""
         plan = plan_purge(ctx.table(args.text("table")), ctx.runner, ctx.clock_millis())
-        return Plan(plan.actions, plan)
+        request = trash_request(ctx, args, "purge_files", default=True, kind=TrashKind.PURGE)
+        return Plan(plan.actions, _Purge(plan, open_run(plan.table, request)))
 
-    def execute(self, ctx: CallContext, plan: Plan[PurgePlan]) -> Report:
+    def execute(self, ctx: CallContext, plan: Plan[_Purge]) -> Report:
         """Delete them."""
-        table = plan.payload.table
+        work = plan.payload
+        table = work.plan.table
         before = table.snapshots.latest_id()
-        done = execute_purge(plan.payload, ctx.runner)
+        done = execute_purge(work.plan, ctx.runner, work.trash)
+        if work.trash is not None:
+            work.trash.finish(ctx.clock_millis())
         return Report(
             result_rows=[("Success",)],
             status=DONE if plan.actions else NOTHING_TO_DO,

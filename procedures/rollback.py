@@ -12,6 +12,8 @@ from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
+from paimon_spark.calls.trash import trash_param, trash_request
+from paimon_spark.core.maintenance.trash import TrashKind, TrashRun
 from paimon_spark.core.table import Table
 from paimon_spark.engine.rollback import (
     RollbackPlan,
@@ -21,6 +23,7 @@ from paimon_spark.engine.rollback import (
 )
 from paimon_spark.engine.rollback_as_latest import AsLatestPlan, execute_as_latest, plan_as_latest
 from paimon_spark.engine.tag_times import last_to_watermark
+from paimon_spark.engine.trash import open_run
 from paimon_spark.errors import ArgumentError
 
 _TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
@@ -29,6 +32,7 @@ _TAG_OR_SNAPSHOT = (
     PositionalOverload(("table", "snapshot_id"), doc="a number is the id of a snapshot"),
 )
 _SNAPSHOT_ID = Param("snapshot_id", ParamType.BIGINT, "The snapshot to roll back to.", aliases=("snapshot",))
+_TRASH = trash_param(default=True)
 _COLUMNS = (
     Column("previous_snapshot_id", "bigint", "latest snapshot before the rollback", nullable=False),
     Column("current_snapshot_id", "bigint", "latest snapshot after the rollback", nullable=False),
@@ -39,16 +43,20 @@ _COLUMNS = (
 class _Rollback:
     table: Table
     plan: RollbackPlan
+    trash: TrashRun | None
 
 
-def _planned(table: Table, plan: RollbackPlan) -> Plan[_Rollback]:
-    return Plan(tuple(plan.actions), _Rollback(table, plan))
+def _planned(ctx: CallContext, args: Arguments, name: str, table: Table, plan: RollbackPlan) -> Plan[_Rollback]:
+    request = trash_request(ctx, args, name, default=True, kind=TrashKind.ROLLBACK)
+    return Plan(tuple(plan.actions), _Rollback(table, plan, open_run(table, request, target=plan.current_id)))
 
 
-def _execute(plan: Plan[_Rollback]) -> Report:
+def _execute(ctx: CallContext, plan: Plan[_Rollback]) -> Report:
     """Roll back and report the latest snapshots before and after."""
     work = plan.payload
-    done = execute_rollback(work.table, work.plan)
+    done = execute_rollback(work.table, work.plan, work.trash)
+    if work.trash is not None:
+        work.trash.finish(ctx.clock_millis())
     return Report(
         result_rows=[(done.previous_snapshot_id, done.current_snapshot_id)],
         status=DONE if plan.actions else NOTHING_TO_DO,
@@ -67,6 +75,7 @@ def _execute(plan: Plan[_Rollback]) -> Report:
         _TABLE,
         Param("tag", ParamType.STRING, "The tag to roll back to; takes precedence over `snapshot_id`."),
         _SNAPSHOT_ID,
+        _TRASH,
     ),
     columns=_COLUMNS,
     forms=_TAG_OR_SNAPSHOT,
@@ -75,19 +84,20 @@ def _execute(plan: Plan[_Rollback]) -> Report:
 class RollbackTo:
     """Roll back to a snapshot or a tag. All newer snapshots, and the tags of newer snapshots, are removed.
 
-    A rollback to a tag restores its snapshot if that has expired. Data files of the removed snapshots remain as
-    orphans, and the schema does not change. `EXPLAIN CALL …` lists exactly what would be removed.
+    They go to the trash, from where `undo` restores them; with `trash => false` they are deleted. A rollback to a tag
+    restores its snapshot if that has expired. Data files of the removed snapshots remain as orphans, and the schema
+    does not change. `EXPLAIN CALL …` lists exactly what would be removed.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Rollback]:
         """Find the target and everything newer."""
         table = ctx.table(args.text("table"))
         plan = plan_rollback(table, snapshot_id=args.integer("snapshot_id"), tag=args.optional_text("tag"))
-        return _planned(table, plan)
+        return _planned(ctx, args, "rollback_to", table, plan)
 
     def execute(self, ctx: CallContext, plan: Plan[_Rollback]) -> Report:
         """Roll back."""
-        return _execute(plan)
+        return _execute(ctx, plan)
 
 
 @procedure(
@@ -98,6 +108,7 @@ class RollbackTo:
         Param("version", ParamType.STRING, "The id of a snapshot, if it consists of digits, or the name of a tag."),
         Param("snapshot", ParamType.BIGINT, "The snapshot to roll back to.", aliases=("snapshot_id",)),
         Param("tag", ParamType.STRING, "The tag to roll back to."),
+        _TRASH,
     ),
     columns=_COLUMNS,
     example="CALL sys.rollback(table => 'default.T', snapshot => 10);",
@@ -121,11 +132,11 @@ class Rollback:
         if version is not None:
             is_id = version.isascii() and version.isdigit()
             snapshot, tag = (int(version), None) if is_id else (None, version)
-        return _planned(table, plan_rollback(table, snapshot_id=snapshot, tag=tag))
+        return _planned(ctx, args, "rollback", table, plan_rollback(table, snapshot_id=snapshot, tag=tag))
 
     def execute(self, ctx: CallContext, plan: Plan[_Rollback]) -> Report:
         """Roll back."""
-        return _execute(plan)
+        return _execute(ctx, plan)
 
 
 @procedure(
@@ -134,6 +145,7 @@ class Rollback:
     params=(
         _TABLE,
         Param("timestamp", ParamType.BIGINT, "The time, in milliseconds after 1970.", required=True),
+        _TRASH,
     ),
     columns=_COLUMNS,
     example="CALL sys.rollback_to_timestamp('default.T', 1730292023000);",
@@ -145,11 +157,11 @@ class RollbackToTimestamp:
         """Find the target and everything newer."""
         table = ctx.table(args.text("table"))
         target = snapshot_at_time(table, args.integer("timestamp") or 0)
-        return _planned(table, plan_rollback(table, snapshot_id=target))
+        return _planned(ctx, args, "rollback_to_timestamp", table, plan_rollback(table, snapshot_id=target))
 
     def execute(self, ctx: CallContext, plan: Plan[_Rollback]) -> Report:
         """Roll back."""
-        return _execute(plan)
+        return _execute(ctx, plan)
 
 
 @procedure(
@@ -158,6 +170,7 @@ class RollbackToTimestamp:
     params=(
         _TABLE,
         Param("watermark", ParamType.BIGINT, "The watermark, in milliseconds after 1970.", required=True),
+        _TRASH,
     ),
     columns=_COLUMNS,
     example="CALL sys.rollback_to_watermark('default.T', 1730292023000);",
@@ -172,11 +185,11 @@ class RollbackToWatermark:
         """Find the target and everything newer."""
         table = ctx.table(args.text("table"))
         target = last_to_watermark(table, args.integer("watermark") or 0)
-        return _planned(table, plan_rollback(table, snapshot_id=target.id))
+        return _planned(ctx, args, "rollback_to_watermark", table, plan_rollback(table, snapshot_id=target.id))
 
     def execute(self, ctx: CallContext, plan: Plan[_Rollback]) -> Report:
         """Roll back."""
-        return _execute(plan)
+        return _execute(ctx, plan)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
+from paimon_spark.calls.trash import trash_param, trash_request
+from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.table import Table
 from paimon_spark.engine.expire import ExpireConfig, ExpirePlan, execute_expire, plan_expire
 from paimon_spark.engine.expire_changelogs import (
@@ -17,6 +19,7 @@ from paimon_spark.engine.expire_changelogs import (
     plan_expire_changelogs,
 )
 from paimon_spark.engine.repair import Repair, execute_repair, plan_repair
+from paimon_spark.engine.trash import open_run
 from paimon_spark.sqlparse.casts import timestamp_millis
 
 _TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
@@ -30,6 +33,7 @@ class _Expiry:
     table: Table
     latest_id: int | None
     plan: ExpirePlan
+    trash: TrashRun | None
 
 
 @procedure(
@@ -62,6 +66,7 @@ class _Expiry:
             default="table option `snapshot.expire.limit`",
         ),
         Param("options", ParamType.STRING, "Table options for this CALL: `key=value,key=value`."),
+        trash_param(default=False),
     ),
     columns=(Column("deleted_snapshots_count", "int", "number of removed snapshots", nullable=False),),
     forms=(
@@ -100,12 +105,15 @@ class ExpireSnapshots:
                 max_deletes=args.integer("max_deletes"),
             )
         plan = plan_expire(table, config, ctx.clock_millis())
-        return Plan(tuple(plan.actions), _Expiry(table, table.snapshots.latest_id(), plan))
+        trash = open_run(table, trash_request(ctx, args, "expire_snapshots", default=False))
+        return Plan(tuple(plan.actions), _Expiry(table, table.snapshots.latest_id(), plan, trash))
 
     def execute(self, ctx: CallContext, plan: Plan[_Expiry]) -> Report:
         """Delete the snapshots and their files."""
         work = plan.payload
-        done = execute_expire(work.table, work.plan)
+        done = execute_expire(work.table, work.plan, work.trash)
+        if work.trash is not None:
+            work.trash.finish(ctx.clock_millis())
         return Report(
             result_rows=[(done.count,)],
             status=DONE if done.count else NOTHING_TO_DO,
@@ -123,6 +131,7 @@ class _ChangelogExpiry:
     latest_id: int | None
     plan: ExpireChangelogsPlan
     everything: bool
+    trash: TrashRun | None
 
 
 @procedure(
@@ -160,6 +169,7 @@ class _ChangelogExpiry:
             "Remove all long-lived changelogs, whatever the other arguments and consumers.",
             default="false",
         ),
+        trash_param(default=False),
     ),
     columns=(Column("result", "string", "number of removed changelogs, or a note if all were removed"),),
     forms=(
@@ -190,12 +200,15 @@ class ExpireChangelogs:
         )
         everything = args.flag("delete_all")
         plan = plan_expire_changelogs(table, config, ctx.clock_millis(), everything=everything)
-        return Plan(plan.actions, _ChangelogExpiry(table, table.snapshots.latest_id(), plan, everything))
+        trash = open_run(table, trash_request(ctx, args, "expire_changelogs", default=False))
+        return Plan(plan.actions, _ChangelogExpiry(table, table.snapshots.latest_id(), plan, everything, trash))
 
     def execute(self, ctx: CallContext, plan: Plan[_ChangelogExpiry]) -> Report:
         """Delete the changelogs and their files."""
         work = plan.payload
-        done = execute_expire_changelogs(work.table, work.plan)
+        done = execute_expire_changelogs(work.table, work.plan, work.trash)
+        if work.trash is not None:
+            work.trash.finish(ctx.clock_millis())
         return Report(
             result_rows=[("All long-lived changelogs are removed." if work.everything else str(done.count),)],
             status=DONE if done.count else NOTHING_TO_DO,

@@ -14,7 +14,9 @@ from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
+from paimon_spark.calls.trash import trash_param, trash_request
 from paimon_spark.core.maintenance.deletion import WRITE
+from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.table import Table
 from paimon_spark.engine.automatic_tags import AutomaticTagsPlan, execute_automatic_tags, plan_automatic_tags
 from paimon_spark.engine.tag_times import first_from_time, first_from_watermark
@@ -28,6 +30,7 @@ from paimon_spark.engine.tags import (
     plan_delete_tags,
     plan_rename_tag,
 )
+from paimon_spark.engine.trash import open_run
 from paimon_spark.errors import ArgumentError, OptionError
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.units import parse_duration_ms
@@ -263,6 +266,7 @@ class _Deletion:
     table: Table
     latest_id: int | None
     plan: DeleteTagsPlan
+    trash: TrashRun | None
 
 
 @procedure(
@@ -277,6 +281,7 @@ class _Deletion:
             required=True,
             aliases=("tag_name",),
         ),
+        trash_param(default=False),
     ),
     columns=(_RESULT,),
     example="CALL sys.delete_tag('default.T', 'my_tag');",
@@ -293,12 +298,15 @@ class DeleteTag:
         """Find the tags and the files to delete."""
         table = ctx.table(args.text("table"))
         plan = plan_delete_tags(table, args.text("tag"))
-        return Plan(tuple(plan.actions), _Deletion(table, table.snapshots.latest_id(), plan))
+        trash = open_run(table, trash_request(ctx, args, "delete_tag", default=False))
+        return Plan(tuple(plan.actions), _Deletion(table, table.snapshots.latest_id(), plan, trash))
 
     def execute(self, ctx: CallContext, plan: Plan[_Deletion]) -> Report:
         """Delete the tags and their files."""
         work = plan.payload
-        done, hints = execute_delete_tags(work.table, work.plan), work.plan.hints
+        done, hints = execute_delete_tags(work.table, work.plan, work.trash), work.plan.hints
+        if work.trash is not None:
+            work.trash.finish(ctx.clock_millis())
         return Report(
             result_rows=[(True,)],
             status=(DONE if done.names else NOTHING_TO_DO) + (f": {' '.join(hints)}" if hints else ""),
@@ -315,6 +323,7 @@ class _Expiry:
     table: Table
     latest_id: int | None
     plan: DeleteTagsPlan | None
+    trash: TrashRun | None
 
 
 def _planned_expiry(table: Table, names: Mapping[str, str]) -> DeleteTagsPlan | None:
@@ -331,6 +340,7 @@ def _planned_expiry(table: Table, names: Mapping[str, str]) -> DeleteTagsPlan | 
             ParamType.STRING,
             "Delete also the tags created before this time (`2024-05-14 10:00:00`, session time zone).",
         ),
+        trash_param(default=False),
     ),
     columns=(Column("expired_tags", "string", "a deleted tag, or a note that there is none"),),
     example="CALL sys.expire_tags('default.T', '2024-09-06 11:00:00');",
@@ -348,13 +358,16 @@ class ExpireTags:
         millis = None if older_than is None else timestamp_millis(older_than, zone=ctx.zone, parameter="older_than")
         table = ctx.table(args.text("table"))
         plan = _planned_expiry(table, expired_tags(table, ctx.clock_millis(), millis))
-        return Plan(tuple(plan.actions) if plan else (), _Expiry(table, table.snapshots.latest_id(), plan))
+        trash = open_run(table, trash_request(ctx, args, "expire_tags", default=False))
+        return Plan(tuple(plan.actions) if plan else (), _Expiry(table, table.snapshots.latest_id(), plan, trash))
 
     def execute(self, ctx: CallContext, plan: Plan[_Expiry]) -> Report:
         """Delete the tags and their files."""
         work = plan.payload
         names = work.plan.names if work.plan else ()
-        done = execute_delete_tags(work.table, work.plan) if work.plan else None
+        done = execute_delete_tags(work.table, work.plan, work.trash) if work.plan else None
+        if work.trash is not None:
+            work.trash.finish(ctx.clock_millis())
         return Report(
             result_rows=[(name,) for name in names] or [("No expired tags.",)],
             status=DONE if names else NOTHING_TO_DO,

@@ -79,13 +79,14 @@ def _by_name(procedure: Procedure, named: Iterable[tuple[str, Literal]]) -> list
 def _by_position(procedure: Procedure, literals: Sequence[Literal]) -> tuple[str, list[tuple[Param, Literal]]]:
     literals = _joined(procedure, literals)
     forms = [f for f in procedure.forms if len(f.params) == len(literals)]
-    if not forms and len(literals) > len(procedure.params):
+    params = procedure.positional_params
+    if not forms and len(literals) > len(params):
         raise _error(
             procedure,
-            f"has {len(literals)} positional arguments, but takes at most {len(procedure.params)}",
+            f"has {len(literals)} positional arguments, but takes at most {len(params)}",
             _PLAN_HINT if literals[-1].type == "BOOLEAN" and not procedure.has_own_dry_run else "",
         )
-    forms = forms or [PositionalOverload(tuple(p.name for p in procedure.params[: len(literals)]))]
+    forms = forms or [PositionalOverload(tuple(p.name for p in params[: len(literals)]))]
     fitting = [f for f in forms if all(_fits(procedure.param(n), v) for n, v in zip(f.params, literals, strict=True))]
     form = (fitting or forms)[0]
     return form.name, [(procedure.param(n), v) for n, v in zip(form.params, literals, strict=True)]
@@ -93,11 +94,12 @@ def _by_position(procedure: Procedure, literals: Sequence[Literal]) -> tuple[str
 
 def _joined(procedure: Procedure, literals: Sequence[Literal]) -> Sequence[Literal]:
     """Return the arguments with those of a variadic parameter as one text, joined with ``;``."""
-    at = len(procedure.params) - 1
-    if not procedure.params or not procedure.params[at].variadic or len(literals) <= at + 1:
+    params = procedure.positional_params
+    at = len(params) - 1
+    if not params or not params[at].variadic or len(literals) <= at + 1:
         return literals
     for literal in literals[at:]:
-        _cast(procedure, procedure.params[at], literal)
+        _cast(procedure, params[at], literal)
     given = [str(literal.value) for literal in literals[at:] if not literal.is_blank]
     return [*literals[:at], literal_of(";".join(given))]
 

@@ -32,7 +32,8 @@ class ParamType(StrEnum):
 class Param:
     """One parameter. `aliases` are alternative names for named arguments; `default` describes the default in words.
 
-    The last parameter may be `variadic`: by position, it takes all further arguments, joined with ``;``.
+    The last positional parameter may be `variadic`: by position, it takes all further arguments, joined with ``;``.
+    Parameters that are `named_only` come last.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Param:
     default: str = ""
     aliases: tuple[str, ...] = ()
     variadic: bool = False
+    named_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,11 @@ class Procedure:
     def named_params(self) -> tuple[Param, ...]:
         """Return every parameter that can be given by name, `dry_run` included."""
         return self.params if self.has_own_dry_run else (*self.params, DRY_RUN_PARAM)
+
+    @property
+    def positional_params(self) -> tuple[Param, ...]:
+        """Return every parameter that can be given by position."""
+        return tuple(p for p in self.params if not p.named_only)
 
     @property
     def signature(self) -> str:

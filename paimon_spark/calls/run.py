@@ -15,6 +15,7 @@ from paimon_spark.calls.plan import PLAN_COLUMNS, plan_rows
 from paimon_spark.calls.procedure import NAMESPACE, Procedure
 from paimon_spark.calls.registry import Registry, installed_registry
 from paimon_spark.calls.report import report_rows
+from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
 from paimon_spark.sqlparse.call import CallStatement, parse_call
 from paimon_spark.sqlparse.claims import is_paimon_statement as _is_call
@@ -117,6 +118,7 @@ def plan_columns() -> list[tuple[str, str, bool]]:
     return [(name, kind, name == "kept_by") for name, kind in PLAN_COLUMNS]
 
 
+@translate_io_errors()
 def _run(procedure: Procedure, args: Arguments, ctx: CallContext, *, explain: bool) -> CallResult:
     started = ctx.clock_millis()
     plan = procedure.body.plan(ctx, args)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from paimon_spark.core.cancellation import uninterrupted
 from paimon_spark.core.maintenance.deletion import DELETE, WRITE, Action, Deleted, SafeDeleter
+from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.metadata.branches import (
     BRANCH_OPTIONS,
     branch_exists,
@@ -216,25 +217,30 @@ def plan_delete_branches(table: Table, names: str) -> DeleteBranchesPlan:
         if name not in there and not branch_exists(table, name):
             raise no_such_branch(table, name)
         _check_unused(table, name, "deleted")
-    actions = [
-        Action(DELETE, s.path, s.size, f"branch '{name}' is deleted")
-        for name in asked
-        for s in table.file_io.list_recursive(table.paths.branch_dir(name))
-    ]
-    return DeleteBranchesPlan(tuple(asked), tuple(actions))
+    return DeleteBranchesPlan(tuple(asked), tuple(a for name in asked for a in _branch_files(table, name)))
+
+
+def _branch_files(table: Table, name: str) -> list[Action]:
+    files = table.file_io.list_recursive(table.paths.branch_dir(name))
+    return [Action(DELETE, s.path, s.size, f"branch '{name}' is deleted") for s in files]
 
 
 @uninterrupted()
 @translate_io_errors()
-def execute_delete_branches(table: Table, plan: DeleteBranchesPlan) -> Deleted:
-    """Delete the metadata of branches, schemas first: without them a branch does not exist."""
-    deleter, deleted = SafeDeleter(table), Deleted()
+def execute_delete_branches(table: Table, plan: DeleteBranchesPlan, trash: TrashRun | None = None) -> Deleted:
+    """Delete the metadata of branches, schemas first: without them a branch does not exist.
+
+    The trash takes the files, if there is one, also those written to the branch since planning.
+    """
+    deleter, deleted = SafeDeleter(table, trash), Deleted()
     for name in plan.names:
         directory = table.paths.branch_dir(name)
         schemas = f"{directory}/schema/"
         own = [a for a in plan.actions if a.path.startswith(f"{directory}/")]
         deleted += deleter.delete([a for a in own if a.path.startswith(schemas)])
         deleted += deleter.delete([a for a in own if not a.path.startswith(schemas)])
+        if trash is not None:
+            deleted += deleter.delete(_branch_files(table, name))
         table.file_io.delete_dir(directory)
     return deleted
 

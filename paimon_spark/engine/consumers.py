@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from paimon_spark.core.maintenance.deletion import DELETE, WARN, WRITE, Action
+from paimon_spark.core.maintenance.deletion import DELETE, WARN, WRITE, Action, SafeDeleter
+from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.metadata.refs import CONSUMER_PREFIX, RefStore
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.table import Table
@@ -24,6 +25,7 @@ class ConsumerPlan:
     action: Action
 
 
+@translate_io_errors()
 def plan_reset(table: Table, name: str, next_snapshot: int | None = None) -> ConsumerPlan:
     """Plan moving a consumer of the table's branch to a snapshot, or deleting it; nothing is changed.
 
@@ -48,6 +50,7 @@ def plan_reset(table: Table, name: str, next_snapshot: int | None = None) -> Con
     return ConsumerPlan(name, None, Action(DELETE, path, size, f"consumer '{name}' is deleted"))
 
 
+@translate_io_errors()
 def execute_reset(table: Table, plan: ConsumerPlan) -> bool:
     """Execute the plan; return whether anything changed."""
     refs = RefStore.of(table)
@@ -89,10 +92,10 @@ def plan_clear(table: Table, including: str | None = None, excluding: str | None
 
 
 @translate_io_errors()
-def execute_clear(table: Table, plan: ClearPlan) -> tuple[str, ...]:
-    """Delete the consumers of a plan; return those that existed."""
-    refs = RefStore.of(table)
-    return tuple(name for name in plan.names if refs.delete_consumer(name))
+def execute_clear(table: Table, plan: ClearPlan, trash: TrashRun | None = None) -> tuple[str, ...]:
+    """Delete the consumers of a plan, or move them to the trash; return those that existed."""
+    deleter = SafeDeleter(table, trash)
+    return tuple(n for n, a in zip(plan.names, plan.actions, strict=True) if deleter.delete_reference(a).files)
 
 
 def _name(file: FileStatus) -> str:

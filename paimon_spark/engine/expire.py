@@ -9,6 +9,7 @@ from paimon_spark.core.cancellation import uninterrupted
 from paimon_spark.core.maintenance.deletion import DELETE, WRITE, Action, Deleted, DeletionPlan, SafeDeleter
 from paimon_spark.core.maintenance.expiry_candidates import ExpiryCandidates
 from paimon_spark.core.maintenance.retention import RetentionRule, choose_end
+from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKey, RefKind, RefStore
 from paimon_spark.core.metadata_io import create_once, translate_io_errors
 from paimon_spark.core.table import Table
@@ -103,8 +104,8 @@ def plan_expire(
 
 @uninterrupted()
 @translate_io_errors()
-def execute_expire(table: Table, plan: ExpirePlan) -> ExpireResult:
-    """Execute the plan. Files that have become protected since planning are kept.
+def execute_expire(table: Table, plan: ExpirePlan, trash: TrashRun | None = None) -> ExpireResult:
+    """Execute the plan. Files that have become protected since planning are kept; `trash` takes the others.
 
     Snapshot files are deleted first, from the oldest on, so that all listed snapshots are readable at every step. An
     interrupted expiry leaves unreferenced files, which `remove_orphan_files` deletes.
@@ -114,7 +115,9 @@ def execute_expire(table: Table, plan: ExpirePlan) -> ExpireResult:
     store = table.snapshots
     if plan.end <= plan.begin or not store.exists(plan.end):
         return ExpireResult()
-    deleter = SafeDeleter(table)
+    deleter = SafeDeleter(table, trash)
+    if trash is not None:
+        trash.begin(created=[f"changelog-{ref.snapshot.id}" for ref in plan.files.future])
     _keep_changelogs(table, plan.files.future)
     references = Deleted()
     for action in plan.files.references:

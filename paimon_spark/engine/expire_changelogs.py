@@ -8,6 +8,7 @@ from paimon_spark.core.cancellation import uninterrupted
 from paimon_spark.core.maintenance.deletion import DELETE, Action, Deleted, DeletionPlan, SafeDeleter
 from paimon_spark.core.maintenance.expiry_candidates import ExpiryCandidates
 from paimon_spark.core.maintenance.retention import RetentionRule, choose_changelog_end
+from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.metadata.refs import RefKind, RefStore
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.table import Table
@@ -86,11 +87,14 @@ def _files(table: Table, changelogs: list[Snapshot], *, look: bool) -> DeletionP
 
 @uninterrupted()
 @translate_io_errors()
-def execute_expire_changelogs(table: Table, plan: ExpireChangelogsPlan) -> ExpireResult:
-    """Execute the plan: changelog files first, oldest first, then the files that nothing else references."""
+def execute_expire_changelogs(table: Table, plan: ExpireChangelogsPlan, trash: TrashRun | None = None) -> ExpireResult:
+    """Execute the plan: changelog files first, oldest first, then the files that nothing else references.
+
+    The trash takes the files, if there is one.
+    """
     if not plan.ids:
         return ExpireResult()
-    deleter = SafeDeleter(table)
+    deleter = SafeDeleter(table, trash)
     references: Deleted = deleter.delete_references(plan.files)
     directory = table.paths.changelog_dir
     if plan.first_kept is not None:

@@ -8,11 +8,12 @@ file meanwhile.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from paimon_spark.core.maintenance.deletion import DELETE, WARN, Action, Deleted, SafeDeleter
 from paimon_spark.core.maintenance.orphans import Directory, Listing, directories, emptied, spread
+from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.engine.runner import TaskRunner
@@ -167,12 +168,23 @@ def _warnings(table: Table) -> tuple[Action, ...]:
     return tuple(Action(WARN, value, 0, f"'{key}' is not looked at") for key, value in given)
 
 
+def no_trash(table: Table) -> TrashRun | None:
+    """Return None: the files are deleted for good."""
+    del table
+    return None
+
+
 @translate_io_errors()
-def execute_orphans(plan: OrphanPlan) -> OrphanResult:
-    """Delete the planned files, except those that have become referenced."""
+def execute_orphans(plan: OrphanPlan, trash_of: Callable[[Table], TrashRun | None] = no_trash) -> OrphanResult:
+    """Delete the planned files, except those that have become referenced.
+
+    Args:
+        plan: the plan.
+        trash_of: returns the run of the trash that takes the files of a table.
+    """
     total = Deleted()
     for work in plan.tables:
-        deleter = SafeDeleter(work.table)
+        deleter = SafeDeleter(work.table, trash_of(work.table))
         deleted = deleter.delete(deleter.unreachable(work.checked)) + deleter.delete(work.strays)
         for directory in work.directories:
             work.table.file_io.delete_empty_dir(directory.path)

@@ -10,6 +10,7 @@ from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.maintenance.deletion import DELETE, WRITE, Action, SafeDeleter
 from paimon_spark.core.maintenance.orphans import emptied
 from paimon_spark.core.maintenance.reachability import Reachability
+from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, RefStore, branch_name, branches
 from paimon_spark.core.metadata_io import translate_io_errors
@@ -121,29 +122,36 @@ def _kept(table: Table, latest: Snapshot | None, *, replaced: bool) -> set[str]:
 
 
 @translate_io_errors()
-def execute_purge(plan: PurgePlan, runner: TaskRunner) -> PurgeResult:
+def execute_purge(plan: PurgePlan, runner: TaskRunner, trash: TrashRun | None = None) -> PurgeResult:
     """Delete branches, tags and consumers, commit snapshots without rows, and delete all that the last does not need.
 
-    Every step leaves a table that can be read; an interrupted purge is completed by the next one.
+    Every step leaves a table that can be read; an interrupted purge is completed by the next one. The trash takes the
+    files, if there is one.
 
     Raises:
         ConflictError: the commit lost every race.
     """
     table, now = plan.table, plan.clock_millis
-    everything = ExpireConfig(retain_max=1, retain_min=1, older_than_millis=MOST_MILLIS, max_deletes=_ALL, exact=False)
-    branches_gone = execute_delete_branches(table, plan.branches)
-    tags_gone = execute_delete_tags(table, plan_delete_tags(table, plan.tags, exact=False)) if plan.tags else None
-    consumers_gone = len(execute_clear(table, plan.consumers))
+    everything = ExpireConfig(retain_max=1, retain_min=1, older_than_millis=MOST_MILLIS, max_deletes=_ALL)
+    branches_gone = execute_delete_branches(table, plan.branches, trash)
+    tags_plan = plan_delete_tags(table, plan.tags) if plan.tags else None
+    tags_gone = execute_delete_tags(table, tags_plan, trash) if tags_plan else None
+    consumers_gone = execute_clear(table, plan.consumers, trash)
     done = FileStoreCommit(table).overwrite([], CommitMetadata(operation=Operation.TRUNCATE))
     emptied_id = execute_compact_manifest(plan_compact_manifest(table))
-    snapshots_gone = execute_expire(table, plan_expire(table, everything, now))
-    changelogs_gone = execute_expire_changelogs(table, plan_expire_changelogs(table, everything, now, everything=True))
-    left_gone = execute_orphans(plan_orphans([table], runner, clock_millis=now + 1, older_than=now))
+    first = done.snapshot_ids[0] if isinstance(done, Committed) else emptied_id
+    if trash is not None and first is not None:
+        trash.begin(latest=first - 1)  # others may have committed since the purge was planned
+    snapshots_gone = execute_expire(table, plan_expire(table, everything, now), trash)
+    changelogs_plan = plan_expire_changelogs(table, everything, now, everything=True)
+    changelogs_gone = execute_expire_changelogs(table, changelogs_plan, trash)
+    left_gone = execute_orphans(plan_orphans([table], runner, clock_millis=now + 1, older_than=now), lambda _: trash)
     for directory in plan.directories:
         table.file_io.delete_empty_dir(directory)
     deleted = [d for d in (branches_gone, tags_gone, snapshots_gone, changelogs_gone, left_gone) if d is not None]
+    sizes = dict(zip(plan.consumers.names, (a.bytes for a in plan.consumers.actions), strict=True))
     return PurgeResult(
-        consumers_gone + sum(d.files for d in deleted),
-        sum(d.bytes for d in deleted),
+        len(consumers_gone) + sum(d.files for d in deleted),
+        sum(sizes[name] for name in consumers_gone) + sum(d.bytes for d in deleted),
         emptied_id or (done.snapshot_ids[-1] if isinstance(done, Committed) else None),
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from paimon_spark.core.cancellation import uninterrupted
 from paimon_spark.core.maintenance.deletion import WRITE, Action, SafeDeleter
 from paimon_spark.core.maintenance.rollback import Target, deletions, find_target, remove_newer
+from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.metadata_io import create_once, translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, CorruptTableError, ErrorKind, NotFoundError
@@ -90,20 +91,30 @@ def snapshot_at_time(table: Table, millis: int) -> int:
 
 @uninterrupted()
 @translate_io_errors()
-def execute_rollback(table: Table, plan: RollbackPlan) -> RollbackResult:
+def execute_rollback(table: Table, plan: RollbackPlan, trash: TrashRun | None = None) -> RollbackResult:
     """Execute the plan; what is committed or tagged above the target before this returns is removed too.
 
     The target becomes the latest snapshot in a single step: when the hint records the rollback or, if the target is
     restored from a tag, when its file is created. All later steps only remove files. If they are interrupted, the next
     rollback or commit completes them.
+
+    Args:
+        table: the table.
+        plan: the plan.
+        trash: takes what is removed.
+
+    Raises:
+        CorruptTableError: the target has expired since the rollback was planned.
     """
     current = plan.current_id
     if not plan.actions:
         return RollbackResult(plan.previous_id, current)
     _check(table, plan.target)
+    if trash is not None:
+        trash.begin(target=current, created=[f"snapshot-{current}"] if plan.target.expired else ())
     table.snapshots.begin_rollback(current)
     _restore(table, plan.target)
-    deleted = remove_newer(table, current)
+    deleted = remove_newer(table, current, trash=trash)
     return RollbackResult(plan.previous_id, current, deleted.files, deleted.bytes)
 
 

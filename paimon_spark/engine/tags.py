@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from paimon_spark.core.cancellation import uninterrupted
 from paimon_spark.core.maintenance.deletion import DELETE, WARN, WRITE, Action, Deleted, DeletionPlan, SafeDeleter
 from paimon_spark.core.maintenance.expiry_candidates import ExpiryCandidates
+from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import RefKey, RefKind, RefStore, check_tag_name
 from paimon_spark.core.metadata_io import delete_best_effort, translate_io_errors
@@ -216,9 +217,12 @@ def _tag_path(table: Table, name: str) -> str:
 
 @uninterrupted()
 @translate_io_errors()
-def execute_delete_tags(table: Table, plan: DeleteTagsPlan) -> DeleteTagsResult:
-    """Execute the plan: tag files are deleted first, so that no tag ever references deleted files."""
-    deleter = SafeDeleter(table)
+def execute_delete_tags(table: Table, plan: DeleteTagsPlan, trash: TrashRun | None = None) -> DeleteTagsResult:
+    """Execute the plan: tag files are deleted first, so that no tag ever references deleted files.
+
+    The trash takes the files, if there is one.
+    """
+    deleter = SafeDeleter(table, trash)
     deleted: Deleted = deleter.delete_references(plan.files)
     deleted += deleter.delete_files(plan.files)
     return DeleteTagsResult(plan.names, plan.missing, deleted.files, deleted.bytes)

@@ -567,3 +567,8 @@ class CoreOptions(OptionValues):
     def consumer_expiration_time_ms(self) -> int | None:
         """Return how long an idle consumer is retained."""
         return self.duration_ms_or_none("consumer.expiration-time")
+
+    @property
+    def trash_retention_ms(self) -> int:
+        """Return how long files in the trash are retained; 0 or less turns the trash off."""
+        return self.duration_ms("trash.retention")

@@ -69,7 +69,7 @@ _WRITE = """
     sink.managed.writer-buffer-memory  sink.parallelism  sink.use-managed-memory-allocator  snapshot.expire.limit
     snapshot.ignore-empty-commit  snapshot.num-retained.max  snapshot.num-retained.min  snapshot.time-retained
     spill-compression  spill-compression.zstd-level  tag.default-time-retained  tag.time-expire-enabled
-    target-file-row-num  target-file-size  write-buffer-size  write-buffer-spill.max-disk-size
+    target-file-row-num  target-file-size  trash.retention  write-buffer-size  write-buffer-spill.max-disk-size
     end-input.check-partition-expire  partition.expiration-batch-size  partition.expiration-check-interval
     partition.expiration-max-num  partition.expiration-strategy  partition.expiration-time  partition.mark-done-action
     partition.timestamp-formatter  partition.timestamp-pattern  sink.process-time-zone  sink.savepoint.auto-tag

@@ -16,7 +16,7 @@ from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, HASH_INDEX, Manif
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.stored_json import json_object
 
-_OWN = ("schema", "snapshot", "tag", "branch", "consumer", "changelog")
+_OWN = ("schema", "snapshot", "tag", "branch", "consumer", "changelog", ".trash")
 """Directories that hold neither data nor manifests."""
 
 

@@ -21,7 +21,7 @@ CALL sys.create_branch('prices', 'draft');
 
 CALL sys.create_branch('prices', 'old');
 
-CALL sys.delete_branch(table => 'prices', branch => 'trial');
+CALL sys.delete_branch(table => 'prices', branch => 'trial', trash => false);
 
 -- Several at once.
 CALL sys.delete_branch('prices', 'draft, old');

@@ -25,7 +25,7 @@ EXPLAIN CALL sys.delete_tag('prices', 'a');
 CALL sys.delete_tag('demo_delete_tag.prices', 'a');
 
 -- Several at once.
-CALL sys.delete_tag(table => 'prices', tag => 'b,c');
+CALL sys.delete_tag(table => 'prices', tag => 'b,c', trash => true);
 
 -- A tag that does not exist: nothing to do.
 CALL sys.delete_tag(table => 'prices', tag => 'a');

@@ -31,6 +31,6 @@ CALL sys.expire_changelogs(table => 'prices', retain_max => 4, retain_min => 1, 
 CALL sys.expire_changelogs('prices', 2);
 
 -- All of them.
-CALL sys.expire_changelogs(table => 'prices', delete_all => true);
+CALL sys.expire_changelogs(table => 'prices', delete_all => true, trash => false);
 
 DROP DATABASE demo_expire_changelogs CASCADE;

@@ -37,6 +37,9 @@ CALL sys.expire_snapshots(table => 'events', retain_max => 5, retain_min => 1, m
 -- The limits as table options for this CALL only.
 CALL sys.expire_snapshots(table => 'events', options => 'snapshot.num-retained.max=4,snapshot.num-retained.min=1');
 
+-- What goes can be restored by sys.undo.
+CALL sys.expire_snapshots(table => 'events', retain_max => 3, retain_min => 1, trash => true);
+
 -- By position: keep the newest two.
 CALL sys.expire_snapshots('demo_expire_snapshots.events', 2);
 

@@ -29,7 +29,7 @@ CALL sys.expire_tags('prices');
 -- All tags are older than the year 2100.
 EXPLAIN CALL sys.expire_tags('prices', '2100-01-01 00:00:00');
 
-CALL sys.expire_tags(table => 'prices', older_than => '2100-01-01');
+CALL sys.expire_tags(table => 'prices', older_than => '2100-01-01', trash => true);
 
 SELECT tag_name FROM `prices$tags`;
 

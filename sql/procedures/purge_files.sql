@@ -32,6 +32,11 @@ CALL sys.purge_files('demo_purge_files.prices');
 
 INSERT INTO prices VALUES ('milk', 1);
 
+-- This time for good.
+CALL sys.purge_files(table => 'prices', trash => false);
+
+INSERT INTO prices VALUES ('salt', 2);
+
 SELECT * FROM prices;
 
 DROP DATABASE demo_purge_files CASCADE;

@@ -27,7 +27,8 @@ CALL sys.remove_orphan_files('demo_remove_orphan_files.events', '2023-10-31 12:0
 EXPLAIN CALL sys.remove_orphan_files(table => 'events', older_than => '2023-10-31 12:00:00', dry_run => false);
 
 -- All tables of a database, the directories listed in four tasks.
-CALL sys.remove_orphan_files(table => 'demo_remove_orphan_files.*', parallelism => 4, mode => 'DISTRIBUTED');
+CALL sys.remove_orphan_files(table => 'demo_remove_orphan_files.*', parallelism => 4, mode => 'DISTRIBUTED',
+  trash => false);
 
 SELECT * FROM events;
 

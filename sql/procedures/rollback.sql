@@ -26,7 +26,8 @@ CALL sys.rollback(table => 'prices', snapshot => 3);
 -- Digits are the id of a snapshot.
 CALL sys.rollback(table => 'prices', version => '2');
 
-CALL sys.rollback(table => 'prices', tag => 'opening');
+-- The snapshots go to the trash, as by default.
+CALL sys.rollback(table => 'prices', tag => 'opening', trash => true);
 
 SELECT * FROM prices;
 

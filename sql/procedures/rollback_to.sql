@@ -31,7 +31,8 @@ CALL sys.rollback_to(table => 'stock', snapshot_id => 2);
 
 SELECT * FROM stock ORDER BY item;
 
-CALL sys.rollback_to(table => 'stock', tag => 'opening');
+-- The snapshots are deleted for good, instead of going to the trash.
+CALL sys.rollback_to(table => 'stock', tag => 'opening', trash => false);
 
 -- Already there: nothing to do.
 CALL sys.rollback_to('stock', 'opening');

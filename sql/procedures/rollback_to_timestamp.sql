@@ -18,7 +18,7 @@ INSERT INTO prices VALUES ('tea', 4);
 INSERT INTO prices VALUES ('tea', 5);
 
 -- 9999999999999 ms after 1970 is later than every snapshot: nothing is rolled back.
-CALL sys.rollback_to_timestamp(table => 'prices', timestamp => 9999999999999);
+CALL sys.rollback_to_timestamp(table => 'prices', timestamp => 9999999999999, trash => false);
 
 SELECT * FROM prices;
 

@@ -19,7 +19,7 @@ INSERT INTO prices /*+ OPTIONS('end-input.watermark' = '3000') */ VALUES ('tea',
 
 EXPLAIN CALL sys.rollback_to_watermark('prices', 2000);
 
-CALL sys.rollback_to_watermark(table => 'prices', watermark => 2500);
+CALL sys.rollback_to_watermark(table => 'prices', watermark => 2500, trash => true);
 
 SELECT * FROM prices;
 

@@ -13,13 +13,16 @@ from paimon_spark.sqlparse.script import split_script
 WIDE = 120
 MASKS = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"), "<uuid>"),
+    (re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}"), "<run>"),
     (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(?!')"), "<time>"),
     (re.compile(r"\(\d+ bytes\)"), "(<bytes>)"),
     (re.compile(r"(file:)?/[^\s,'\"\]]*/(?=[^/\s]*\.db/)"), "<warehouse>/"),
     (re.compile(r"^/[^\s]*/warehouse\d*$"), "<warehouse>"),
 )
 #: Columns whose values differ from run to run.
-VOLATILE = re.compile(r"(bytes|_ms$|size|duration|time_millis|commit_time|commit_user|creation_time)", re.IGNORECASE)
+VOLATILE = re.compile(
+    r"(bytes|^user$|_ms$|size|duration|time_millis|commit_time|commit_user|creation_time)", re.IGNORECASE
+)
 
 
 def transcript(spark: SparkSession, script: Path) -> str:

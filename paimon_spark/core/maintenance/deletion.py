@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from paimon_spark.core.maintenance.reachability import Reachability, ReadManifests
+from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKey, RefKind, protecting_refs
 from paimon_spark.core.table import Table
@@ -89,10 +90,16 @@ class Deleted:
 
 
 class SafeDeleter:
-    """Deletes unreferenced files of a table."""
+    """Deletes unreferenced files of a table, or moves them to its trash.
 
-    def __init__(self, table: Table) -> None:
+    Args:
+        table: the table.
+        trash: the run of the trash that takes the files; without it they are deleted for good.
+    """
+
+    def __init__(self, table: Table, trash: TrashRun | None = None) -> None:
         self._table = table
+        self._trash = trash
         self._io = table.file_io
 
     def plan(
@@ -142,9 +149,7 @@ class SafeDeleter:
         if not actions:
             return []
         names = {a.name for a in actions}
-        held = self._confirmed(
-            self._all_refs, lambda reach: reach.metadata_refs().keys() | reach.data_refs(names).keys()
-        )
+        held = self._confirmed(self._all_refs, lambda reach: reach.metadata_refs().keys() | reach.needed_names(names))
         return [a for a in actions if a.name not in held]
 
     def _confirmed(
@@ -224,7 +229,7 @@ class SafeDeleter:
 
     def _delete_one(self, action: Action) -> Deleted:
         try:
-            return Deleted(1, action.bytes) if self._io.delete(action.path) else Deleted()
+            return Deleted(1, action.bytes) if self._removed(action) else Deleted()
         except OSError as e:
             if self._is_gone(action.path):
                 return Deleted(1, action.bytes)
@@ -235,6 +240,11 @@ class SafeDeleter:
                 hint="Check that this user may delete it and that it is a file, then run the statement again.",
                 kind=ErrorKind.ENVIRONMENT,
             ) from e
+
+    def _removed(self, action: Action) -> bool:
+        if self._trash is None:
+            return self._io.delete(action.path)
+        return self._trash.move(action.path, action.bytes)
 
     def _is_gone(self, path: str) -> bool:
         """Return whether a file is known to be missing: the response of a deletion may be lost."""

@@ -75,6 +75,43 @@ class Reachability:
                 held.setdefault(name, holder)
         return held
 
+    def needed_names(self, wanted: Collection[str]) -> set[str]:
+        """Return the names in `wanted` that are protected; for very many names: each manifest is read as a stream.
+
+        A file that some manifest adds and none deletes is live in every snapshot that has this manifest. Only files
+        that are both added and deleted are looked up by reference, as `data_refs` does.
+        """
+        lists = dict.fromkeys(name for holder in self._holders for name in self._state_lists(holder))
+        metas = {m.file_name: m for name in lists for m in self._list(name) or ()}
+        added, deleted = set[str](), set[str]()
+        for meta in metas.values():
+            for entry in self._reader.open(meta, remember=False).entries():
+                names = (n for n in file_names(entry) if n in wanted)
+                (added if entry.kind is FileKind.ADD else deleted).update(names)
+        doubtful = added & deleted
+        found = (added - doubtful) | self._needed_changelogs(wanted)
+        return found | self.data_refs(doubtful - found).keys()
+
+    def _state_lists(self, holder: ProtectingRef) -> tuple[str, ...]:
+        """Return the manifest lists of the rows of a reference."""
+        if holder.kind is RefKind.CHANGELOG:
+            return ()
+        return (holder.snapshot.base_manifest_list, holder.snapshot.delta_manifest_list)
+
+    def _needed_changelogs(self, wanted: Collection[str]) -> set[str]:
+        """Return the names in `wanted` that a changelog needs."""
+        metas: dict[tuple[str, bool], ManifestFileMeta] = {}
+        for holder in self._holders:
+            name, written = _changelog_list(holder)
+            listed = self._list(name, tolerant=True) if name is not None else None
+            metas |= {(m.file_name, written): m for m in listed or ()}
+        found = set[str]()
+        for (_, written), meta in metas.items():
+            for entry in self._reader.open(meta, remember=False).entries():
+                if _is_added(entry, written_only=written):
+                    found.update(n for n in file_names(entry) if n in wanted)
+        return found
+
     def _metadata(self, holder: ProtectingRef) -> Iterator[str]:
         snapshot, is_changelog = holder.snapshot, holder.kind is RefKind.CHANGELOG
         for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
@@ -95,17 +132,11 @@ class Reachability:
             yield snapshot.statistics
 
     def _data(self, holder: ProtectingRef, view: _WantedView) -> Iterator[str]:
-        snapshot = holder.snapshot
         if holder.kind is not RefKind.CHANGELOG:
-            lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
-            yield from view.live(m for name in lists for m in self._list(name) or ())
-        if holder.kind is RefKind.TAG:
-            return
-        if snapshot.changelog_manifest_list is not None:
-            yield from view.added(self._list(snapshot.changelog_manifest_list, tolerant=True) or ())
-        elif holder.kind is RefKind.CHANGELOG:
-            delta = self._list(snapshot.delta_manifest_list, tolerant=True)
-            yield from view.added(delta or (), written_only=True)
+            yield from view.live(m for name in self._state_lists(holder) for m in self._list(name) or ())
+        name, written = _changelog_list(holder)
+        if name is not None:
+            yield from view.added(self._list(name, tolerant=True) or (), written_only=written)
 
     def _list(self, name: str, *, tolerant: bool = False) -> tuple[ManifestFileMeta, ...] | None:
         try:
@@ -131,12 +162,7 @@ class _WantedView:
 
     def added(self, metas: Iterable[ManifestFileMeta], *, written_only: bool = False) -> set[str]:
         """Return the wanted names that the manifests add; `written_only` leaves out files of compactions."""
-        return self._names(
-            e
-            for meta in metas
-            for e in self._entries(meta)
-            if e.kind is FileKind.ADD and not (written_only and e.file.file_source is FileSource.COMPACT)
-        )
+        return self._names(e for meta in metas for e in self._entries(meta) if _is_added(e, written_only=written_only))
 
     def _entries(self, meta: ManifestFileMeta) -> list[ManifestEntry]:
         known = self._known
@@ -148,6 +174,21 @@ class _WantedView:
 
     def _names(self, entries: Iterable[ManifestEntry]) -> set[str]:
         return {n for e in entries for n in file_names(e) if n in self._wanted}
+
+
+def _changelog_list(holder: ProtectingRef) -> tuple[str | None, bool]:
+    """Return the manifest list with the changes of a reference, and whether only written files of it count."""
+    snapshot = holder.snapshot
+    if holder.kind is RefKind.TAG:
+        return None, False
+    if snapshot.changelog_manifest_list is None and holder.kind is RefKind.CHANGELOG:
+        return snapshot.delta_manifest_list, True
+    return snapshot.changelog_manifest_list, False
+
+
+def _is_added(entry: ManifestEntry, *, written_only: bool) -> bool:
+    compacted = written_only and entry.file.file_source is FileSource.COMPACT
+    return entry.kind is FileKind.ADD and not compacted
 
 
 def _bare(name: str) -> str:

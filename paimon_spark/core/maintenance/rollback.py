@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paimon_spark.core.maintenance.deletion import DELETE, Action, Deleted, SafeDeleter
+from paimon_spark.core.maintenance.trash import TrashRun, unfinished_rollback
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.table import Table
@@ -67,7 +68,7 @@ def deletions(table: Table, target_id: int) -> list[Action]:
     ]
 
 
-def remove_newer(table: Table, target_id: int, *, insist: bool = True) -> Deleted:
+def remove_newer(table: Table, target_id: int, *, insist: bool = True, trash: TrashRun | None = None) -> Deleted:
     """Remove everything newer than the target of a rollback that has begun, and end the rollback.
 
     Snapshots are removed from the newest down.
@@ -77,11 +78,12 @@ def remove_newer(table: Table, target_id: int, *, insist: bool = True) -> Delete
         target_id: the snapshot to roll back to.
         insist: also remove what is committed or tagged above the target before this returns. Otherwise stop once
             another client has completed or replaced the rollback: anything above the target is then new.
+        trash: takes what is removed.
 
     Raises:
         CorruptTableError: the target has expired meanwhile; newer snapshots are kept.
     """
-    store, deleter, deleted = table.snapshots, SafeDeleter(table), Deleted()
+    store, deleter, deleted = table.snapshots, SafeDeleter(table, trash), Deleted()
     for _ in range(_ROUNDS):
         actions = deletions(table, target_id)
         if not actions:
@@ -116,10 +118,13 @@ def _check_there(table: Table, target_id: int) -> None:
 
 
 def complete_rollback(table: Table) -> None:
-    """Complete an interrupted rollback, if there is one: no commit may build on its intermediate state."""
+    """Complete an interrupted rollback, if there is one: no commit may build on its intermediate state.
+
+    What is left goes where the interrupted rollback put the rest: to its run of the trash, if it has one.
+    """
     target = table.snapshots.rollback_target()
     if target is not None:
-        remove_newer(table, target, insist=False)
+        remove_newer(table, target, insist=False, trash=unfinished_rollback(table, target))
 
 
 def _note_changelogs(table: Table, removed: list[Action]) -> None:

@@ -25,6 +25,7 @@ import procedures.rollback
 import procedures.snapshots
 import procedures.tags
 import procedures.timeline
+import procedures.trash
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.registry import Registry
 from paimon_spark.calls.run import run_call
@@ -56,6 +57,7 @@ REGISTRY = Registry.of_modules(
         procedures.snapshots,
         procedures.tags,
         procedures.timeline,
+        procedures.trash,
     ]
 )
 NOW = 4_102_444_800_000

@@ -11,6 +11,7 @@ from paimon_spark.calls.help import pages
 from paimon_spark.calls.run import is_paimon_statement
 from paimon_spark.sqlparse.call import parse_call
 from paimon_spark.sqlparse.script import split_script
+from tests.procedure_table import PAGE, render
 from tests.unit.procedures.calling import REGISTRY, Lake
 
 ROOT = Path(__file__).parents[3]
@@ -37,6 +38,7 @@ def test_the_first_procedures() -> None:
         "diff",
         "doctor",
         "drop_partition",
+        "empty_trash",
         "expire_changelogs",
         "expire_partitions",
         "expire_snapshots",
@@ -68,7 +70,9 @@ def test_the_first_procedures() -> None:
         "rollback_to_as_latest",
         "rollback_to_timestamp",
         "rollback_to_watermark",
+        "trash",
         "trigger_tag_automatic_creation",
+        "undo",
         "verify",
         "why",
     ]
@@ -78,6 +82,10 @@ def test_the_first_procedures() -> None:
 def test_pages_are_current(name: str, text: str) -> None:
     page = ROOT / "docs" / "procedures" / name
     assert page.read_text(encoding="utf-8") == text, "run: python -m paimon_spark.calls.help docs/procedures"
+
+
+def test_the_table_of_tests_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == render(), "run: python -m tests.procedure_table"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,0 +1,96 @@
+"""`python -m benchmarks.orphans`: orphan cleaning of a table directory with many files.
+
+The files are empty; the manifests are real. Listing, planning and moving run in one process of its own, whose CPU
+seconds and peak memory are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+from benchmarks.report import save
+from benchmarks.scaling import Cost, _timed, alone
+from benchmarks.synthetic import Shape, build, open_synthetic
+from paimon_spark.core.maintenance.trash import TrashRun, new_record
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.scan.scan import live_entries
+from paimon_spark.core.table import Table
+from paimon_spark.engine.orphans import execute_orphans, plan_orphans
+from paimon_spark.engine.runner import LocalRunner
+
+_THREADS = 2
+_DAY_MILLIS = 86_400_000
+
+
+def make(place: Path, shape: Shape, *, orphans: int) -> list[Cost]:
+    """Build a table whose data files exist, and as many orphans beside them as are wanted."""
+    build(place, shape)
+    table = open_synthetic(place, shape).table
+    latest = table.snapshots.latest()
+    if latest is None:
+        raise RuntimeError("the table is empty")
+    store, made = ManifestStore(table), set[str]()
+    for entry in live_entries(store, store.data_manifests(latest)):
+        path = table.paths.data_file(entry.partition, entry.bucket, entry.file)
+        directory = path.rpartition("/")[0]
+        if directory not in made:
+            Path(directory).mkdir(parents=True, exist_ok=True)
+            made.add(directory)
+        Path(path).touch()
+    places = sorted(made)
+    for number in range(orphans):
+        Path(places[number % len(places)], f"data-orphan-{number:032d}-0.parquet").touch()
+    return []
+
+
+def clean(place: Path, shape: Shape, *, trash: bool) -> list[Cost]:
+    """Find the orphans, and move them to the trash or delete them."""
+    table = open_synthetic(place, shape).table
+    now = time.time_ns() // 1_000_000 + 2 * _DAY_MILLIS
+
+    def run_of(of: Table) -> TrashRun | None:
+        return TrashRun(of, new_record(of, "remove_orphan_files", clock_millis=now)) if trash else None
+
+    costs: list[Cost] = []
+
+    def plan() -> None:
+        found.append(plan_orphans([table], LocalRunner(_THREADS), clock_millis=now, parallelism=64))
+
+    found: list[object] = []
+    body: Callable[[], object] = plan
+    costs.append(_timed("plan", body))
+    orphans = found[0]
+    costs.append(_timed("move to the trash" if trash else "delete", partial(execute_orphans, orphans, run_of)))  # type: ignore[arg-type]
+    return costs
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print the figures."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.orphans", description=__doc__)
+    parser.add_argument("--files", type=int, default=1_000_000, help="live files")
+    parser.add_argument("--orphans", type=int, default=1_000_000, help="files that nothing references")
+    parser.add_argument("--delete", action="store_true", help="delete the orphans instead of moving them to the trash")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    args = parser.parse_args(arguments)
+    work, shape = Path(tempfile.mkdtemp(prefix="bench-orphans-")), Shape.of_files(args.files)
+    try:
+        alone(partial(make, orphans=args.orphans), work / "table", shape)
+        costs = alone(partial(clean, trash=not args.delete), work / "table", shape)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    sys.stdout.write(f"{shape.text}, {args.orphans:,} orphans\n")
+    sys.stdout.writelines(f"  {c.operation:<44} {c.seconds:9.3f} s CPU {c.memory_mb:8,.0f} MB\n" for c in costs)
+    save(args.out, "orphans.json", {"files": args.files, "orphans": args.orphans, "costs": [asdict(c) for c in costs]})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,326 @@
+"""The trash of a table: files that a procedure removed, kept in ``.trash/<run>`` until their retention ends.
+
+A run is one execution of a procedure. Its files keep their paths relative to the table below ``files``; ``run.json``
+describes it and is written before the first file is moved. Readers, Paimon's orphan cleaning and this project's list
+only directories of the table format, so none of them looks into ``.trash``.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import re
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from threading import Lock
+from typing import Any
+
+from paimon_spark.core.metadata_io import read_if_there
+from paimon_spark.core.table import Table
+from paimon_spark.errors import CorruptTableError, PaimonError, UnsupportedError
+from paimon_spark.fs.base import FileIO, FileStatus
+from paimon_spark.spec.stored_json import json_object
+
+RUN_NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
+_RECORD = "run.json"
+_FILES = "files"
+_VERSION = 1
+_CREATED = re.compile(r"(snapshot|changelog)-\d{1,19}")
+
+
+class TrashKind(StrEnum):
+    """What an undo has to do besides restoring files."""
+
+    REMOVAL = "removal"
+    """The files are older than what stays, or are not part of the history: nothing else."""
+    ROLLBACK = "rollback"
+    """The snapshots are newer than the target: the latest snapshot changes."""
+    PURGE = "purge"
+    """All of the table: its empty snapshots are removed again."""
+
+
+class TrashState(StrEnum):
+    """How far a run is."""
+
+    OPEN = "open"
+    """The procedure is running, or was interrupted."""
+    DONE = "done"
+    UNDOING = "undoing"
+    EMPTYING = "emptying"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrashRecord:
+    """The description of a run.
+
+    `earliest` and `latest` are the snapshots before the run, `target` is that of a rollback. `created` are the names
+    of snapshot and changelog files that the run created and an undo deletes. `files` and `bytes` are set once the run
+    is done.
+    """
+
+    run: str
+    procedure: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    user: str = ""
+    time_millis: int
+    table: str
+    branch: str
+    kind: TrashKind = TrashKind.REMOVAL
+    state: TrashState = TrashState.OPEN
+    earliest: int | None = None
+    latest: int | None = None
+    target: int | None = None
+    created: tuple[str, ...] = ()
+    files: int | None = None
+    bytes: int | None = None
+
+    def to_json(self) -> str:
+        """Return the record as the text of its file."""
+        return json.dumps({"version": _VERSION, **asdict(self)}, indent=2, default=str)
+
+
+class TrashPaths:
+    """Paths of the trash of a table; branches share the trash of their table."""
+
+    def __init__(self, table: Table) -> None:
+        self.root = table.paths.root
+
+    @property
+    def directory(self) -> str:
+        """Return the directory of all runs."""
+        return f"{self.root}/.trash"
+
+    def run(self, run: str) -> str:
+        """Return the directory of a run."""
+        return f"{self.directory}/{run}"
+
+    def record(self, run: str) -> str:
+        """Return the file that describes a run."""
+        return f"{self.run(run)}/{_RECORD}"
+
+    def files(self, run: str) -> str:
+        """Return the directory below which the files of a run have their paths relative to the table."""
+        return f"{self.run(run)}/{_FILES}"
+
+    def kept(self, run: str, path: str) -> str | None:
+        """Return where a run keeps a file of the table; None for a file outside of the table."""
+        prefix = f"{self.root}/"
+        return f"{self.files(run)}/{path[len(prefix) :]}" if path.startswith(prefix) else None
+
+    def original(self, run: str, kept: str) -> str:
+        """Return the path that a file of a run had."""
+        return f"{self.root}/{kept[len(self.files(run)) + 1 :]}"
+
+
+class TrashRun:
+    """A run that takes files; nothing is written before it begins.
+
+    A file whose path the run has taken already, which happens if a snapshot id is used again during a rollback, is
+    deleted: an undo restores the first one.
+    """
+
+    def __init__(self, table: Table, record: TrashRecord, *, resumed: bool = False) -> None:
+        self.record = record
+        self._io: FileIO = table.file_io
+        self._table = table
+        self._paths = TrashPaths(table)
+        self._lock = Lock()
+        self._begun = self._resumed = resumed
+        self._files = self._bytes = 0
+
+    def begin(self, *, latest: int | None = None, target: int | None = None, created: Iterable[str] = ()) -> None:
+        """Write the record, unless it exists; set the snapshots that are given, and add created files."""
+        with self._lock:
+            given = {name: i for name, i in (("latest", latest), ("target", target)) if i is not None}
+            named = tuple(dict.fromkeys((*self.record.created, *created)))
+            record = replace(self.record, created=named, **given)  # type: ignore[arg-type]
+            if self._begun and record == self.record:
+                return
+            self._io.write(self._paths.record(record.run), record.to_json().encode())
+            self._begun, self.record = True, record
+
+    def move(self, path: str, size: int) -> bool:
+        """Move a file of the table into the run; return False if it does not exist.
+
+        Raises:
+            UnsupportedError: the store cannot move a file of this size.
+        """
+        self.begin()
+        kept = self._paths.kept(self.record.run, path)
+        if kept is None:
+            return self._io.delete(path)
+        try:
+            if not self._io.rename(path, kept):
+                self._io.delete(path)  # taken already
+        except FileNotFoundError:
+            return False
+        except UnsupportedError as e:
+            raise UnsupportedError(
+                f"The file {path} cannot be moved to the trash: {e.message}",
+                hint="Call the procedure with trash => false, which deletes the files for good.",
+            ) from e
+        with self._lock:
+            self._files, self._bytes = self._files + 1, self._bytes + size
+        return True
+
+    def finish(self, clock_millis: int) -> None:
+        """Mark the run as done, or delete it if it has taken nothing; then delete the runs whose retention has ended.
+
+        The procedure has done its work by then, so errors are ignored: a run that is still open can be undone too.
+        """
+        with suppress(OSError, PaimonError):
+            if self._begun:
+                self._settle()
+            empty_expired(self._table, clock_millis)
+
+    def _settle(self) -> None:
+        run = self.record.run
+        if self._resumed or not self._files:
+            kept = list(self._io.list_recursive(self._paths.files(run)))
+            self._files, self._bytes = len(kept), sum(s.size for s in kept)
+        if not self._files:
+            self._io.delete_dir(self._paths.run(run))
+            self._begun = False
+            return
+        self.record = replace(self.record, state=TrashState.DONE, files=self._files, bytes=self._bytes)
+        self._io.write(self._paths.record(run), self.record.to_json().encode())
+
+
+def new_record(
+    table: Table,
+    procedure: str,
+    *,
+    clock_millis: int,
+    arguments: Mapping[str, Any] | None = None,
+    kind: TrashKind = TrashKind.REMOVAL,
+) -> TrashRecord:
+    """Return the record of a run that begins now."""
+    at = datetime.fromtimestamp(clock_millis / 1000, UTC)
+    return TrashRecord(
+        run=f"{at:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}",
+        procedure=procedure,
+        arguments=dict(arguments or {}),
+        user=_user(),
+        time_millis=clock_millis,
+        table=table.name,
+        branch=table.branch,
+        kind=kind,
+        earliest=table.snapshots.earliest_id(),
+        latest=table.snapshots.latest_id(),
+    )
+
+
+def runs(table: Table) -> list[TrashRecord]:
+    """Return the runs in the trash of a table, newest first.
+
+    Raises:
+        CorruptTableError: the record of a run is malformed.
+    """
+    listed = table.file_io.list(TrashPaths(table).directory)
+    names = sorted((s.name for s in listed if s.is_dir and RUN_NAME.fullmatch(s.name)), reverse=True)
+    found = [r for r in (find_run(table, name) for name in names) if r is not None]
+    return sorted(found, key=lambda r: (r.time_millis, r.run), reverse=True)
+
+
+def find_run(table: Table, run: str) -> TrashRecord | None:
+    """Return a run, or None if the trash of the table does not have it.
+
+    Raises:
+        CorruptTableError: its record is malformed.
+    """
+    if not RUN_NAME.fullmatch(run):
+        return None
+    path = TrashPaths(table).record(run)
+    data = read_if_there(table.file_io, path)
+    return None if data is None else _parsed(data, path, run)
+
+
+def run_files(table: Table, run: str) -> Iterator[FileStatus]:
+    """Yield the files of a run, with their paths in the trash."""
+    return table.file_io.list_recursive(TrashPaths(table).files(run))
+
+
+def unfinished_rollback(table: Table, target: int) -> TrashRun | None:
+    """Return the run of an interrupted rollback of the table's branch to a snapshot, to take what is left.
+
+    Commits call this, so a malformed record counts as none.
+    """
+    try:
+        found = runs(table)
+    except CorruptTableError:
+        return None
+    for record in found:
+        fits = record.kind is TrashKind.ROLLBACK and record.target == target and record.branch == table.branch
+        if fits and record.state in (TrashState.OPEN, TrashState.UNDOING):
+            return TrashRun(table, record, resumed=True)
+    return None
+
+
+def empty_expired(table: Table, clock_millis: int) -> list[str]:
+    """Delete the runs whose retention has ended, except one whose undo was interrupted; return them."""
+    bound = clock_millis - table.options.trash_retention_ms
+    going = [r for r in runs(table) if r.time_millis < bound and r.state is not TrashState.UNDOING]
+    for record in going:
+        delete_run(table, record)
+    return [r.run for r in going]
+
+
+def delete_run(table: Table, record: TrashRecord) -> None:
+    """Delete a run for good: first it is marked, so that an interrupted deletion cannot be undone in part."""
+    mark(table, record, TrashState.EMPTYING)
+    paths = TrashPaths(table)
+    table.file_io.delete_dir(paths.files(record.run))
+    forget(table, record)
+
+
+def forget(table: Table, record: TrashRecord) -> None:
+    """Delete the record of a run without files."""
+    paths = TrashPaths(table)
+    table.file_io.delete(paths.record(record.run))
+    table.file_io.delete_dir(paths.run(record.run))
+    table.file_io.delete_empty_dir(paths.directory)
+
+
+def mark(table: Table, record: TrashRecord, state: TrashState) -> TrashRecord:
+    """Write another state of a run, and return its record."""
+    if record.state is state:
+        return record
+    record = replace(record, state=state)
+    table.file_io.write(TrashPaths(table).record(record.run), record.to_json().encode())
+    return record
+
+
+def _parsed(data: bytes, path: str, run: str) -> TrashRecord:
+    try:
+        raw = json_object(data)
+        if raw.pop("version") != _VERSION or raw["run"] != run or not all(map(_CREATED.fullmatch, raw["created"])):
+            raise _malformed(path)
+        raw["kind"], raw["state"] = TrashKind(raw["kind"]), TrashState(raw["state"])
+        raw["created"] = tuple(raw["created"])
+        ints = [
+            raw["time_millis"],
+            *(raw[k] for k in ("earliest", "latest", "target", "files", "bytes") if raw[k] is not None),
+        ]
+        if not all(type(n) is int for n in ints):
+            raise _malformed(path)
+        return TrashRecord(**raw)
+    except (KeyError, TypeError, ValueError) as e:
+        raise _malformed(path) from e
+
+
+def _malformed(path: str) -> CorruptTableError:
+    return CorruptTableError(
+        f"{path} does not describe a run of the trash.",
+        hint="Move its directory away. The files below it keep their paths relative to the table.",
+    )
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (ImportError, KeyError, OSError):
+        return ""

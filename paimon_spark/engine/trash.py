@@ -1,0 +1,171 @@
+"""The trash of a table as procedures use it: opening a run, listing runs, and emptying the trash."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from paimon_spark.core.maintenance.deletion import DELETE, Action
+from paimon_spark.core.maintenance.trash import (
+    TrashKind,
+    TrashPaths,
+    TrashRecord,
+    TrashRun,
+    delete_run,
+    find_run,
+    new_record,
+    run_files,
+    runs,
+    unfinished_rollback,
+)
+from paimon_spark.core.metadata_io import translate_io_errors
+from paimon_spark.core.table import Table
+from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
+
+LAST = "last"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrashRequest:
+    """What a procedure asks of the trash.
+
+    Attributes:
+        procedure: its name.
+        wanted: its argument `trash`; None if it was not given.
+        default: what applies then, unless the retention is 0.
+        clock_millis: the current time.
+        arguments: its other arguments, for the record.
+        kind: what an undo has to do.
+    """
+
+    procedure: str
+    wanted: bool | None
+    default: bool
+    clock_millis: int
+    arguments: Mapping[str, Any]
+    kind: TrashKind = TrashKind.REMOVAL
+
+
+def open_run(table: Table, request: TrashRequest, *, target: int | None = None) -> TrashRun | None:
+    """Return a run for what a procedure removes, or None if that is deleted for good; nothing is written yet.
+
+    Args:
+        table: the table.
+        request: what the procedure asks for.
+        target: the target of a rollback; an interrupted rollback to it is continued in its run.
+
+    Raises:
+        ArgumentError: the trash is wanted, but its retention is 0.
+    """
+    keeps = table.options.trash_retention_ms > 0
+    if request.wanted and not keeps:
+        raise ArgumentError(
+            f"trash is true, but the option 'trash.retention' of table {table.name} is 0, which turns the trash off.",
+            hint="Set the option to a duration such as '7 d', or give trash => false.",
+        )
+    if not (request.default and keeps if request.wanted is None else request.wanted):
+        return None
+    if target is not None and table.snapshots.rollback_target() == target:
+        found = unfinished_rollback(table, target)
+        if found is not None:
+            return found
+    record = new_record(
+        table,
+        request.procedure,
+        clock_millis=request.clock_millis,
+        arguments=request.arguments,
+        kind=request.kind,
+    )
+    return TrashRun(table, record)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRun:
+    """A run of the trash with its size, and the epoch time at which its retention ends."""
+
+    record: TrashRecord
+    files: int
+    bytes: int
+    expires_millis: int
+
+
+@translate_io_errors()
+def list_runs(table: Table) -> list[ListedRun]:
+    """Return the runs in the trash of a table, newest first. The files of an unfinished run are counted.
+
+    Raises:
+        CorruptTableError: the record of a run is malformed.
+    """
+    return [_listed(table, record) for record in runs(table)]
+
+
+def _listed(table: Table, record: TrashRecord) -> ListedRun:
+    files, size = record.files, record.bytes
+    if files is None or size is None:
+        sizes = [s.size for s in run_files(table, record.run)]
+        files, size = len(sizes), sum(sizes)
+    return ListedRun(record, files, size, record.time_millis + table.options.trash_retention_ms)
+
+
+@translate_io_errors()
+def get_run(table: Table, run: str) -> TrashRecord:
+    """Return a run of the trash of a table; `LAST` is the newest.
+
+    Raises:
+        NotFoundError: there is no such run.
+        CorruptTableError: its record is malformed.
+    """
+    found = next(iter(runs(table)), None) if run == LAST else find_run(table, run)
+    if found is None:
+        known = [r.run for r in runs(table)]
+        listed = f"it has {', '.join(known[:5])}{' …' if len(known) > 5 else ''}" if known else "it is empty"
+        raise NotFoundError(
+            f"The trash of table {table.name} has no run '{run}'; {listed}.",
+            hint=f"CALL sys.trash('{table.name}') lists the runs.",
+            kind=ErrorKind.RUN_NOT_FOUND,
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyTrashPlan:
+    """The runs to delete for good."""
+
+    runs: tuple[ListedRun, ...] = ()
+    actions: tuple[Action, ...] = ()
+
+
+@translate_io_errors()
+def plan_empty(table: Table, clock_millis: int, *, run: str | None, older_than: int | None) -> EmptyTrashPlan:
+    """Plan the deletion of runs; nothing is changed.
+
+    Args:
+        table: the table.
+        clock_millis: the current time.
+        run: the only run to delete.
+        older_than: delete the runs from before this time; by default those whose retention has ended.
+
+    Raises:
+        ArgumentError: both a run and a time are given.
+        NotFoundError: there is no such run.
+    """
+    if run is not None and older_than is not None:
+        raise ArgumentError("Both run and older_than are given.", hint="Give one of them.")
+    if run is not None:
+        going = [_listed(table, get_run(table, run))]
+    else:
+        bound = clock_millis - table.options.trash_retention_ms if older_than is None else older_than
+        going = [r for r in list_runs(table) if r.record.time_millis < bound]
+    paths = TrashPaths(table)
+    actions = tuple(
+        Action(DELETE, paths.run(r.record.run), r.bytes, f"{r.files} files of {r.record.procedure}") for r in going
+    )
+    return EmptyTrashPlan(tuple(going), actions)
+
+
+@translate_io_errors()
+def execute_empty(table: Table, plan: EmptyTrashPlan) -> None:
+    """Delete the runs of a plan. One that is interrupted is completed by the next."""
+    for listed in plan.runs:
+        delete_run(table, listed.record)

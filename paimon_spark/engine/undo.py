@@ -1,0 +1,478 @@
+"""Undo: the files of a run of the trash go back, then the references to them.
+
+The plan checks everything first: no path may be in use, the snapshot ids must be without gaps, and every file that a
+restored snapshot, tag or changelog needs must exist in the table or in the run. Data and metadata files go back first,
+so that no reference ever points to a missing file. An interrupted undo is completed by the next one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from paimon_spark.core.cancellation import uninterrupted
+from paimon_spark.core.maintenance.deletion import DELETE, WRITE, Action
+from paimon_spark.core.maintenance.rollback import newer_refs, remove_newer
+from paimon_spark.core.maintenance.trash import (
+    TrashKind,
+    TrashPaths,
+    TrashRecord,
+    TrashRun,
+    TrashState,
+    forget,
+    mark,
+    run_files,
+    runs,
+)
+from paimon_spark.core.maintenance.trash_check import missing_files
+from paimon_spark.core.metadata.branches import branch_exists
+from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, RefStore
+from paimon_spark.core.metadata_io import in_parallel, translate_io_errors
+from paimon_spark.core.table import Table
+from paimon_spark.errors import ConflictError, ErrorKind
+from paimon_spark.fs.base import FileIO
+from paimon_spark.spec.paths import MAIN_BRANCH
+from paimon_spark.spec.refs import parse_tag
+from paimon_spark.spec.snapshot import parse_snapshot
+
+RESTORE = "restore"
+_COMPARED_BYTES = 1 << 20
+_CONSUMER = "consumer"
+_REFERENCE = re.compile(r"(snapshot|changelog)/(?:snapshot|changelog)-(\d{1,19})|(tag|consumer)/(?:tag|consumer)-(.+)")
+_BRANCH = re.compile(r"branch/branch-([^/]+)/(.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFile:
+    """A file in the trash: its path there, its path in the table, and its size."""
+
+    kept: str
+    path: str
+    size: int
+
+
+@dataclass(slots=True)
+class _Contents:
+    """The files of a run by what they are."""
+
+    files: list[KeptFile] = field(default_factory=list)
+    snapshots: dict[int, KeptFile] = field(default_factory=dict)
+    changelogs: dict[int, KeptFile] = field(default_factory=dict)
+    tags: dict[str, KeptFile] = field(default_factory=dict)
+    consumers: dict[str, KeptFile] = field(default_factory=dict)
+    branches: dict[str, list[KeptFile]] = field(default_factory=dict)
+
+    @property
+    def references(self) -> list[KeptFile]:
+        """Return the snapshots, changelogs, tags and consumers."""
+        return [f for group in (self.snapshots, self.changelogs, self.tags, self.consumers) for f in group.values()]
+
+    @property
+    def everything(self) -> list[KeptFile]:
+        """Return all files in the order in which they go back."""
+        return [*self.files, *self.references, *(f for files in self.branches.values() for f in files)]
+
+
+@dataclass(frozen=True, slots=True)
+class UndoPlan:
+    """The files that go back; `removed` are the snapshots that are rolled back after a purge is undone."""
+
+    table: Table
+    record: TrashRecord
+    contents: _Contents
+    removed: tuple[int, ...] = ()
+    actions: tuple[Action, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UndoResult:
+    """What an undo has restored."""
+
+    files: int
+    bytes: int
+    snapshots: int
+    changelogs: int
+    tags: int
+    branches: int
+
+
+@translate_io_errors()
+def plan_undo(table: Table, record: TrashRecord) -> UndoPlan:
+    """Plan the undo of a run; nothing is changed.
+
+    Args:
+        table: the table; the branch is that of the run.
+        record: the run.
+
+    Raises:
+        ConflictError: the run cannot be undone; the error says what to do first.
+        CorruptTableError: a file of the run is malformed.
+    """
+    table = replace(table, branch=record.branch)
+    if record.state is TrashState.EMPTYING:
+        raise _impossible(record, "its deletion has begun, so files may be missing", "It can only be deleted.")
+    contents = _contents(table, record)
+    _check_branches(table, record, contents)
+    _check_unused(table, record, contents)
+    removed = _check_snapshots(table, record, contents)
+    _check_files(table, record, contents)
+    return UndoPlan(table, record, contents, removed, _actions(table, record, contents, removed))
+
+
+@uninterrupted()
+@translate_io_errors()
+def execute_undo(plan: UndoPlan) -> UndoResult:
+    """Restore the files, then the references, and delete the run.
+
+    Raises:
+        ConflictError: another program has used a path meanwhile; what is restored until then is consistent.
+    """
+    table, contents = plan.table, plan.contents
+    record = mark(table, plan.record, TrashState.UNDOING)
+    in_parallel(lambda f: _put_back(table.file_io, record, f), contents.files)
+    _restore_snapshots(table, record, contents)
+    for changelog in _in_order(contents.changelogs, record):
+        _put_back(table.file_io, record, changelog)
+    for reference in (*contents.tags.values(), *contents.consumers.values()):
+        _put_back(table.file_io, record, reference)
+    for files in contents.branches.values():
+        for file in sorted(files, key=lambda f: "/schema/schema-" in f.path):
+            _put_back(table.file_io, record, file)
+    _delete_created(table, record, RefKind.CHANGELOG)
+    created = any(name.startswith(RefKind.CHANGELOG) for name in record.created)
+    if contents.changelogs or created or plan.record.state is TrashState.UNDOING:
+        _write_changelog_hints(table)
+    if record.kind is TrashKind.PURGE and record.latest is not None and _above(table, record.latest):
+        _check_empty(table, record, record.latest)
+        remove_newer(table, record.latest)
+    forget(table, record)
+    everything = contents.everything
+    return UndoResult(
+        len(everything),
+        sum(f.size for f in everything),
+        sum(record.kind is not TrashKind.PURGE or i <= (record.latest or 0) for i in contents.snapshots),
+        len(contents.changelogs),
+        len(contents.tags),
+        len(contents.branches),
+    )
+
+
+# ---- planning
+
+
+def _contents(table: Table, record: TrashRecord) -> _Contents:
+    """Return the files of a run, without snapshots and changelogs that the run itself created."""
+    paths, found = TrashPaths(table), _Contents()
+    groups = {RefKind.TAG: found.tags, _CONSUMER: found.consumers}
+    for status in run_files(table, record.run):
+        file = KeptFile(status.path, paths.original(record.run, status.path), status.size)
+        reference = _reference(table, file.path)
+        branch = _BRANCH.fullmatch(file.path[len(paths.root) + 1 :])
+        if reference is not None and file.path.rpartition("/")[2] in record.created:
+            continue
+        if reference is not None and reference[0] in groups:
+            groups[reference[0]][reference[1]] = file
+        elif reference is not None:
+            (found.snapshots if reference[0] == RefKind.SNAPSHOT else found.changelogs)[int(reference[1])] = file
+        elif branch is not None and branch[1] != record.branch:
+            found.branches.setdefault(branch[1], []).append(file)
+        else:
+            found.files.append(file)
+    return found
+
+
+def _check_branches(table: Table, record: TrashRecord, contents: _Contents) -> None:
+    if record.branch != MAIN_BRANCH and not branch_exists(table, record.branch):
+        raise _impossible(
+            record,
+            f"the branch '{record.branch}' does not exist any more",
+            _first(table, record, f"{table.paths.schema_dir}/", "Create the branch again."),
+        )
+    if record.state is TrashState.UNDOING:
+        return
+    for name in contents.branches:
+        if branch_exists(table, name):
+            raise _impossible(
+                record,
+                f"a branch '{name}' exists again",
+                f"Rename it first: CALL sys.rename_branch('{table.name}', '{name}', '…').",
+            )
+
+
+def _check_unused(table: Table, record: TrashRecord, contents: _Contents) -> None:
+    """Raise if a path is in use by another file of the same kind."""
+    for kind, group in (("snapshot", contents.snapshots), ("changelog", contents.changelogs)):
+        for number in sorted(group):
+            if _differs(table.file_io, group[number]):
+                raise _impossible(
+                    record,
+                    f"{kind} {number} exists again: the table has been written to since",
+                    _later_purge(table, record)
+                    or "To give up these commits, roll back to the snapshot before them with sys.rollback_to first. To "
+                    "keep them, the run cannot be undone.",
+                )
+    for kind, refs in (("tag", contents.tags), ("consumer", contents.consumers)):
+        for name, file in refs.items():
+            if _differs(table.file_io, file):
+                raise _impossible(record, f"a {kind} '{name}' exists again", f"Rename or delete the {kind} first.")
+
+
+def _differs(file_io: FileIO, file: KeptFile) -> bool:
+    return file_io.exists(file.path) and not _same(file_io, file)
+
+
+def _check_snapshots(table: Table, record: TrashRecord, contents: _Contents) -> tuple[int, ...]:
+    """Return the snapshots that an undone purge removes; raise if the snapshots would have gaps, or others are lost."""
+    listed = table.snapshots.listed_ids()
+    removed: tuple[int, ...] = ()
+    if record.kind is TrashKind.PURGE:
+        removed = tuple(_above(table, record.latest or 0)[::-1])
+        _check_empty(table, record, record.latest or 0)
+    present = {i for i in listed if f"snapshot-{i}" not in record.created}
+    restored = contents.snapshots.keys() - present
+    if not restored:
+        return removed
+    if record.kind is TrashKind.ROLLBACK:
+        _check_newest(table, record, listed)
+    elif present and max(restored) > min(present):
+        raise _impossible(
+            record,
+            f"the table has been rolled back since; its latest snapshot is {max(present)}",
+            _first(table, record, table.paths.snapshot(max(restored) + 1), "The run cannot be undone."),
+        )
+    gap = _gap(restored | present)
+    if gap is not None:
+        raise _impossible(
+            record,
+            f"snapshot {gap}, which is between those that it restores and those of the table, does not exist",
+            _first(table, record, table.paths.snapshot(gap), "It was deleted for good, so the run cannot be undone."),
+        )
+    return removed
+
+
+def _gap(ids: Iterable[int]) -> int | None:
+    """Return the first id that is missing between others."""
+    return next((one + 1 for one, after in pairwise(sorted(ids)) if after != one + 1), None)
+
+
+def _check_newest(table: Table, record: TrashRecord, listed: Sequence[int]) -> None:
+    """Raise unless the table is as a rollback left it; a rollback or undo that was interrupted may have left more."""
+    hint, target, stray = table.snapshots.rollback_target(), record.target, _stray(record, listed)
+    if not stray and (hint == target or (hint is None and record.state is TrashState.UNDOING)):
+        return
+    newest = max(listed, default=0)
+    if target is None or stray or newest > target:
+        raise _impossible(
+            record,
+            f"the table has been written to since the rollback to snapshot {target}; its latest snapshot is {newest}",
+            _later_purge(table, record) or f"To give up these commits, roll back to snapshot {target} first.",
+        )
+    if newest < target or hint is not None:
+        raise _impossible(
+            record,
+            f"the table has been rolled back since; its latest snapshot is {table.snapshots.latest_id()}",
+            _first(table, record, table.paths.snapshot(target), "Complete the interrupted rollback first."),
+        )
+
+
+def _stray(record: TrashRecord, listed: Iterable[int]) -> list[int]:
+    """Return the snapshots between the target of a rollback that had expired and the earliest of that time."""
+    return [i for i in listed if (record.target or 0) < i < (record.earliest or 0)]
+
+
+def _check_empty(table: Table, record: TrashRecord, latest: int) -> None:
+    """Raise if rows were written, or tags created, after a purge."""
+    above = _above(table, latest)
+    for i in above:
+        snapshot = table.snapshots.find(i)
+        if snapshot is not None and snapshot.total_record_count != 0:
+            raise _impossible(
+                record,
+                f"the table has been written to since: snapshot {i} has rows",
+                f"To give up these rows, roll back to snapshot {above[0]} first."
+                if i != above[0]
+                else "To give up these rows, purge the table again first.",
+            )
+    tags = newer_refs(table, latest).tags
+    if tags:
+        raise _impossible(record, f"the tag '{tags[0]}' was created since", "Delete it first.")
+
+
+def _above(table: Table, latest: int) -> list[int]:
+    return [i for i in table.snapshots.listed_ids() if i > latest]
+
+
+def _check_files(table: Table, record: TrashRecord, contents: _Contents) -> None:
+    """Raise if a file that a restored reference needs is neither in the table nor in the run."""
+    refs = list(_restored_refs(table, contents))
+    if not refs:
+        return
+    kept = {f.path: f.kept for f in contents.files}
+    missing = missing_files(table, refs, kept)
+    if missing:
+        raise _impossible(
+            record,
+            f"{len(missing)} files that its snapshots and tags need do not exist, among them {missing[0]}",
+            _first(table, record, missing[0], "They were deleted for good."),
+        )
+
+
+def _restored_refs(table: Table, contents: _Contents) -> Iterable[ProtectingRef]:
+    """Yield the snapshots, changelogs and tags of a run, those of its branches included."""
+    for file in contents.references:
+        yield from _ref(table, table.branch, file)
+    for branch, files in contents.branches.items():
+        for file in files:
+            yield from _ref(table, branch, file)
+
+
+def _ref(table: Table, branch: str, file: KeptFile) -> Iterable[ProtectingRef]:
+    found = _reference(replace(table, branch=branch), file.path)
+    if found is None or found[0] == _CONSUMER:
+        return
+    kind, data = RefKind(found[0]), table.file_io.read(file.kept)
+    snapshot = parse_tag(data, file.path).snapshot if kind is RefKind.TAG else parse_snapshot(data, file.path)[0]
+    yield ProtectingRef(kind, branch, found[1], snapshot)
+
+
+def _reference(table: Table, path: str) -> tuple[str, str] | None:
+    """Return kind and name of a snapshot, changelog, tag or consumer file of the table's branch; None for others."""
+    root = f"{table.paths.metadata_root}/"
+    found = _REFERENCE.fullmatch(path[len(root) :]) if path.startswith(root) else None
+    return None if found is None else (found[1] or found[3], found[2] or found[4])
+
+
+def _actions(table: Table, record: TrashRecord, contents: _Contents, removed: Sequence[int]) -> tuple[Action, ...]:
+    paths = table.paths
+    back = [Action(RESTORE, f.path, f.size, f"{record.procedure} removed it") for f in contents.everything]
+    created = [
+        Action(DELETE, f"{paths.metadata_root}/{name.partition('-')[0]}/{name}", 0, f"{record.procedure} created it")
+        for name in record.created
+    ]
+    gone = [Action(DELETE, paths.snapshot(i), 0, "the empty table after the purge") for i in removed]
+    hints = [Action(WRITE, paths.latest_hint, 0, "the latest snapshot")] if record.kind is not TrashKind.REMOVAL else []
+    return (*back, *(a for a in created if table.file_io.exists(a.path)), *gone, *hints)
+
+
+def _first(table: Table, record: TrashRecord, path: str, otherwise: str) -> str:
+    """Return the hint to undo first the run that has a file; `path` may be the beginning of a directory."""
+    paths = TrashPaths(table)
+    for other in runs(table):
+        kept = paths.kept(other.run, path)
+        if other.run != record.run and kept is not None and table.file_io.exists(kept.rstrip("/")):
+            return _undo_first(table, other)
+    return otherwise
+
+
+def _later_purge(table: Table, record: TrashRecord) -> str:
+    """Return the hint to undo first a later purge, whose snapshots have new ids; empty without one."""
+    later = (r for r in runs(table) if r.time_millis > record.time_millis and r.kind is TrashKind.PURGE)
+    return next((_undo_first(table, r) for r in later), "")
+
+
+def _undo_first(table: Table, other: TrashRecord) -> str:
+    return f"Undo the run of {other.procedure} first: CALL sys.undo('{table.name}', '{other.run}')."
+
+
+def _impossible(record: TrashRecord, why: str, what_to_do: str) -> ConflictError:
+    return ConflictError(
+        f"The run '{record.run}' of {record.procedure} cannot be undone: {why}.",
+        hint=what_to_do,
+        kind=ErrorKind.UNDO_IMPOSSIBLE,
+    )
+
+
+# ---- execution
+
+
+def _put_back(file_io: FileIO, record: TrashRecord, file: KeptFile) -> None:
+    """Move a file back; one that an interrupted undo has moved already is left as it is."""
+    try:
+        if file_io.rename(file.kept, file.path) or not file_io.exists(file.kept):
+            return
+    except FileNotFoundError:
+        if file_io.exists(file.path):
+            return
+        raise _impossible(
+            record, f"{file.kept} has vanished", "Another undo may be running: look at sys.trash."
+        ) from None
+    if not _same(file_io, file):
+        raise _impossible(record, f"{file.path} exists again", "Another program writes to the table: stop it first.")
+    file_io.delete(file.kept)
+
+
+def _same(file_io: FileIO, file: KeptFile) -> bool:
+    """Return whether the file in the table is that of the trash; large files have unique names, so the size tells."""
+    if file_io.status(file.path).size != file.size:
+        return False
+    return file.size > _COMPARED_BYTES or file_io.read(file.path) == file_io.read(file.kept)
+
+
+def _in_order(group: dict[int, KeptFile], record: TrashRecord) -> list[KeptFile]:
+    """Return snapshots or changelogs in the order in which no gap opens next to those that exist."""
+    return [group[i] for i in sorted(group, reverse=record.kind is not TrashKind.ROLLBACK)]
+
+
+def _restore_snapshots(table: Table, record: TrashRecord, contents: _Contents) -> None:
+    """Restore snapshots: those of a rollback one after the other upwards, others downwards from the earliest.
+
+    Upwards, each is the latest for a moment, and a commit that comes between is built on it and stops the undo.
+    """
+    if record.kind is TrashKind.ROLLBACK:
+        _restore_newer(table, record, contents)
+    else:
+        for snapshot in _in_order(contents.snapshots, record):
+            _put_back(table.file_io, record, snapshot)
+    ids = table.snapshots.listed_ids()
+    if ids:  # always: an interrupted undo may have restored the snapshots, but not written the hint
+        table.snapshots.write_earliest_hint(ids[0])
+
+
+def _restore_newer(table: Table, record: TrashRecord, contents: _Contents) -> None:
+    """Restore the snapshots that a rollback removed.
+
+    If the rollback had restored its target from a tag, there is a gap between the target and the others. They stay
+    hidden by the hint of a rollback until the target is removed again; a commit before that completes the rollback.
+    """
+    store, snapshots = table.snapshots, _in_order(contents.snapshots, record)
+    restored_target = next((i for i in store.listed_ids() if f"snapshot-{i}" in record.created), None)
+    if restored_target is not None and snapshots:
+        store.begin_rollback(restored_target)
+    elif store.rollback_target() == record.target and restored_target is None:
+        store.end_rollback(max(store.listed_ids()))  # the rollback was interrupted; what it left counts again
+    for snapshot in snapshots:
+        _put_back(table.file_io, record, snapshot)
+    ids = store.listed_ids()
+    if restored_target is not None:
+        committed = bool(snapshots) and store.rollback_target() != restored_target
+        if committed or _stray(record, ids):
+            back = TrashRun(table, record, resumed=True)
+            for snapshot in reversed(snapshots):
+                back.move(snapshot.path, snapshot.size)
+            raise _impossible(record, "a snapshot was committed meanwhile", "Stop the writers of the table first.")
+        _delete_created(table, record, RefKind.SNAPSHOT)
+        ids = store.listed_ids()
+    store.write_latest_hint(ids[-1])
+
+
+def _delete_created(table: Table, record: TrashRecord, kind: RefKind) -> None:
+    """Delete the files that the run created, if what they stood for is back."""
+    ids = table.snapshots.listed_ids()
+    for name in record.created:
+        sort, _, number = name.partition("-")
+        back = int(number) in ids if kind is RefKind.CHANGELOG else bool(ids) and ids[-1] > int(number)
+        if sort == kind and back:
+            table.file_io.delete(f"{table.paths.metadata_root}/{sort}/{name}")
+
+
+def _write_changelog_hints(table: Table) -> None:
+    ids, directory = RefStore.of(table).changelog_ids(), table.paths.changelog_dir
+    if not ids and not table.file_io.exists(f"{directory}/LATEST"):
+        return
+    table.file_io.write(f"{directory}/LATEST", str(ids[-1] if ids else -1).encode("ascii"))
+    if ids:
+        table.file_io.write(f"{directory}/EARLIEST", str(ids[0]).encode("ascii"))
+    else:
+        table.file_io.delete(f"{directory}/EARLIEST")

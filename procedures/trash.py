@@ -1,0 +1,216 @@
+"""Procedures over the trash of a table: trash, undo and empty_trash."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import Any
+
+from paimon_spark.calls.arguments import Arguments
+from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.plan import Plan
+from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
+from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
+from paimon_spark.core.maintenance.trash import find_run
+from paimon_spark.core.table import Table
+from paimon_spark.engine.trash import LAST, EmptyTrashPlan, ListedRun, execute_empty, get_run, list_runs, plan_empty
+from paimon_spark.engine.undo import UndoPlan, execute_undo, plan_undo
+from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
+from paimon_spark.spec.identifier import Identifier
+from paimon_spark.sqlparse.casts import timestamp_millis
+
+_RUN = "The run, as `sys.trash` lists it; `last` is the newest run of the table."
+
+
+@procedure(
+    name="trash",
+    summary="List what procedures have moved to the trash.",
+    params=(
+        Param(
+            "table",
+            ParamType.STRING,
+            "The table: `t`, `db.t` or `catalog.db.t`; `db.*` means all tables of a database.",
+            required=True,
+        ),
+    ),
+    columns=(
+        Column("table", "string", "the table", nullable=False),
+        Column("run", "string", "name of the run, for `sys.undo` and `sys.empty_trash`", nullable=False),
+        Column("time", "string", "when the run began, in the session time zone", nullable=False),
+        Column("procedure", "string", "the procedure", nullable=False),
+        Column("arguments", "string", "its arguments", nullable=False),
+        Column("user", "string", "user of the operating system that ran it", nullable=False),
+        Column("state", "string", "`done`; `open` while the procedure runs or if it was interrupted", nullable=False),
+        Column("files", "bigint", "number of files", nullable=False),
+        Column("bytes", "bigint", "their size", nullable=False),
+        Column("expires_at", "string", "when the retention ends, in the session time zone", nullable=False),
+    ),
+    example="CALL sys.trash('default.T');",
+    reports=False,
+)
+class Trash:
+    """List the runs in the trash of a table and its branches, newest first.
+
+    Procedures that remove files move them to `.trash/<run>/files` below the table, each with its path relative to the
+    table, if their argument `trash` says so; `run.json` beside it describes the run. The option `trash.retention` says
+    how long a run is kept. Runs whose retention has ended are deleted when the next procedure has moved files to the
+    trash of the same table, or by `empty_trash`. `undo` restores a run.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[list[tuple[Table, ListedRun]]]:
+        """List the runs."""
+        database = ctx.whole_database(args.text("table"))
+        if database is None:
+            tables = [ctx.table(args.text("table"))]
+        else:
+            names = [Identifier(database, name) for name in ctx.catalog.list_tables(database)]
+            tables = [table for name in names if (table := ctx.load(name)).is_file_store]
+        return Plan((), [(table, run) for table in tables for run in list_runs(table)])
+
+    def execute(self, ctx: CallContext, plan: Plan[list[tuple[Table, ListedRun]]]) -> Report:
+        """Return the rows."""
+        return Report(result_rows=[_row(table, run, ctx.zone) for table, run in plan.payload])
+
+
+def _row(table: Table, listed: ListedRun, zone: tzinfo) -> tuple[Any, ...]:
+    record = listed.record
+    return (
+        table.identifier.data_table.full_name,
+        record.run,
+        _time(record.time_millis, zone),
+        record.procedure,
+        ", ".join(f"{name} => {_literal(value)}" for name, value in record.arguments.items()),
+        record.user,
+        str(record.state),
+        listed.files,
+        listed.bytes,
+        _time(listed.expires_millis, zone),
+    )
+
+
+def _time(millis: int, zone: tzinfo) -> str:
+    return f"{datetime.fromtimestamp(millis / 1000, zone):%Y-%m-%d %H:%M:%S}"
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, bool | int):
+        return str(value).lower()
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+@dataclass(frozen=True, slots=True)
+class _Undo:
+    table: Table
+    latest_id: int | None
+    plan: UndoPlan
+
+
+@procedure(
+    name="undo",
+    summary="Restore what a procedure has moved to the trash.",
+    params=(
+        Param("table", ParamType.STRING, "The table.", default="the table of the catalog that has the run"),
+        Param("run", ParamType.STRING, _RUN, required=True),
+    ),
+    columns=(
+        Column("restored_files", "bigint", "number of restored files", nullable=False),
+        Column("restored_snapshots", "int", "number of restored snapshots", nullable=False),
+        Column("restored_changelogs", "int", "number of restored long-lived changelogs", nullable=False),
+        Column("restored_tags", "int", "number of restored tags", nullable=False),
+        Column("restored_branches", "int", "number of restored branches", nullable=False),
+    ),
+    forms=(PositionalOverload(("run",), doc="the run alone"),),
+    example="CALL sys.undo('default.T', '20240514-100000-0a1b2c3d');",
+)
+class Undo:
+    """Restore the files of a run, then the snapshots, changelogs, tags, consumers and branches; the run is deleted.
+
+    The undo of a rollback brings the removed snapshots back; the undo of a purge also removes the snapshots of the
+    purge. The CALL fails with `UNDO_IMPOSSIBLE` and changes nothing if a snapshot id, a tag or a branch of the run is
+    used again, or if files that its snapshots need are in another run or were deleted. `dry_run => true` checks the
+    same. An interrupted undo is completed by the next CALL. Do not undo a rollback while the table is being written.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Undo]:
+        """Find the run and check it."""
+        run, name = args.text("run"), args.optional_text("table")
+        table = _table_of(ctx, run) if name is None else ctx.table(name)
+        plan = plan_undo(table, get_run(table, run))
+        return Plan(plan.actions, _Undo(plan.table, plan.table.snapshots.latest_id(), plan))
+
+    def execute(self, ctx: CallContext, plan: Plan[_Undo]) -> Report:
+        """Restore the run."""
+        work = plan.payload
+        done = execute_undo(work.plan)
+        return Report(
+            result_rows=[(done.files, done.snapshots, done.changelogs, done.tags, done.branches)],
+            snapshot_before=work.latest_id,
+            snapshot_after=work.table.snapshots.latest_id(),
+            files_out=done.files,
+            bytes_out=done.bytes,
+            changed_tables=(work.table.name,),
+        )
+
+
+def _table_of(ctx: CallContext, run: str) -> Table:
+    """Return the table that has a run, looked for in the current database first."""
+    if run == LAST:
+        raise ArgumentError(f"The run '{LAST}' is the newest of one table.", hint="Name the table.")
+    databases = ctx.catalog.list_databases()
+    for database in sorted(databases, key=lambda d: (d != ctx.current_database, d)):
+        for name in ctx.catalog.list_tables(database):
+            table = ctx.load(Identifier(database, name))
+            if table.is_file_store and find_run(table, run) is not None:
+                return table
+    raise NotFoundError(
+        f"No table of the catalog '{ctx.catalog_name}' has a run '{run}' in its trash.",
+        hint="CALL sys.trash('db.*') lists the runs of a database.",
+        kind=ErrorKind.RUN_NOT_FOUND,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Emptying:
+    table: Table
+    latest_id: int | None
+    plan: EmptyTrashPlan
+
+
+@procedure(
+    name="empty_trash",
+    summary="Delete runs of the trash for good.",
+    params=(
+        Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True),
+        Param("run", ParamType.STRING, f"{_RUN} Not together with `older_than`."),
+        Param(
+            "older_than",
+            ParamType.STRING,
+            "Delete the runs that began before this time (`2024-05-14 10:00:00`, session time zone).",
+            default="now minus table option `trash.retention`",
+        ),
+    ),
+    columns=(Column("deleted_runs", "int", "number of deleted runs", nullable=False),),
+    example="CALL sys.empty_trash('default.T');",
+)
+class EmptyTrash:
+    """Delete the runs whose retention has ended, those from before a time, or one run. They cannot be restored."""
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Emptying]:
+        """Select the runs."""
+        table, older_than = ctx.table(args.text("table")), args.optional_text("older_than")
+        millis = None if older_than is None else timestamp_millis(older_than, zone=ctx.zone, parameter="older_than")
+        plan = plan_empty(table, ctx.clock_millis(), run=args.optional_text("run"), older_than=millis)
+        return Plan(plan.actions, _Emptying(table, table.snapshots.latest_id(), plan))
+
+    def execute(self, ctx: CallContext, plan: Plan[_Emptying]) -> Report:
+        """Delete them."""
+        work = plan.payload
+        execute_empty(work.table, work.plan)
+        return Report(
+            result_rows=[(len(work.plan.runs),)],
+            status=DONE if work.plan.runs else NOTHING_TO_DO,
+            snapshot_before=work.latest_id,
+            snapshot_after=work.latest_id,
+            files_in=sum(r.files for r in work.plan.runs),
+            bytes_in=sum(r.bytes for r in work.plan.runs),
+        )

@@ -1,0 +1,346 @@
+"""The trash: what procedures remove can be listed, restored and deleted."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from paimon_spark.calls.binding import bind
+from paimon_spark.core.maintenance.trash import RUN_NAME, runs
+from paimon_spark.core.manifest_cache import clear_cache
+from paimon_spark.core.metadata.refs import RefStore, branch_name, branches
+from paimon_spark.engine.select import read_arrow
+from paimon_spark.errors import ArgumentError, ConflictError, NotFoundError, PaimonError
+from paimon_spark.sqlparse.call import parse_call
+from paimon_spark.testing.faults import FaultFileIO, Mode, Nth
+from paimon_spark.testing.invariants import violations
+from tests.unit.procedures.calling import REGISTRY, Lake
+
+DAY = 86_400_000
+HINTS = ("LATEST", "EARLIEST")
+
+
+@pytest.fixture
+def lake() -> Lake:
+    """A table with five snapshots, whose first has expired but has a tag, other tags, a branch and a consumer."""
+    lake = Lake(
+        {"k": "INT", "p": "STRING"},
+        primary_key=["k", "p"],
+        partition=["p"],
+        bucket="1",
+        write_only="true",
+        changelog_producer="input",
+        changelog__num_retained__max="100",
+        snapshot__num_retained__max="50",
+        commit__max_retries="0",
+    )
+    table = lake.table
+    for i in range(5):
+        lake.table = table.with_options({"end-input.watermark": str(i)})
+        lake.insert((i, "a"), (i, "b"))
+        if i == 0:
+            lake.call("create_tag('t', 'first', 1)")
+            lake.call("create_branch('t', 'dev', 'first')")
+    lake.table = table
+    lake.call("create_tag('t', 'last')")
+    lake.call("compact('t')")
+    lake.call("reset_consumer('t', 'reader', 3)")
+    lake.call("expire_snapshots('t', 4)")
+    return lake
+
+
+def contents(lake: Lake) -> dict[str, Any]:
+    """Return what users see: files outside of the trash, the rows of each snapshot and tag, branches and hints."""
+    clear_cache()
+    files = {p: d for p, d in lake.state().items() if "/.trash/" not in p}
+    hints = {p: d for p, d in files.items() if p.rpartition("/")[2] in HINTS}
+    table = lake.table
+    states = {f"snapshot {i}": {"scan.snapshot-id": str(i)} for i in table.snapshots.ids()}
+    states |= {f"tag {n}": {"scan.tag-name": n} for n in RefStore.of(table).tag_names()}
+    return {
+        "files": {p: d for p, d in files.items() if p not in hints},
+        "hints": hints,
+        "rows": {
+            name: sorted(r["k"] for r in read_arrow(table.with_options(version)).to_pylist())
+            for name, version in states.items()
+        },
+        "latest": table.snapshots.latest_id(),
+        "branches": sorted(map(branch_name, branches(table))),
+    }
+
+
+CALLS = (
+    "rollback_to(table => 't', snapshot_id => 4)",
+    "rollback_to(table => 't', tag => 'first')",
+    "rollback(table => 't', snapshot => 3)",
+    "rollback_to_timestamp(table => 't', timestamp => 4102444800000)",
+    "rollback_to_watermark(table => 't', watermark => 3)",
+    "purge_files('t')",
+    "expire_snapshots(table => 't', retain_max => 1, retain_min => 1, older_than => '2100-01-01', trash => true)",
+    "expire_changelogs(table => 't', delete_all => true, trash => true)",
+    "delete_tag(table => 't', tag => 'first,last', trash => true)",
+    "delete_branch('t', 'dev')",
+    "remove_orphan_files('t')",
+    "expire_tags(table => 't', older_than => '2099-01-01', trash => true)",
+)
+
+
+def prepare(lake: Lake, text: str) -> None:
+    """Make something for a CALL to remove."""
+    if "orphan" in text:
+        for name in ("bucket-0/x", "manifest/manifest-left", "p=a/bucket-0/data-left.parquet", "snapshot/.x.tmp"):
+            lake.table.file_io.write(f"{lake.table.path}/{name}", b"left")
+    if "expire_tags" in text or "expire_snapshots" in text:
+        lake.call("clear_consumers('t')")
+
+
+def same(found: dict[str, Any], before: dict[str, Any]) -> bool:
+    """Return whether two states are equal; an undone purge leaves its manifests of the empty table as orphans."""
+    extra = found["files"].keys() - before["files"].keys()
+    rest = {p: d for p, d in found["files"].items() if p not in extra}
+    return (rest, *(found[n] for n in ("rows", "latest", "branches"))) == (
+        before["files"],
+        *(before[n] for n in ("rows", "latest", "branches")),
+    ) and all("/manifest/" in p for p in extra)
+
+
+@pytest.mark.parametrize("text", CALLS)
+def test_undo_restores_the_state_before(lake: Lake, text: str) -> None:
+    prepare(lake, text)
+    before = contents(lake)
+    done = lake.call(text)[0]
+    after = contents(lake)
+    if "timestamp" in text:
+        assert lake.call("trash('t')") == []
+        return
+    (run,) = lake.call("trash('t')")
+    assert RUN_NAME.fullmatch(run["run"])
+    assert (run["procedure"], run["state"]) == (text.partition("(")[0], "done")
+    assert (run["files"], run["bytes"]) == (done["files_in"], done["bytes_in"])
+    assert after["files"] != before["files"]
+    plan = lake.call(f"EXPLAIN CALL sys.undo('t', '{run['run']}')")
+    assert len([a for a in plan if a["action"] == "restore"]) <= run["files"]
+    assert contents(lake) == after
+    back = lake.one(f"undo('t', '{run['run']}')")
+    found = contents(lake)
+    assert same(found, before), (found.keys(), back)
+    assert found["hints"].items() >= before["hints"].items()
+    assert back["snapshot_after"] == before["latest"]
+    assert violations(lake.table) == []
+    assert lake.call("trash('t')") == []
+    assert not [p for p in lake.state() if ".trash" in p]
+
+
+@pytest.mark.parametrize("mode", [Mode.CRASH_AFTER, pytest.param(Mode.AFTER, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "text", ["rollback_to('t', 4)", "rollback_to('t', 'first')", "purge_files('t')", CALLS[6], CALLS[9]]
+)
+def test_an_interrupted_undo_is_completed_by_the_next(lake: Lake, text: str, mode: Mode) -> None:
+    prepare(lake, text)
+    before = contents(lake)
+    lake.call(text)
+    run = lake.one("trash('t')")["run"]
+    store, files = lake.table.file_io, lake.state()
+    for n in range(1, 400):
+        schedule = Nth(n, mode)
+        lake.table = replace(lake.table, file_io=FaultFileIO(store, schedule))
+        with contextlib.suppress(PaimonError, OSError):
+            lake.call(f"undo('t', '{run}')")
+        lake.table = replace(lake.table, file_io=store)
+        clear_cache()
+        assert [v for v in violations(lake.table) if "gaps" not in v] == [], schedule.fired
+        if runs(lake.table):
+            lake.call(f"undo('t', '{run}')")
+        assert same(contents(lake), before), schedule.fired
+        if schedule.fired is None:
+            break
+        restore(lake, files)
+    assert n > 5
+
+
+def restore(lake: Lake, files: dict[str, bytes]) -> None:
+    for path in lake.state().keys() - files.keys():
+        lake.table.file_io.delete(path)
+    for path, data in files.items():
+        lake.table.file_io.write(path, data)
+    clear_cache()
+
+
+def refused(lake: Lake, run: str) -> str:
+    before = lake.state()
+    with pytest.raises(ConflictError) as e:
+        lake.call(f"undo('t', '{run}')")
+    assert e.value.kind == "UNDO_IMPOSSIBLE"
+    assert lake.state() == before
+    return str(e.value)
+
+
+def newest(lake: Lake) -> str:
+    return str(lake.call("trash('t')")[0]["run"])
+
+
+def test_a_commit_after_a_rollback_forbids_the_undo(lake: Lake) -> None:
+    before = contents(lake)
+    lake.call("rollback_to('t', 4)")
+    first = newest(lake)
+    lake.insert((9, "a"))
+    assert "snapshot 5 exists again" in refused(lake, first)
+    lake.now += 1000
+    lake.call("rollback_to('t', 4)")
+    second = newest(lake)
+    lake.call(f"undo('t', '{first}')")
+    found = contents(lake)
+    assert (found["rows"], found["latest"]) == (before["rows"], before["latest"])
+    assert "snapshot 5 exists again" in refused(lake, second)
+
+
+def test_runs_are_undone_in_reverse_order(lake: Lake) -> None:
+    before, undone = contents(lake), []
+    for text in ("rollback_to('t', 5)", "rollback_to('t', 4)", "purge_files('t')"):
+        lake.now += 1000
+        lake.call(text)
+        undone.insert(0, newest(lake))
+    assert [r["run"] for r in lake.call("trash('t')")] == undone
+    for run in undone[:0:-1]:
+        why = refused(lake, run)
+        assert any(f"CALL sys.undo('db.t', '{later}')" in why for later in undone[: undone.index(run)]), why
+    for run in undone:
+        lake.call(f"undo('{run}')")
+    assert same(contents(lake), before)
+
+
+def test_orphans_that_a_rollback_needs_come_back_first(lake: Lake) -> None:
+    before = contents(lake)
+    lake.call("rollback_to('t', 4)")
+    rollback = newest(lake)
+    lake.now += 1000
+    assert lake.call("remove_orphan_files('t')")[0]["deletedFileCount"] > 0
+    orphans = newest(lake)
+    assert f"'{orphans}'" in refused(lake, rollback)
+    lake.call(f"undo('t', '{orphans}')")
+    lake.call(f"undo('t', '{rollback}')")
+    assert contents(lake) == before
+
+
+def test_lost_files_forbid_the_undo(lake: Lake) -> None:
+    lake.call("rollback_to('t', 4)")
+    lake.call("remove_orphan_files(table => 't', trash => false)")
+    assert "deleted for good" in refused(lake, newest(lake))
+
+
+def test_names_in_use_forbid_the_undo(lake: Lake) -> None:
+    lake.call("delete_tag(table => 't', tag => 'last', trash => true)")
+    lake.call("create_tag('t', 'last', 4)")
+    assert "a tag 'last' exists again" in refused(lake, newest(lake))
+    lake.now += 1000
+    lake.call("delete_branch('t', 'dev')")
+    lake.call("create_branch('t', 'dev')")
+    assert "a branch 'dev' exists again" in refused(lake, newest(lake))
+
+
+def test_rows_after_a_purge_forbid_its_undo(lake: Lake) -> None:
+    lake.call("purge_files('t')")
+    purge = newest(lake)
+    lake.insert((9, "a"))
+    assert "has rows" in refused(lake, purge)
+
+
+def test_a_commit_between_plan_and_purge_comes_back(lake: Lake) -> None:
+    statement = parse_call("CALL sys.purge_files('t')")
+    procedure = REGISTRY.get(statement.procedure)
+    plan = procedure.body.plan(lake.ctx(), bind(procedure, statement.positional, statement.named))
+    lake.insert((9, "a"))
+    before = contents(lake)
+    procedure.body.execute(lake.ctx(), plan)
+    assert read_arrow(lake.table).num_rows == 0
+    lake.call("undo('t', 'last')")
+    assert same(contents(lake), before)
+
+
+def test_a_rollback_interrupted_goes_on_in_its_run(lake: Lake) -> None:
+    """A commit completes it; what is left goes to the run too."""
+    before, store = contents(lake), lake.table.file_io
+    lake.table = replace(lake.table, file_io=FaultFileIO(store, Nth(4, Mode.CRASH_AFTER)))
+    with contextlib.suppress(PaimonError, OSError):
+        lake.call("rollback_to('t', 3)")
+    lake.table = replace(lake.table, file_io=store)
+    (run,) = lake.call("trash('t')")
+    assert (run["state"], run["procedure"]) == ("open", "rollback_to")
+    interrupted = lake.state()
+    lake.call("rollback_to('t', 3)")
+    assert [r["run"] for r in lake.call("trash('t')")] == [run["run"]]
+    lake.call(f"undo('t', '{run['run']}')")
+    assert contents(lake) == before
+    restore(lake, interrupted)
+    lake.call(f"undo('t', '{run['run']}')")
+    assert contents(lake) == before
+    restore(lake, interrupted)
+    lake.insert((9, "a"))
+    assert "snapshot 4 exists again" in refused(lake, run["run"])
+    lake.call("rollback_to(table => 't', snapshot_id => 3, trash => false)")
+    lake.call(f"undo('t', '{run['run']}')")
+    assert contents(lake)["rows"] == before["rows"]
+
+
+def test_retention(lake: Lake) -> None:
+    lake.call("delete_branch('t', 'dev')")
+    first = newest(lake)
+    lake.now += 8 * DAY
+    lake.call("rollback_to('t', 4)")
+    second = newest(lake)
+    assert [r["run"] for r in lake.call("trash('t')")] == [second]
+    assert not [p for p in lake.state() if first in p]
+    assert lake.one("empty_trash('t')")["status"] == "nothing to do"
+    assert lake.one("empty_trash(table => 't', older_than => '2101-01-01')")["deleted_runs"] == 1
+    assert not [p for p in lake.state() if ".trash" in p]
+    with pytest.raises(NotFoundError, match="RUN_NOT_FOUND"):
+        lake.call(f"undo('t', '{second}')")
+    with pytest.raises(NotFoundError, match="RUN_NOT_FOUND"):
+        lake.call("undo('20240514-100000-0a1b2c3d')")
+
+
+def test_no_retention_means_no_trash(lake: Lake) -> None:
+    lake.table = lake.table.with_options({"trash.retention": "0 s"})
+    lake.call("rollback_to('t', 4)")
+    assert lake.call("trash('t')") == []
+    with pytest.raises(ArgumentError, match=r"trash\.retention"):
+        lake.call("rollback_to(table => 't', snapshot_id => 3, trash => true)")
+
+
+@pytest.mark.parametrize("text", CALLS)
+def test_trash_false_deletes(lake: Lake, text: str) -> None:
+    prepare(lake, text)
+    name, _, rest = text.replace(", trash => true", "").partition("(")
+    given = {"purge_files": "table => 't'", "remove_orphan_files": "table => 't'"} | {
+        "delete_branch": "table => 't', branch => 'dev'"
+    }
+    lake.call(f"{name}({given.get(name, rest.rstrip(')'))}, trash => false)")
+    assert not [p for p in lake.state() if ".trash" in p]
+
+
+@pytest.mark.parametrize("text", [t for t in CALLS if "timestamp" not in t])
+def test_the_plan_is_what_goes(lake: Lake, text: str) -> None:
+    """The dry run lists each file that is moved, with its size."""
+    prepare(lake, text)
+    before = contents(lake)["files"]
+    planned = {a["path"]: a["bytes"] for a in lake.call(f"EXPLAIN CALL sys.{text}") if a["action"] == "delete"}
+    lake.call(text)
+    gone = {p: len(d) for p, d in before.items() if p not in contents(lake)["files"]}
+    assert gone.items() <= planned.items()
+    assert {p: n for p, n in planned.items() if n} == gone
+
+
+def test_malformed_runs(lake: Lake) -> None:
+    lake.call("rollback_to('t', 4)")
+    run = newest(lake)
+    path = f"{lake.table.path}/.trash/{run}/run.json"
+    good = lake.table.file_io.read(path)
+    for bad in (b"", b"[]", good.replace(b'"version": 1', b'"version": 2'), good.replace(b"[]", b'["../x"]')):
+        lake.table.file_io.write(path, bad)
+        with pytest.raises(PaimonError, match="CORRUPT_METADATA"):
+            lake.call("trash('t')")
+    lake.insert((9, "a"))
+    lake.call("rollback_to('t', 4)")

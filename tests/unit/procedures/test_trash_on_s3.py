@@ -1,0 +1,58 @@
+"""The trash on an object store: files are copied within the store, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import paimon_spark
+from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.run import run_call
+from paimon_spark.catalog.filesystem import FileSystemCatalog
+from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.fs.resolve import file_io_for
+from paimon_spark.testing.invariants import violations
+from tests.stores import S3Server, moto_server
+from tests.unit.api.test_table import SCHEMA, rows
+from tests.unit.procedures.calling import NOW, REGISTRY
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    with moto_server() as running:
+        yield running
+
+
+def test_removals_are_undone_on_s3(server: S3Server) -> None:
+    warehouse = f"s3://{server.bucket()}/warehouse"
+    catalog = paimon_spark.connect(warehouse, server.options)
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", SCHEMA, primary_key=["k"], options={"bucket": "1", "write-only": "true"})
+    for n in range(4):
+        table.upsert(rows((n, "a", 1.0), (9, "b", float(n))))
+    table.create_tag("last")
+    context = CallContext(
+        catalog=FileSystemCatalog(warehouse, server.options, file_io_for(warehouse, server.options)),
+        catalog_name="paimon",
+        runner=LocalRunner(),
+        clock_millis=lambda: NOW,
+        current_database="db",
+    )
+    before = table.to_arrow().sort_by("k")
+    for text in ("rollback_to('t', 2)", "purge_files('t')", "delete_tag(table => 't', tag => 'last', trash => true)"):
+        run_call(f"CALL sys.{text}", context, REGISTRY)
+        run_call("CALL sys.undo('t', 'last')", context, REGISTRY)
+        assert table.to_arrow().sort_by("k").equals(before)
+        assert table.tags() == {"last": 4}
+        assert violations(table.load()) == []
+    loaded = table.load()
+    for n in range(10):
+        loaded.file_io.write(f"{loaded.path}/bucket-0/data-left-{n}.parquet", b"left")
+    assert server.door is not None
+    server.door.seen.clear()
+    run_call("CALL sys.remove_orphan_files('t')", context, REGISTRY)
+    about = [request for request in server.door.seen if "data-left-3" in request]
+    assert len(about) <= 5, about
+    (run,) = run_call("CALL sys.trash('t')", context, REGISTRY).rows
+    assert run[7] >= 10
