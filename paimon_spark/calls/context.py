@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from paimon_spark.core.table import Table
-from paimon_spark.engine.jobs import SparkJobs
-from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.errors import ArgumentError, EngineError, ErrorKind
 from paimon_spark.spec.evolution import SchemaChange
 from paimon_spark.spec.identifier import Identifier, check_name, split_name
 from paimon_spark.spec.schema import TableSchema
+
+if TYPE_CHECKING:  # they load all of the engine, of which a small procedure needs little
+    from paimon_spark.engine.jobs import SparkJobs
+    from paimon_spark.engine.runner import TaskRunner
 
 
 class TableSource(Protocol):

@@ -12,7 +12,6 @@ from paimon_spark.cli.action_names import action_of
 from paimon_spark.cli.action_output import Answer, printed
 from paimon_spark.cli.env import CatalogChoice
 from paimon_spark.errors import UsageError
-from paimon_spark.spec.identifier import Identifier
 
 DONE, FAILED, WRONG_USAGE, NOTHING_TO_DO = 0, 1, 2, 3
 PROGRAM = Path(__file__).with_name("paimon_actions.py")
@@ -77,6 +76,7 @@ def session_conf(request: Request) -> dict[str, str]:
 
 def _run_here(request: Request, *, explain: bool = False) -> Answer:
     """Run the action, or plan it, in this process."""
+    from paimon_spark.calls.registry import installed_family
     from paimon_spark.calls.run import run_named
     from paimon_spark.cli.call import answer_of, local_context
 
@@ -84,10 +84,13 @@ def _run_here(request: Request, *, explain: bool = False) -> Answer:
     context = local_context(choice, int(request.given.text("threads") or 1), session_conf(request))
     if not request.action.procedure:
         from paimon_spark.cli.action_delete import delete_here
+        from paimon_spark.spec.identifier import Identifier
 
         options = context.table_options(Identifier.of(request.table or ()))
         return delete_here(request, choice, options)
-    return answer_of(run_named(request.action.procedure, request.arguments, context, explain=explain))
+    action = request.action
+    registry = installed_family(action.family) if action.family else None
+    return answer_of(run_named(action.procedure, request.arguments, context, registry, explain=explain))
 
 
 def _launch(request: Request, name: str, words: Sequence[str]) -> int:

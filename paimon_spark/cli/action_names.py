@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from paimon_spark.calls.procedure import Param, ParamType, Procedure
 from paimon_spark.calls.refusals import REFUSED
 from paimon_spark.cli.action_arguments import spelled
-from paimon_spark.cli.action_table import ACTIONS, CAPTURES, DESTROYS, INSISTS, Action, Option, Target
+from paimon_spark.cli.action_table import ACTIONS, CAPTURES, Action
 from paimon_spark.errors import UnsupportedError, UsageError, did_you_mean
 
 COMMANDS = ("call", "completion", "env", "selftest", "spark-sql", "sql", "submit", "thriftserver")
 """What the command does besides actions."""
-_TABLE = "table"
 
 
 def is_action(word: str) -> bool:
@@ -33,36 +31,10 @@ def action_of(name: str) -> Action:
         )
     if wanted in ACTIONS:
         return ACTIONS[wanted]
+    from paimon_spark.cli.action_derived import derived_actions  # loads the procedures
+
     derived = derived_actions()
     if wanted in derived:
         return derived[wanted]
     hint = did_you_mean(wanted, [*ACTIONS, *derived, *COMMANDS])
     raise UsageError(f"There is no action or command '{name}'.", hint=f"{hint} See paimon-spark --help.".strip())
-
-
-def derived_actions() -> dict[str, Action]:
-    """Return the procedures that no action of Paimon calls, as actions with the names of their parameters."""
-    from paimon_spark.calls.registry import installed_registry  # loads the procedures
-
-    named = [p for p in installed_registry() if p.name not in ACTIONS and p.name != "help"]
-    return {p.name: derived(p) for p in named}
-
-
-def derived(procedure: Procedure) -> Action:
-    """Return a procedure as an action."""
-    table = next((p for p in procedure.params if p.name == _TABLE), None)
-    options = tuple(_option(p) for p in procedure.params if p is not table and p.type is not ParamType.MAP)
-    target = Target.NONE if table is None else Target.TABLE if table.required else Target.OPTIONAL
-    return Action(
-        procedure.name,
-        procedure.name,
-        options,
-        target,
-        destroys=DESTROYS.get(procedure.name, ""),
-        insists=procedure.name in INSISTS,
-    )
-
-
-def _option(param: Param) -> Option:
-    join = ";" if param.variadic or param.name.startswith("partition") else "," if param.name == "options" else ""
-    return Option(spelled(param.name), param.name, param.required, join, param.type is ParamType.BOOLEAN)

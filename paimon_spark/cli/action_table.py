@@ -6,7 +6,7 @@ Names are those of Apache Paimon's actions, with underscores; on the command lin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from paimon_spark.calls.refusals import Refusal
@@ -73,7 +73,7 @@ class Action:
         insists: whether it needs ``--yes`` where there is no terminal.
         on_spark: whether it runs on Spark, whatever is given.
         spark_options: the options that need Spark.
-        refusal: why it is not supported, if it is not.
+        family: the entry point that has the procedure, for a quick start; if empty, all are loaded.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Action:
     insists: bool = False
     on_spark: bool = False
     spark_options: tuple[str, ...] = ()
-    refusal: Refusal | None = None
+    family: str = ""
 
     def option(self, name: str) -> Option | None:
         """Return the option with this name; None if there is none."""
@@ -342,7 +342,19 @@ _CAPTURED = {
     "pulsar_sync_database": "Pulsar",
 }
 
-ACTIONS: Mapping[str, Action] = {a.name: a for a in _ACTIONS}
+_FAMILIES = {
+    "tags": "create_tag replace_tag create_tag_from_timestamp create_tag_from_watermark delete_tag rename_tag "
+    "expire_tags",
+    "rollback": "rollback_to rollback_to_timestamp",
+    "branches": "create_branch delete_branch rename_branch fast_forward merge_branch",
+    "snapshots": "expire_snapshots expire_changelogs",
+    "partitions": "expire_partitions drop_partition mark_partition_done",
+    "consumers": "reset_consumer clear_consumers",
+    "cleanup": "remove_orphan_files",
+}
+_FAMILY_OF = {name: family for family, names in _FAMILIES.items() for name in names.split()}
+
+ACTIONS: Mapping[str, Action] = {a.name: replace(a, family=_FAMILY_OF.get(a.name, "")) for a in _ACTIONS}
 """The actions of Apache Paimon, by name."""
 
 DESTROYS: Mapping[str, str] = {

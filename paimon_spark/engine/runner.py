@@ -7,9 +7,14 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Protocol, TypeVar
 
 from paimon_spark.core.cancellation import checkpoint
-from paimon_spark.engine.tasks import run_task
 
 _T = TypeVar("_T")
+
+
+def _run_task(kind: str, payload: str) -> str:
+    from paimon_spark.engine.tasks import run_task  # loads all of the engine, which not every procedure needs
+
+    return run_task(kind, payload)
 
 
 class TaskRunner(Protocol):
@@ -29,12 +34,12 @@ class LocalRunner:
 
     Args:
         threads: how many tasks run at a time.
-        run_task: runs one task, given its kind and its payload.
+        run_task: runs one task, given its kind and its payload; by default as an executor does.
     """
 
-    def __init__(self, threads: int = 1, *, run_task: Callable[[str, str], str] = run_task) -> None:
+    def __init__(self, threads: int = 1, *, run_task: Callable[[str, str], str] | None = None) -> None:
         self._threads = threads
-        self._run_task = run_task
+        self._run_task = run_task or _run_task
 
     def group_tasks(self, units: Sequence[_T], work: Callable[[_T], int]) -> Iterable[list[_T]]:
         """Return each unit as a group: local tasks have no overhead."""

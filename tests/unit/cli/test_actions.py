@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,11 @@ from hypothesis import strategies as st
 
 from paimon_spark.calls.binding import bind, literal_of
 from paimon_spark.calls.refusals import REFUSED
+from paimon_spark.calls.registry import installed_family
 from paimon_spark.cli.action_arguments import Request, parse, request_of
+from paimon_spark.cli.action_derived import derived
 from paimon_spark.cli.action_help import help_text
-from paimon_spark.cli.action_names import action_of, derived
+from paimon_spark.cli.action_names import action_of
 from paimon_spark.cli.action_statement import call_statement
 from paimon_spark.cli.action_table import ACTIONS, CAPTURES, Action, Target
 from paimon_spark.cli.main import main
@@ -268,6 +272,35 @@ def test_actions_in_this_process(warehouse: Warehouse, capsys: pytest.CaptureFix
     ]
     assert run("rollback_to", "--version", "one", "--force_start_flink_job", "true") == 0
     assert warehouse.rows("db.t") == [(1, "a"), (1, "b")]
+
+
+@pytest.mark.parametrize("action", [a for a in ACTIONS.values() if a.family], ids=lambda a: a.name)
+def test_the_family_of_an_action_has_its_procedure(action: Action) -> None:
+    assert action.procedure in installed_family(action.family).names
+
+
+LOADED = """
+import sys
+from paimon_spark.cli.main import main
+status = main(sys.argv[1:])
+heavy = ("pyspark", "py4j", "sqlglot", "paimon_spark.engine.insert", "paimon_spark.core.write.table_writer")
+print(status, *(name for name in heavy if name in sys.modules))
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "create_tag --tag_name a",
+        "create_branch --branch_name b",
+        "expire_snapshots --retain_max 9",
+        "delete_tag --tag_name a",
+    ],
+)
+def test_a_small_action_starts_no_jvm_and_loads_little(warehouse: Warehouse, words: str) -> None:
+    command = [sys.executable, "-c", LOADED, *words.split(), "--path", f"{warehouse.path}/db.db/t"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "0"
 
 
 def test_the_forms_of_an_answer(warehouse: Warehouse, capsys: pytest.CaptureFixture[str]) -> None:
