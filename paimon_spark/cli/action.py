@@ -5,16 +5,14 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from paimon_spark.cli.action_arguments import Request, parse, request_of
 from paimon_spark.cli.action_names import action_of
 from paimon_spark.cli.action_output import Answer, printed
-from paimon_spark.cli.env import CatalogChoice
+from paimon_spark.cli.env import ACTIONS_PROGRAM, CatalogChoice
 from paimon_spark.errors import UsageError
 
 DONE, FAILED, WRONG_USAGE, NOTHING_TO_DO = 0, 1, 2, 3
-PROGRAM = Path(__file__).with_name("paimon_actions.py")
 ERRORS = "PAIMON_SPARK_ERRORS"
 """The variable with the file for errors: the standard error of programs in Python is `spark-submit`'s output."""
 _PREFIX = "spark.paimon."
@@ -106,7 +104,7 @@ def _launch(request: Request, name: str, words: Sequence[str]) -> int:
     arguments += [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
     agreed = ("--yes",) if request.action.destroys and not given.flag("yes") else ()
     with tempfile.NamedTemporaryFile("r", encoding="utf-8", prefix="paimon-spark-") as errors:
-        command = [*arguments, str(PROGRAM), name, *words, *agreed]
+        command = [*arguments, str(ACTIONS_PROGRAM), name, *words, *agreed]
         status = launch.run_submit(None, command, {ERRORS: errors.name})
         sys.stderr.write(errors.read())
     return status

@@ -109,6 +109,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_submit(add("submit", "the stock spark-submit; a .sql file is run as a script", _SUBMIT_REST))
     _add_call(add("call", "run a procedure in this process, without Spark: paimon-spark call \"compact('db.t')\""))
     _add_selftest(add("selftest", "check that no data is lost on this machine: faults, kills, concurrency"))
+    _add_completion(add("completion", "print the script that completes command lines in bash or zsh"))
     _add_env(add("env", "what is installed, and the --conf lines to paste elsewhere"))
     return parser
 
@@ -284,6 +285,18 @@ def _selftest(options: argparse.Namespace, _rest: list[str]) -> int:
     from paimon_spark.cli import selftest  # not at module level: the launchers start faster without the core
 
     return selftest.run(options.seed, options.minutes, options.directory, dict(_pairs(options)))
+
+
+def _add_completion(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=("bash", "zsh"), help='in ~/.bashrc: eval "$(paimon-spark completion bash)"')
+    parser.set_defaults(run=_completion, passes_on=False)
+
+
+def _completion(options: argparse.Namespace, _rest: list[str]) -> int:
+    from paimon_spark.cli import completion  # loads the procedures
+
+    print(completion.script(options.shell, build_parser()), end="")
+    return 0
 
 
 def _add_env(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from paimon_spark.bridge.jars import spark_home
-from paimon_spark.cli.action import PROGRAM
+from paimon_spark.cli.env import ACTIONS_PROGRAM
 from tests.end_to_end.programs import Place
 from tests.unit.procedures.warehouse import Warehouse
 
@@ -32,7 +32,7 @@ def answer(text: str) -> dict[str, object]:
 
 
 def test_the_guide_s_compact_through_spark_submit(place: Place, tables: Warehouse) -> None:
-    program = shutil.copy(PROGRAM, place.directory / "paimon_actions.py")
+    program = shutil.copy(ACTIONS_PROGRAM, place.directory / "paimon_actions.py")
     submit = [spark_home() / "bin/spark-submit", "--master", "local[2]", "--conf", "spark.ui.enabled=false", program]
     path = f"{place.warehouse}/db.db/t"
     done = place.run([*submit, "compact", "--path", path, "--format", "json"])
