@@ -22,6 +22,15 @@ _paimon_spark
 ((${#COMPREPLY[@]})) && printf '%s\\n' "${COMPREPLY[@]}"
 exit 0
 """
+ASK_ZSH = """
+compdef() { : }
+compadd() { while [[ $1 != -- ]]; do shift; done; shift; print -l -- $@ }
+_files() { print files $@ }
+source "$1"; shift
+words=("$@"); CURRENT=$#words
+_paimon_spark
+"""
+"""The functions of zsh's completion that the script uses print what they are given."""
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +65,7 @@ def test_bash_completes_options_and_values(bash: Path, tmp_path: Path) -> None:
     assert completed(bash, "compact", "--path", "la", cwd=tmp_path) == ["lake"]
 
 
-def test_zsh_accepts_its_script(tmp_path: Path) -> None:
+def test_zsh_completes_the_same(tmp_path: Path) -> None:
     text = script("zsh", build_parser())
     assert text.startswith("#compdef paimon-spark\n")
     for name, action in ACTIONS.items():
@@ -67,7 +76,15 @@ def test_zsh_accepts_its_script(tmp_path: Path) -> None:
         pytest.skip("zsh is not installed")
     file = tmp_path / "_paimon-spark"
     file.write_text(text)
-    subprocess.run([zsh, "-n", str(file)], check=True)
+
+    def offered(*words: str) -> list[str]:
+        command = [zsh, "-f", "-c", ASK_ZSH, "zsh", str(file), "paimon-spark", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+    assert {*COMMANDS, "compact"} <= set(offered("co"))
+    assert offered("expire-snapshots", "--r")[:2] == ["--retain_max", "--retain_min"]
+    assert offered("compact", "--format", "") == list(FORMATS)
+    assert offered("compact", "--path", "") == ["files", "-/"]
 
 
 def test_every_command_is_known() -> None:
