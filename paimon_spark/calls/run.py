@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from paimon_spark.calls.plan import PLAN_COLUMNS, plan_rows
 from paimon_spark.calls.procedure import NAMESPACE, Procedure
 from paimon_spark.calls.registry import Registry, installed_registry
 from paimon_spark.calls.report import report_rows
+from paimon_spark.calls.running import CALLS, UNLISTED
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
 
 if TYPE_CHECKING:
@@ -129,6 +131,23 @@ def plan_columns() -> list[tuple[str, str, bool]]:
 
 
 def _run(procedure: Procedure, args: Arguments, ctx: CallContext, *, explain: bool) -> CallResult:
+    if procedure.name in UNLISTED:
+        return _run_listed(procedure, args, ctx, explain=explain)
+    call_id, control = CALLS.next_id(), ctx.control
+    stop = partial(control.cancel, call_id) if control is not None else _nothing
+    with (
+        CALLS.running(call_id, procedure.name, args.values, ctx.user, stop) as call,
+        control.tagged(call_id, call.title) if control is not None else nullcontext(),
+    ):
+        followed = replace(ctx, progress=call.following(ctx.progress))
+        return _run_listed(procedure, args, followed, explain=explain)
+
+
+def _nothing() -> None:
+    """Without Spark, there are no jobs to end."""
+
+
+def _run_listed(procedure: Procedure, args: Arguments, ctx: CallContext, *, explain: bool) -> CallResult:
     started = ctx.clock_millis()
     plan = procedure.body.plan(ctx, args)
     if explain or args.dry_run:

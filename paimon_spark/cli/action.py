@@ -49,7 +49,11 @@ def run(name: str, words: Sequence[str], run_on_spark: Callable[[Request], int] 
         return FAILED
     if request.on_spark:
         return _launch(request, name, words)
-    return status_of(request, _run_here(request))
+    from paimon_spark.cli.interrupts import interruptible
+
+    with interruptible():
+        answer = _run_here(request)
+    return status_of(request, answer)
 
 
 def status_of(request: Request, answer: Answer) -> int:

@@ -12,6 +12,7 @@ from paimon_spark.calls.run import CallResult, run_call
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.cli.action_output import Answer
 from paimon_spark.cli.env import CatalogChoice
+from paimon_spark.cli.interrupts import interruptible
 from paimon_spark.cli.local_zone import LocalZone
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.spark.conf import session_options
@@ -34,7 +35,8 @@ def run(choice: CatalogChoice, text: str, *, explain: bool, threads: int) -> Cal
     Raises:
         PaimonError: the statement is invalid, or the procedure failed.
     """
-    return run_call(statement_of(text, explain=explain), local_context(choice, threads))
+    with interruptible():
+        return run_call(statement_of(text, explain=explain), local_context(choice, threads))
 
 
 def local_context(choice: CatalogChoice, threads: int, conf: Mapping[str, str] | None = None) -> CallContext:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from typing import Protocol, TypeVar
 
 from paimon_spark.core.cancellation import checkpoint
 
+_POLL_SECONDS = 0.05
 _T = TypeVar("_T")
 
 
@@ -55,8 +57,11 @@ class LocalRunner:
                 yield self._run_task(kind, payload)
             return
         with ThreadPoolExecutor(self._threads, thread_name_prefix=kind) as pool:
+            left = {pool.submit(copy_context().run, self._run_task, kind, p) for p in payloads}
             try:
-                for done in as_completed([pool.submit(self._run_task, kind, p) for p in payloads]):
-                    yield done.result()
+                while left:
+                    done, left = wait(left, _POLL_SECONDS, FIRST_COMPLETED)
+                    checkpoint()
+                    yield from (each.result() for each in done)
             finally:
                 pool.shutdown(cancel_futures=True)

@@ -20,6 +20,7 @@ NAMES = [p.name for p in REGISTRY]
 def test_the_first_procedures() -> None:
     assert NAMES == [
         "alter_column_default_value",
+        "cancel",
         "clear_consumers",
         "clone",
         "compact",
@@ -63,6 +64,7 @@ def test_the_first_procedures() -> None:
         "rollback_to_as_latest",
         "rollback_to_timestamp",
         "rollback_to_watermark",
+        "running",
         "trigger_tag_automatic_creation",
     ]
 
