@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import time
 
+import pyarrow as pa
 import pytest
 
 from paimon_spark.bridge.jars import spark_home
 from paimon_spark.cli.env import ACTIONS_PROGRAM
-from tests.end_to_end.programs import Place
+from paimon_spark.engine.insert import write_arrow
+from paimon_spark.spec.identifier import Identifier
+from tests.end_to_end.programs import BIN, Place
 from tests.unit.procedures.warehouse import Warehouse
+
+LIMIT_S = 10
 
 
 @pytest.fixture
@@ -66,6 +74,29 @@ def test_merge_and_delete_on_spark(place: Place, tables: Warehouse) -> None:
     assert json.loads(deleted.stdout)[0]["status"] == "done"
     assert tables.rows("db.t") == [(1, "a"), (1, "b"), (3, "a")]
     assert {p for p in place.left_behind() if p != "warehouse"} == set()
+
+
+def test_a_signal_cancels_an_action(place: Place, tables: Warehouse) -> None:
+    tables.create("db.big", target_file_size="1 mb")
+    rows = pa.table({"k": pa.array(range(4_000_000), pa.int32()), "p": pa.repeat("a", 4_000_000)})
+    for _ in range(2):
+        write_arrow(tables.catalog.load_table(Identifier.parse("db.big")), rows)
+    table = place.warehouse / "db.db/big"
+    before = set(table.rglob("*"))
+    command = [BIN / "paimon-spark", "compact", "--path", table]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while set(table.rglob("*")) == before:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    sent = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=60)
+    assert time.monotonic() - sent < LIMIT_S
+    assert (process.returncode, out) == (1, "")
+    assert errors.splitlines()[-1].startswith("[STATEMENT_CANCELLED] ")
+    assert set(table.rglob("*")) == before
 
 
 @pytest.mark.slow
