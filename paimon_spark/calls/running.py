@@ -15,6 +15,7 @@ from paimon_spark.core.cancellation import cancellable, current_flag
 from paimon_spark.errors import StatementCancelledError
 
 ENDS_WITHIN_S = 10.0
+_AGAIN_S = 0.25
 UNLISTED = frozenset({"help", "running", "cancel"})
 """Procedures that are not listed: they end at once."""
 _TABLES = ("table", "target_table", "database")
@@ -72,8 +73,11 @@ class RunningCalls:
         if call is None:
             return False
         call.flag.set()
+        deadline = time.monotonic() + patience
         call.stop()
-        return call.ended.wait(patience)
+        while not call.ended.wait(_AGAIN_S) and time.monotonic() < deadline:
+            call.stop()  # a job may have begun after the last time
+        return call.ended.is_set()
 
     @contextmanager
     def running(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from paimon_spark.calls.report import NOTHING_TO_DO
+from paimon_spark.calls.report import FAILED, NOTHING_TO_DO
 from paimon_spark.cli.render import record_lines, table_lines
 
 WIDE = 120
@@ -32,10 +32,21 @@ class Answer:
     @property
     def is_idle(self) -> bool:
         """Return whether there was nothing to do."""
-        if self.is_plan or _STATUS not in self.names:
-            return not self.rows
+        known = self._states
+        return not self.rows if self.is_plan or not known else known == {NOTHING_TO_DO}
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether something of it failed, of a procedure that goes on with the next table."""
+        return FAILED in self._states
+
+    @property
+    def _states(self) -> set[str]:
+        """Return the states in the rows; a row of totals has none."""
+        if _STATUS not in self.names:
+            return set()
         at = self.names.index(_STATUS)
-        return all(row[at] == NOTHING_TO_DO for row in self.rows)
+        return {row[at] for row in self.rows if row[at] is not None}
 
 
 def printed(answer: Answer, form: str) -> list[str]:

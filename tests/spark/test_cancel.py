@@ -142,7 +142,7 @@ def test_another_session_sees_and_cancels_a_compaction(spark: SparkSession, ware
 def test_another_session_cancels_a_merge(spark: SparkSession, warehouse: Path) -> None:
     spark.sql("CREATE TABLE m (id BIGINT, v BIGINT) TBLPROPERTIES ('primary-key'='id', 'bucket'='1')")
     spark.sql("INSERT INTO m SELECT id, id FROM range(10)")
-    spark.sql("CREATE OR REPLACE TEMPORARY VIEW s AS SELECT id FROM range(10)")
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW s AS SELECT id FROM range(1)")
     before = files(spark, warehouse, "m")
     other = other_session(spark)
     slow = "v = if(reflect(''java.lang.Thread'', ''sleep'', 60000L) IS NULL, 1L, 2L)"

@@ -78,13 +78,12 @@ def test_the_flag_of_a_statement_cancels_its_call_too(house: Warehouse) -> None:
 
 
 def test_a_job_that_is_ended_is_a_cancelled_statement() -> None:
-    calls, stopped = RunningCalls(), threading.Event()
-    entered = threading.Event()
+    calls, stopped, entered = RunningCalls(), threading.Semaphore(0), threading.Event()
 
     def work() -> None:
-        with calls.running("call-1", "merge_into", {"target_table": "t"}, "", stopped.set):
+        with calls.running("call-1", "merge_into", {"target_table": "t"}, "", stopped.release):
             entered.set()
-            assert stopped.wait(30)
+            assert all(stopped.acquire(timeout=30) for _job in range(2)), "the second job begins after the first end"
             raise RuntimeError("the job was cancelled")
 
     beside = Beside(work)

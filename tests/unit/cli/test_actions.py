@@ -315,6 +315,20 @@ def test_the_forms_of_an_answer(warehouse: Warehouse, capsys: pytest.CaptureFixt
     assert (done[0]["result"], done[0]["status"], done[0]["rows"]) == (True, "done", 4)
 
 
+def test_a_database_fails_with_one_of_its_tables(warehouse: Warehouse) -> None:
+    place = ["--warehouse", warehouse.path, "--including-databases", "db"]
+    assert main(["compact_database", *place]) == 0
+    assert main(["compact_database", *place, "--nothing-to-do-exits-3"]) == 3
+    warehouse.create("db.u")
+    warehouse.insert("db.u", (1, "a"))
+    warehouse.insert("db.u", (1, "a"))
+    assert main(["compact_database", *place, "--nothing-to-do-exits-3"]) == 0
+    warehouse.insert("db.u", (1, "a"))
+    for file in Path(warehouse.path).glob("db.db/u/p=a/bucket-0/data-*"):
+        file.unlink()
+    assert main(["compact_database", *place]) == 1
+
+
 def test_delete_and_copies(warehouse: Warehouse, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = ["--warehouse", warehouse.path, "--database", "db"]
     delete = ["delete", *place, "--table", "t", "--where", "k = 1 AND p = 'a'", "--format", "csv"]
