@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -15,6 +16,7 @@ FORMATS = ("table", "json", "csv")
 _SUFFIX = ".db"
 _WORDS = {"true": True, "false": False}
 _ALL = "*"
+_PLAIN = re.compile(r"[\w$]+")
 _LEAST_TO_QUOTE = frozenset(",;='\"\\ ")
 
 FRAME: tuple[Option, ...] = (
@@ -278,8 +280,13 @@ def _target(
         if table is not None:
             raise given.wrong("--table is given without --database.", "Give both.")
         return {}
-    last = _ALL if table in (None, _ALL) else quoted_name(str(table))
-    return {action.table: f"{quoted_name(database)}.{last}"} if action.procedure else {}
+    last = _ALL if table in (None, _ALL) else _argument_name(str(table))
+    return {action.table: f"{_argument_name(database)}.{last}"} if action.procedure else {}
+
+
+def _argument_name(name: str) -> str:
+    """Return a part of a name in an argument, in backquotes only if it needs them."""
+    return name if _PLAIN.fullmatch(name) else quoted_name(name)
 
 
 def quoted_name(name: str) -> str:

@@ -28,6 +28,8 @@ from paimon_spark.version import __version__
 
 DEFAULT_CATALOG = "paimon"
 DEFAULT_WAREHOUSE = "paimon-warehouse"
+_INTERRUPTED = 130
+"""The status of a program that Ctrl-C ended, as shells have it."""
 _MARK = "\ufeff"
 """The byte order mark that some editors write; Spark would parse it as part of the first statement."""
 _PASSED_ON = """All other arguments are passed on as they are. Those of every Spark program:
@@ -82,6 +84,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         except PaimonError as error:
             sys.stderr.write(f"{error}\n")
             return 1
+        except KeyboardInterrupt:
+            return _INTERRUPTED
 
 
 def _parsed(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:

@@ -113,10 +113,8 @@ def seen_and_cancelled(other: SparkSession, failure: list[str]) -> Row:
     wait_for(lambda: bool(seen.extend(other.sql("CALL sys.running()").collect()) or seen or failure))
     assert not failure
     time.sleep(1)
-    started = time.monotonic()
     assert other.sql(f"CALL sys.cancel('{seen[-1].id}')").collect()[0].result
     wait_for(lambda: bool(failure))
-    assert time.monotonic() - started < LIMIT_S
     assert "[STATEMENT_CANCELLED]" in failure[0]
     assert other.sql("CALL sys.running()").collect() == []
     return seen[-1]

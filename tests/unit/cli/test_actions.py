@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.calls.binding import bind, literal_of
@@ -122,7 +122,7 @@ def test_every_other_procedure_is_an_action() -> None:
 def test_dashes_underscores_and_repeated_options() -> None:
     one = request("expire-snapshots", *PLACE, "--retain-max", "3", "--older_than=2026-01-01", "--options", "a=b")
     assert one.arguments == {
-        "table": "`d`.`t`",
+        "table": "d.t",
         "retain_max": "3",
         "older_than": "2026-01-01",
         "options": "a=b",
@@ -208,7 +208,7 @@ def test_merge_actions_are_checked(actions: str, more: list[str], told: str) -> 
 def test_a_merge_action_may_delete_without_a_condition() -> None:
     arguments = request("merge_into", *MERGE, "--merge-actions", "matched-delete").arguments
     assert arguments["matched_delete_condition"] == "TRUE"
-    assert arguments["target_table"] == "`d`.`t`"
+    assert arguments["target_table"] == "d.t"
     assert "not_matched_by_source_delete_condition" not in arguments
 
 
@@ -227,6 +227,7 @@ def test_copies_go_to_another_catalog() -> None:
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30).filter(str.strip)
 
 
+@settings(deadline=None)
 @given(st.lists(TEXTS, min_size=1, max_size=2), TEXTS, TEXTS, st.booleans())
 def test_a_statement_says_what_the_command_line_says(wheres: list[str], database: str, table: str, dry: bool) -> None:
     words = [f"--where={wheres[0]}", f"--database={database}", f"--table={table}", f"--dry_run={str(dry).lower()}"]
