@@ -85,7 +85,7 @@ def _run_here(request: Request, *, explain: bool = False) -> Answer:
     from paimon_spark.cli.call import answer_of, local_context
 
     choice = choice_of(request)
-    context = local_context(choice, int(request.given.text("threads") or 1), session_conf(request))
+    context = local_context(choice, int(request.given.frame("threads") or 1), session_conf(request))
     if not request.action.procedure:
         from paimon_spark.cli.action_delete import delete_here
         from paimon_spark.spec.identifier import Identifier

@@ -54,6 +54,10 @@ class Given:
         """Return the value of an option that is given once; None if it is not given."""
         return self.values[name][0] if name in self.values else None
 
+    def frame(self, name: str) -> str | None:
+        """Return the value of an option of every action; None if the action has an own one of that name."""
+        return None if self.action.option(name) else self.text(name)
+
     def flag(self, name: str) -> bool:
         """Return whether a flag is on.
 
@@ -114,7 +118,7 @@ class Request:
     @property
     def catalog(self) -> str:
         """Return the name of the catalog."""
-        return self.given.text("catalog") or DEFAULT_CATALOG
+        return self.given.frame("catalog") or DEFAULT_CATALOG
 
     @property
     def dry_run(self) -> bool:
@@ -136,7 +140,7 @@ class Request:
     @property
     def form(self) -> str:
         """Return the form of the output."""
-        return (self.given.text("format") or FORMATS[0]).lower()
+        return (self.given.frame("format") or FORMATS[0]).lower()
 
 
 def spelled(name: str) -> str:
@@ -222,10 +226,10 @@ def _check(given: Given) -> None:
                 f"The option --{option.name} of {given.action.name} is not supported: {option.refused}.",
                 hint="Leave it out.",
             )
-    form = (given.text("format") or FORMATS[0]).lower()
+    form = (given.frame("format") or FORMATS[0]).lower()
     if form not in FORMATS:
         raise given.wrong(f"--format is '{form}'; the choices are {', '.join(FORMATS)}.", did_you_mean(form, FORMATS))
-    threads = given.text("threads")
+    threads = given.frame("threads")
     if threads is not None and not (threads.isascii() and threads.isdigit() and int(threads) > 0):
         raise given.wrong(f"--threads is '{threads}'.", "Give 1 or more.")
     if threads is not None and ("master" in given.values or "spark_conf" in given.values):
@@ -238,9 +242,9 @@ def _check(given: Given) -> None:
 
 def _place(given: Given) -> tuple[str | None, str | None, str | None]:
     """Return warehouse, database and table."""
-    path = given.text("path")
+    path = given.frame("path")
     if path is None:
-        warehouse, database, table = (given.text(name) for name in _PLACES)
+        warehouse, database, table = (given.frame(name) for name in _PLACES)
         return warehouse, database, table
     both = [f"--{name}" for name in _PLACES if name in given.values]
     if both:

@@ -21,7 +21,7 @@ from paimon_spark.cli.action_derived import derived
 from paimon_spark.cli.action_help import help_text
 from paimon_spark.cli.action_names import action_of
 from paimon_spark.cli.action_statement import call_statement
-from paimon_spark.cli.action_table import ACTIONS, CAPTURES, Action, Target
+from paimon_spark.cli.action_table import ACTIONS, CAPTURES, Action, Option, Target
 from paimon_spark.cli.main import main
 from paimon_spark.errors import PaimonError, UsageError
 from paimon_spark.spec.identifier import split_name
@@ -117,6 +117,13 @@ def test_every_other_procedure_is_an_action() -> None:
     for procedure in REGISTRY:
         action = derived(procedure)
         assert {o.sets for o in action.options} <= {p.name for p in procedure.params}
+
+
+def test_an_own_option_hides_that_of_every_action() -> None:
+    own = Action("look", "look", (Option("format"), Option("path"), Option("database")), Target.NONE)
+    asked = request_of(parse(own, ["--format", "html", "--path", "/x", "--database", "d"]))
+    assert asked.arguments == {"format": "html", "path": "/x", "database": "d"}
+    assert (asked.form, asked.warehouse, asked.table) == ("table", "paimon-warehouse", None)
 
 
 def test_dashes_underscores_and_repeated_options() -> None:
