@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,12 @@ from tests.end_to_end.programs import BIN, Place
 from tests.unit.procedures.warehouse import Warehouse
 
 LIMIT_S = 10
+GUIDE = r"""<FLINK_HOME>/bin/flink run \
+ /path/to/paimon-flink-action-0.8-SNAPSHOT.jar \
+ compact \
+ --path <TABLE_PATH>
+"""
+"""The line of Paimon's guide, as printed."""
 
 
 @pytest.fixture
@@ -41,11 +48,13 @@ def answer(text: str) -> dict[str, object]:
 
 def test_the_guide_s_compact_through_spark_submit(place: Place, tables: Warehouse) -> None:
     program = shutil.copy(ACTIONS_PROGRAM, place.directory / "paimon_actions.py")
-    submit = [spark_home() / "bin/spark-submit", "--master", "local[2]", "--conf", "spark.ui.enabled=false", program]
-    path = f"{place.warehouse}/db.db/t"
-    done = place.run([*submit, "compact", "--path", path, "--format", "json"])
+    submit = f"{spark_home()}/bin/spark-submit --master 'local[2]' --conf spark.ui.enabled=false"
+    line = GUIDE.replace("<FLINK_HOME>/bin/flink run", submit)
+    line = line.replace("/path/to/paimon-flink-action-0.8-SNAPSHOT.jar", str(program))
+    command = shlex.split(line.replace("<TABLE_PATH>", f"{place.warehouse}/db.db/t"))
+    done = place.run([*command, "--format", "json"])
     assert answer(done.stdout)["status"] == "done"
-    again = place.run([*submit, "compact", "--path", path, "--nothing-to-do-exits-3"], check=False)
+    again = place.run([*command, "--nothing-to-do-exits-3"], check=False)
     assert again.returncode == 3
     assert tables.rows("db.t") == [(1, "a"), (1, "b"), (2, "a"), (2, "b")]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -248,6 +249,20 @@ def test_a_statement_says_what_the_command_line_says(wheres: list[str], database
     assert here.dry_run == dry
     if table != "*":
         assert split_name(here.text("table")) == [database, table]
+
+
+DOCUMENTED = [
+    line.removeprefix("$ paimon-spark ").split("  #")[0]
+    for line in (Path(__file__).parents[3] / "docs/actions.md").read_text(encoding="utf-8").splitlines()
+    if line.startswith("$ paimon-spark ")
+]
+
+
+@pytest.mark.parametrize("line", DOCUMENTED)
+def test_the_documented_lines_are_right(line: str) -> None:
+    name, *words = shlex.split(line)
+    asked = request_of(parse(action_of(name), words))
+    assert asked.on_spark == ("--master" in words)
 
 
 @pytest.fixture
