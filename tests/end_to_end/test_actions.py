@@ -49,7 +49,7 @@ def answer(text: str) -> dict[str, object]:
 def test_the_guide_s_compact_through_spark_submit(place: Place, tables: Warehouse) -> None:
     program = shutil.copy(ACTIONS_PROGRAM, place.directory / "paimon_actions.py")
     submit = f"{spark_home()}/bin/spark-submit --master 'local[2]' --conf spark.ui.enabled=false"
-    line = GUIDE.replace("<FLINK_HOME>/bin/flink run", submit)
+    line = GUIDE.replace("\\\n", "").replace("<FLINK_HOME>/bin/flink run", submit)
     line = line.replace("/path/to/paimon-flink-action-0.8-SNAPSHOT.jar", str(program))
     command = shlex.split(line.replace("<TABLE_PATH>", f"{place.warehouse}/db.db/t"))
     done = place.run([*command, "--format", "json"])
