@@ -11,14 +11,16 @@ from paimon_spark.version import __version__
 if TYPE_CHECKING:
     from paimon_spark.api.catalog import connect
     from paimon_spark.bridge.jars import jar_path
+    from paimon_spark.bridge.progress_display import show_progress
     from paimon_spark.bridge.session import configure
 
-__all__ = ["ErrorKind", "PaimonError", "__version__", "configure", "connect", "jar_path"]
+__all__ = ["ErrorKind", "PaimonError", "__version__", "configure", "connect", "jar_path", "show_progress"]
 
 _LAZY = {
     "configure": "paimon_spark.bridge.session",
     "connect": "paimon_spark.api.catalog",
     "jar_path": "paimon_spark.bridge.jars",
+    "show_progress": "paimon_spark.bridge.progress_display",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC
+from datetime import UTC, tzinfo
 from typing import TypeVar
 
 import pyarrow as pa
@@ -58,10 +58,13 @@ class TableHandle:
     or RecordBatch; a stream can be read only once).
     """
 
-    def __init__(self, catalog: Catalog, identifier: Identifier, options: Mapping[str, str]) -> None:
+    def __init__(
+        self, catalog: Catalog, identifier: Identifier, options: Mapping[str, str], zone: tzinfo = UTC
+    ) -> None:
         self._catalog = catalog
         self._identifier = identifier
         self._options = options
+        self._zone = zone
 
     def __repr__(self) -> str:
         return f"<paimon table {self.name}>"
@@ -69,7 +72,7 @@ class TableHandle:
     @translate_io_errors()
     def load(self) -> Table:
         """Return the engine's table at its latest schema."""
-        return self._catalog.load_table(self._identifier, self._options)
+        return self._catalog.load_table(self._identifier, self._options).in_zone(self._zone)
 
     # ---- definition
 
@@ -422,7 +425,7 @@ class TableHandle:
         keyed = table.is_primary_key_table
         if keyed and not rewrites_files(table, Operation.DELETE):
             self._check_deletes(table)
-        predicate = parse_filter(condition, table.schema)
+        predicate = parse_filter(condition, table.schema, zone=self._zone)
         columns = None if keyed else ()
         plan = plan_select(with_all_rows(table), columns=columns, predicate=predicate)
         if not keyed or marks_keyed_rows(table) or rewrites_files(table, Operation.DELETE):

@@ -96,7 +96,7 @@ def _catalog_for(statement: CallStatement, request: Request) -> CatalogInfo | No
 def _context(request: Request, info: CatalogInfo) -> CallContext:
     envelope = request.envelope
     session = session_for(envelope.session, request.jsession)
-    catalog = catalog_of(info)
+    catalog, jobs = catalog_of(info), SessionJobs(session, info.name)
     return CallContext(
         catalog=catalog,
         catalog_name=info.name,
@@ -106,7 +106,9 @@ def _context(request: Request, info: CatalogInfo) -> CallContext:
         progress=progress_bar(envelope.conf),
         zone=envelope.zone,
         table_options=_options(envelope, info.name),
-        jobs=SessionJobs(session, info.name),
+        jobs=jobs,
+        control=jobs,
+        user=request.args.get("user", ""),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.procedure import DRY_RUN, NAMESPACE, Param, ParamType, PositionalOverload, Procedure
 from paimon_spark.errors import ArgumentError, ErrorKind, did_you_mean
-from paimon_spark.sqlparse.call import Literal
+from paimon_spark.sqlparse.literals import Literal
 
 _WIDER = {
     ParamType.INT: ("TINYINT", "SMALLINT", "INT"),

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from paimon_spark.core.table import Table
-from paimon_spark.engine.jobs import SparkJobs
-from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.errors import ArgumentError, EngineError, ErrorKind
 from paimon_spark.spec.evolution import SchemaChange
 from paimon_spark.spec.identifier import Identifier, check_name, split_name
 from paimon_spark.spec.schema import TableSchema
+
+if TYPE_CHECKING:  # they load all of the engine, of which a small procedure needs little
+    from paimon_spark.engine.jobs import JobControl, SparkJobs
+    from paimon_spark.engine.runner import TaskRunner
 
 
 class TableSource(Protocol):
@@ -77,7 +79,7 @@ class CallContext:
 
     `zone` is the time zone of timestamps in arguments; `table_options` returns the session options of a table;
     `help_rows` returns the rows of `CALL sys.help()`, for all procedures or one; `jobs` runs Spark jobs, None without
-    Spark.
+    Spark; `control` names and ends them; `user` is who runs the CALL.
     """
 
     catalog: TableSource
@@ -90,6 +92,8 @@ class CallContext:
     table_options: Callable[[Identifier], Mapping[str, str]] = no_options
     help_rows: Callable[[str | None], list[tuple[Any, ...]]] = no_help
     jobs: SparkJobs | None = None
+    control: JobControl | None = None
+    user: str = ""
 
     def identifier(self, text: str, parameter: str = "table") -> Identifier:
         """Return the table that an argument names: ``t``, ``db.t`` or ``catalog.db.t``, each with ``$branch_x``.

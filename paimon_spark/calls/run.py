@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.binding import bind, literal_of
@@ -15,10 +16,12 @@ from paimon_spark.calls.plan import PLAN_COLUMNS, plan_rows
 from paimon_spark.calls.procedure import NAMESPACE, Procedure
 from paimon_spark.calls.registry import Registry, installed_registry
 from paimon_spark.calls.report import report_rows
+from paimon_spark.calls.running import CALLS, UNLISTED
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
-from paimon_spark.sqlparse.call import CallStatement, parse_call
-from paimon_spark.sqlparse.claims import is_paimon_statement as _is_call
+
+if TYPE_CHECKING:
+    from paimon_spark.sqlparse.call import CallStatement
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,9 @@ class CallResult:
 
 def is_paimon_statement(text: str, registry: Registry | None = None) -> bool:
     """Return whether `text` is a CALL or EXPLAIN CALL that this package runs."""
-    return "call" in text.lower() and _is_call(text, (registry or installed_registry()).claimed)
+    from paimon_spark.sqlparse.claims import is_paimon_statement as is_call  # loads the parser, as below
+
+    return "call" in text.lower() and is_call(text, (registry or installed_registry()).claimed)
 
 
 def run_call(call: str | CallStatement, ctx: CallContext, registry: Registry | None = None) -> CallResult:
@@ -52,7 +57,7 @@ def run_call(call: str | CallStatement, ctx: CallContext, registry: Registry | N
     Raises:
         PaimonError: the statement is wrong, or the procedure failed.
     """
-    statement = parse_call(call) if isinstance(call, str) else call
+    statement = _parsed(call)
     registry = registry or installed_registry()
     procedure = _procedure_of(statement, ctx.catalog_name, registry)
     args = bind(procedure, statement.positional, statement.named)
@@ -67,7 +72,7 @@ def answer_columns(
     Raises:
         PaimonError: the statement or its arguments are wrong.
     """
-    statement = parse_call(call) if isinstance(call, str) else call
+    statement = _parsed(call)
     procedure = _procedure_of(statement, catalog_name, registry or installed_registry())
     args = bind(procedure, statement.positional, statement.named)
     return plan_columns() if statement.explain or args.dry_run else procedure.result_columns
@@ -85,6 +90,14 @@ def run_named(
     procedure = registry.get(name)
     named = [(key, literal_of(value)) for key, value in values.items()]
     return _run(procedure, bind(procedure, (), named), _with_help(ctx, registry), explain=explain)
+
+
+def _parsed(call: str | CallStatement) -> CallStatement:
+    if not isinstance(call, str):
+        return call
+    from paimon_spark.sqlparse.call import parse_call  # procedures that are run by name need no parser
+
+    return parse_call(call)
 
 
 def _with_help(ctx: CallContext, registry: Registry) -> CallContext:
@@ -120,6 +133,23 @@ def plan_columns() -> list[tuple[str, str, bool]]:
 
 @translate_io_errors()
 def _run(procedure: Procedure, args: Arguments, ctx: CallContext, *, explain: bool) -> CallResult:
+    if procedure.name in UNLISTED:
+        return _run_listed(procedure, args, ctx, explain=explain)
+    call_id, control = CALLS.next_id(), ctx.control
+    stop = partial(control.cancel, call_id) if control is not None else _nothing
+    with (
+        CALLS.running(call_id, procedure.name, args.values, ctx.user, stop) as call,
+        control.tagged(call_id, call.title) if control is not None else nullcontext(),
+    ):
+        followed = replace(ctx, progress=call.following(ctx.progress))
+        return _run_listed(procedure, args, followed, explain=explain)
+
+
+def _nothing() -> None:
+    """Without Spark, there are no jobs to end."""
+
+
+def _run_listed(procedure: Procedure, args: Arguments, ctx: CallContext, *, explain: bool) -> CallResult:
     started = ctx.clock_millis()
     plan = procedure.body.plan(ctx, args)
     if explain or args.dry_run:

@@ -2,48 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from datetime import datetime, timedelta, tzinfo
-from zoneinfo import available_timezones
+from collections.abc import Mapping
 
 from paimon_spark.calls.context import CallContext, no_progress
 from paimon_spark.calls.progress import reporter
-from paimon_spark.calls.report import NOTHING_TO_DO
 from paimon_spark.calls.run import CallResult, run_call
 from paimon_spark.catalog.resolve import open_catalog
+from paimon_spark.cli.action_output import Answer
 from paimon_spark.cli.env import CatalogChoice
-from paimon_spark.cli.render import record_lines, table_lines
+from paimon_spark.cli.interrupts import interruptible
+from paimon_spark.cli.local_zone import LocalZone
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.spec.rows import Timestamp
+from paimon_spark.spark.conf import session_options
 
-WIDE = 120
 KEYWORDS = ("call ", "explain ")
-
-
-class LocalZone(tzinfo):
-    """The time zone of this machine, including past and future offsets."""
-
-    @property
-    def key(self) -> str:
-        """Return the name of the zone's region; UTC if the machine does not provide it."""
-        name = (
-            os.environ.get("TZ", "").removeprefix(":") or os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
-        )
-        return name if name in available_timezones() else "UTC"
-
-    def utcoffset(self, moment: datetime | None) -> timedelta | None:
-        """Return the UTC offset of the local time."""
-        return moment.replace(tzinfo=None).astimezone().utcoffset() if moment is not None else None
-
-    def dst(self, moment: datetime | None) -> timedelta | None:
-        """Return None: the system does not provide it."""
-        return None
-
-    def tzname(self, moment: datetime | None) -> str | None:
-        """Return the name of the zone."""
-        return moment.replace(tzinfo=None).astimezone().tzname() if moment is not None else None
 
 
 def statement_of(text: str, *, explain: bool) -> str:
@@ -61,15 +35,25 @@ def run(choice: CatalogChoice, text: str, *, explain: bool, threads: int) -> Cal
     Raises:
         PaimonError: the statement is invalid, or the procedure failed.
     """
-    context = CallContext(
+    with interruptible():
+        return run_call(statement_of(text, explain=explain), local_context(choice, threads))
+
+
+def local_context(choice: CatalogChoice, threads: int, conf: Mapping[str, str] | None = None) -> CallContext:
+    """Return the context of a CALL in this process; `conf` are settings as those of a session.
+
+    Raises:
+        PaimonError: the catalog's options are wrong.
+    """
+    return CallContext(
         catalog=open_catalog({**dict(choice.options), "warehouse": choice.warehouse}),
         catalog_name=choice.name,
         runner=LocalRunner(threads),
         clock_millis=lambda: int(time.time() * 1000),
         zone=LocalZone(),
         progress=reporter(_say) if sys.stderr.isatty() else no_progress,
+        table_options=lambda identifier: session_options(conf or {}, choice.name, identifier),
     )
-    return run_call(statement_of(text, explain=explain), context)
 
 
 def _say(text: str) -> None:
@@ -77,22 +61,6 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
-def lines(result: CallResult, form: str) -> list[str]:
-    """Return the result as lines: an aligned table, or tab-separated with a header.
-
-    A plan without actions has no rows; the table output then has a sentence.
-    """
-    if form == "table" and not result.rows and result.is_plan:
-        return [NOTHING_TO_DO]
-    names = [name for name, _ in result.columns]
-    rows = [["NULL" if v is None else _text(v) for v in row] for row in result.rows]
-    if form == "tsv":
-        return ["\t".join(row) for row in [names, *rows]]
-    table = table_lines([names, *rows])
-    return record_lines(names, rows[0]) if len(rows) == 1 and len(table[1]) > WIDE else table
-
-
-def _text(value: object) -> str:
-    if isinstance(value, Timestamp):
-        return f"{datetime.fromtimestamp(value.millis / 1000):%Y-%m-%d %H:%M:%S.%f}"[:-3]
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def answer_of(result: CallResult) -> Answer:
+    """Return a result for printing."""
+    return Answer(result.columns, result.rows, is_plan=result.is_plan)

@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.named_tables import named_tables
-from paimon_spark.calls.run import CallResult
 from paimon_spark.catalog.resolve import open_catalog
-from paimon_spark.cli.call import lines
+from paimon_spark.cli.action_output import Answer, printed
 from paimon_spark.cli.env import CatalogChoice
 from paimon_spark.engine.health.doctor import Diagnosis, diagnose, failed_diagnosis
 from paimon_spark.engine.health.findings import Finding, Severity, in_order
@@ -63,7 +62,7 @@ def text_of(diagnoses: Sequence[Diagnosis], form: str) -> str:
     if form == "json":
         return to_json(diagnoses, _now())
     rows = [tuple(f.to_plain().values()) for f in _findings(diagnoses)]
-    return "\n".join(lines(CallResult(list(_COLUMNS), rows), form))
+    return "\n".join(printed(Answer(_COLUMNS, rows), form))
 
 
 def fails(diagnoses: Sequence[Diagnosis], least: str | None) -> bool:

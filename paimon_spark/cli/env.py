@@ -20,6 +20,8 @@ from paimon_spark.version import __version__
 
 PACKAGES = ("pyspark", "pyarrow", "numpy", "sqlglot", "msgspec", "fastavro")
 
+ACTIONS_PROGRAM = Path(__file__).with_name("paimon_actions.py")
+
 
 @dataclass(frozen=True, slots=True)
 class CatalogChoice:
@@ -90,6 +92,7 @@ def describe() -> dict[str, str]:
             facts[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             facts[package] = "not installed"
+    facts["actions"] = f"{ACTIONS_PROGRAM} (for spark-submit)"
     for name, ask in (("java", _java), ("spark home", spark_home), ("jar", jar_path), ("s3 jars", _s3)):
         try:
             facts[name] = str(ask())

@@ -184,10 +184,10 @@ def run_thrift_server(choice: CatalogChoice | None, host: str, port: int, argume
         return wait_for(subprocess.Popen(command, env=spark_environ()))
 
 
-def run_submit(choice: CatalogChoice | None, arguments: Sequence[str]) -> int:
-    """Run the stock `spark-submit` with `arguments`; return its exit status."""
+def run_submit(choice: CatalogChoice | None, arguments: Sequence[str], environ: Mapping[str, str] | None = None) -> int:
+    """Run the stock `spark-submit` with `arguments`, and further variables; return its exit status."""
     with spark_command((), choice, {}, arguments) as command:
-        return wait_for(subprocess.Popen(command, env=spark_environ()))
+        return wait_for(subprocess.Popen(command, env={**spark_environ(), **(environ or {})}))
 
 
 def wait_for(process: subprocess.Popen[bytes]) -> int:

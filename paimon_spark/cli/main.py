@@ -7,14 +7,18 @@ import functools
 import shlex
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TextIO
 
 from paimon_spark.bridge.s3_jars import fetch_s3_jars
+from paimon_spark.calls.refusals import REFUSED
 from paimon_spark.catalog.resolve import absolute
-from paimon_spark.cli import env, launch
+from paimon_spark.cli import action, env, launch
+from paimon_spark.cli.action_names import is_action
+from paimon_spark.cli.action_table import ACTIONS
 from paimon_spark.cli.archive import write_archive
 from paimon_spark.cli.output import forgiving_output
 from paimon_spark.cli.script_progress import ScriptProgress
@@ -24,6 +28,8 @@ from paimon_spark.version import __version__
 
 DEFAULT_CATALOG = "paimon"
 DEFAULT_WAREHOUSE = "paimon-warehouse"
+_INTERRUPTED = 130
+"""The status of a program that Ctrl-C ended, as shells have it."""
 _MARK = "\ufeff"
 """The byte order mark that some editors write; Spark would parse it as part of the first statement."""
 _PASSED_ON = """All other arguments are passed on as they are. Those of every Spark program:
@@ -55,6 +61,8 @@ _THRIFT_REST = """and those of the Thrift server:
 
 example:
   paimon-spark thriftserver --port 10001 --conf spark.sql.thriftServer.incrementalCollect=true --driver-memory 4g"""
+_ACTIONS_HELP = """actions: paimon-spark ACTION [OPTION …] runs a procedure; paimon-spark ACTION --help describes it.
+Procedures that are not listed here are actions under their own names."""
 _SUBMIT_REST = """and those of spark-submit: --deploy-mode, --name, --class, --files, --archives. Then comes the program
 with its own arguments; those of a script set the values of ${NAME}.
 
@@ -65,17 +73,27 @@ examples:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return 0 for success, 1 for an error, 2 for an invalid command line."""
+    words = list(sys.argv[1:] if argv is None else argv)
     with forgiving_output():
-        parser = build_parser()
-        options, rest = parser.parse_known_args(argv)
-        if rest and not options.passes_on:
-            parser.error(f"unrecognized arguments: {' '.join(rest)}")
-        run: Callable[[argparse.Namespace, list[str]], int] = options.run
         try:
+            if words and is_action(words[0]):
+                return action.run(words[0], words[1:])
+            options, rest = _parsed(words)
+            run: Callable[[argparse.Namespace, list[str]], int] = options.run
             return run(options, rest)
         except PaimonError as error:
             sys.stderr.write(f"{error}\n")
             return 1
+        except KeyboardInterrupt:
+            return _INTERRUPTED
+
+
+def _parsed(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    parser = build_parser()
+    options, rest = parser.parse_known_args(words)
+    if rest and not options.passes_on:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return options, rest
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -83,6 +101,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="paimon-spark",
         description="Apache Paimon tables on Spark: starts Spark's stock programs with the right jar and settings.",
+        epilog=f"{_ACTIONS_HELP}\n{textwrap.fill(', '.join(a for a in ACTIONS if a not in REFUSED), 120)}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"paimon-spark {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
@@ -94,6 +114,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_call(add("call", "run a procedure in this process, without Spark: paimon-spark call \"compact('db.t')\""))
     _add_doctor(add("doctor", "report what is wrong with tables, as a table, JSON or an HTML page, without Spark"))
     _add_selftest(add("selftest", "check that no data is lost on this machine: faults, kills, concurrency"))
+    _add_completion(add("completion", "print the script that completes command lines in bash or zsh"))
     _add_env(add("env", "what is installed, and the --conf lines to paste elsewhere"))
     return parser
 
@@ -248,9 +269,10 @@ def _add_call(parser: argparse.ArgumentParser) -> None:
 
 def _call(options: argparse.Namespace, _rest: list[str]) -> int:
     from paimon_spark.cli import call  # not at module level: the launchers start faster without the core
+    from paimon_spark.cli.action_output import printed
 
     result = call.run(_choice(options), options.statement, explain=options.explain, threads=options.threads)
-    print("\n".join(call.lines(result, options.format)))
+    print("\n".join(printed(call.answer_of(result), options.format)))
     return 0
 
 
@@ -288,6 +310,18 @@ def _selftest(options: argparse.Namespace, _rest: list[str]) -> int:
     from paimon_spark.cli import selftest  # not at module level: the launchers start faster without the core
 
     return selftest.run(options.seed, options.minutes, options.directory, dict(_pairs(options)))
+
+
+def _add_completion(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=("bash", "zsh"), help='in ~/.bashrc: eval "$(paimon-spark completion bash)"')
+    parser.set_defaults(run=_completion, passes_on=False)
+
+
+def _completion(options: argparse.Namespace, _rest: list[str]) -> int:
+    from paimon_spark.cli import completion  # loads the procedures
+
+    print(completion.script(options.shell, build_parser()), end="")
+    return 0
 
 
 def _add_env(parser: argparse.ArgumentParser) -> None:

@@ -36,6 +36,11 @@ def uninterrupted() -> Iterator[None]:
         _flag.reset(token)
 
 
+def current_flag() -> threading.Event | None:
+    """Return the flag that cancels the operations of this thread; None if nothing does."""
+    return _flag.get()
+
+
 def is_cancelled() -> bool:
     """Return whether the statement of this thread has been cancelled."""
     flag = _flag.get()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from paimon_spark.engine.merge_into import Merger
@@ -17,4 +18,16 @@ class SparkJobs(Merger, Sorter, PostponedReplay, Rescaler, SourceTables, Protoco
     @property
     def tasks_at_once(self) -> int:
         """Return how many tasks run at a time."""
+        ...
+
+
+class JobControl(Protocol):
+    """Names and ends the jobs of a CALL."""
+
+    def tagged(self, tag: str, title: str) -> AbstractContextManager[None]:
+        """Give the jobs of the block a tag, and a description where they have none."""
+        ...
+
+    def cancel(self, tag: str) -> None:
+        """End the jobs with a tag."""
         ...

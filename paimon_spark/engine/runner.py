@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from typing import Protocol, TypeVar
 
 from paimon_spark.core.cancellation import checkpoint
-from paimon_spark.engine.tasks import run_task
 
+_POLL_SECONDS = 0.05
 _T = TypeVar("_T")
+
+
+def _run_task(kind: str, payload: str) -> str:
+    from paimon_spark.engine.tasks import run_task  # loads all of the engine, which not every procedure needs
+
+    return run_task(kind, payload)
 
 
 class TaskRunner(Protocol):
@@ -29,12 +36,12 @@ class LocalRunner:
 
     Args:
         threads: how many tasks run at a time.
-        run_task: runs one task, given its kind and its payload.
+        run_task: runs one task, given its kind and its payload; by default as an executor does.
     """
 
-    def __init__(self, threads: int = 1, *, run_task: Callable[[str, str], str] = run_task) -> None:
+    def __init__(self, threads: int = 1, *, run_task: Callable[[str, str], str] | None = None) -> None:
         self._threads = threads
-        self._run_task = run_task
+        self._run_task = run_task or _run_task
 
     def group_tasks(self, units: Sequence[_T], work: Callable[[_T], int]) -> Iterable[list[_T]]:
         """Return each unit as a group: local tasks have no overhead."""
@@ -50,8 +57,11 @@ class LocalRunner:
                 yield self._run_task(kind, payload)
             return
         with ThreadPoolExecutor(self._threads, thread_name_prefix=kind) as pool:
+            left = {pool.submit(copy_context().run, self._run_task, kind, p) for p in payloads}
             try:
-                for done in as_completed([pool.submit(self._run_task, kind, p) for p in payloads]):
-                    yield done.result()
+                while left:
+                    done, left = wait(left, _POLL_SECONDS, FIRST_COMPLETED)
+                    checkpoint()
+                    yield from (each.result() for each in done)
             finally:
                 pool.shutdown(cancel_futures=True)

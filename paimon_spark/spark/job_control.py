@@ -51,6 +51,27 @@ def cancel_on_failure(session: SparkSession, tag: str | None = None) -> Iterator
             context.removeJobTag(each)
 
 
+@contextmanager
+def tagged(session: SparkSession, tag: str) -> Iterator[None]:
+    """Give the jobs of the block a tag, within this engine."""
+    own = _own_tag(tag)
+    session.sparkContext.addJobTag(own)
+    try:
+        yield
+    finally:
+        session.sparkContext.removeJobTag(own)
+
+
+def cancel_tagged(session: SparkSession, tag: str) -> None:
+    """End the jobs with a tag of this engine."""
+    session.sparkContext.cancelJobsWithTag(_own_tag(tag))
+
+
+def _own_tag(tag: str) -> str:
+    """Return a tag that no other engine of the application gives."""
+    return "-".join([*_engine_tags, tag])
+
+
 def tag_all(tag: str) -> None:
     """Give all jobs of this process a tag, by which the JVM ends them should this process die."""
     _engine_tags[:] = [tag]

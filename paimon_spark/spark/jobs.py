@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from pyspark.sql import SparkSession
 
 from paimon_spark.core.commit_message import CommitMessage
@@ -11,6 +14,7 @@ from paimon_spark.engine.migrate import SourceTable
 from paimon_spark.engine.postpone_compact import PostponedPlan
 from paimon_spark.engine.rescale import RescalePlan
 from paimon_spark.engine.sort_compact import SortPlan
+from paimon_spark.spark.job_control import cancel_tagged, tagged, with_description
 from paimon_spark.spark.jvm_frames import tasks_at_once
 from paimon_spark.spark.merge_into import prepare_merge
 from paimon_spark.spark.rebucket import move_rows
@@ -20,7 +24,7 @@ from paimon_spark.spec.identifier import Identifier
 
 
 class SessionJobs:
-    """`SparkJobs` of one session and one of its catalogs."""
+    """`SparkJobs` and `JobControl` of one session and one of its catalogs."""
 
     def __init__(self, session: SparkSession, catalog: str) -> None:
         self._session = session
@@ -29,6 +33,16 @@ class SessionJobs:
     def prepare_merge(self, table: Table, name: Identifier, request: MergeRequest) -> PreparedMerge:
         """Check a merge into the table called `name`, and make it ready to run."""
         return prepare_merge(self._session, self._catalog, table, name, request)
+
+    @contextmanager
+    def tagged(self, tag: str, title: str) -> Iterator[None]:
+        """Give the jobs of the block a tag, and a description where they have none."""
+        with tagged(self._session, tag), with_description(self._session, title):
+            yield
+
+    def cancel(self, tag: str) -> None:
+        """End the jobs with a tag."""
+        cancel_tagged(self._session, tag)
 
     @property
     def tasks_at_once(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 from pyspark import InheritableThread
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 LIMIT_S = 5
 GROUP = "to be cancelled"
@@ -97,6 +98,59 @@ def test_a_cancelled_compaction_leaves_no_file(spark: SparkSession, warehouse: P
     time.sleep(1)
     assert files(spark, warehouse, "c") == before
     assert spark.sql("SELECT count(*) FROM c").collect()[0][0] == 600_000
+
+
+def other_session(spark: SparkSession) -> SparkSession:
+    """Return a second session of the application."""
+    session = spark.newSession()
+    session.sql("USE paimon")
+    return session
+
+
+def seen_and_cancelled(other: SparkSession, failure: list[str]) -> Row:
+    """Cancel the only CALL that runs once it works; return what the other session saw of it."""
+    seen: list[Row] = []
+    wait_for(lambda: bool(seen.extend(other.sql("CALL sys.running()").collect()) or seen or failure))
+    assert not failure
+    time.sleep(1)
+    assert other.sql(f"CALL sys.cancel('{seen[-1].id}')").collect()[0].result
+    wait_for(lambda: bool(failure))
+    assert "[STATEMENT_CANCELLED]" in failure[0]
+    assert other.sql("CALL sys.running()").collect() == []
+    return seen[-1]
+
+
+def test_another_session_sees_and_cancels_a_compaction(spark: SparkSession, warehouse: Path) -> None:
+    spark.sql(
+        "CREATE TABLE r (id BIGINT, v STRING) TBLPROPERTIES ('primary-key'='id', 'bucket'='1', 'write-only'='true',"
+        " 'target-file-size'='1 mb')"
+    )
+    for _ in range(2):
+        spark.sql("INSERT INTO r SELECT id, uuid() FROM range(600000)")
+    before = files(spark, warehouse, "r")
+    other = other_session(spark)
+    with running(spark, "CALL sys.compact('r')") as failure:
+        wait_for(lambda: files(spark, warehouse, "r") != before or bool(failure))
+        seen = seen_and_cancelled(other, failure)
+    assert (seen.procedure, seen.table, seen.user) == ("compact", "r", getpass.getuser())
+    assert seen.progress.startswith("0/1 compact ")
+    assert files(spark, warehouse, "r") == before
+
+
+def test_another_session_cancels_a_merge(spark: SparkSession, warehouse: Path) -> None:
+    spark.sql("CREATE TABLE m (id BIGINT, v BIGINT) TBLPROPERTIES ('primary-key'='id', 'bucket'='1')")
+    spark.sql("INSERT INTO m SELECT id, id FROM range(10)")
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW s AS SELECT id FROM range(1)")
+    before = files(spark, warehouse, "m")
+    other = other_session(spark)
+    slow = "v = if(reflect(''java.lang.Thread'', ''sleep'', 60000L) IS NULL, 1L, 2L)"
+    call = f"CALL sys.merge_into('m', '', '', 's', 'm.id = s.id', '', '{slow}')"
+    with running(spark, call) as failure:
+        wait_for(lambda: has_job(spark) or bool(failure))
+        seen = seen_and_cancelled(other, failure)
+    assert (seen.procedure, seen.table, seen.progress) == ("merge_into", "m", None)
+    assert files(spark, warehouse, "m") == before
+    assert spark.sql("SELECT sum(v) FROM m").collect()[0][0] == 45
 
 
 def test_a_failed_task_takes_the_files_of_the_others_along(spark: SparkSession, warehouse: Path) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from enum import Enum
 
+from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.compact.batch_merge import BatchMerge
 from paimon_spark.core.compact.record_expiry import RecordExpiry
 from paimon_spark.core.compact.replaced_rows import ReplacedRows
@@ -135,6 +136,7 @@ class KeyedCompaction:
         """Merge a batch; write its rows, if there is a writer for them, and its changelog."""
         changelog = self._writer(changelog=True) if self._merge.changelog else None
         for merged in self._merge(batch):
+            checkpoint()
             if writer is not None:
                 kept = drop_retracts(merged.rows) if self._task.drop_deletes else merged.rows
                 if kept.num_rows:

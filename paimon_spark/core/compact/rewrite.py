@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.columns import TRACKING_FIELDS
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.compact.append import in_order
@@ -82,6 +83,7 @@ def _rewrite_append(table: Table, task: CompactTask) -> list[DataFileMeta]:
     try:
         for file in files:
             for rows in reader.chunks(file, fields):
+                checkpoint()
                 writer.write(rows)
         return writer.close()
     except BaseException:

@@ -28,3 +28,22 @@ def test_the_last_task_wipes_the_line() -> None:
 
 def test_nothing_to_do_draws_nothing() -> None:
     assert progress_line(0, 0, "compact t").strip() == ""
+
+
+def test_the_pace_is_that_since_the_first_report() -> None:
+    said: list[str] = []
+    ticks = iter([0.0, 0.0, 4.0, 4000.0, 5000.0, 5000.0, 5001.0])
+    report = reporter(said.append, lambda: next(ticks))
+    report(0, 10, "compact t")
+    report(8, 10, "compact t")
+    report(9, 10, "compact t")
+    report(0, 10, "compact u")
+    report(1, 10, "compact u")
+    assert [text.split("]")[1].strip() for text in said] == [
+        "0/10",
+        "8/10 2.0/s, 0:01 left",
+        "9/10 0.1/min, 7:24 left",
+        "0/10",
+        "1/10 1.0/s, 0:09 left",
+    ]
+    assert {len(text) for text in said} == {LINE + 1}

@@ -13,9 +13,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 import paimon_spark
-from paimon_spark.cli.call import LocalZone, statement_of
+from paimon_spark.cli.call import statement_of
 from paimon_spark.cli.env import CatalogChoice, launch_conf
 from paimon_spark.cli.launch import spark_command
+from paimon_spark.cli.local_zone import LocalZone
 from paimon_spark.cli.main import build_parser, main
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.fs.local import LocalFileIO
@@ -80,7 +81,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"paimon-spark {__version__}\n"
 
 
-@pytest.mark.parametrize("wrong", [[], ["nonsense"], ["env", "--nonsense"], ["sql", "-f", "a", "-e", "b"]])
+@pytest.mark.parametrize("wrong", [[], ["env", "--nonsense"], ["sql", "-f", "a", "-e", "b"]])
 def test_a_wrong_command_line_is_refused_with_status_2(wrong: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(wrong)

@@ -21,6 +21,7 @@ NAMES = [p.name for p in REGISTRY]
 def test_the_first_procedures() -> None:
     assert NAMES == [
         "alter_column_default_value",
+        "cancel",
         "clear_consumers",
         "clone",
         "compact",
@@ -70,6 +71,7 @@ def test_the_first_procedures() -> None:
         "rollback_to_as_latest",
         "rollback_to_timestamp",
         "rollback_to_watermark",
+        "running",
         "trash",
         "trigger_tag_automatic_creation",
         "undo",

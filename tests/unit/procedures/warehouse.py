@@ -13,7 +13,7 @@ from paimon_spark.catalog.base import Catalog
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.engine.runner import LocalRunner, TaskRunner
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.spec.evolution import new_schema
 from paimon_spark.spec.identifier import Identifier
@@ -53,12 +53,15 @@ class Warehouse:
     def read(self, table: Table) -> list[dict[str, Any]]:
         return read_arrow(table).to_pylist()
 
-    def call(self, text: str, jobs: Any = None) -> list[dict[str, Any]]:
+    def call(
+        self, text: str, jobs: Any = None, runner: TaskRunner | None = None, user: str = ""
+    ) -> list[dict[str, Any]]:
         ctx = CallContext(
             jobs=jobs,
             catalog=self.catalog,
             catalog_name="paimon",
-            runner=LocalRunner(2),
+            runner=runner or LocalRunner(2),
+            user=user,
             clock_millis=lambda: 0,
             current_database="db",
         )

@@ -7,7 +7,7 @@ import scala.util.Try
 import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.{Row, SparkSession}
-import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.{CurrentUserContext, InternalRow}
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.connector.catalog.Identifier
 import org.apache.spark.sql.connector.catalog.procedures.{BoundProcedure, ProcedureParameter, UnboundProcedure}
@@ -24,7 +24,7 @@ case class PaimonCallCommand(text: String, catalog: CatalogRef, request: Map[Str
   override def simpleString(maxFields: Int): String = s"PaimonCall ${text.trim}"
 
   override def run(session: SparkSession): Seq[Row] = {
-    val answer = Engine.json("run_call", request, catalog, idempotent = false)
+    val answer = Engine.json("run_call", request + ("user" -> Calls.user), catalog, idempotent = false)
     Calls.refresh(session, answer)
     Json.items(answer.get("rows")).map(r => Values.externalRow(Json.items(r), columns))
   }
@@ -50,6 +50,9 @@ object Calls {
       val (request, ref) = statement(session, given)
       claimed("claim_call", request, ref)(PaimonCallCommand(request("text").toString, ref, request, _))
     }
+
+  /** Who runs the statement of this thread: of a Thrift server, the user of the connection. */
+  def user: String = CurrentUserContext.getCurrentUser
 
   /** The request for a statement. The engine finds the options of the catalog that the statement names in it. */
   def statement(session: SparkSession, given: String): (Map[String, Any], CatalogRef) = {
@@ -119,7 +122,8 @@ class BoundEngineProcedure(ref: CatalogRef, described: JsonNode) extends BoundPr
     val session = SparkSession.active
     val current = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.catalogManager
     val answer = Engine.json("run_procedure", Map("name" -> name(), "values" -> values,
-      "current_catalog" -> current.currentCatalog.name(), "current_database" -> current.currentNamespace.headOption), ref, idempotent = false)
+      "current_catalog" -> current.currentCatalog.name(), "current_database" -> current.currentNamespace.headOption,
+      "user" -> Calls.user), ref, idempotent = false)
     Calls.refresh(session, answer)
     val schema = JvmFrames.schema(answer.get("schema"))
     val data = Json.items(answer.get("rows")).map(r => Values.row(Json.items(r), schema)).toArray

@@ -1,0 +1,119 @@
+"""The CALLs that run in this process: who runs them, how far they are, and how to end them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from paimon_spark.calls.progress import Pace
+from paimon_spark.core.cancellation import cancellable, current_flag
+from paimon_spark.errors import StatementCancelledError
+
+ENDS_WITHIN_S = 10.0
+_AGAIN_S = 0.25
+UNLISTED = frozenset({"help", "running", "cancel"})
+"""Procedures that are not listed: they end at once."""
+_TABLES = ("table", "target_table", "database")
+
+
+@dataclass(slots=True)
+class RunningCall:
+    """One CALL: its progress changes while it runs. `stop` ends its Spark jobs."""
+
+    id: str
+    procedure: str
+    table: str | None
+    user: str
+    started_ms: int
+    flag: threading.Event
+    stop: Callable[[], None]
+    progress: str | None = None
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def title(self) -> str:
+        """Return what it is, for the description of its jobs."""
+        return f"CALL {self.procedure}" + (f" of {self.table}" if self.table else "")
+
+    def following(self, report: Callable[[int, int, str], None]) -> Callable[[int, int, str], None]:
+        """Return a progress function that also keeps the progress here."""
+        pace = Pace()
+
+        def followed(done: int, total: int, what: str) -> None:
+            told = pace.told(done, total, what)
+            self.progress = f"{done}/{total} {what}" + (f", {told}" if told else "")
+            report(done, total, what)
+
+        return followed
+
+
+class RunningCalls:
+    """The CALLs of one process, which may run in several sessions at once."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, RunningCall] = {}
+        self._numbers = count(1)
+
+    def next_id(self) -> str:
+        """Return an id that no other CALL of this process has."""
+        return f"call-{next(self._numbers)}"
+
+    def list(self) -> list[RunningCall]:
+        """Return what runs, oldest first."""
+        return list(self._calls.values())
+
+    def cancel(self, call_id: str, patience: float = ENDS_WITHIN_S) -> bool:
+        """End a CALL and wait until it has ended; return whether it ran and has ended."""
+        call = self._calls.get(call_id.strip())
+        if call is None:
+            return False
+        call.flag.set()
+        deadline = time.monotonic() + patience
+        call.stop()
+        while not call.ended.wait(_AGAIN_S) and time.monotonic() < deadline:
+            call.stop()  # a job may have begun after the last time
+        return call.ended.is_set()
+
+    @contextmanager
+    def running(
+        self, call_id: str, procedure: str, values: Mapping[str, Any], user: str, stop: Callable[[], None]
+    ) -> Iterator[RunningCall]:
+        """List a CALL while the block runs, which `cancel` ends.
+
+        Args:
+            call_id: its id.
+            procedure: the name of the procedure.
+            values: its arguments, for the table.
+            user: who runs it.
+            stop: ends its Spark jobs.
+
+        Raises:
+            StatementCancelledError: it was cancelled.
+        """
+        table = next((str(values[name]) for name in _TABLES if values.get(name)), None)
+        flag = current_flag() or threading.Event()
+        call = RunningCall(call_id, procedure, table, user, time.time_ns() // 1_000_000, flag, stop)
+        self._calls[call_id] = call
+        try:
+            with cancellable(flag):
+                yield call
+        except StatementCancelledError:
+            raise
+        except Exception as error:
+            if flag.is_set():
+                raise StatementCancelledError(
+                    "The statement was cancelled with its job.", hint="Nothing was committed. Run it again if needed."
+                ) from error
+            raise
+        finally:
+            del self._calls[call_id]
+            call.ended.set()
+
+
+CALLS = RunningCalls()
+"""Those of this process: of all sessions of a Spark application, or of a program without Spark."""

@@ -1,0 +1,37 @@
+"""Procedures that no action of Paimon calls, as actions with the names of their parameters."""
+
+from __future__ import annotations
+
+from paimon_spark.calls.procedure import Param, ParamType, Procedure
+from paimon_spark.calls.registry import installed_registry
+from paimon_spark.cli.action_arguments import spelled
+from paimon_spark.cli.action_table import ACTIONS, DESTROYS, INSISTS, Action, Option, Target
+
+_TABLE = "table"
+_LEFT_OUT = "help"
+
+
+def derived_actions() -> dict[str, Action]:
+    """Return the actions by name."""
+    named = [p for p in installed_registry() if p.name not in ACTIONS and p.name != _LEFT_OUT]
+    return {p.name: derived(p) for p in named}
+
+
+def derived(procedure: Procedure) -> Action:
+    """Return a procedure as an action."""
+    table = next((p for p in procedure.params if p.name == _TABLE), None)
+    options = tuple(_option(p) for p in procedure.params if p is not table and p.type is not ParamType.MAP)
+    target = Target.NONE if table is None else Target.TABLE if table.required else Target.OPTIONAL
+    return Action(
+        procedure.name,
+        procedure.name,
+        options,
+        target,
+        destroys=DESTROYS.get(procedure.name, ""),
+        insists=procedure.name in INSISTS,
+    )
+
+
+def _option(param: Param) -> Option:
+    join = ";" if param.variadic or param.name.startswith("partition") else "," if param.name == "options" else ""
+    return Option(spelled(param.name), param.name, param.required, join, param.type is ParamType.BOOLEAN)

@@ -1,0 +1,87 @@
+"""The result of an action as a table, as JSON or as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from paimon_spark.calls.report import FAILED, NOTHING_TO_DO
+from paimon_spark.cli.render import record_lines, table_lines
+from paimon_spark.spec.rows import Timestamp
+
+WIDE = 120
+_STATUS = "status"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Columns, as (name, type), and rows of a result; a plan has no status."""
+
+    columns: Sequence[tuple[str, str]]
+    rows: Sequence[Sequence[Any]]
+    is_plan: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the columns."""
+        return [name for name, _ in self.columns]
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether there was nothing to do."""
+        known = self._states
+        return not self.rows if self.is_plan or not known else known == {NOTHING_TO_DO}
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether something of it failed, of a procedure that goes on with the next table."""
+        return FAILED in self._states
+
+    @property
+    def _states(self) -> set[str]:
+        """Return the states in the rows; a row of totals has none."""
+        if _STATUS not in self.names:
+            return set()
+        at = self.names.index(_STATUS)
+        return {row[at] for row in self.rows if row[at] is not None}
+
+
+def printed(answer: Answer, form: str) -> list[str]:
+    """Return the lines of an answer.
+
+    A plan without actions has no rows; the table then has a sentence.
+    """
+    if form == "json":
+        rows = [dict(zip(answer.names, map(_plain, row), strict=True)) for row in answer.rows]
+        return [json.dumps(rows, default=str, indent=2)]
+    if form == "csv":
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerows([answer.names, *([_text(v, "") for v in row] for row in answer.rows)])
+        return [out.getvalue().removesuffix("\n")]
+    cells = [[_text(v, "NULL") for v in row] for row in answer.rows]
+    if form == "tsv":
+        return ["\t".join(row) for row in [answer.names, *cells]]
+    if not answer.rows and answer.is_plan:
+        return [NOTHING_TO_DO]
+    table = table_lines([answer.names, *cells])
+    return record_lines(answer.names, cells[0]) if len(cells) == 1 and len(table[1]) > WIDE else table
+
+
+def _text(value: object, missing: str) -> str:
+    if value is None:
+        return missing
+    value = _plain(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _plain(value: object) -> object:
+    """Return a value, or the text of a time in the zone of this machine."""
+    if isinstance(value, Timestamp):
+        return f"{datetime.fromtimestamp(value.millis / 1000):%Y-%m-%d %H:%M:%S.%f}"[:-3]
+    return value

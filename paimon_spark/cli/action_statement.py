@@ -1,0 +1,21 @@
+"""The CALL of an action."""
+
+from __future__ import annotations
+
+from paimon_spark.calls.procedure import NAMESPACE
+from paimon_spark.cli.action_arguments import Request, quoted_name
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "$": "\\u0024", ";": "\\u003B"})
+"""What ends a literal; what Spark replaces by variables; and what some programs take for the end of a statement."""
+
+
+def call_statement(request: Request) -> str:
+    """Return the CALL that does what the action asks for, in the action's catalog."""
+    arguments = ", ".join(f"{quoted_name(name)} => {_literal(value)}" for name, value in request.arguments.items())
+    return f"CALL {quoted_name(request.catalog)}.{NAMESPACE}.{request.action.procedure}({arguments})"
+
+
+def _literal(value: object) -> str:
+    if not isinstance(value, str):
+        return str(value).upper()
+    return "'" + value.translate(_ESCAPES) + "'"

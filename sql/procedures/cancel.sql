@@ -1,0 +1,10 @@
+-- cancel: ends a CALL that another session of this Spark application runs.
+-- Run it: paimon-spark sql -f sql/procedures/cancel.sql
+
+USE paimon;
+
+-- The id is what sys.running() lists; false says that no such CALL runs.
+CALL sys.cancel(id => 'call-0');
+
+-- The same by position.
+CALL sys.cancel('call-0');
