@@ -23,6 +23,7 @@ class Extensions extends (SparkSessionExtensions => Unit) {
       Extensions.ofThriftServer()
       Extensions.parser(session, delegate)
     }
+    ChangelogFunctions.install(extensions)
     extensions.injectHintResolutionRule(session => PaimonByDefault(session))
     extensions.injectHintResolutionRule(session => ChangesOfTables(session))
     extensions.injectHintResolutionRule(session => OptionsOfReads(session))
@@ -83,7 +84,8 @@ object Extensions {
     val found = parse(delegate, method, if (hinted) Hints.rewritten(text.get) +: args.tail else args)
     if (hinted) Hints.check(session, found.asInstanceOf[LogicalPlan])
     if (method.getName.startsWith("parsePlan"))
-      StreamSelect.claim(session, text.get, Connectors.claim(session, CreateLike.claim(session, found)))
+      StreamSelect.claim(session, text.get,
+        ChangesInsert.claim(session, Connectors.claim(session, CreateLike.claim(session, found))))
     else found
   }
 
