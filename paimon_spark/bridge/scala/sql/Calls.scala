@@ -26,6 +26,7 @@ case class PaimonCallCommand(text: String, catalog: CatalogRef, request: Map[Str
   override def run(session: SparkSession): Seq[Row] = {
     val answer = Engine.json("run_call", request, catalog, idempotent = false)
     Calls.refresh(session, answer)
+    CompactionJobs.start(session, answer)
     Json.items(answer.get("rows")).map(r => Values.externalRow(Json.items(r), columns))
   }
 }
@@ -120,6 +121,7 @@ class BoundEngineProcedure(ref: CatalogRef, described: JsonNode) extends BoundPr
     val answer = Engine.json("run_procedure", Map("name" -> name(), "values" -> values,
       "current_catalog" -> current.currentCatalog.name(), "current_database" -> current.currentNamespace.headOption), ref, idempotent = false)
     Calls.refresh(session, answer)
+    CompactionJobs.start(session, answer)
     val schema = JvmFrames.schema(answer.get("schema"))
     val data = Json.items(answer.get("rows")).map(r => Values.row(Json.items(r), schema)).toArray
     Collections.singletonList[Scan](new LocalScan {
