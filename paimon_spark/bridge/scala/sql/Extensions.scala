@@ -27,6 +27,7 @@ class Extensions extends (SparkSessionExtensions => Unit) {
     extensions.injectHintResolutionRule(session => PaimonByDefault(session))
     extensions.injectHintResolutionRule(session => ChangesOfTables(session))
     extensions.injectHintResolutionRule(session => OptionsOfReads(session))
+    extensions.injectHintResolutionRule(session => MergeSchemas(session))
     extensions.injectHintResolutionRule(session => OptionsOfNewTables(session))
     extensions.injectHintResolutionRule(session => CheckAlteredNames(session))
     extensions.injectHintResolutionRule(session => KeepDropPartitions(session))
