@@ -23,7 +23,7 @@ from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import Overwrite, complete_write, plan_write
 from paimon_spark.engine.stream_sink import StreamBatch
-from paimon_spark.errors import AlreadyExistsError, NotFoundError, UsageError
+from paimon_spark.errors import AlreadyExistsError, NotFoundError, UnsupportedError, UsageError
 from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.jvm_frames import frame_of, session_for
 from paimon_spark.spark.row_kinds import with_row_kinds
@@ -55,6 +55,11 @@ def merge_schema(request: Request) -> Json:
     options = table.options
     if not options.flag("write.merge-schema"):
         return {"merged": False}
+    if "database" not in token:
+        raise UnsupportedError(
+            f"The option 'write.merge-schema' does not apply to a write to a path: {token['path']}.",
+            hint="Write to the table by its name in a catalog.",
+        )
     rules = MergeRules(
         widens=options.flag("write.merge-schema.type-widening"),
         loses=options.flag("write.merge-schema.explicit-cast"),

@@ -1,6 +1,7 @@
 """A program that copies a table as a stream, one commit in each batch: killed and started again by its test.
 
-With `forever` it copies until it is killed, and starts a query that has failed again.
+With `forever` it copies until it is killed, and starts a query that has failed again; with `rest` it copies what there
+is in larger batches.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ def main(warehouse: str, checkpoint: str, how: str = "once") -> None:
     for key, value in SESSION.items():
         builder = builder.config(key, value)
     spark = paimon_spark.configure(builder, catalog="paimon", warehouse=warehouse).getOrCreate()
-    rows = spark.readStream.option("read.stream.maxFilesPerTrigger", 1).table(f"paimon.{SOURCE}")
+    files = 1 if how == "once" else 20
+    rows = spark.readStream.option("read.stream.maxFilesPerTrigger", files).table(f"paimon.{SOURCE}")
     writer = rows.writeStream.option("checkpointLocation", checkpoint)
     while how == "forever":
         query = writer.trigger(processingTime="100 milliseconds").toTable(f"paimon.{COPY}")

@@ -25,6 +25,7 @@ from tests.end_to_end.stream_program import COPY, SOURCE
 
 COMMITS = 8
 _PATIENCE_SECONDS = 600
+_MOST_UNREAD = 10
 
 
 def tables(warehouse: Path) -> tuple[TableHandle, TableHandle]:
@@ -99,7 +100,7 @@ class RandomKills:
                 self._kill()
         finally:
             self._end()
-        assert program(self._directory).wait(_PATIENCE_SECONDS) == 0, self._log()
+        assert program(self._directory, "rest").wait(_PATIENCE_SECONDS) == 0, self._log()
 
     def _rows(self) -> pa.Table:
         ids = range(self._next, self._next + self._random.randrange(1, 2000))
@@ -117,8 +118,8 @@ class RandomKills:
     def _kill(self) -> None:
         if self._running is None or self._running.poll() is not None:
             self._running = program(self._directory, "forever")
-            before = len(list((self._directory / "checkpoint/commits").glob("[0-9]*")))
-            self._wait(lambda: len(list((self._directory / "checkpoint/commits").glob("[0-9]*"))) > before)
+            before = len(self._batches())
+            self._wait(lambda: len(self._batches()) > before)
         time.sleep(self._random.random() * 1.5)
         role = self._random.choice([ENGINE, ENGINE, WORKER, WORKER, JVM])
         found = pids_of(self._running.pid, role)
@@ -128,12 +129,16 @@ class RandomKills:
             os.kill(self._random.choice(found), signal.SIGKILL)
         self.killed[role] += role == JVM or bool(found)
 
+    def _batches(self) -> list[Path]:
+        return list((self._directory / "checkpoint/commits").glob("[0-9]*"))
+
     def _wait(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while not condition():
             assert time.monotonic() < deadline, self._log()
-            self._source.append(self._rows())
-            time.sleep(0.5)
+            time.sleep(1)
+            if self._source.snapshots()[-1].id < _MOST_UNREAD * (1 + len(self._batches())):
+                self._source.append(self._rows())
 
     def _end(self) -> None:
         if self._running is not None:

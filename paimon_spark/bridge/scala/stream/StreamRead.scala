@@ -1,6 +1,8 @@
 package org.apache.spark.sql.paimonbridge
 
 import java.nio.charset.StandardCharsets.UTF_8
+import java.util.UUID
+import java.util.concurrent.TimeUnit
 
 import scala.jdk.CollectionConverters._
 
@@ -16,12 +18,13 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
-import org.apache.spark.sql.classic.Dataset
+import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.connector.read.streaming._
 import org.apache.spark.sql.execution.{FilterExec, ProjectExec, SparkPlan}
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Strategy, MicroBatchScanExec, StreamingDataSourceV2ScanRelation}
+import org.apache.spark.sql.streaming.Trigger
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -90,7 +93,11 @@ class PaimonStream(scan: PaimonStreamScan, checkpoint: Path) extends MicroBatchS
     val now = System.nanoTime()
     val limited = !limit.isInstanceOf[ReadAllAvailable]
     val runsOn = last.isEmpty && limited
-    if (runsOn && now - quietSince < quietFor) return null
+    val pause = quietFor - (now - quietSince)
+    if (runsOn && pause > 0) {
+      if (!PaimonStream.isIdle) return null
+      TimeUnit.NANOSECONDS.sleep(pause)
+    }
     val found = ask("stream_next", "start" -> start.json(), "limited" -> limited, "newest" -> last,
       "waited" -> (if (runsOn) Some((now - lastBatch) / 1000000) else None))
     val next = Json.optional(found, "offset").map(o => PaimonOffset(o.asText()))
@@ -120,6 +127,14 @@ class PaimonStream(scan: PaimonStreamScan, checkpoint: Path) extends MicroBatchS
 }
 
 object PaimonStream {
+  /** Whether the query of this thread had no rows at its last look, and looks again at once: then it can sleep. */
+  private def isIdle: Boolean = {
+    val session = SparkSession.active.asInstanceOf[ClassicSession]
+    val id = Option(session.sparkContext.getLocalProperty(StreamBatch.QueryKey))
+    id.flatMap(i => Option(session.sharedState.activeStreamingQueries.get(UUID.fromString(i))))
+      .exists(q => !q.status.isDataAvailable && q.trigger == Trigger.ProcessingTime(0L))
+  }
+
   /** Spark asks for news every 10 ms if the trigger names no interval: pauses in nanoseconds, each twice the last. */
   private val ShortestPause = 20L * 1000000
   private val LongestPause = 500L * 1000000

@@ -49,7 +49,7 @@ case class StreamBatch(query: String, batch: Long, offsets: String, mode: String
 }
 
 object StreamBatch {
-  private val QueryKey = "sql.streaming.queryId"
+  private[paimonbridge] val QueryKey = "sql.streaming.queryId"
   private val BatchKey = "streaming.sql.batchId"
 
   /** The micro-batch that this thread runs. */
