@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from paimon_spark.cli.render import table_lines
 from paimon_spark.cli.script_progress import told_failure, without_position
