@@ -8,7 +8,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import commits, connections, latency, report
+from benchmarks import commits, connections, latency, report, streams
 from benchmarks import engines as known
 from benchmarks.engines import PEERS, Engine
 from benchmarks.kinds import KINDS, KindRounds
@@ -66,6 +66,11 @@ def _small(args: argparse.Namespace, rounds: Rounds) -> None:
     if args.commits:
         results.growths = commits.measure(rounds.sessions, _tell, commits=args.commits)
         results.failures += results.growths.failures
+    if args.streams:
+        results.streams = streams.measure(
+            rounds.sessions, args.work.resolve(), _tell, batches=args.streams, table_rows=args.stream_table
+        )
+        results.failures += results.streams.failures
 
 
 def _arguments() -> argparse.Namespace:
@@ -80,6 +85,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--commits", type=int, default=commits.COMMITS, help="commits of 100 rows to one table; 0 leaves them out"
     )
+    streams.options(parser)
     parser.add_argument("--peer-jar", default=os.environ.get("PEER_JAR") or None, help="a Paimon jar for this Spark")
     parser.add_argument(
         "--peer-python", default=".venv-3.5/bin/python", help="a Python with PySpark 3.5, for Paimon's release"

@@ -43,6 +43,53 @@ def _time_each(spark: SparkSession, statements: list[str]) -> dict[str, Any]:
     return {"each": each}
 
 
+def _stream(spark: SparkSession, order: dict[str, Any]) -> dict[str, Any]:
+    """Run a streaming query to its end and tell what its batches took; start or stop one that is idle."""
+    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "100000")
+    ((kind, how),) = order.items()
+    if kind == "stop":
+        for query in spark.streams.active:
+            query.stop()
+        return {}
+    started = time.perf_counter()
+    query = _upserts(spark, how) if kind == "write" else _changes(spark, how, ends=kind == "read")
+    if kind == "idle":
+        query.processAllAvailable()
+        return {}
+    query.awaitTermination()
+    seconds = time.perf_counter() - started
+    busy = [p for p in query.recentProgress if p["numInputRows"]]
+    return {
+        "seconds": seconds,
+        "triggers": [p["durationMs"]["triggerExecution"] for p in busy],
+        "rows_of": [p["numInputRows"] for p in busy],
+    }
+
+
+def _changes(spark: SparkSession, how: dict[str, Any], *, ends: bool) -> Any:
+    reader = spark.readStream.format("paimon").option("read.changelog", "true")
+    if "from" in how:
+        reader = reader.option("scan.snapshot-id", how["from"])
+    writer = reader.load(how["path"]).writeStream.format("noop").option("checkpointLocation", how["checkpoint"])
+    return (writer.trigger(availableNow=True) if ends else writer).start()
+
+
+def _upserts(spark: SparkSession, how: dict[str, Any]) -> Any:
+    source = spark.readStream.schema(spark.read.parquet(how["source"]).schema).option("maxFilesPerTrigger", 1)
+    writer = source.parquet(how["source"]).writeStream.option("checkpointLocation", how["checkpoint"])
+    writer = writer.trigger(availableNow=True)
+    if "table" in how:
+        return writer.toTable(how["table"])
+    if "path" in how:
+        return writer.format("paimon").start(how["path"])
+
+    def merge(rows: Any, _batch: int) -> None:
+        rows.createOrReplaceTempView("stream_batch")
+        rows.sparkSession.sql(how["merge"])
+
+    return writer.foreachBatch(merge).start()
+
+
 def main() -> None:
     """Serve the lines of the standard input."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
@@ -56,7 +103,9 @@ def main() -> None:
     for line in sys.stdin:
         order = json.loads(line)
         try:
-            if order.get("each"):
+            if order.get("stream"):
+                answer = _stream(spark, order["stream"])
+            elif order.get("each"):
                 answer = _time_each(spark, order["statements"])
             else:
                 answer = _run(spark, order["statements"], write=order.get("write"))

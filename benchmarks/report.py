@@ -16,6 +16,7 @@ from benchmarks import latency
 from benchmarks.engines import Engine
 from benchmarks.rounds import Results
 from benchmarks.session import Cost
+from benchmarks.streams import BATCH_ROWS, figures
 from benchmarks.targets import verdicts
 
 _MB = 1 << 20
@@ -58,6 +59,7 @@ def as_figures(results: Results, engines: Sequence[Engine], about: dict[str, Any
         "first_statement_seconds": results.first,
         "small_statements_milliseconds": results.latencies.as_figures(),
         "many_commits_milliseconds": results.growths.as_figures(),
+        "streams": figures(results.streams),
         "connections": results.rates.as_figures(),
         "targets": [{**asdict(v), "outcome": v.word} for v in verdicts(results)],
         "failures": results.failures,
@@ -110,6 +112,9 @@ def _small_statements(results: Results, engines: Sequence[Engine]) -> list[str]:
             f"Before and after {results.growths.commits:,} commits, wall (CPU) milliseconds, CPU ratio: {names}",
         ]
         lines += results.growths.as_text()
+    if results.streams.writes:
+        lines += ["", f"Streaming upserts, {results.streams.batches} batches of {BATCH_ROWS:,} rows"]
+        lines += results.streams.as_text()
     if results.rates.found:
         lines += ["", "Eight connections to a Thrift server at once, queries per second (CPU milliseconds of each)"]
         lines += results.rates.as_text()

@@ -13,6 +13,7 @@ from benchmarks.connections import Rates
 from benchmarks.engines import Engine
 from benchmarks.latency import Latencies
 from benchmarks.session import Cost, EngineFailedError, EngineSession
+from benchmarks.streams import Streams
 from benchmarks.workload import DELETE, INSERT, TRAVEL, UPSERTS, Data, queries
 
 BEFORE = "before compaction"
@@ -88,6 +89,7 @@ class Results:
     first: dict[str, dict[str, list[tuple[float, float]]]] = field(default_factory=dict)
     latencies: Latencies = field(default_factory=Latencies)
     growths: Growths = field(default_factory=Growths)
+    streams: Streams = field(default_factory=Streams)
     rates: Rates = field(default_factory=Rates)
     failures: list[str] = field(default_factory=list)
 

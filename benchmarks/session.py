@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -77,6 +78,19 @@ class EngineSession:
         before = cpu_seconds(pid)
         answer = self._ask({"statements": statements, "each": True})
         return answer["each"], cpu_seconds(pid) - before
+
+    def stream(self, order: dict[str, Any]) -> tuple[float, dict[str, Any]]:
+        """Run a streaming query of `driver.py`; return the CPU seconds that it took, and the answer."""
+        pid = self._process.pid
+        before = cpu_seconds(pid)
+        answer = self._ask({"stream": order})
+        return cpu_seconds(pid) - before, answer
+
+    def cpu_while_idle(self, seconds: float) -> float:
+        """Return the CPU seconds that the session takes while it is told nothing."""
+        before = cpu_seconds(self._process.pid)
+        time.sleep(seconds)
+        return cpu_seconds(self._process.pid) - before
 
     def write(self, query: str, path: str) -> None:
         """Write the rows of a query as Parquet."""

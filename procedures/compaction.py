@@ -14,7 +14,7 @@ from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.partition_filters import PARTITION_FILTERS, check_one_filter, partition_filters
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
-from paimon_spark.calls.report import DONE, FAILED, NOTHING_TO_DO, UPGRADED, Report
+from paimon_spark.calls.report import DONE, FAILED, NOTHING_TO_DO, UPGRADED, Job, Report
 from paimon_spark.core.maintenance.deletion import WARN, Action
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compact import (
@@ -96,6 +96,12 @@ _STRATEGY = Param(
         ),
         _IDLE_TIME,
         _STRATEGY,
+        Param(
+            "streaming",
+            ParamType.BOOLEAN,
+            "Start a job that compacts the table for as long as it is written, as SHOW JOBS lists and STOP JOB ends.",
+            default="false",
+        ),
     ),
     columns=(Column("result", "boolean", "true; a failed CALL raises an error"),),
     forms=(
@@ -127,17 +133,24 @@ class Compact:
     In a table with postponed buckets (`bucket` = -2), one job first writes the postponed rows to their buckets, in the
     order of the commits that added them, in one COMPACT snapshot. Then the buckets are compacted as `compact_strategy`
     says, which is `minor` by default for these tables.
+
+    With `streaming`, the CALL returns at once, and a job named `compact_<table>` looks for new snapshots at each
+    `execution.checkpointing.interval`, 10 s by default. Where there is one, it compacts as the other arguments say, by
+    default what automatic compaction would pick, then expires snapshots and the like by the options of the table. The
+    writers may be `write-only`. A compaction that conflicts with another commit is planned again. Without Spark,
+    `paimon_spark.calls.compact_stream.compact_stream` does the same.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Compaction]:
         """Validate the arguments in Paimon's order, and pick the files to merge."""
         order, order_by = _check_order(args)
+        job = _job(ctx, args, order) if args.flag("streaming") else None
         idle = args.optional_text("partition_idle_time")
         if order != _NONE and idle is not None:
             raise ArgumentError(
                 "order_strategy and partition_idle_time cannot be given together.", hint="Leave one of them out."
             )
-        strategy = _strategy(args.optional_text("compact_strategy"))
+        strategy = _strategy(args.optional_text("compact_strategy") or ("minor" if job else None))
         check_one_filter(args)
         options = args.table_options("options")
         idle_ms = None if idle is None else _duration(idle)
@@ -149,18 +162,21 @@ class Compact:
                 raise _idle_postponed(table)
             given = args.optional_text("compact_strategy") is not None
             postponed = _plan_postponed(ctx, table, strategy if given else _usual_strategy(table), partitions)
-            return _plan(postponed, asked, ctx.zone, postponed_actions(postponed))
+            return _plan(postponed, asked, ctx.zone, postponed_actions(postponed), job)
         if order != _NONE:
             sort = plan_sort(table, Order(order), _sort_columns(table, order_by, options), partitions)
             return _plan(sort, asked, ctx.zone, sort_actions(sort))
         buckets = None if idle_ms is None else idle_buckets(table, partitions, idle_ms, ctx.clock_millis())
         plan = plan_compaction(table, strategy=strategy, partitions=partitions, buckets=buckets)
-        return _plan(plan, asked, ctx.zone, compaction_actions(plan))
+        return _plan(plan, asked, ctx.zone, compaction_actions(plan), job)
 
     def execute(self, ctx: CallContext, plan: Plan[_Compaction]) -> Report:
         """Run the tasks and commit each group; or sort, and commit once."""
-        work = plan.payload.work
+        work, job = plan.payload.work, plan.payload.job
         table = work.table
+        if job is not None:
+            ctx.spark_jobs("compact with streaming => true")
+            return Report(result_rows=[(True,)], status=f"started the job '{job.name}'", job=job)
 
         def progress(finished: int, total: int) -> None:
             ctx.progress(finished, total, f"compact {table.name}")
@@ -196,6 +212,21 @@ class _Compaction:
 
     work: CompactionPlan | SortPlan | PostponedPlan
     notes: tuple[str, ...]
+    job: Job | None = None
+
+
+def _job(ctx: CallContext, args: Arguments, order: str) -> Job:
+    """Return the job that repeats a CALL."""
+    if order != _NONE:
+        raise ArgumentError(
+            "order_strategy and streaming cannot be given together.",
+            hint="A sort rewrites the whole table: leave one of them out.",
+        )
+    name = ctx.identifier(args.text("table")).full_name
+    values = {p: args.optional_text(p) for p in ("partitions", "where", "partition_idle_time", "compact_strategy")}
+    options = ",".join(f"{k}={v}" for k, v in args.table_options("options").items())
+    given = {k: v for k, v in {**values, "options": options}.items() if v}
+    return Job(name=f"compact_{name}", table=name, values={"table": name, "compact_strategy": "minor", **given})
 
 
 def _plan(
@@ -203,10 +234,11 @@ def _plan(
     asked: Sequence[tuple[str, Predicate]],
     zone: tzinfo,
     actions: Iterable[Action],
+    job: Job | None = None,
 ) -> Plan[_Compaction]:
     notes = unmatched(work.table, asked, work.partitions_seen, zone)
     warnings = (Action(WARN, work.table.path, 0, note) for note in notes)
-    return Plan((*warnings, *actions), _Compaction(work, notes))
+    return Plan((*warnings, *actions), _Compaction(work, notes, job))
 
 
 @dataclass(frozen=True, slots=True)

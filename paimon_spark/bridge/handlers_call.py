@@ -9,9 +9,11 @@ from typing import Any
 
 from paimon_spark.bridge.protocol import CatalogInfo, Envelope, Request
 from paimon_spark.bridge.tables import catalog_of, load_named
+from paimon_spark.calls.compact_stream import compact_once, newest_snapshot
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.help import describe
 from paimon_spark.calls.registry import installed_registry
+from paimon_spark.calls.report import Job
 from paimon_spark.calls.run import CallResult, answer_columns, is_paimon_statement, run_call, run_named
 from paimon_spark.calls.tag_statements import run_tag_statement, tag_columns
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, suggestion
@@ -173,7 +175,27 @@ def _answer(result: CallResult, catalog: str) -> Json:
         "schema": _struct(columns),
         "rows": [[value_to_jvm(v) for v in row] for row in result.rows],
         "changed": [f"{catalog}.{name}" for name in result.changed_tables],
+        **_job(result.job, catalog),
     }
+
+
+def _job(job: Job | None, catalog: str) -> Json:
+    """Return what the session is to start."""
+    if job is None:
+        return {}
+    return {"job": {"name": job.name, "catalog": catalog, "table": job.table, "values": dict(job.values)}}
+
+
+def compaction_newest(request: Request) -> Json:
+    """Return the newest snapshot of a table that a job compacts."""
+    return {"snapshot": newest_snapshot(_context(request, request.envelope.catalog), request.args["table"])}
+
+
+def compaction_step(request: Request) -> Json:
+    """Compact a table once, as a job does at each new snapshot."""
+    info = request.envelope.catalog
+    result = compact_once(_context(request, info), request.args["values"])
+    return {"changed": [f"{info.name}.{name}" for name in (result.changed_tables if result else ())]}
 
 
 def _struct(columns: Iterable[tuple[str, str, bool]]) -> Json:
@@ -230,4 +252,6 @@ HANDLERS = {
     "list_procedures": list_procedures,
     "describe_procedure": describe_procedure,
     "run_procedure": run_procedure,
+    "compaction_newest": compaction_newest,
+    "compaction_step": compaction_step,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from paimon_spark.bridge.protocol import Request
+from paimon_spark.bridge.protocol import Request, scan_predicate
 from paimon_spark.bridge.server import JvmAnswer
 from paimon_spark.bridge.system_tables import describe_system
 from paimon_spark.bridge.tables import TableToken, described, load_to_change, load_token, newest_token
@@ -21,6 +21,7 @@ from paimon_spark.spark.jvm_frames import session_for
 from paimon_spark.spark.runner import NearRunner
 from paimon_spark.spark.stream_reads import StreamColumns, stream_rows
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.predicate import TRUE
 from paimon_spark.spec.support import Scope
 
 Json = dict[str, Any]
@@ -111,8 +112,11 @@ def stream_frame(request: Request) -> JvmAnswer:
     session = session_for(request.envelope.session, request.jsession)
     system = SYSTEM_SCANS.get(args["table"].get("scan_of", ""), _PLAIN)
     source = _source(request, args["table"])
-    found = source.read(parse_offset(args["start"]), parse_offset(args["end"]))
-    columns = StreamColumns(tuple(args["columns"]), keep_kinds=system.keep_kinds, pairs=system.pairs)
+    predicate = TRUE if system.pairs else scan_predicate(args["predicate"], source.table.schema)
+    found = source.read(parse_offset(args["start"]), parse_offset(args["end"]), predicate)
+    columns = StreamColumns(
+        tuple(args["columns"]), keep_kinds=system.keep_kinds, pairs=system.pairs, predicate=predicate
+    )
     return JvmAnswer(stream_rows(session, source.table, found, columns)._jdf)
 
 

@@ -11,9 +11,11 @@ from paimon_spark.bridge.protocol import Request, in_partition, predicate_from_j
 from paimon_spark.bridge.tables import (
     TableToken,
     catalog_at,
+    catalog_of,
     checked_options,
     load_to_change,
     load_token,
+    newest_token,
     path_table,
     table_options,
 )
@@ -21,15 +23,17 @@ from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import Overwrite, complete_write, plan_write
 from paimon_spark.engine.stream_sink import StreamBatch
-from paimon_spark.errors import AlreadyExistsError, NotFoundError, UsageError
+from paimon_spark.errors import AlreadyExistsError, NotFoundError, UnsupportedError, UsageError
 from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.jvm_frames import frame_of, session_for
 from paimon_spark.spark.row_kinds import with_row_kinds
 from paimon_spark.spark.runner import SparkRunner
+from paimon_spark.spark.types import field_from_spark
 from paimon_spark.spark.values import value_from_jvm, value_to_jvm
 from paimon_spark.spark.writes import write_frame
 from paimon_spark.spec.kinds import Operation
 from paimon_spark.spec.predicate import FALSE, TRUE, Predicate, and_, exactly, or_
+from paimon_spark.spec.schema_merge import MergeRules, merging_changes
 from paimon_spark.spec.support import Scope
 
 Json = dict[str, Any]
@@ -41,6 +45,30 @@ def write(request: Request) -> Json:
     table = load_to_change(request.envelope, args["table"], args["options"])
     predicate = exactly(predicate_from_jvm(args["predicate"], table.schema)) if args["predicate"] else None
     return _write(request, table, args["mode"], predicate)
+
+
+def merge_schema(request: Request) -> Json:
+    """Change the columns of a table so that it takes rows of other columns, if an option asks for that."""
+    args = request.args
+    token = newest_token(request.envelope, args["table"], args["options"])
+    table = load_to_change(request.envelope, token, args["options"])
+    options = table.options
+    if not options.flag("write.merge-schema"):
+        return {"merged": False}
+    if "database" not in token:
+        raise UnsupportedError(
+            f"The option 'write.merge-schema' does not apply to a write to a path: {token['path']}.",
+            hint="Write to the table by its name in a catalog.",
+        )
+    rules = MergeRules(
+        widens=options.flag("write.merge-schema.type-widening"),
+        loses=options.flag("write.merge-schema.explicit-cast"),
+    )
+    fields = [field_from_spark(f) for f in args["schema"]["fields"]]
+    changes = merging_changes(table.schema, fields, rules)
+    if changes:
+        catalog_of(request.envelope.catalog).alter_table(table.identifier, changes)
+    return {"merged": bool(changes)}
 
 
 def _write(request: Request, table: Table, mode: str, predicate: Predicate | None) -> Json:
@@ -144,4 +172,4 @@ def list_partitions(request: Request) -> Json:
     return {"partitions": [[value_to_jvm(v) for v in table.partition_values(p)] for p in rows]}
 
 
-HANDLERS = {h.__name__: h for h in (write, save_path, remove, drop_partitions, list_partitions)}
+HANDLERS = {h.__name__: h for h in (write, merge_schema, save_path, remove, drop_partitions, list_partitions)}

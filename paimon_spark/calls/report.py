@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,16 @@ class Report:
     bytes_out: int = 0
     rows: int = 0
     changed_tables: tuple[str, ...] = ()
+    job: Job | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A compaction that a session of Spark is to repeat while it runs: `CALL sys.compact` with these values."""
+
+    name: str
+    table: str
+    values: Mapping[str, Any]
 
 
 def report_rows(report: Report, duration_ms: int) -> list[tuple[Any, ...]]:

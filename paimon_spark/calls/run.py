@@ -15,7 +15,7 @@ from paimon_spark.calls.help import help_rows
 from paimon_spark.calls.plan import PLAN_COLUMNS, plan_rows
 from paimon_spark.calls.procedure import NAMESPACE, Procedure
 from paimon_spark.calls.registry import Registry, installed_registry
-from paimon_spark.calls.report import report_rows
+from paimon_spark.calls.report import Job, report_rows
 from paimon_spark.calls.running import CALLS, UNLISTED
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
@@ -26,12 +26,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """Rows of a CALL. `columns` are (name, Spark type); cached state of the `changed_tables` is stale."""
+    """Rows of a CALL. `columns` are (name, Spark type); cached state of the `changed_tables` is stale.
+
+    `job` is what the session is to start.
+    """
 
     columns: list[tuple[str, str]]
     rows: list[tuple[Any, ...]]
     nullable: list[bool] = field(default_factory=list)
     changed_tables: tuple[str, ...] = ()
+    job: Job | None = None
 
     @property
     def is_plan(self) -> bool:
@@ -157,7 +161,7 @@ def _run_listed(procedure: Procedure, args: Arguments, ctx: CallContext, *, expl
     report = procedure.body.execute(ctx, plan)
     duration = max(ctx.clock_millis() - started, 0)
     rows = report_rows(report, duration) if procedure.reports else [tuple(row) for row in report.result_rows]
-    return _result(procedure.result_columns, rows, report.changed_tables)
+    return replace(_result(procedure.result_columns, rows, report.changed_tables), job=report.job)
 
 
 def _result(

@@ -31,6 +31,7 @@ from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, Unsupport
 from paimon_spark.spec.features import check_readable
 from paimon_spark.spec.kinds import BucketMode, ChangelogProducer, ChangeSource, CommitKind, MergeEngine
 from paimon_spark.spec.manifest import BucketKey
+from paimon_spark.spec.predicate import TRUE, AlwaysTrue, Predicate
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.types import DataType, type_to_json
 
@@ -232,8 +233,8 @@ class StreamSource:
         return self.table.bucket_mode is BucketMode.KEY_DYNAMIC
 
     @translate_io_errors()
-    def read(self, start: StreamOffset, end: StreamOffset) -> StreamRead:
-        """Return what is between two positions.
+    def read(self, start: StreamOffset, end: StreamOffset, predicate: Predicate = TRUE) -> StreamRead:
+        """Return what is between two positions, without files that cannot have rows that match `predicate`.
 
         Raises:
             NotFoundError: a snapshot of it has expired.
@@ -247,9 +248,37 @@ class StreamSource:
             if step.split is not None:
                 (state if step.of_state else changes).append(step.split)
         self._check_schemas([*state, *changes])
+        if not isinstance(predicate, AlwaysTrue):
+            state, changes = self._state_with(start, state, predicate), self._changes_with(changes, predicate)
         return StreamRead(
             self._state_table, tuple(state), tuple(self._by_bucket(changes) if self._ordered else changes)
         )
+
+    def _state_with(self, start: StreamOffset, splits: list[Split], predicate: Predicate) -> list[Split]:
+        """Return the splits of a state that may have matching rows. The positions count all splits of it."""
+        if not splits:
+            return splits
+        snapshot = self._found(start.snapshot_id, start.snapshot_id)
+        found = scan_buckets(
+            self._state_table,
+            snapshot,
+            statistics=False,
+            predicate=predicate,
+            levels=self._levels,
+            buckets=self._buckets,
+        )
+        names = {f.file_name for bucket in found.buckets() for f in bucket.files}
+        return [s for s in splits if any(f.file_name in names for f in s.files)]
+
+    def _changes_with(self, splits: list[Split], predicate: Predicate) -> list[Split]:
+        """Return the splits of changes that may have matching rows; those of an overwrite are all kept."""
+        names = {
+            f.file_name
+            for snapshot_id in {s.snapshot_id for s in splits if s.difference is None}
+            for s in self._change_splits(self._found(snapshot_id, snapshot_id), predicate)
+            for f in s.files
+        }
+        return [s for s in splits if s.difference is not None or any(f.file_name in names for f in s.files)]
 
     def _by_bucket(self, splits: Sequence[Split]) -> list[Split]:
         """Return one split for each bucket, so that one task reads the changes of a key in their order."""
@@ -306,12 +335,13 @@ class StreamSource:
             kind=ErrorKind.SNAPSHOT_NOT_FOUND,
         )
 
-    def _change_splits(self, snapshot: Snapshot) -> list[Split]:
+    def _change_splits(self, snapshot: Snapshot, predicate: Predicate = TRUE) -> list[Split]:
         producer = self.table.options.changelog_producer
         source = ChangeSource.DELTA if producer is ChangelogProducer.NONE else ChangeSource.CHANGELOG
         overwrites = not self.table.is_primary_key_table and self.table.options.flag("streaming-read-append-overwrite")
         how = CommitRead(source, drop_retracts=not self.keep_kinds, overwrites=overwrites)
-        return commit_splits(self.table, snapshot, how, ChangeFilter(buckets=self._buckets))
+        wanted = ChangeFilter(predicate=predicate, buckets=self._buckets)
+        return commit_splits(self.table, snapshot, how, wanted)
 
     @property
     def _overwrites(self) -> bool:

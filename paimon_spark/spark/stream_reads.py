@@ -16,7 +16,7 @@ from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.read_modes import ReadRequest
 from paimon_spark.spark.reads import read_frame
 from paimon_spark.spec.kinds import RowKind
-from paimon_spark.spec.predicate import TRUE
+from paimon_spark.spec.predicate import TRUE, Predicate
 
 _ADDS = [RowKind.INSERT.short, RowKind.UPDATE_AFTER.short]
 
@@ -29,11 +29,13 @@ class StreamColumns:
         names: the wanted columns in their order.
         keep_kinds: whether the kinds of the rows are known.
         pairs: whether columns are arrays, and the two rows of an update are one.
+        predicate: rows that do not match may be left out.
     """
 
     names: tuple[str, ...]
     keep_kinds: bool = False
     pairs: bool = False
+    predicate: Predicate = TRUE
 
 
 def stream_rows(session: SparkSession, table: Table, found: StreamRead, columns: StreamColumns) -> DataFrame:
@@ -58,7 +60,7 @@ def _request(table: Table, splits: tuple[Split, ...], columns: StreamColumns) ->
     return ReadRequest(
         table,
         others,
-        TRUE,
+        columns.predicate,
         splits,
         keep_kinds=columns.keep_kinds,
         pairs=columns.pairs,

@@ -55,4 +55,7 @@ SELECT record_count, min_value_stats, max_value_stats FROM `clicks$files` ORDER 
 
 SELECT `partition`, bucket, level, record_count FROM `orders$files` ORDER BY `partition`, bucket;
 
+-- What a job would compact first: CALL … streaming => true starts one, which SHOW JOBS lists and STOP JOB ends.
+CALL sys.compact(table => 'orders', streaming => true, dry_run => true);
+
 DROP DATABASE demo_compact CASCADE;

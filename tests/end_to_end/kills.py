@@ -106,20 +106,11 @@ class Program:
 
     def descendants(self) -> dict[int, str]:
         """Return the commands of all processes below this one, by id."""
-        parents, found, new = _processes(), dict[int, str](), {self._process.pid}
-        while new:
-            new = {pid for pid, (parent, _) in parents.items() if parent in new}
-            found |= {pid: parents[pid][1] for pid in new}
-        return found
+        return descendants_of(self._process.pid)
 
     def pids(self, role: str) -> list[int]:
         """Return the processes of a role: the JVM, its engine, or the Python workers of tasks."""
-        parents, below = _processes(), self.descendants()
-        if role == WORKER:
-            daemons = {pid for pid, command in below.items() if "pyspark.daemon" in command}
-            return [pid for pid in daemons if parents.get(pid, (0, ""))[0] in daemons]
-        marks = {ENGINE: "paimon_spark.bridge", JVM: "org.apache.spark.deploy.SparkSubmit"}
-        return [pid for pid, command in below.items() if marks[role] in command and "bash" not in command.split()[0]]
+        return pids_of(self._process.pid, role)
 
     def end(self) -> None:
         """Let it end by itself; what remains after that is killed."""
@@ -139,6 +130,25 @@ class Program:
         while left := [c for pid, c in below.items() if _processes().get(pid, (0, ""))[1] == c]:
             assert time.monotonic() < limit, f"still there: {left}"
             time.sleep(0.1)
+
+
+def descendants_of(process: int) -> dict[int, str]:
+    """Return the commands of all processes below one, by id."""
+    parents, found, new = _processes(), dict[int, str](), {process}
+    while new:
+        new = {pid for pid, (parent, _) in parents.items() if parent in new}
+        found |= {pid: parents[pid][1] for pid in new}
+    return found
+
+
+def pids_of(process: int, role: str) -> list[int]:
+    """Return the processes of a role below one: the JVM, its engine, or the Python workers of tasks."""
+    parents, below = _processes(), descendants_of(process)
+    if role == WORKER:
+        daemons = {pid for pid, command in below.items() if "pyspark.daemon" in command}
+        return [pid for pid in daemons if parents.get(pid, (0, ""))[0] in daemons]
+    marks = {ENGINE: "paimon_spark.bridge", JVM: "org.apache.spark.deploy.SparkSubmit"}
+    return [pid for pid, command in below.items() if marks[role] in command and "bash" not in command.split()[0]]
 
 
 def _processes() -> dict[int, tuple[int, str]]:

@@ -7,6 +7,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 from paimon_spark.bridge.jars import spark_home
 from tests.end_to_end.programs import Place, free_port, plain_conf, server
 
@@ -98,3 +100,42 @@ def test_a_remote_session_writes_reads_and_calls(place: Place) -> None:
         done = place.run([sys.executable, client, f"sc://127.0.0.1:{port}"])
     assert "ANSWER [(1, 'a'), (2, 'c')]" in done.stdout
     assert "STATUS True" in done.stdout
+
+
+STREAMS = """
+    import sys, time
+    from pyspark.sql import SparkSession
+    from paimon_spark.streaming import changelog_count, changelog_kind, changelog_max, changes
+
+    spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+    spark.sql("CREATE DATABASE paimon.remote")
+    keyed = "TBLPROPERTIES ('primary-key' = '{}', 'bucket' = '1', 'changelog-producer' = 'lookup')"
+    spark.sql("CREATE TABLE paimon.remote.s (id INT, g INT, v INT) " + keyed.format("id"))
+    spark.sql("CREATE TABLE paimon.remote.t (g INT, n BIGINT, v INT) " + keyed.format("g"))
+    spark.sql("INSERT INTO paimon.remote.s VALUES (1, 1, 5), (2, 1, 6), (3, 2, 7)")
+    groups = changes(spark, "paimon.remote.s").groupBy("g")
+    totals = groups.agg(changelog_count().alias("n"), changelog_max("v").alias("v"), changelog_kind())
+    def run():
+        writer = totals.writeStream.outputMode("update").option("checkpointLocation", sys.argv[2])
+        writer.trigger(availableNow=True).toTable("paimon.remote.t").awaitTermination()
+    run()
+    spark.sql("DELETE FROM paimon.remote.s WHERE id > 1")
+    run()
+    print("ANSWER", [tuple(r) for r in spark.table("paimon.remote.t").orderBy("g").collect()])
+    spark.sql("SET 'pipeline.name' = 'copy'")
+    spark.sql("USE paimon.remote")
+    spark.sql("INSERT INTO t SELECT g + 10, n, v, rowkind FROM paimon_changes('t')").collect()
+    print("JOBS", [r[1] for r in spark.sql("SHOW JOBS").collect()])
+    print("STOPPED", len(spark.sql("STOP JOB 'copy'").collect()))
+    spark.stop()
+"""
+
+
+@pytest.mark.slow
+def test_streams_of_a_remote_session(place: Place) -> None:
+    port = free_port()
+    client = place.directory / "client.py"
+    client.write_text(textwrap.dedent(STREAMS))
+    with server(place, connect_server(place, port), port):
+        done = place.run([sys.executable, client, f"sc://127.0.0.1:{port}", place.directory / "checkpoint"])
+    assert done.stdout.splitlines() == ["ANSWER [(1, 1, 5)]", "JOBS ['copy']", "STOPPED 1"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from tests.end_to_end.programs import ROOT, Place
 
 SCRIPT = """
@@ -94,3 +96,30 @@ def test_a_pyspark_program_with_the_plain_settings(place: Place) -> None:
     program.write_text(PROGRAM)
     done = place.stock("spark-submit", program, place.warehouse)
     assert f"ANSWER {EXPECTED}" in done.stdout
+
+
+STREAMS = """
+CREATE DATABASE paimon.jobs;
+USE paimon.jobs;
+CREATE TABLE s (id INT);
+CREATE TABLE t (id INT);
+INSERT INTO s VALUES (1), (2);
+SET 'execution.checkpointing.interval' = '1 s';
+SET 'pipeline.name' = 'copy';
+INSERT INTO t SELECT id FROM paimon_changes('s');
+SET 'pipeline.name' = 'broken';
+INSERT INTO t SELECT CAST(raise_error(concat('no ', id)) AS INT) FROM paimon_changes('s');
+SELECT 'the end' AS said;
+"""
+
+
+@pytest.mark.slow
+def test_a_script_waits_for_its_jobs(place: Place) -> None:
+    script = place.directory / "job.sql"
+    script.write_text(STREAMS)
+    done = place.cli("submit", script, check=False)
+    assert done.returncode == 1
+    assert "the end" in done.stdout
+    told = done.stdout + done.stderr
+    assert "The script has ended, and its jobs run on:" in told
+    assert re.search(r"The job 'broken' has failed: .*no 1", told, re.DOTALL)

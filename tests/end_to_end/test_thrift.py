@@ -302,3 +302,32 @@ def test_an_error_keeps_its_code_and_the_session(thrift: tuple[Place, int]) -> N
 def test_the_server_leaves_nothing_behind(thrift: tuple[Place, int]) -> None:
     place, _ = thrift
     assert place.left_behind() <= {"warehouse", "server.log", "beeline.sql"}
+
+
+@pytest.mark.slow
+def test_jobs_live_with_the_server(thrift: tuple[Place, int]) -> None:
+    _, port = thrift
+    with hive.connect("localhost", port).cursor() as cursor:
+        for statement in (
+            "CREATE DATABASE paimon.live",
+            "USE paimon.live",
+            "CREATE TABLE s (id INT)",
+            "CREATE TABLE t (id INT)",
+            "SET 'execution.checkpointing.interval' = '1 s'",
+            "SET 'pipeline.name' = 'live'",
+            "INSERT INTO t SELECT id FROM paimon_changes('s')",
+        ):
+            cursor.execute(statement)
+    with hive.connect("localhost", port).cursor() as cursor:  # the first connection has ended
+        cursor.execute("SHOW JOBS")
+        assert [row[1] for row in cursor.fetchall()] == ["live"]
+        cursor.execute("INSERT INTO paimon.live.s VALUES (7)")
+        until, found = time.monotonic() + 120, []
+        while not found and time.monotonic() < until:
+            cursor.execute("SELECT id FROM paimon.live.t")
+            found = cursor.fetchall()
+        assert found == [(7,)]
+        cursor.execute("STOP JOB 'live'")
+        assert cursor.fetchall()
+        cursor.execute("SHOW JOBS")
+        assert cursor.fetchall() == []

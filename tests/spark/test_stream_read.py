@@ -250,3 +250,42 @@ def test_what_is_no_stream_is_refused(spark: SparkSession, stream: Callable[[], 
     console = spark.readStream.table("t").writeStream.format("console").trigger(continuous="1 second")
     with pytest.raises(Exception, match=r"\[UNSUPPORTED_FEATURE\].*continuous trigger"):
         console.start()
+
+
+@pytest.mark.parametrize("condition", ["p = 2", "id > 15 AND id < 25", "p = 2 AND s LIKE 'c%'"])
+def test_a_filter_leaves_out_files(spark: SparkSession, stream: Callable[[], Stream], condition: str) -> None:
+    """Files that cannot have matching rows are gone, and nothing asks for them."""
+    spark.sql("CREATE TABLE t (id INT, p INT, s STRING) PARTITIONED BY (p)")
+    for p, text in ((1, "a"), (2, "c"), (3, "b")):
+        spark.sql(f"INSERT INTO t VALUES ({10 * p}, {p}, '{text}')")
+    for (file,) in spark.sql("SELECT DISTINCT __paimon_file_path FROM t WHERE p <> 2").collect():
+        Path(file.removeprefix("file:")).unlink()
+    full, changes = stream(), stream()
+    assert full.read(spark.readStream.table("t").where(condition)) == [(20, 2, "c")]
+    from_the_first = spark.readStream.option("scan.snapshot-id", "1").table("t")
+    assert changes.read(from_the_first.where(condition)) == [(20, 2, "c")]
+    spark.sql("INSERT INTO t VALUES (21, 2, 'cc'), (99, 9, 'x')")
+    assert changes.read(from_the_first.where(condition)) == [(21, 2, "cc")]
+
+
+def test_filters_of_changes_are_exact(spark: SparkSession, stream: Callable[[], Stream]) -> None:
+    keyed = "'primary-key'='p,id', 'bucket'='2', 'changelog-producer'='lookup'"
+    spark.sql(f"CREATE TABLE t (id INT NOT NULL, p INT NOT NULL, v INT) PARTITIONED BY (p) TBLPROPERTIES ({keyed})")
+    one, kinds = stream(), stream()
+    changes = spark.readStream.option("read.changelog", "true").table("t")
+    large, deleted = changes.where("v > 15 OR p = 3"), changes.where("rowkind = '-D'")
+    for n in range(1, 4):
+        spark.sql(f"INSERT INTO t VALUES (1, 1, {n * 10}), (2, 2, 5), ({n}, 3, 1)")
+        found = one.read(large)
+        assert (
+            found
+            == [
+                [("+I", 1, 3, 1)],
+                [("+I", 2, 3, 1), ("+U", 1, 1, 20)],
+                [("+I", 3, 3, 1), ("+U", 1, 1, 30), ("-U", 1, 1, 20)],
+            ][n - 1]
+        )
+    spark.sql("DELETE FROM t WHERE id = 2 AND p = 2")
+    assert kinds.read(deleted.select("id")) == []
+    spark.sql("DELETE FROM t WHERE id = 1 AND p = 1")
+    assert kinds.read(deleted.select("id")) == [(1,)]

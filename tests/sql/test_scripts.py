@@ -12,8 +12,8 @@ from tests.sql.scripts import transcript
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).parent / "golden"
-ELSEWHERE = {"examples/flights.sql", "guide/quickstart.sql"}
-"""Scripts with tests of their own: one needs data, the other generates random rows."""
+ELSEWHERE = {"examples/flights.sql", "examples/flight_streams.sql", "guide/quickstart.sql"}
+"""Scripts with tests of their own: they need data, generate random rows, or start jobs with random ids."""
 SCRIPTS = sorted(p.relative_to(ROOT / "sql").as_posix() for p in (ROOT / "sql").rglob("*.sql"))
 VARIABLES = {
     "license": str(ROOT / "LICENSE"),

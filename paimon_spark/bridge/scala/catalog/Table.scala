@@ -113,8 +113,11 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, val byPath: 
     Engine.json("remove", Map("table" -> token, "predicate" -> Predicates.all(predicates), "operation" -> operation),
       catalog, idempotent = false)
 
+  /** Whether the table is read as a stream: the rule that resolves streams replaces a table by one of its streams. */
+  protected def isStream: Boolean = false
+
   override def equals(other: Any): Boolean = other match {
-    case that: PaimonTable => that.identity == identity && that.catalog == catalog && that.schema == schema
+    case that: PaimonTable => that.isStream == isStream && that.identity == identity && that.catalog == catalog && that.schema == schema
     case _ => false
   }
   override def hashCode(): Int = identity.hashCode()

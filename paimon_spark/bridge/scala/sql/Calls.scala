@@ -26,6 +26,7 @@ case class PaimonCallCommand(text: String, catalog: CatalogRef, request: Map[Str
   override def run(session: SparkSession): Seq[Row] = {
     val answer = Engine.json("run_call", request + ("user" -> Calls.user), catalog, idempotent = false)
     Calls.refresh(session, answer)
+    CompactionJobs.start(session, answer)
     Json.items(answer.get("rows")).map(r => Values.externalRow(Json.items(r), columns))
   }
 }
@@ -125,6 +126,7 @@ class BoundEngineProcedure(ref: CatalogRef, described: JsonNode) extends BoundPr
       "current_catalog" -> current.currentCatalog.name(), "current_database" -> current.currentNamespace.headOption,
       "user" -> Calls.user), ref, idempotent = false)
     Calls.refresh(session, answer)
+    CompactionJobs.start(session, answer)
     val schema = JvmFrames.schema(answer.get("schema"))
     val data = Json.items(answer.get("rows")).map(r => Values.row(Json.items(r), schema)).toArray
     Collections.singletonList[Scan](new LocalScan {

@@ -23,10 +23,12 @@ class Extensions extends (SparkSessionExtensions => Unit) {
       Extensions.ofThriftServer()
       Extensions.parser(session, delegate)
     }
+    ChangelogFunctions.install(extensions)
     extensions.injectHintResolutionRule(session => PaimonByDefault(session))
     extensions.injectHintResolutionRule(session => ChangesOfTables(session))
     extensions.injectHintResolutionRule(session => ProceduresAsFunctions(session))
     extensions.injectHintResolutionRule(session => OptionsOfReads(session))
+    extensions.injectHintResolutionRule(session => MergeSchemas(session))
     extensions.injectHintResolutionRule(session => OptionsOfNewTables(session))
     extensions.injectHintResolutionRule(session => CheckAlteredNames(session))
     extensions.injectHintResolutionRule(session => KeepDropPartitions(session))
@@ -85,7 +87,8 @@ object Extensions {
     val found = parse(delegate, method, if (hinted) Hints.rewritten(text.get) +: args.tail else args)
     if (hinted) Hints.check(session, found.asInstanceOf[LogicalPlan])
     if (method.getName.startsWith("parsePlan"))
-      StreamSelect.claim(session, text.get, Connectors.claim(session, CreateLike.claim(session, found)))
+      StreamSelect.claim(session, text.get,
+        ChangesInsert.claim(session, Connectors.claim(session, CreateLike.claim(session, found))))
     else found
   }
 

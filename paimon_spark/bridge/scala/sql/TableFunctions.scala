@@ -28,15 +28,19 @@ case class ChangesOfTables(session: SparkSession) extends Rule[LogicalPlan] {
 }
 
 object TableFunctions {
-  private case class Changes(option: String, limits: Seq[String])
+  private case class Changes(option: String, limits: Seq[String], streams: Boolean = false)
 
   private val All = Map(
     "paimon_incremental_query" -> Changes("incremental-between", Seq("start", "end")),
     "paimon_incremental_between_timestamp" -> Changes("incremental-between-timestamp", Seq("start", "end")),
-    "paimon_incremental_to_auto_tag" -> Changes("incremental-to-auto-tag", Seq("tag")))
+    "paimon_incremental_to_auto_tag" -> Changes("incremental-to-auto-tag", Seq("tag")),
+    "paimon_changes" -> Changes("", Nil, streams = true))
   private val MicrosPerMilli = 1000L
 
   def known(name: Seq[String]): Boolean = name.length == 1 && All.contains(name.head.toLowerCase)
+
+  /** Whether a function returns the changes of a table from now on. */
+  def isStream(name: Seq[String]): Boolean = known(name) && All(name.head.toLowerCase).streams
 
   /** Whether there is no function of a name, and one of ours has a similar one. */
   def misspelt(session: SparkSession, name: Seq[String]): Boolean = name.length == 1 && near(name.head).nonEmpty && {
@@ -73,7 +77,7 @@ object TableFunctions {
 
   private def reference(session: SparkSession, name: String, args: Seq[Expression]): UnresolvedRelation = {
     val changes = All(name)
-    val usage = s"Write $name('table', ${changes.limits.mkString(", ")})."
+    val usage = s"Write $name(${("'table'" +: changes.limits).mkString(", ")})."
     if (args.length != changes.limits.length + 1) throw refused(
       s"The table function $name has ${args.length} arguments instead of ${changes.limits.length + 1}. $usage")
     val texts = args.map(text(_).getOrElse(throw refused(
@@ -83,8 +87,9 @@ object TableFunctions {
     if (isView(session, table) || !Extensions.ours(session, table)) throw refused(
       s"'${texts.head}', an argument of the table function $name, is ${if (isView(session, table)) "a view" else
         "not in a Paimon catalog"}. Name a Paimon table.")
-    val options = Map(changes.option -> texts.tail.mkString(","))
-    UnresolvedRelation(table, new CaseInsensitiveStringMap(options.asJava))
+    if (changes.streams) UnresolvedRelation(table.init :+ s"${table.last}$$audit_log",
+      CaseInsensitiveStringMap.empty(), isStreaming = true)
+    else UnresolvedRelation(table, new CaseInsensitiveStringMap(Map(changes.option -> texts.tail.mkString(",")).asJava))
   }
 
   /** The text of a literal; instants are in epoch milliseconds. */

@@ -1,6 +1,8 @@
 package org.apache.spark.sql.paimonbridge
 
 import java.nio.charset.StandardCharsets.UTF_8
+import java.util.UUID
+import java.util.concurrent.TimeUnit
 
 import scala.jdk.CollectionConverters._
 
@@ -16,17 +18,20 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
-import org.apache.spark.sql.classic.Dataset
+import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
+import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.connector.read.streaming._
 import org.apache.spark.sql.execution.{FilterExec, ProjectExec, SparkPlan}
-import org.apache.spark.sql.execution.datasources.v2.{MicroBatchScanExec, StreamingDataSourceV2ScanRelation}
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Strategy, MicroBatchScanExec, StreamingDataSourceV2ScanRelation}
+import org.apache.spark.sql.streaming.Trigger
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** A table that a streaming query reads, as the engine describes it for the options of the query. */
 class PaimonStreamTable(catalog: CatalogRef, described: JsonNode, byPath: Boolean)
     extends PaimonTable(catalog, described, byPath) {
+  override protected def isStream: Boolean = true
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => new PaimonStreamScan(this, options)
 }
 
@@ -39,8 +44,10 @@ object ResolveStreams extends Rule[LogicalPlan] {
         val options = StreamOptions.ofTable(s.extraOptions.asCaseSensitiveMap().asScala.toMap)
         val described = Engine.json("stream_relation", Map("table" -> given.token, "options" -> options), given.catalog)
         val table = new PaimonStreamTable(given.catalog, described, given.byPath)
-        s.copy(table = table, output =
-          DataTypesBridge.attributes(CharVarcharUtils.replaceCharVarcharWithStringInSchema(table.schema)))
+        val output = DataTypesBridge.attributes(CharVarcharUtils.replaceCharVarcharWithStringInSchema(table.schema))
+        // an SQL query may refer to the columns already
+        s.copy(table = table, output = output.map(a => s.output.find(o => o.name == a.name && o.dataType == a.dataType)
+          .fold(a)(known => a.withExprId(known.exprId))))
       case _ => s
     }
   }
@@ -86,7 +93,11 @@ class PaimonStream(scan: PaimonStreamScan, checkpoint: Path) extends MicroBatchS
     val now = System.nanoTime()
     val limited = !limit.isInstanceOf[ReadAllAvailable]
     val runsOn = last.isEmpty && limited
-    if (runsOn && now - quietSince < quietFor) return null
+    val pause = quietFor - (now - quietSince)
+    if (runsOn && pause > 0) {
+      if (!PaimonStream.isIdle) return null
+      TimeUnit.NANOSECONDS.sleep(pause)
+    }
     val found = ask("stream_next", "start" -> start.json(), "limited" -> limited, "newest" -> last,
       "waited" -> (if (runsOn) Some((now - lastBatch) / 1000000) else None))
     val next = Json.optional(found, "offset").map(o => PaimonOffset(o.asText()))
@@ -104,10 +115,10 @@ class PaimonStream(scan: PaimonStreamScan, checkpoint: Path) extends MicroBatchS
   override def commit(end: Offset): Unit = ask("stream_commit", "end" -> end.json())
   override def stop(): Unit = {}
 
-  /** The rows of a micro-batch. */
-  def rows(columns: Seq[String], start: Offset, end: Offset): Dataset[_] =
-    Stopped.told(Engine.jvmObject("stream_frame", request ++
-      Map("columns" -> columns, "start" -> start.json(), "end" -> end.json()), scan.table.catalog, Nil))
+  /** The rows of a micro-batch; some that do not match the filters may be left out. */
+  def rows(columns: Seq[String], filters: Seq[Predicate], start: Offset, end: Offset): Dataset[_] =
+    Stopped.told(Engine.jvmObject("stream_frame", request ++ Map("columns" -> columns, "start" -> start.json(),
+      "end" -> end.json(), "predicate" -> Predicates.all(filters)), scan.table.catalog, Nil))
       .asInstanceOf[Dataset[_]]
 
   override def planInputPartitions(start: Offset, end: Offset): Array[InputPartition] = throw unplanned
@@ -116,6 +127,14 @@ class PaimonStream(scan: PaimonStreamScan, checkpoint: Path) extends MicroBatchS
 }
 
 object PaimonStream {
+  /** Whether the query of this thread had no rows at its last look, and looks again at once: then it can sleep. */
+  private def isIdle: Boolean = {
+    val session = SparkSession.active.asInstanceOf[ClassicSession]
+    val id = Option(session.sparkContext.getLocalProperty(StreamBatch.QueryKey))
+    id.flatMap(i => Option(session.sharedState.activeStreamingQueries.get(UUID.fromString(i))))
+      .exists(q => !q.status.isDataAvailable && q.trigger == Trigger.ProcessingTime(0L))
+  }
+
   /** Spark asks for news every 10 ms if the trigger names no interval: pauses in nanoseconds, each twice the last. */
   private val ShortestPause = 20L * 1000000
   private val LongestPause = 500L * 1000000
@@ -140,25 +159,34 @@ private object StreamStart {
 /** One micro-batch: the engine's frame. It is a micro-batch scan of Spark's, so that the progress of the query has its
   * number of rows. */
 class PaimonStreamScanExec(output: Seq[Attribute], scan: Scan, stream: MicroBatchStream, start: Offset, end: Offset,
-    grouping: Option[Seq[Expression]] = None, ordering: Option[Seq[SortOrder]] = None)
+    grouping: Option[Seq[Expression]] = None, ordering: Option[Seq[SortOrder]] = None,
+    private val filters: Seq[Predicate] = Nil)
     extends MicroBatchScanExec(output, scan, stream, start, end, grouping, ordering) {
   override lazy val inputRDD: RDD[InternalRow] = {
-    val rows = stream.asInstanceOf[PaimonStream].rows(output.map(_.name), start, end)
+    val rows = stream.asInstanceOf[PaimonStream].rows(output.map(_.name), filters, start, end)
     PushDown.withWholeCalendar(conf)(rows.queryExecution.toRdd)
   }
+  override protected def otherCopyArgs: Seq[AnyRef] = filters :: Nil
+  override def equals(other: Any): Boolean = other match {
+    case that: PaimonStreamScanExec => super.equals(that) && filters == that.filters
+    case _ => false
+  }
+  override def hashCode(): Int = super.hashCode()
   override def supportsColumnar: Boolean = false
   override def nodeName: String = "PaimonStreamScan"
-  override def simpleString(maxFields: Int): String = s"${scan.description()} from ${start.json()} to ${end.json()}"
+  override def simpleString(maxFields: Int): String = s"${scan.description()} from ${start.json()} to ${end.json()}" +
+    (if (filters.isEmpty) "" else filters.mkString(", filters=[", ", ", "]"))
 }
 
 object PaimonStreamScanExec {
-  /** Reads the columns that are needed. */
+  /** Reads the columns that are needed, and leaves out files by the filters, which Spark applies again. */
   def plan(read: StreamingDataSourceV2ScanRelation, stream: PaimonStream, project: Seq[NamedExpression],
       filters: Seq[Expression]): SparkPlan = {
     val needed = AttributeSet((project ++ filters).flatMap(_.references))
     val columns = read.output.filter(needed.contains) match { case Seq() => read.output.take(1); case some => some }
+    val pushed = filters.filter(_.deterministic).flatMap(DataSourceV2Strategy.translateFilterV2)
     val scanned: SparkPlan =
-      new PaimonStreamScanExec(columns, read.scan, stream, read.startOffset.get, read.endOffset.get)
+      new PaimonStreamScanExec(columns, read.scan, stream, read.startOffset.get, read.endOffset.get, filters = pushed)
     ProjectExec(project, filters.reduceOption(And).fold(scanned)(FilterExec(_, scanned)))
   }
 }

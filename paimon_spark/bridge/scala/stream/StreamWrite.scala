@@ -49,7 +49,7 @@ case class StreamBatch(query: String, batch: Long, offsets: String, mode: String
 }
 
 object StreamBatch {
-  private val QueryKey = "sql.streaming.queryId"
+  private[paimonbridge] val QueryKey = "sql.streaming.queryId"
   private val BatchKey = "streaming.sql.batchId"
 
   /** The micro-batch that this thread runs. */
@@ -81,6 +81,8 @@ case class PaimonStreamExec(owner: SparkSession, write: PaimonStreamingWrite, re
 
   override protected def run(): Seq[InternalRow] = Stopped.told({
     val batch = StreamBatch.current(owner)
+    if (MergedSchemas.wanted(owner, write.options)) MergedSchemas.merge(write.table, write.options,
+      StructType(child.schema.filterNot(f => PaimonStreamExec.Kinds.contains(f.name))))
     val begun = Engine.json("stream_begin", Map("table" -> write.table.token, "options" -> write.options,
       "stream" -> batch.describe, "mode" -> batch.mode), write.table.catalog, idempotent = false)
     Json.optional(begun, "table").foreach(
@@ -98,6 +100,7 @@ case class PaimonStreamExec(owner: SparkSession, write: PaimonStreamingWrite, re
     val statement: LogicalPlan =
       if (batch.mode == "complete") OverwriteByExpression.byName(target, frame, Literal.TrueLiteral, write.options)
       else AppendData.byName(target, frame, write.options)
+    statement.setTagValue(MergedSchemas.Done, true)
     Dataset.ofRows(owner, statement)
   }
 

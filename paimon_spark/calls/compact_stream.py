@@ -1,0 +1,84 @@
+"""A compaction that is repeated while a table is written: the job of a session, or a loop without Spark."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.run import CallResult, run_named
+from paimon_spark.engine.maintenance import maintain_after_commit
+from paimon_spark.errors import ConflictError
+
+DEFAULT_INTERVAL_MILLIS = 10_000
+_ATTEMPTS = 5
+_log = logging.getLogger(__name__)
+
+
+def newest_snapshot(ctx: CallContext, table: str) -> int:
+    """Return the newest snapshot of a table, 0 if it has none."""
+    return ctx.table(table).snapshots.latest_id() or 0
+
+
+def compact_once(ctx: CallContext, values: Mapping[str, Any]) -> CallResult | None:
+    """Compact by the values of a `compact` CALL, then maintain the table as a commit of its own writer does.
+
+    A conflict with another commit makes the compaction start anew, a few times.
+
+    Returns:
+        What the CALL returned; None if other commits came in between each time.
+
+    Raises:
+        PaimonError: the compaction failed.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            result = run_named("compact", values, ctx)
+        except ConflictError as e:
+            _log.info("The compaction of %s starts anew because of a conflicting commit: %s", values["table"], e)
+            continue
+        if result.changed_tables:
+            _maintain(ctx, values["table"])
+        return result
+    _log.warning("The compaction of %s had %d conflicts; it is tried again later.", values["table"], _ATTEMPTS)
+    return None
+
+
+def compact_stream(
+    ctx: CallContext,
+    values: Mapping[str, Any],
+    stop: threading.Event,
+    *,
+    interval_millis: int = DEFAULT_INTERVAL_MILLIS,
+    on_result: Callable[[CallResult], None] | None = None,
+) -> None:
+    """Compact a table at each of its new snapshots until `stop` is set; this blocks.
+
+    Args:
+        ctx: the context of the CALLs.
+        values: the arguments of `compact`, by name; `compact_strategy` is `minor` if they lack it.
+        stop: ends the loop after the compaction that runs.
+        interval_millis: how often to look for a snapshot.
+        on_result: is told of each compaction.
+
+    Raises:
+        PaimonError: a compaction failed.
+    """
+    given = {"compact_strategy": "minor", **values}
+    seen = -1
+    while not stop.is_set():
+        newest = newest_snapshot(ctx, given["table"])
+        if newest != seen:
+            result = compact_once(ctx, given)
+            if result is not None:
+                seen = newest
+                if on_result is not None:
+                    on_result(result)
+        stop.wait(interval_millis / 1000)
+
+
+def _maintain(ctx: CallContext, table: str) -> None:
+    for warning in maintain_after_commit(ctx.table(table, {"write-only": "false"})).warnings:
+        _log.warning("%s: %s", table, warning)
