@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from paimon_spark.cli.action_arguments import Request, parse, request_of
 from paimon_spark.cli.action_names import action_of
 from paimon_spark.cli.action_output import Answer, printed
 from paimon_spark.cli.env import ACTIONS_PROGRAM, CatalogChoice
 from paimon_spark.errors import UsageError
+
+if TYPE_CHECKING:
+    from paimon_spark.calls.context import CallContext
 
 DONE, FAILED, WRONG_USAGE, NOTHING_TO_DO = 0, 1, 2, 3
 ERRORS = "PAIMON_SPARK_ERRORS"
@@ -47,6 +51,9 @@ def run(name: str, words: Sequence[str], run_on_spark: Callable[[Request], int] 
     if not _confirmed(request):
         sys.stderr.write("Nothing was changed.\n")
         return FAILED
+    if request.streams:
+        _stream_here(request)
+        return DONE
     if request.on_spark:
         return _launch(request, name, words)
     from paimon_spark.cli.interrupts import interruptible
@@ -78,14 +85,25 @@ def session_conf(request: Request) -> dict[str, str]:
     return {f"{_PREFIX}{key}": value for key, value in request.table_conf.items()}
 
 
+def _context(request: Request) -> CallContext:
+    from paimon_spark.cli.call import local_context
+
+    return local_context(choice_of(request), int(request.given.frame("threads") or 1), session_conf(request))
+
+
+def _stream_here(request: Request) -> None:
+    from paimon_spark.cli.action_stream import compact_here
+
+    compact_here(request, _context(request))
+
+
 def _run_here(request: Request, *, explain: bool = False) -> Answer:
     """Run the action, or plan it, in this process."""
     from paimon_spark.calls.registry import installed_family
     from paimon_spark.calls.run import run_named
-    from paimon_spark.cli.call import answer_of, local_context
+    from paimon_spark.cli.call import answer_of
 
-    choice = choice_of(request)
-    context = local_context(choice, int(request.given.frame("threads") or 1), session_conf(request))
+    choice, context = choice_of(request), _context(request)
     if not request.action.procedure:
         from paimon_spark.cli.action_delete import delete_here
         from paimon_spark.spec.identifier import Identifier
@@ -117,12 +135,17 @@ def _launch(request: Request, name: str, words: Sequence[str]) -> int:
 
 
 def _insist(request: Request, *, asks: bool) -> None:
-    """Refuse what needs ``--yes`` if nobody can be asked.
+    """Refuse what needs ``--yes`` if nobody can be asked, and what cannot run on Spark.
 
     Raises:
-        UsageError: it is missing.
+        UsageError: ``--yes`` is missing, or the action goes on until it is stopped and is to run on Spark.
     """
     action = request.action
+    if request.streams and (request.on_spark or not asks):
+        raise request.given.wrong(
+            f"{action.name} --streaming runs in this process, without Spark.",
+            "In a session that stays, CALL sys.compact(table => …, streaming => true) starts the same as a job.",
+        )
     if action.insists and not (request.given.flag("yes") or request.dry_run or (asks and _is_terminal())):
         raise request.given.wrong(f"{action.name} destroys {action.destroys}.", "Give --yes.")
 

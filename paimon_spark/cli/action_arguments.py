@@ -131,6 +131,11 @@ class Request:
         return self.dry_run and self.action.option("dry_run") is None
 
     @property
+    def streams(self) -> bool:
+        """Return whether the action goes on until it is stopped."""
+        return self.given.flag("streaming") and not self.dry_run
+
+    @property
     def on_spark(self) -> bool:
         """Return whether the action runs on Spark."""
         values = self.given.values

@@ -105,6 +105,7 @@ _SNAPSHOT = Option("snapshot", "snapshot_id")
 _OPTIONS = Option("options", join=",")
 _PARALLELISM = Option("parallelism")
 _OLDER_THAN = Option("older_than")
+_TRASH = Option("trash", flag=True)
 _RETENTION = (Option("retain_max"), Option("retain_min"), _OLDER_THAN, Option("max_deletes"))
 _COPY_TARGET = (Option("target_database"), Option("target_table"), Option("target_catalog_conf", join=","))
 _TARGET_WAREHOUSE = "The warehouse of the copies."
@@ -120,6 +121,7 @@ _ACTIONS = (
             Option("order_by"),
             Option("partition_idle_time"),
             Option("compact_strategy"),
+            Option("streaming", flag=True),
         ),
         spark_options=("order_strategy",),
     ),
@@ -168,19 +170,22 @@ _ACTIONS = (
         "create_tag_from_watermark",
         (_TAG, Option("watermark", required=True), _RETAINED),
     ),
-    Action("delete_tag", "delete_tag", (_TAG_NAME,), destroys="tags, and what only they protect"),
+    Action("delete_tag", "delete_tag", (_TAG_NAME, _TRASH), destroys="tags, and what only they protect"),
     Action("rename_tag", "rename_tag", (_TAG_NAME, Option("target_tag_name", "target_tag", required=True))),
-    Action("expire_tags", "expire_tags", (_OLDER_THAN,), destroys="tags, and what only they protect"),
+    Action("expire_tags", "expire_tags", (_OLDER_THAN, _TRASH), destroys="tags, and what only they protect"),
     Action(
         "rollback_to",
         "rollback",
-        (Option("version", required=True, doc="The id of a snapshot if it has digits only, else the name of a tag."),),
+        (
+            Option("version", required=True, doc="The id of a snapshot if it has digits only, else the name of a tag."),
+            _TRASH,
+        ),
         destroys="all later snapshots and tags",
     ),
     Action(
         "rollback_to_timestamp",
         "rollback_to_timestamp",
-        (Option("timestamp", required=True),),
+        (Option("timestamp", required=True), _TRASH),
         destroys="all later snapshots and tags",
     ),
     Action(
@@ -188,7 +193,7 @@ _ACTIONS = (
         "create_branch",
         (_BRANCH, Option("tag_name", "tag"), Option("ignore_if_exists", "ignoreIfExists", flag=True)),
     ),
-    Action("delete_branch", "delete_branch", (_BRANCH,), destroys="branches with their snapshots and tags"),
+    Action("delete_branch", "delete_branch", (_BRANCH, _TRASH), destroys="branches with their snapshots and tags"),
     Action(
         "rename_branch",
         "rename_branch",
@@ -196,11 +201,11 @@ _ACTIONS = (
     ),
     Action("fast_forward", "fast_forward", (_BRANCH,), destroys="the snapshots of main since the branch began"),
     Action("merge_branch", "merge_branch", (Option("source_branch", required=True), Option("target_branch"))),
-    Action("expire_snapshots", "expire_snapshots", (*_RETENTION, _OPTIONS), destroys="old snapshots"),
+    Action("expire_snapshots", "expire_snapshots", (*_RETENTION, _OPTIONS, _TRASH), destroys="old snapshots"),
     Action(
         "expire_changelogs",
         "expire_changelogs",
-        (*_RETENTION, Option("delete_all", flag=True)),
+        (*_RETENTION, Option("delete_all", flag=True), _TRASH),
         destroys="old changelogs",
     ),
     Action(
@@ -219,7 +224,7 @@ _ACTIONS = (
     Action(
         "remove_orphan_files",
         "remove_orphan_files",
-        (_OLDER_THAN, Option("dry_run", flag=True), _PARALLELISM),
+        (_OLDER_THAN, Option("dry_run", flag=True), _PARALLELISM, _TRASH),
         Target.DATABASE,
         destroys="unreferenced files",
     ),

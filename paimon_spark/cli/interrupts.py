@@ -17,21 +17,27 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Cancel the operations of the block at the first signal; end the process at the second one."""
+    with on_signal("Cancelling …") as flag, cancellable(flag):
+        yield
+
+
+@contextmanager
+def on_signal(said: str) -> Iterator[threading.Event]:
+    """Yield a flag that the first signal sets, which says so; the second one ends the process."""
     flag = threading.Event()
 
-    def cancel(_number: int, _frame: FrameType | None) -> None:
+    def received(_number: int, _frame: FrameType | None) -> None:
         flag.set()
         for each in _SIGNALS:
             signal.signal(each, signal.default_int_handler)
-        sys.stderr.write("\nCancelling …\n")
+        sys.stderr.write(f"\n{said}\n")
 
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield flag
         return
-    before = [signal.signal(each, cancel) for each in _SIGNALS]
+    before = [signal.signal(each, received) for each in _SIGNALS]
     try:
-        with cancellable(flag):
-            yield
+        yield flag
     finally:
         for each, handler in zip(_SIGNALS, before, strict=True):
             signal.signal(each, handler)

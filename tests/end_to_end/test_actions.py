@@ -115,3 +115,23 @@ def test_an_error_on_spark_is_one_line_on_standard_error(place: Place, tables: W
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines()[-1].startswith("[TABLE_NOT_FOUND] ")
     assert "Traceback" not in done.stderr
+
+
+def test_compact_streaming_goes_on_until_a_signal(place: Place, tables: Warehouse) -> None:
+    path = place.warehouse / "db.db/t"
+    trigger = ["--table_conf", "num-sorted-run.compaction-trigger=2"]
+    command = [BIN / "paimon-spark", "compact", "--streaming", "--path", path, "--format", "csv", *trigger]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    table = tables.catalog.load_table(Identifier.parse("db.t"))
+    deadline = time.monotonic() + 60
+    while (newest := table.snapshots.latest()) is None or newest.commit_kind != "COMPACT":
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    out, errors = process.communicate(timeout=60)
+    assert (process.returncode, "Stopping" in errors) == (0, True)
+    assert out.splitlines()[1].startswith("true,done,")
+    assert tables.rows("db.t") == [(1, "a"), (1, "b"), (2, "a"), (2, "b")]
+    refused = place.run([*command, "--master", "local"], check=False)
+    assert (refused.returncode, "runs in this process" in refused.stderr) == (2, True)

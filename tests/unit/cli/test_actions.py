@@ -85,7 +85,9 @@ def request(action: str, *words: str) -> Request:
 
 
 def test_every_action_of_paimon_has_its_options() -> None:
-    assert {name: " ".join(o.name for o in a.options) for name, a in ACTIONS.items()} == CONTRACT
+    own = ("streaming", "trash")  # of this project
+    found = {name: " ".join(o.name for o in a.options if o.name not in own) for name, a in ACTIONS.items()}
+    assert found == CONTRACT
 
 
 @pytest.mark.parametrize("action", [a for a in ACTIONS.values() if a.procedure in REGISTRY.names], ids=lambda a: a.name)
