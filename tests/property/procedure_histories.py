@@ -120,8 +120,11 @@ FORGETS = frozenset(
 )
 """Procedures that remove snapshots; all others keep every snapshot."""
 ELSEWHERE: Mapping[str, str] = {
-    "help": "changes nothing",
-    "trash": "changes nothing",
+    **dict.fromkeys(
+        ("config", "diff", "doctor", "help", "history", "running", "trash", "verify", "why"), "changes nothing"
+    ),
+    "cancel": "ends another CALL: tests/spark/test_cancel.py",
+    "maintain": "calls others: tests/unit/engine/test_health_of_histories.py",
     "alter_column_default_value": "writes a schema and no file of the table's data",
     "merge_into": "needs Spark: tests/spark/test_merge_into.py",
     "migrate_database": "needs Spark: tests/unit/procedures/test_migration.py",

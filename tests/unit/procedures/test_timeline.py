@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from paimon_spark.calls.context import CallContext
-from paimon_spark.calls.run import CallResult
-from paimon_spark.cli.call import lines
+from paimon_spark.cli.action_output import Answer, printed
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.scan.scan import live_in_partitions
@@ -185,6 +184,6 @@ def test_wrong_arguments(lake: Lake, call: str, error: type[Exception], part: st
 
 
 def test_times_are_readable_on_the_command_line() -> None:
-    found = lines(CallResult([("time", "timestamp")], [(Timestamp(NOW),)]), "tsv")
+    found = printed(Answer([("time", "timestamp")], [(Timestamp(NOW),)]), "tsv")
     assert found[1][:4] in ("2099", "2100")
     assert REGISTRY.get("history").columns[0].type == "timestamp"
