@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Callable, Iterable, Mapping
 
 from paimon_spark.calls.refusals import REFUSED
-from paimon_spark.cli.action_arguments import FORMATS
-from paimon_spark.cli.action_derived import derived_actions
-from paimon_spark.cli.action_help import frame_of
-from paimon_spark.cli.action_table import ACTIONS, MERGE_ACTIONS, Action
+from paimon_spark.cli.actions.arguments import FORMATS
+from paimon_spark.cli.actions.derived import derived_actions
+from paimon_spark.cli.actions.help import frame_of
+from paimon_spark.cli.actions.table import ACTIONS, MERGE_ACTIONS, Action
 
 _ORDERS = ("none", "order", "zorder", "hilbert")
 _VALUES: Mapping[str, Iterable[str]] = {

@@ -16,9 +16,10 @@ from typing import TextIO
 from paimon_spark.bridge.s3_jars import fetch_s3_jars
 from paimon_spark.calls.refusals import REFUSED
 from paimon_spark.catalog.resolve import absolute
-from paimon_spark.cli import action, env, launch
-from paimon_spark.cli.action_names import is_action
-from paimon_spark.cli.action_table import ACTIONS
+from paimon_spark.cli import env, launch
+from paimon_spark.cli.actions.names import is_action
+from paimon_spark.cli.actions.run import run as run_action
+from paimon_spark.cli.actions.table import ACTIONS
 from paimon_spark.cli.archive import write_archive
 from paimon_spark.cli.output import forgiving_output
 from paimon_spark.cli.script_progress import ScriptProgress
@@ -77,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with forgiving_output():
         try:
             if words and is_action(words[0]):
-                return action.run(words[0], words[1:])
+                return run_action(words[0], words[1:])
             options, rest = _parsed(words)
             run: Callable[[argparse.Namespace, list[str]], int] = options.run
             return run(options, rest)
@@ -269,7 +270,7 @@ def _add_call(parser: argparse.ArgumentParser) -> None:
 
 def _call(options: argparse.Namespace, _rest: list[str]) -> int:
     from paimon_spark.cli import call  # not at module level: the launchers start faster without the core
-    from paimon_spark.cli.action_output import printed
+    from paimon_spark.cli.answers import printed
 
     result = call.run(_choice(options), options.statement, explain=options.explain, threads=options.threads)
     print("\n".join(printed(call.answer_of(result), options.format)))

@@ -14,11 +14,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark.bridge.session import configure
-from paimon_spark.cli.action import ERRORS, FAILED, choice_of, run, session_conf, status_of
-from paimon_spark.cli.action_arguments import Request
-from paimon_spark.cli.action_delete import answer_around, delete_statement
-from paimon_spark.cli.action_output import Answer
-from paimon_spark.cli.action_statement import call_statement
+from paimon_spark.cli.actions.arguments import Request
+from paimon_spark.cli.actions.delete import answer_around, delete_statement
+from paimon_spark.cli.actions.run import ERRORS, FAILED, choice_of, run, session_conf, status_of
+from paimon_spark.cli.actions.statement import call_statement
+from paimon_spark.cli.answers import Answer
 from paimon_spark.cli.script_progress import without_position
 from paimon_spark.errors import PaimonError
 

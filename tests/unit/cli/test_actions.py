@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from paimon_spark.calls.binding import bind, literal_of
 from paimon_spark.calls.refusals import REFUSED
 from paimon_spark.calls.registry import installed_family
-from paimon_spark.cli.action_arguments import Request, parse, request_of
-from paimon_spark.cli.action_derived import derived
-from paimon_spark.cli.action_help import help_text
-from paimon_spark.cli.action_names import action_of
-from paimon_spark.cli.action_statement import call_statement
-from paimon_spark.cli.action_table import ACTIONS, CAPTURES, Action, Option, Target
+from paimon_spark.cli.actions.arguments import Request, parse, request_of
+from paimon_spark.cli.actions.derived import derived
+from paimon_spark.cli.actions.help import help_text
+from paimon_spark.cli.actions.names import action_of
+from paimon_spark.cli.actions.statement import call_statement
+from paimon_spark.cli.actions.table import ACTIONS, CAPTURES, Action, Option, Target
 from paimon_spark.cli.main import main
 from paimon_spark.errors import PaimonError, UsageError
 from paimon_spark.spec.identifier import split_name

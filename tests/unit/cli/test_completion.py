@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from paimon_spark.calls.refusals import REFUSED
-from paimon_spark.cli.action_arguments import FORMATS
-from paimon_spark.cli.action_names import COMMANDS
-from paimon_spark.cli.action_table import ACTIONS
+from paimon_spark.cli.actions.arguments import FORMATS
+from paimon_spark.cli.actions.names import COMMANDS
+from paimon_spark.cli.actions.table import ACTIONS
 from paimon_spark.cli.completion import script
 from paimon_spark.cli.main import build_parser
 

@@ -7,9 +7,9 @@ import tempfile
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from paimon_spark.cli.action_arguments import Request, parse, request_of
-from paimon_spark.cli.action_names import action_of
-from paimon_spark.cli.action_output import Answer, printed
+from paimon_spark.cli.actions.arguments import Request, parse, request_of
+from paimon_spark.cli.actions.names import action_of
+from paimon_spark.cli.answers import Answer, printed
 from paimon_spark.cli.env import ACTIONS_PROGRAM, CatalogChoice
 from paimon_spark.errors import UsageError
 
@@ -37,7 +37,7 @@ def run(name: str, words: Sequence[str], run_on_spark: Callable[[Request], int] 
         action = action_of(name)
         given = parse(action, words)
         if given.flag("help"):
-            from paimon_spark.cli.action_help import help_text  # loads the procedures
+            from paimon_spark.cli.actions.help import help_text  # loads the procedures
 
             print(help_text(action))
             return DONE
@@ -92,7 +92,7 @@ def _context(request: Request) -> CallContext:
 
 
 def _stream_here(request: Request) -> None:
-    from paimon_spark.cli.action_stream import compact_here
+    from paimon_spark.cli.actions.stream import compact_here
 
     compact_here(request, _context(request))
 
@@ -105,7 +105,7 @@ def _run_here(request: Request, *, explain: bool = False) -> Answer:
 
     choice, context = choice_of(request), _context(request)
     if not request.action.procedure:
-        from paimon_spark.cli.action_delete import delete_here
+        from paimon_spark.cli.actions.delete import delete_here
         from paimon_spark.spec.identifier import Identifier
 
         options = context.table_options(Identifier.of(request.table or ()))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from paimon_spark.cli.action_table import MERGE_ACTIONS, Action, Option, Target
+from paimon_spark.cli.actions.table import MERGE_ACTIONS, Action, Option, Target
 from paimon_spark.errors import UnsupportedError, UsageError, did_you_mean
 
 DEFAULT_CATALOG = "paimon"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from paimon_spark.calls.procedure import NAMESPACE
-from paimon_spark.cli.action_arguments import Request, quoted_name
+from paimon_spark.cli.actions.arguments import Request, quoted_name
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "$": "\\u0024", ";": "\\u003B"})
 """What ends a literal; what Spark replaces by variables; and what some programs take for the end of a statement."""

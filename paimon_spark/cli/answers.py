@@ -1,4 +1,4 @@
-"""The result of an action as a table, as JSON or as CSV."""
+"""Answers on the command line: as a table, tab-separated, as JSON or as CSV."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from paimon_spark.api.table import TableHandle
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.catalog.resolve import open_catalog
-from paimon_spark.cli.action_arguments import Request, quoted_name
-from paimon_spark.cli.action_output import Answer
+from paimon_spark.cli.actions.arguments import Request, quoted_name
+from paimon_spark.cli.answers import Answer
 from paimon_spark.cli.env import CatalogChoice
 from paimon_spark.cli.local_zone import LocalZone
 from paimon_spark.spec.identifier import Identifier

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from paimon_spark.calls.refusals import REFUSED
-from paimon_spark.cli.action_arguments import spelled
-from paimon_spark.cli.action_table import ACTIONS, CAPTURES, Action
+from paimon_spark.cli.actions.arguments import spelled
+from paimon_spark.cli.actions.table import ACTIONS, CAPTURES, Action
 from paimon_spark.errors import UnsupportedError, UsageError, did_you_mean
 
 COMMANDS = ("call", "completion", "doctor", "env", "selftest", "spark-sql", "sql", "submit", "thriftserver")
@@ -31,7 +31,7 @@ def action_of(name: str) -> Action:
         )
     if wanted in ACTIONS:
         return ACTIONS[wanted]
-    from paimon_spark.cli.action_derived import derived_actions  # loads the procedures
+    from paimon_spark.cli.actions.derived import derived_actions  # loads the procedures
 
     derived = derived_actions()
     if wanted in derived:

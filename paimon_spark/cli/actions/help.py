@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from paimon_spark.calls.procedure import Procedure
 from paimon_spark.calls.registry import installed_registry
-from paimon_spark.cli.action_arguments import FRAME
-from paimon_spark.cli.action_table import MERGE_ACTIONS, Action, Option, Target
+from paimon_spark.cli.actions.arguments import FRAME
+from paimon_spark.cli.actions.table import MERGE_ACTIONS, Action, Option, Target
 
 _WIDTH = 120
 _NAME_WIDTH = 34

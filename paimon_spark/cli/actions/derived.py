@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from paimon_spark.calls.procedure import Param, ParamType, Procedure
 from paimon_spark.calls.registry import installed_registry
-from paimon_spark.cli.action_arguments import spelled
-from paimon_spark.cli.action_table import ACTIONS, DESTROYS, INSISTS, Action, Option, Target
+from paimon_spark.cli.actions.arguments import spelled
+from paimon_spark.cli.actions.table import ACTIONS, DESTROYS, INSISTS, Action, Option, Target
 
 _TABLE = "table"
 _LEFT_OUT = "help"

@@ -1,0 +1,1 @@
+"""Actions: procedures as commands, `paimon-spark compact --path …`."""
