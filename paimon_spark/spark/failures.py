@@ -15,7 +15,7 @@ from paimon_spark.spark.jvm_frames import jvm_frames
 
 _RAISED = re.compile(r"paimon_spark\.errors\.(\w+): \[([A-Z_]+)\] (.*)")
 _DEAD_WORKER = re.compile(
-    r"Python worker exited unexpectedly|Python worker failed to connect back|"
+    r"Python worker exited unexpectedly|Python worker failed to connect back|Python daemon failed to launch worker|"
     r"EOFException occurred while reading the port number from|"
     r"EOFException\s+at \S*DataInputStream\.readInt\S*\s+(?:at \S*SocketAuth\S*\s+)*at \S*PythonWorkerFactory\."
 )

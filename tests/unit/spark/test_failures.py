@@ -26,6 +26,10 @@ TASK = "Task 0 in stage 1.0 failed 1 times, most recent failure: Lost task 0.0: 
             ErrorKind.WORKER_FAILED,
         ),
         (
+            TASK + "java.lang.IllegalStateException: Python daemon failed to launch worker.",
+            ErrorKind.WORKER_FAILED,
+        ),
+        (
             TASK + "(localhost executor driver): java.io.EOFException\n"
             "\tat java.base/java.io.DataInputStream.readInt(DataInputStream.java:386)\n"
             "\tat org.apache.spark.api.python.PythonWorkerFactory.createWorker$1(PythonWorkerFactory.scala:172)\n",

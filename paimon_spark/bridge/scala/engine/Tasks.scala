@@ -70,7 +70,7 @@ object TaskFailure {
     "org.apache.spark.security.")
   private val LostExecutor = "ExecutorLostFailure"
   private val LostWorker = Seq("Python worker exited unexpectedly", "Python worker failed to connect back",
-    "EOFException occurred while reading the port number from")
+    "Python daemon failed to launch worker", "EOFException occurred while reading the port number from")
 
   /** The engine error in `t`, or None if another program or function failed. */
   def named(t: Throwable): Option[PaimonException] = {
