@@ -164,6 +164,7 @@ def test_the_catalog_s_options_win_over_the_warehouse() -> None:
         ("compact --path /w/d/t", "no path of a table"),
         ("compact --path /w/.db/t", "no path of a table"),
         ("compact --path /w/d.db/t --table t", "together with --table"),
+        ("purge_files --yes --path /w/d.db/t --catalog_conf warehouse=/v", "together with --catalog_conf warehouse="),
         ("compact --path /w/d.db/t --wherre x", "Did you mean '--where'"),
         ("compact --path /w/d.db/t --where", "--where lacks its value"),
         ("compact --path /w/d.db/t --where --format json", "--where lacks its value"),
