@@ -122,11 +122,31 @@ def test_every_other_procedure_is_an_action() -> None:
         assert {o.sets for o in action.options} <= {p.name for p in procedure.params}
 
 
-KEEP = (
-    "alter_column_default_value compact compact_database compact_manifest config create_branch create_tag "
-    "create_tag_from_timestamp create_tag_from_watermark diff doctor history mark_partition_done merge_branch merge_into "
-    "rename_branch rename_tag rescale rewrite_file_index rollback_to_as_latest trash verify why"
-).split()
+KEEP = [
+    "alter_column_default_value",
+    "compact",
+    "compact_database",
+    "compact_manifest",
+    "config",
+    "create_branch",
+    "create_tag",
+    "create_tag_from_timestamp",
+    "create_tag_from_watermark",
+    "diff",
+    "doctor",
+    "history",
+    "mark_partition_done",
+    "merge_branch",
+    "merge_into",
+    "rename_branch",
+    "rename_tag",
+    "rescale",
+    "rewrite_file_index",
+    "rollback_to_as_latest",
+    "trash",
+    "verify",
+    "why",
+]
 """Actions after which nothing is gone for good that the table had; what statements write is in their own hands."""
 
 
