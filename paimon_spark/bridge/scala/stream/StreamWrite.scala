@@ -81,8 +81,8 @@ case class PaimonStreamExec(owner: SparkSession, write: PaimonStreamingWrite, re
 
   override protected def run(): Seq[InternalRow] = Stopped.told({
     val batch = StreamBatch.current(owner)
-    if (MergedSchemas.wanted(owner, write.options)) MergedSchemas.merge(write.table, write.options,
-      StructType(child.schema.filterNot(f => PaimonStreamExec.Kinds.contains(f.name))))
+    if (MergedSchemas.wanted(owner, write.options, write.table.properties.asScala.toMap)) MergedSchemas.merge(
+      write.table, write.options, StructType(child.schema.filterNot(f => PaimonStreamExec.Kinds.contains(f.name))))
     val begun = Engine.json("stream_begin", Map("table" -> write.table.token, "options" -> write.options,
       "stream" -> batch.describe, "mode" -> batch.mode), write.table.catalog, idempotent = false)
     Json.optional(begun, "table").foreach(
