@@ -122,7 +122,8 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
     ErrorKind.STATEMENT_CANCELLED: (
         "The statement was cancelled: by Ctrl-C, by `cancelJobGroup`, by the client of the Thrift server, or because "
         "its thread was interrupted. In Spark's own programs the code of a query is `SPARK_JOB_CANCELLED`.",
-        "Nothing of the statement was committed, and its files are deleted. Run it again if needed.",
+        "What it committed before stays, as groups of a compaction and batches of an expiry do; its other files are"
+        " deleted. Run it again if needed.",
     ),
     ErrorKind.WORKER_FAILED: (
         "A Python worker of a Spark task was killed, often because the system ran out of memory.",

@@ -137,7 +137,8 @@ class Compact:
     With `streaming`, the CALL returns at once, and a job named `compact_<table>` looks for new snapshots at each
     `execution.checkpointing.interval`, 10 s by default. Where there is one, it compacts as the other arguments say, by
     default what automatic compaction would pick, then expires snapshots and the like by the options of the table. The
-    writers may be `write-only`. A compaction that conflicts with another commit is planned again. Without Spark,
+    writers may be `write-only`. With `partition_idle_time` it looks for idle partitions at each interval, with or
+    without a new snapshot. A compaction that conflicts with another commit is planned again. Without Spark,
     `paimon_spark.calls.compact_stream.compact_stream` does the same.
     """
 

@@ -23,7 +23,7 @@ from paimon_spark.bridge.server import Handler
 _PARSING: Mapping[str, Sequence[str]] = {
     "handlers_call": (
         *("claim_call", "run_call", "list_procedures", "describe_procedure", "run_procedure"),
-        *("compaction_newest", "compaction_step"),
+        *("compaction_position", "compaction_step"),
     ),
     "handlers_flink": ("claim_statement", "run_statement", "duration_millis", "latest_snapshot", "tag_savepoint"),
     "handlers_session": ("claim_setting", "rewrite_hints"),

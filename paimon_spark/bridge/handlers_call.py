@@ -9,7 +9,7 @@ from typing import Any
 
 from paimon_spark.bridge.protocol import CatalogInfo, Envelope, Request
 from paimon_spark.bridge.tables import catalog_of, load_named
-from paimon_spark.calls.compact_stream import compact_once, newest_snapshot
+from paimon_spark.calls.compact_stream import compact_once, position
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.help import describe
 from paimon_spark.calls.registry import installed_registry
@@ -186,13 +186,13 @@ def _job(job: Job | None, catalog: str) -> Json:
     return {"job": {"name": job.name, "catalog": catalog, "table": job.table, "values": dict(job.values)}}
 
 
-def compaction_newest(request: Request) -> Json:
-    """Return the newest snapshot of a table that a job compacts."""
-    return {"snapshot": newest_snapshot(_context(request, request.envelope.catalog), request.args["table"])}
+def compaction_position(request: Request) -> Json:
+    """Return a number that changes when a job has something to do."""
+    return {"position": position(_context(request, request.envelope.catalog), request.args["values"])}
 
 
 def compaction_step(request: Request) -> Json:
-    """Compact a table once, as a job does at each new snapshot."""
+    """Compact a table once, as a job does at each new position."""
     info = request.envelope.catalog
     result = compact_once(_context(request, info), request.args["values"])
     return {"changed": [f"{info.name}.{name}" for name in (result.changed_tables if result else ())]}
@@ -252,6 +252,6 @@ HANDLERS = {
     "list_procedures": list_procedures,
     "describe_procedure": describe_procedure,
     "run_procedure": run_procedure,
-    "compaction_newest": compaction_newest,
+    "compaction_position": compaction_position,
     "compaction_step": compaction_step,
 }

@@ -65,10 +65,9 @@ def merge_schema(request: Request) -> Json:
         loses=options.flag("write.merge-schema.explicit-cast"),
     )
     fields = [field_from_spark(f) for f in args["schema"]["fields"]]
-    changes = merging_changes(table.schema, fields, rules)
-    if changes:
-        catalog_of(request.envelope.catalog).alter_table(table.identifier, changes)
-    return {"merged": bool(changes)}
+    catalog = catalog_of(request.envelope.catalog)
+    altered = catalog.alter_table(table.identifier, lambda newest: merging_changes(newest, fields, rules))
+    return {"merged": altered.schema.id != table.schema.id}
 
 
 def _write(request: Request, table: Table, mode: str, predicate: Predicate | None) -> Json:

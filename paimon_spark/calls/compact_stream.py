@@ -17,9 +17,15 @@ _ATTEMPTS = 5
 _log = logging.getLogger(__name__)
 
 
-def newest_snapshot(ctx: CallContext, table: str) -> int:
-    """Return the newest snapshot of a table, 0 if it has none."""
-    return ctx.table(table).snapshots.latest_id() or 0
+def position(ctx: CallContext, values: Mapping[str, Any]) -> int:
+    """Return a number that changes when there may be something to compact by the values of a `compact` CALL.
+
+    It is the newest snapshot, 0 if there is none. With `partition_idle_time` it is the time: partitions become idle
+    without a snapshot.
+    """
+    if values.get("partition_idle_time"):
+        return ctx.clock_millis()
+    return ctx.table(values["table"]).snapshots.latest_id() or 0
 
 
 def compact_once(ctx: CallContext, values: Mapping[str, Any]) -> CallResult | None:
@@ -56,6 +62,8 @@ def compact_stream(
 ) -> None:
     """Compact a table at each of its new snapshots until `stop` is set; this blocks.
 
+    With `partition_idle_time`, it compacts at each interval.
+
     Args:
         ctx: the context of the CALLs.
         values: the arguments of `compact`, by name; `compact_strategy` is `minor` if they lack it.
@@ -69,7 +77,7 @@ def compact_stream(
     given = {"compact_strategy": "minor", **values}
     seen = -1
     while not stop.is_set():
-        newest = newest_snapshot(ctx, given["table"])
+        newest = position(ctx, given)
         if newest != seen:
             result = compact_once(ctx, given)
             if result is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -139,18 +138,9 @@ def plan_columns() -> list[tuple[str, str, bool]]:
 def _run(procedure: Procedure, args: Arguments, ctx: CallContext, *, explain: bool) -> CallResult:
     if procedure.name in UNLISTED:
         return _run_listed(procedure, args, ctx, explain=explain)
-    call_id, control = CALLS.next_id(), ctx.control
-    stop = partial(control.cancel, call_id) if control is not None else _nothing
-    with (
-        CALLS.running(call_id, procedure.name, args.values, ctx.user, stop) as call,
-        control.tagged(call_id, call.title) if control is not None else nullcontext(),
-    ):
+    with CALLS.running(CALLS.next_id(), procedure.name, args.values, ctx.user, ctx.control) as call:
         followed = replace(ctx, progress=call.following(ctx.progress))
         return _run_listed(procedure, args, followed, explain=explain)
-
-
-def _nothing() -> None:
-    """Without Spark, there are no jobs to end."""
 
 
 def _run_listed(procedure: Procedure, args: Arguments, ctx: CallContext, *, explain: bool) -> CallResult:

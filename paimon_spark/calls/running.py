@@ -5,14 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paimon_spark.calls.progress import Pace
 from paimon_spark.core.cancellation import cancellable, current_flag
 from paimon_spark.errors import StatementCancelledError
+
+if TYPE_CHECKING:
+    from paimon_spark.engine.jobs import JobControl
 
 ENDS_WITHIN_S = 10.0
 _AGAIN_S = 0.25
@@ -81,7 +85,7 @@ class RunningCalls:
 
     @contextmanager
     def running(
-        self, call_id: str, procedure: str, values: Mapping[str, Any], user: str, stop: Callable[[], None]
+        self, call_id: str, procedure: str, values: Mapping[str, Any], user: str, control: JobControl | None = None
     ) -> Iterator[RunningCall]:
         """List a CALL while the block runs, which `cancel` ends.
 
@@ -90,29 +94,35 @@ class RunningCalls:
             procedure: the name of the procedure.
             values: its arguments, for the table.
             user: who runs it.
-            stop: ends its Spark jobs.
+            control: names and ends its Spark jobs; None without Spark.
 
         Raises:
-            StatementCancelledError: it was cancelled.
+            StatementCancelledError: it was cancelled. An error of another cause is raised as it is.
         """
         table = next((str(values[name]) for name in _TABLES if values.get(name)), None)
         flag = current_flag() or threading.Event()
+        stop = partial(control.cancel, call_id) if control is not None else _nothing
         call = RunningCall(call_id, procedure, table, user, time.time_ns() // 1_000_000, flag, stop)
         self._calls[call_id] = call
         try:
-            with cancellable(flag):
+            with cancellable(flag), control.tagged(call_id, call.title) if control is not None else nullcontext():
                 yield call
         except StatementCancelledError:
             raise
         except Exception as error:
-            if flag.is_set():
+            if flag.is_set() and control is not None and control.was_cancelled(error):
                 raise StatementCancelledError(
-                    "The statement was cancelled with its job.", hint="Nothing was committed. Run it again if needed."
+                    "The statement was cancelled with its job.",
+                    hint="What it committed before stays. Run it again if needed.",
                 ) from error
             raise
         finally:
             del self._calls[call_id]
             call.ended.set()
+
+
+def _nothing() -> None:
+    """Without Spark, there are no jobs to end."""
 
 
 CALLS = RunningCalls()

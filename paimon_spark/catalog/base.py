@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 from paimon_spark.core.table import Table
 from paimon_spark.spec.evolution import SchemaChange
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.view import View
+
+SchemaChanges: TypeAlias = Sequence[SchemaChange] | Callable[[TableSchema], Sequence[SchemaChange]]
+"""Changes of a schema, or a function that returns them for the schema that they are applied to."""
 
 
 class Catalog(Protocol):
@@ -90,8 +93,12 @@ class Catalog(Protocol):
         """
         ...
 
-    def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> Table:
-        """Apply schema changes as one new schema version and return the table."""
+    def alter_table(self, identifier: Identifier, changes: SchemaChanges) -> Table:
+        """Apply schema changes as one new schema version and return the table.
+
+        Changes that depend on the schema are given as a function, which is called again if another writer changes
+        the schema first.
+        """
         ...
 
     def replaced_table(self, identifier: Identifier, schema: TableSchema) -> Table:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from paimon_spark.catalog.base import SchemaChanges
 from paimon_spark.catalog.views import ViewStore
 from paimon_spark.core.metadata.refs import BRANCH_PREFIX, branch_name
 from paimon_spark.core.metadata_io import THREADS, in_parallel
@@ -27,7 +28,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.resolve import scheme_of
-from paimon_spark.spec.evolution import SchemaChange, apply_changes, with_default_options
+from paimon_spark.spec.evolution import apply_changes, with_default_options
 from paimon_spark.spec.identifier import DATABASE_SUFFIX, DEFAULT_DATABASE, Identifier, check_name, check_new_name
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.paths import MAIN_BRANCH, TablePaths
@@ -175,12 +176,13 @@ class FileSystemCatalog:
             self._check_case(name, "column")
         return self._create(identifier, self.table_path(identifier), schema, ignore_if_exists=ignore_if_exists)
 
-    def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> Table:
+    def alter_table(self, identifier: Identifier, changes: SchemaChanges) -> Table:
         """Apply changes to the latest schema; retried on the new schema if another writer publishes first."""
         for _ in range(_ALTER_ATTEMPTS):
             table = self.load_table(identifier)
             has_snapshots = table.snapshots.latest_id() is not None
-            schema = apply_changes(table.schema, changes, int(self.clock() * 1000), has_snapshots=has_snapshots)
+            wanted = changes(table.schema) if callable(changes) else changes
+            schema = apply_changes(table.schema, wanted, int(self.clock() * 1000), has_snapshots=has_snapshots)
             if schema == table.schema:
                 return table
             if table.schema_store.try_create(schema):

@@ -55,5 +55,5 @@ def checkpoint() -> None:
     """
     if is_cancelled():
         raise StatementCancelledError(
-            "The statement was cancelled.", hint="The table is as it was before; run the statement again if needed."
+            "The statement was cancelled.", hint="What it committed before stays. Run it again if needed."
         )

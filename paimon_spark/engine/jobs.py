@@ -31,3 +31,7 @@ class JobControl(Protocol):
     def cancel(self, tag: str) -> None:
         """End the jobs with a tag."""
         ...
+
+    def was_cancelled(self, error: Exception) -> bool:
+        """Return whether an error is that of a job that was ended."""
+        ...

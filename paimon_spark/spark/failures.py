@@ -21,6 +21,7 @@ _DEAD_WORKER = re.compile(
 )
 """A worker that died at work, or the process that starts workers, as one was asked for."""
 _LOST_EXECUTOR = "ExecutorLostFailure"
+_CANCELLED_JOB = "SPARK_JOB_CANCELLED"
 _ABSENT = re.compile(
     r"ModuleNotFoundError: No module named "
     r"'(paimon_spark|pyarrow|numpy|fastavro|backports|pyroaring|datasketches|msgspec|botocore)"
@@ -31,7 +32,10 @@ _ABSENT = re.compile(
 
 def was_cancelled(error: Exception) -> bool:
     """Return whether a job failed because somebody cancelled it."""
-    return "[SPARK_JOB_CANCELLED]" in str(error)
+    trace = str(getattr(error, "_stackTrace", ""))  # of errors of pyspark: it has the causes in the JVM
+    if _CANCELLED_JOB in str(error) or _CANCELLED_JOB in trace:
+        return True
+    return isinstance(error.__cause__, Exception) and was_cancelled(error.__cause__)
 
 
 def clear_failure(error: Exception) -> Exception:
@@ -40,7 +44,7 @@ def clear_failure(error: Exception) -> Exception:
         return error
     if was_cancelled(error):
         return StatementCancelledError(
-            "The statement was cancelled with its job.", hint="Nothing was committed. Run it again if needed."
+            "The statement was cancelled with its job.", hint="What it committed before stays. Run it again if needed."
         )
     java = _in_jvm(error)
     if java is not None:

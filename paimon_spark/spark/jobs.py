@@ -14,6 +14,7 @@ from paimon_spark.engine.migrate import SourceTable
 from paimon_spark.engine.postpone_compact import PostponedPlan
 from paimon_spark.engine.rescale import RescalePlan
 from paimon_spark.engine.sort_compact import SortPlan
+from paimon_spark.spark.failures import was_cancelled
 from paimon_spark.spark.job_control import cancel_tagged, tagged, with_description
 from paimon_spark.spark.jvm_frames import tasks_at_once
 from paimon_spark.spark.merge_into import prepare_merge
@@ -43,6 +44,10 @@ class SessionJobs:
     def cancel(self, tag: str) -> None:
         """End the jobs with a tag."""
         cancel_tagged(self._session, tag)
+
+    def was_cancelled(self, error: Exception) -> bool:
+        """Return whether an error is that of a job that was ended."""
+        return was_cancelled(error)
 
     @property
     def tasks_at_once(self) -> int:

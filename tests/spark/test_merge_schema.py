@@ -40,6 +40,33 @@ def test_writes_by_name_add_columns(spark: SparkSession) -> None:
     ]
 
 
+@pytest.mark.parametrize("where", ["table", "session", "statement", "elsewhere"])
+def test_the_option_is_a_table_s_too(spark: SparkSession, tmp_path: Path, where: str) -> None:
+    stored = "TBLPROPERTIES ('write.merge-schema' = 'true')" if where == "table" else ""
+    spark.sql(f"CREATE TABLE t (id INT) {stored}")
+    if where in ("session", "elsewhere"):
+        spark.conf.set(f"spark.paimon.*.*.{'t' if where == 'session' else 'other'}.write.merge-schema", "true")
+    new, hint = spark.sql("SELECT 1 AS id, 2 AS v"), "/*+ OPTIONS('write.merge-schema' = 'true') */"
+    if where == "elsewhere":
+        with pytest.raises(Exception, match=r"TOO_MANY_DATA_COLUMNS|EXTRA_"):
+            new.writeTo("t").append()
+        return
+    if where == "statement":
+        spark.sql(f"INSERT INTO t {hint} BY NAME SELECT 1 AS id, 2 AS v")
+    else:
+        with pytest.raises(Exception, match=r"TOO_MANY_DATA_COLUMNS|EXTRA_"):
+            new.writeTo("t").option("write.merge-schema", "false").append()
+        new.writeTo("t").append()
+        (tmp_path / "in").mkdir()
+        (tmp_path / "in/1.json").write_text('{"id": 2, "w": 3}')
+        stream = spark.readStream.schema("id INT, w INT").json(str(tmp_path / "in")).writeStream
+        stream = stream.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
+        stream.toTable("t").awaitTermination()
+        spark.sql("INSERT INTO t BY NAME SELECT 3 AS id, 4 AS x")
+    left = {} if where == "statement" else {"w": "int", "x": "int"}
+    assert types(spark, "t") == {"id": "int", "v": "int", **left}
+
+
 def test_types_change_as_the_options_say(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE t (k INT NOT NULL, i INT, n DECIMAL(10, 2), s STRING) TBLPROPERTIES ('primary-key'='k')")
     wide = spark.sql("SELECT 1L AS k, 7L AS i, CAST(1 AS DECIMAL(12, 2)) AS n, 's' AS s")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from paimon_spark import streaming
@@ -71,6 +71,37 @@ def test_aggregates_follow_every_change(spark: SparkSession, run: Run) -> None:
     run(cleaned, "dwd")
     run(totals, "dws", "update")
     assert rows(spark, "SELECT * FROM dws") == []
+
+
+def test_a_group_without_rows_has_no_values(spark: SparkSession, run: Run) -> None:
+    spark.sql(f"CREATE TABLE src (id INT NOT NULL, g INT, v INT NOT NULL) {LOGGED.format('id')}")
+    spark.sql(f"CREATE TABLE d (g INT NOT NULL, n BIGINT NOT NULL, s BIGINT NOT NULL, m INT) {LOGGED.format('g')}")
+    spark.sql("INSERT INTO src VALUES (1, 1, 5), (2, 2, 6)")
+    total, most = streaming.changelog_sum("v"), streaming.changelog_max("v").alias("m")
+    groups = streaming.changes(spark, "src").groupBy("g")
+
+    def totals(value: Column) -> DataFrame:
+        count, kind = streaming.changelog_count().alias("n"), streaming.changelog_kind()
+        return groups.agg(count, value.alias("t"), most, kind).withColumnRenamed("t", "s")
+
+    with pytest.raises(Exception, match=r"(?s)\[UNSUPPORTED_FEATURE\].*NOT NULL columns of table \S+d: 's'"):
+        run(totals(total), "d", "update")
+    run(totals(f.coalesce(total, f.lit(0))), "d", "update")
+    assert rows(spark, "SELECT * FROM d") == [(1, 1, 5, 5), (2, 1, 6, 6)]
+    spark.sql("DELETE FROM src WHERE id = 1")
+    run(totals(f.coalesce(total, f.lit(0))), "d", "update")
+    assert rows(spark, "SELECT * FROM d") == [(2, 1, 6, 6)]
+
+
+def test_distinct_extrema_are_refused(spark: SparkSession) -> None:
+    rowset = "VALUES (5, '+I'), (5, '+I'), (5, '-D'), (3, '+I') AS t(v, k)"
+    assert rows(spark, f"SELECT changelog_max(v, k), changelog_sum(v, k) FROM {rowset}") == [(5, 8)]
+    for query in (
+        "SELECT changelog_max(DISTINCT v, k) FROM {}",
+        "SELECT (SELECT changelog_min(DISTINCT v, k) FROM {})",
+    ):
+        with pytest.raises(Exception, match=r"\[UNSUPPORTED_FEATURE\] changelog_m..\(DISTINCT …\)"):
+            spark.sql(query.format(rowset)).collect()
 
 
 def test_a_join_reads_the_dimension_of_its_batch(spark: SparkSession, run: Run) -> None:

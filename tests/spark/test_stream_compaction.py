@@ -21,6 +21,7 @@ from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.engine.runner import LocalRunner
 
 KEYED = "'primary-key'='id', 'bucket'='2', 'write-only'='true', 'num-sorted-run.compaction-trigger'='3'"
+KEYED_BY_P = "'primary-key'='id,p', 'bucket'='1', 'write-only'='true'"
 
 
 def rows(spark: SparkSession, sql: str) -> list[tuple]:
@@ -69,6 +70,17 @@ def test_a_job_compacts_what_a_stream_writes(jobs: SparkSession, tmp_path: Path)
     assert jobs.sql("SELECT 1 FROM `t$snapshots`").count() <= 14  # the job expires snapshots, which the writer does not
     assert rows(jobs, f"STOP JOB '{name}'") == [(job, None)]
     assert rows(jobs, "SHOW JOBS") == []
+
+
+def test_a_job_compacts_what_becomes_idle(jobs: SparkSession) -> None:
+    jobs.sql(f"CREATE TABLE i (id BIGINT NOT NULL, p INT NOT NULL) PARTITIONED BY (p) TBLPROPERTIES ({KEYED_BY_P})")
+    jobs.sql(
+        "CALL sys.compact(table => 'i', streaming => true, compact_strategy => 'full', partition_idle_time => '4s')"
+    )
+    jobs.sql("INSERT INTO i VALUES (1, 1)")
+    jobs.sql("INSERT INTO i VALUES (1, 1)")
+    until(lambda: rows(jobs, "SELECT count(*) FROM `i$files`") == [(1,)])
+    assert jobs.sql("SELECT 1 FROM `i$snapshots` WHERE commit_kind = 'COMPACT'").count() == 1
 
 
 def test_the_loop_without_spark_compacts_and_stops(tmp_path: Path) -> None:

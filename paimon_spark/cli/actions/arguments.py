@@ -252,6 +252,8 @@ def _place(given: Given) -> tuple[str | None, str | None, str | None]:
         warehouse, database, table = (given.frame(name) for name in _PLACES)
         return warehouse, database, table
     both = [f"--{name}" for name in _PLACES if name in given.values]
+    if "warehouse" in given.pairs("catalog_conf"):
+        both.append("--catalog_conf warehouse=…")
     if both:
         raise given.wrong(f"--path is given together with {', '.join(both)}.", "Leave one of them out.")
     rest, slash, table = path.rstrip("/").rpartition("/")

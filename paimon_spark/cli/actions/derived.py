@@ -8,12 +8,13 @@ from paimon_spark.cli.actions.arguments import spelled
 from paimon_spark.cli.actions.table import ACTIONS, DESTROYS, INSISTS, Action, Option, Target
 
 _TABLE = "table"
-_LEFT_OUT = "help"
+LEFT_OUT = frozenset({"help", "running", "cancel"})
+"""Procedures that are no actions: CALLs are listed and ended in their own application."""
 
 
 def derived_actions() -> dict[str, Action]:
     """Return the actions by name."""
-    named = [p for p in installed_registry() if p.name not in ACTIONS and p.name != _LEFT_OUT]
+    named = [p for p in installed_registry() if p.name not in ACTIONS and p.name not in LEFT_OUT]
     return {p.name: derived(p) for p in named}
 
 

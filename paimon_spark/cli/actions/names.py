@@ -10,6 +10,8 @@ from paimon_spark.errors import UnsupportedError, UsageError, did_you_mean
 COMMANDS = ("call", "completion", "doctor", "env", "selftest", "spark-sql", "sql", "submit", "thriftserver")
 """What the command does besides actions."""
 
+_OF_APPLICATIONS = {"running": "", "cancel": "'call-7'"}
+
 
 def is_action(word: str) -> bool:
     """Return whether the first word of a command line is to be taken for an action."""
@@ -31,6 +33,11 @@ def action_of(name: str) -> Action:
         )
     if wanted in ACTIONS:
         return ACTIONS[wanted]
+    if wanted in _OF_APPLICATIONS:
+        raise UsageError(
+            f"The procedure '{wanted}' is no action: it sees the CALLs of its own Spark application only.",
+            hint=f"Write CALL sys.{wanted}({_OF_APPLICATIONS[wanted]}) in a session of the application.",
+        )
     from paimon_spark.cli.actions.derived import derived_actions  # loads the procedures
 
     derived = derived_actions()

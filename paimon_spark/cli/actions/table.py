@@ -109,6 +109,8 @@ _TRASH = Option("trash", flag=True)
 _RETENTION = (Option("retain_max"), Option("retain_min"), _OLDER_THAN, Option("max_deletes"))
 _COPY_TARGET = (Option("target_database"), Option("target_table"), Option("target_catalog_conf", join=","))
 _TARGET_WAREHOUSE = "The warehouse of the copies."
+_TARGETS = "the rows of copies that exist"
+_SOURCES = "the tables that are migrated"
 
 _ACTIONS = (
     Action(
@@ -159,7 +161,7 @@ _ACTIONS = (
         ),
     ),
     Action("create_tag", "create_tag", (_TAG_NAME, _SNAPSHOT, _RETAINED)),
-    Action("replace_tag", "replace_tag", (_TAG_NAME, _SNAPSHOT, _RETAINED)),
+    Action("replace_tag", "replace_tag", (_TAG_NAME, _SNAPSHOT, _RETAINED), destroys="what only the old tag protects"),
     Action(
         "create_tag_from_timestamp",
         "create_tag_from_timestamp",
@@ -228,7 +230,12 @@ _ACTIONS = (
         Target.DATABASE,
         destroys="unreferenced files",
     ),
-    Action("remove_unexisting_files", "remove_unexisting_files", (Option("dry_run", flag=True), _PARALLELISM)),
+    Action(
+        "remove_unexisting_files",
+        "remove_unexisting_files",
+        (Option("dry_run", flag=True), _PARALLELISM),
+        destroys="the entries of missing files",
+    ),
     Action(
         "remove_unexisting_manifests",
         "remove_unexisting_manifests",
@@ -238,6 +245,7 @@ _ACTIONS = (
         "reset_consumer",
         "reset_consumer",
         (Option("consumer_id", required=True), Option("next_snapshot", "next_snapshot_id")),
+        destroys="the position of the consumer",
     ),
     Action(
         "clear_consumers",
@@ -293,6 +301,7 @@ _ACTIONS = (
         "migrate_table",
         "migrate_table",
         (Option("source_type", required=True), _OPTIONS, _PARALLELISM),
+        destroys=_SOURCES,
         on_spark=True,
     ),
     Action(
@@ -300,6 +309,7 @@ _ACTIONS = (
         "migrate_database",
         (Option("source_type", required=True), _OPTIONS, _PARALLELISM),
         Target.DATABASE_NAME,
+        destroys=_SOURCES,
         on_spark=True,
     ),
     Action(
@@ -318,12 +328,14 @@ _ACTIONS = (
             Option("clone_if_exists", flag=True),
         ),
         Target.NAMES,
+        destroys=_TARGETS,
     ),
     Action(
         "copy_files",
         "copy_files",
         (Option("target_warehouse", required=True, doc=_TARGET_WAREHOUSE), *_COPY_TARGET, _PARALLELISM),
         Target.NAMES,
+        destroys=_TARGETS,
     ),
     Action("repair", "repair", (Option("identifier"),), Target.NONE),
     Action("query_service", "query_service", (_PARALLELISM,)),
@@ -363,9 +375,17 @@ ACTIONS: Mapping[str, Action] = {a.name: replace(a, family=_FAMILY_OF.get(a.name
 """The actions of Apache Paimon, by name."""
 
 DESTROYS: Mapping[str, str] = {
+    "copy": _TARGETS,
+    "empty_trash": "what the trash has of old or named runs",
+    "maintain": "old snapshots and tags, and unreferenced files",
+    "migrate_file": _SOURCES,
     "purge_files": "all rows, branches, tags and snapshots but the last",
+    "repair_earliest_snapshot": "the way to the snapshots before the gap",
+    "repair_snapshots": "the retired operation names of snapshots and tags",
     "rollback": "all later snapshots and tags",
     "rollback_to_watermark": "all later snapshots and tags",
+    "trigger_tag_automatic_creation": "automatic tags that are too many or too old",
+    "undo": "the snapshots since a purge, if it undoes one",
 }
 """What procedures destroy that are actions of this project only."""
 INSISTS = frozenset({"purge_files"})

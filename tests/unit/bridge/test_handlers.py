@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 from paimon_spark.bridge import handlers
+from paimon_spark.bridge.handlers_write import merge_schema
+from paimon_spark.bridge.protocol import VERSION, CatalogInfo, Envelope, Request
+from paimon_spark.spec.identifier import Identifier
+from tests.unit.procedures.warehouse import Warehouse
+
+ZONE = {"spark.sql.session.timeZone": "UTC"}
 
 
 def test_the_start_imports_no_parser_of_sql() -> None:
@@ -19,3 +28,24 @@ def test_methods_imported_later_are_those_of_their_modules() -> None:
     for module, names in handlers._PARSING.items():
         assert set(import_module(f"paimon_spark.bridge.{module}").HANDLERS) == set(names)
         assert set(names) <= set(handlers.HANDLERS)
+
+
+def test_writers_that_add_the_same_columns_at_once(tmp_path: Path) -> None:
+    house = Warehouse(tmp_path)
+    house.create("db.t")
+
+    def merged(n: int) -> Any:
+        column = {"name": f"c{n}", "type": "long", "nullable": True, "metadata": {}}
+        args = {
+            "table": {"database": "db", "name": "t", "schema_id": 0},
+            "options": {"write.merge-schema": "true"},
+            "schema": {"type": "struct", "fields": [column]},
+        }
+        info = CatalogInfo(name="paimon", options={"warehouse": str(house.path)})
+        envelope = Envelope(version=VERSION, session="s", conf=ZONE, catalog=info, args=args)
+        return merge_schema(Request("merge_schema", envelope, None))["merged"]
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(merged, [n // 8 for n in range(40)]))
+    names = house.catalog.load_table(Identifier("db", "t")).schema.field_names
+    assert names[-5:] == tuple(f"c{n}" for n in range(5))

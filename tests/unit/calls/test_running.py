@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -77,30 +77,47 @@ def test_the_flag_of_a_statement_cancels_its_call_too(house: Warehouse) -> None:
     assert CALLS.list() == []
 
 
-def test_a_job_that_is_ended_is_a_cancelled_statement() -> None:
-    calls, stopped, entered = RunningCalls(), threading.Semaphore(0), threading.Event()
+class Jobs:
+    """The jobs of a CALL: `ended` counts how often they were ended."""
+
+    def __init__(self) -> None:
+        self.ended = threading.Semaphore(0)
+
+    def tagged(self, tag: str, title: str) -> AbstractContextManager[None]:
+        assert (tag, title) == ("call-1", "CALL merge_into of t")
+        return nullcontext()
+
+    def cancel(self, tag: str) -> None:
+        assert tag == "call-1"
+        self.ended.release()
+
+    def was_cancelled(self, error: Exception) -> bool:
+        return str(error) == "the job was ended"
+
+
+@pytest.mark.parametrize("error", ["the job was ended", "the disk is full"])
+def test_only_the_error_of_an_ended_job_is_a_cancellation(error: str) -> None:
+    calls, jobs, entered = RunningCalls(), Jobs(), threading.Event()
 
     def work() -> None:
-        with calls.running("call-1", "merge_into", {"target_table": "t"}, "", stopped.release):
+        with calls.running("call-1", "merge_into", {"target_table": "t"}, "", jobs):
             entered.set()
-            assert all(stopped.acquire(timeout=30) for _job in range(2)), "the second job begins after the first end"
-            raise RuntimeError("the job was cancelled")
+            assert all(jobs.ended.acquire(timeout=30) for _job in range(2)), "the second job begins after the first end"
+            raise RuntimeError(error)
 
     beside = Beside(work)
     assert entered.wait(30)
     assert [c.title for c in calls.list()] == ["CALL merge_into of t"]
     assert calls.cancel("call-1")
-    assert isinstance(beside.failure, StatementCancelledError)
+    assert isinstance(beside.failure, StatementCancelledError if error == "the job was ended" else RuntimeError)
+    assert str(beside.failure) == error or "What it committed before stays." in str(beside.failure)
 
 
 def test_an_error_stays_itself_if_nobody_cancels() -> None:
     calls = RunningCalls()
 
-    def stop() -> Any:
-        raise AssertionError
-
     def work() -> None:
-        with calls.running("call-1", "compact", {}, "", stop) as call:
+        with calls.running("call-1", "compact", {}, "") as call:
             assert current_flag() is call.flag
             raise RuntimeError("broken")
 

@@ -19,10 +19,11 @@ from paimon_spark.errors import (
     UsageError,
 )
 from paimon_spark.fs.memory import InMemoryFileIO
-from paimon_spark.spec.evolution import SetOption, new_schema
+from paimon_spark.spec.evolution import SchemaChange, SetOption, new_schema
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.schema import TableSchema
-from paimon_spark.spec.types import STRING, DataField, TypeRoot, atomic
+from paimon_spark.spec.schema_merge import MergeRules, merging_changes
+from paimon_spark.spec.types import STRING, DataField, TypeRoot, atomic, parse_atomic
 from paimon_spark.testing.faults import FaultFileIO, Recorder
 
 T = Identifier("db", "words")
@@ -235,6 +236,25 @@ class TestTables:
         latest = c.load_table(T).schema
         assert latest.id == 4
         assert {latest.options[k] for k in keys} == {"7"}
+
+    def test_changes_are_those_of_the_schema_that_is_altered(self) -> None:
+        c = catalog()
+        c.create_table(T, schema())
+        seen = []
+
+        def widened(newest: TableSchema) -> list[SchemaChange]:
+            if not seen:
+                c.alter_table(T, merging_changes(newest, rows("DOUBLE"), MergeRules(widens=True)))
+            seen.append(newest.id)
+            return merging_changes(newest, rows("BIGINT"), MergeRules(widens=True))
+
+        def rows(k: str) -> tuple[DataField, ...]:
+            return (DataField(0, "k", parse_atomic(k)), DataField(1, "n", STRING))
+
+        altered = c.alter_table(T, widened).schema
+        assert (seen, altered.id) == ([0, 1], 1), "the rows fit what the other writer made of the table"
+        assert altered.field("k").type == parse_atomic("DOUBLE")
+        assert altered.field_names == ("k", "v", "n")
 
     def test_upper_case_where_it_is_not_allowed(self) -> None:
         c = catalog(case_sensitive="false")

@@ -18,11 +18,11 @@ from paimon_spark.calls.binding import bind, literal_of
 from paimon_spark.calls.refusals import REFUSED
 from paimon_spark.calls.registry import installed_family
 from paimon_spark.cli.actions.arguments import Request, parse, request_of
-from paimon_spark.cli.actions.derived import derived
+from paimon_spark.cli.actions.derived import derived, derived_actions
 from paimon_spark.cli.actions.help import help_text
 from paimon_spark.cli.actions.names import action_of
 from paimon_spark.cli.actions.statement import call_statement
-from paimon_spark.cli.actions.table import ACTIONS, CAPTURES, Action, Option, Target
+from paimon_spark.cli.actions.table import ACTIONS, CAPTURES, DESTROYS, Action, Option, Target
 from paimon_spark.cli.main import main
 from paimon_spark.errors import PaimonError, UsageError
 from paimon_spark.spec.identifier import split_name
@@ -122,6 +122,47 @@ def test_every_other_procedure_is_an_action() -> None:
         assert {o.sets for o in action.options} <= {p.name for p in procedure.params}
 
 
+KEEP = [
+    "alter_column_default_value",
+    "compact",
+    "compact_database",
+    "compact_manifest",
+    "config",
+    "create_branch",
+    "create_tag",
+    "create_tag_from_timestamp",
+    "create_tag_from_watermark",
+    "diff",
+    "doctor",
+    "history",
+    "mark_partition_done",
+    "merge_branch",
+    "merge_into",
+    "rename_branch",
+    "rename_tag",
+    "rescale",
+    "rewrite_file_index",
+    "rollback_to_as_latest",
+    "trash",
+    "verify",
+    "why",
+]
+"""Actions after which nothing is gone for good that the table had; what statements write is in their own hands."""
+
+
+def test_each_action_says_what_it_destroys() -> None:
+    known = {**ACTIONS, **derived_actions()}
+    assert {n for n, a in known.items() if not a.destroys and n not in REFUSED} == set(KEEP)
+    assert DESTROYS.keys() <= derived_actions().keys() | {"rollback"}
+
+
+@pytest.mark.parametrize("name", ["running", "cancel"])
+def test_calls_are_listed_in_their_application(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name]) == 2
+    assert f"Write CALL sys.{name}(" in capsys.readouterr().err
+    assert name not in derived_actions()
+
+
 def test_an_own_option_hides_that_of_every_action() -> None:
     own = Action("look", "look", (Option("format"), Option("path"), Option("database")), Target.NONE)
     asked = request_of(parse(own, ["--format", "html", "--path", "/x", "--database", "d"]))
@@ -164,6 +205,7 @@ def test_the_catalog_s_options_win_over_the_warehouse() -> None:
         ("compact --path /w/d/t", "no path of a table"),
         ("compact --path /w/.db/t", "no path of a table"),
         ("compact --path /w/d.db/t --table t", "together with --table"),
+        ("purge_files --yes --path /w/d.db/t --catalog_conf warehouse=/v", "together with --catalog_conf warehouse="),
         ("compact --path /w/d.db/t --wherre x", "Did you mean '--where'"),
         ("compact --path /w/d.db/t --where", "--where lacks its value"),
         ("compact --path /w/d.db/t --where --format json", "--where lacks its value"),

@@ -50,7 +50,8 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
     case o: OverwriteByExpression => insert(o, o.write, o.analyzedQuery)
     case o: OverwritePartitionsDynamic => insert(o, o.write, None)
     case WriteToDataSourceV2(relation, batch: MicroBatchWrite, query, _) => batch.writeSupport match {
-      case ours: PaimonStreamingWrite => PaimonStreamExec(session, ours, relation, planLater(query)) :: Nil
+      case ours: PaimonStreamingWrite =>
+        PaimonStreamExec(session, ours, relation, ChangelogFunctions.emptied(query), planLater(query)) :: Nil
       case _ => Nil
     }
     case _ => Nil

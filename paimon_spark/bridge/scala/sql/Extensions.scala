@@ -38,6 +38,7 @@ class Extensions extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(_ => ViewAliases)
     extensions.injectResolutionRule(_ => ResolveStreams)
     extensions.injectResolutionRule(session => MaxPartitions(session))
+    extensions.injectCheckRule(_ => ChangelogFunctions.check)
     extensions.injectPostHocResolutionRule(session => StartJobs(session))
     extensions.injectPostHocResolutionRule(_ => RowLevelRule)
     extensions.injectPostHocResolutionRule(_ => ResolveAnalyze)

@@ -8,6 +8,9 @@ import org.apache.spark.sql.catalyst.{FunctionIdentifier, InternalRow}
 import org.apache.spark.sql.catalyst.analysis.TypeCheckResult
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, CodeGenerator, ExprCode}
+import org.apache.spark.sql.catalyst.expressions.codegen.Block._
+import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.trees.BinaryLike
 import org.apache.spark.sql.catalyst.util.TypeUtils
 import org.apache.spark.sql.errors.QueryCompilationErrors
@@ -73,7 +76,62 @@ object ChangelogFunctions {
   }
 
   private def unlessNone(value: Expression, kind: Expression, result: Expression): Expression =
-    If(EqualTo(countOf(value, kind), Literal(0L)), Literal(null, result.dataType), result)
+    NullWithoutRows(countOf(value, kind), result)
+
+  /** The columns of a query that are NULL for a group without rows. */
+  def emptied(query: LogicalPlan): Seq[String] = {
+    var found = AttributeSet.empty
+    query.foreachUp {
+      case a: Aggregate => found = found ++ AttributeSet(derived(a.aggregateExpressions, found))
+      case p: Project => found = found ++ AttributeSet(derived(p.projectList, found))
+      case _ =>
+    }
+    query.output.filter(a => a.nullable && found.contains(a)).map(_.name)
+  }
+
+  private def derived(columns: Seq[NamedExpression], from: AttributeSet): Seq[Attribute] =
+    columns.filter(c => c.nullable && c.exists {
+      case _: NullWithoutRows | _: ChangelogExtremum => true
+      case a: Attribute => from.contains(a)
+      case _ => false
+    }).map(_.toAttribute)
+
+  /** Refuses DISTINCT: a value that was added twice and taken back once is still there. */
+  def check(plan: LogicalPlan): Unit = plan.collectWithSubqueries { case p => p }.foreach(_.expressions.foreach(_.foreach {
+    case a: AggregateExpression if a.isDistinct => a.aggregateFunction match {
+      case e: ChangelogExtremum => throw new PaimonException(s"[UNSUPPORTED_FEATURE] ${e.prettyName}(DISTINCT …) is not " +
+        "supported: it would lose rows that take a value back. Leave DISTINCT out: the result is the same without it.",
+        "UNSUPPORTED_FEATURE")
+      case _ =>
+    }
+    case _ =>
+  }))
+}
+
+/** A value, or NULL where a number of rows is 0. */
+case class NullWithoutRows(rows: Expression, value: Expression) extends Expression with BinaryLike[Expression] {
+  override def left: Expression = rows
+  override def right: Expression = value
+  override def nullable: Boolean = true
+  override def dataType: DataType = value.dataType
+
+  override def eval(input: InternalRow): Any = if (rows.eval(input) == 0L) null else value.eval(input)
+
+  override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
+    val (number, result) = (rows.genCode(ctx), value.genCode(ctx))
+    ev.copy(code = code"""
+      ${number.code}
+      boolean ${ev.isNull} = true;
+      ${CodeGenerator.javaType(dataType)} ${ev.value} = ${CodeGenerator.defaultValue(dataType)};
+      if (${number.isNull} || ${number.value} != 0L) {
+        ${result.code}
+        ${ev.isNull} = ${result.isNull};
+        ${ev.value} = ${result.value};
+      }""")
+  }
+
+  override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): NullWithoutRows =
+    copy(rows = newLeft, value = newRight)
 }
 
 /** The least or the greatest value that was added and not taken back. The state of a group has how often each of its

@@ -33,10 +33,9 @@ object CompactionJobs {
 
   private def start(session: SparkSession, name: String, ref: CatalogRef, job: JsonNode): Unit = {
     val key = UUID.randomUUID().toString
-    watched.put(key, () => Engine.json("compaction_newest", Map("table" -> job.get("table").asText()) ++ Here, ref)
-      .get("snapshot").asLong())
-    val place = Utils.createTempDir(namePrefix = "paimon-job").toURI.toString
     val step = Map("values" -> Json.stringMap(job.get("values"))) ++ Here
+    watched.put(key, () => Engine.json("compaction_position", step, ref).get("position").asLong())
+    val place = Utils.createTempDir(namePrefix = "paimon-job").toURI.toString
     val started = Jobs.start(session)(session.readStream.format(classOf[CompactionSource].getName).option(JobKey, key).load()
       .writeStream.queryName(name).option("checkpointLocation", place)
       .trigger(Trigger.ProcessingTime(ClientKeys.interval(session)))
@@ -55,7 +54,7 @@ object CompactionJobs {
   def forget(key: String): Unit = watched.remove(key)
 }
 
-/** The snapshots of a table as a source without rows: there is a batch when there is a new one. */
+/** The positions of a job as a source without rows: there is a batch when there is a new one. */
 class CompactionSource extends TableProvider {
   override def inferSchema(options: CaseInsensitiveStringMap): StructType = CompactionSource.Schema
   override def getTable(schema: StructType, partitioning: Array[Transform], properties: JMap[String, String]): Table =

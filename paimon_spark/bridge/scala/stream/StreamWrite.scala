@@ -74,21 +74,34 @@ class StreamTarget(source: PaimonTable, described: JsonNode, batch: StreamBatch,
 
 /** Writes one micro-batch: an INSERT of its rows by name, or an INSERT OVERWRITE for the output mode `complete`. */
 case class PaimonStreamExec(owner: SparkSession, write: PaimonStreamingWrite, relation: Option[DataSourceV2Relation],
-    child: SparkPlan) extends V2CommandExec with UnaryExecNode {
+    emptied: Seq[String], child: SparkPlan) extends V2CommandExec with UnaryExecNode {
   override def output: Seq[Attribute] = Nil
   override def nodeName: String = "PaimonStreamWrite"
   override def simpleString(maxFields: Int): String = s"PaimonStreamWrite ${write.table.name}"
 
   override protected def run(): Seq[InternalRow] = Stopped.told({
     val batch = StreamBatch.current(owner)
-    if (MergedSchemas.wanted(owner, write.options)) MergedSchemas.merge(write.table, write.options,
-      StructType(child.schema.filterNot(f => PaimonStreamExec.Kinds.contains(f.name))))
+    checkNulls()
+    if (MergedSchemas.wanted(owner, write.options, write.table.properties.asScala.toMap)) MergedSchemas.merge(
+      write.table, write.options, StructType(child.schema.filterNot(f => PaimonStreamExec.Kinds.contains(f.name))))
     val begun = Engine.json("stream_begin", Map("table" -> write.table.token, "options" -> write.options,
       "stream" -> batch.describe, "mode" -> batch.mode), write.table.catalog, idempotent = false)
     Json.optional(begun, "table").foreach(
       insert(_, batch.copy(base = Some(begun.get("base").asLong())), child.execute()))
     Nil
   })
+
+  /** Refuses aggregates that are NULL for a group without rows, in columns that take no NULL. */
+  private def checkNulls(): Unit = {
+    val refused = write.table.schema.filterNot(_.nullable).map(_.name).filter(n => emptied.exists(conf.resolver(_, n)))
+    if (refused.nonEmpty) {
+      val (name, columns) = (write.table.name, refused.map(c => s"'$c'").mkString(", "))
+      throw new PaimonException(s"[UNSUPPORTED_FEATURE] The stream writes changelog_sum, _avg, _min or _max to NOT NULL " +
+        s"columns of table $name: $columns. They are NULL for a group that has lost its last row, a row of the kind -D. " +
+        s"Write coalesce(…, 0) around them, or ALTER TABLE $name ALTER COLUMN ${refused.head} DROP NOT NULL.",
+        "UNSUPPORTED_FEATURE")
+    }
+  }
 
   private def insert(described: JsonNode, batch: StreamBatch, rows: RDD[InternalRow]): Unit = {
     val columns = JvmFrames.schema(described.get("schema")).fieldNames
