@@ -107,12 +107,12 @@ def other_session(spark: SparkSession) -> SparkSession:
     return session
 
 
-def seen_and_cancelled(other: SparkSession, failure: list[str]) -> Row:
-    """Cancel the only CALL that runs once it works; return what the other session saw of it."""
+def seen_and_cancelled(other: SparkSession, failure: list[str], *, after: float = 0) -> Row:
+    """Cancel the only CALL that runs, so many seconds after it was seen; return what the other session saw of it."""
     seen: list[Row] = []
     wait_for(lambda: bool(seen.extend(other.sql("CALL sys.running()").collect()) or seen or failure))
     assert not failure
-    time.sleep(1)
+    time.sleep(after)
     assert other.sql(f"CALL sys.cancel('{seen[-1].id}')").collect()[0].result
     wait_for(lambda: bool(failure))
     assert "[STATEMENT_CANCELLED]" in failure[0]
@@ -126,7 +126,7 @@ def test_another_session_sees_and_cancels_a_compaction(spark: SparkSession, ware
         " 'target-file-size'='1 mb')"
     )
     for _ in range(2):
-        spark.sql("INSERT INTO r SELECT id, uuid() FROM range(600000)")
+        spark.sql("INSERT INTO r SELECT id, uuid() FROM range(1000000)")
     before = files(spark, warehouse, "r")
     other = other_session(spark)
     with running(spark, "CALL sys.compact('r')") as failure:
@@ -147,7 +147,7 @@ def test_another_session_cancels_a_merge(spark: SparkSession, warehouse: Path) -
     call = f"CALL sys.merge_into('m', '', '', 's', 'm.id = s.id', '', '{slow}')"
     with running(spark, call) as failure:
         wait_for(lambda: has_job(spark) or bool(failure))
-        seen = seen_and_cancelled(other, failure)
+        seen = seen_and_cancelled(other, failure, after=1)
     assert (seen.procedure, seen.table, seen.progress) == ("merge_into", "m", None)
     assert files(spark, warehouse, "m") == before
     assert spark.sql("SELECT sum(v) FROM m").collect()[0][0] == 45
