@@ -18,7 +18,8 @@ from paimon_spark.calls.run import CallResult, answer_columns, is_paimon_stateme
 from paimon_spark.calls.tag_statements import run_tag_statement, tag_columns
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, suggestion
 from paimon_spark.spark.conf import session_options
-from paimon_spark.spark.copy_into import LOADED, WRITTEN, load_files, write_files
+from paimon_spark.spark.copy_into import LOADED, load_files
+from paimon_spark.spark.copy_write import WRITTEN, write_files
 from paimon_spark.spark.jobs import SessionJobs
 from paimon_spark.spark.jvm_frames import session_for
 from paimon_spark.spark.progress import progress_bar, wiped_after_failure
@@ -152,7 +153,7 @@ def _run_copy(statement: CopyFrom | CopyTo, request: Request) -> Json:
     context = _context(request, info)
     identifier = context.identifier_of(statement.table)
     table = load_named(replace(request.envelope, catalog=info), identifier, writes=True)
-    rows = load_files(session, table, statement, context.clock_millis())
+    rows = load_files(session, table, statement, context.clock_millis)
     return _rows_answer(LOADED, rows) | {"changed": [f"{info.name}.{table.name}"]}
 
 

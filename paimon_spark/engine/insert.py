@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -285,6 +285,13 @@ def _compact(plan: WritePlan, result: WriteResult, runner: TaskRunner) -> Compac
 def _maintain(table: Table) -> None:
     for warning in maintain_after_commit(table).warnings:
         _log.warning("%s: %s", table.name, warning)
+
+
+def check_written(plan: WritePlan, messages: Sequence[CommitMessage], check: Callable[[], None]) -> None:
+    """Call `check` before the commit; if it raises an error, the files of the write are deleted."""
+    commit, _ = _commit_of(plan)
+    with commit.or_abort(messages):
+        check()
 
 
 def complete_write(plan: WritePlan, messages: Sequence[CommitMessage], runner: TaskRunner) -> WriteResult:

@@ -1,5 +1,8 @@
 """Which files COPY INTO has loaded into a table: records in `copy-into/history`, in Paimon's format.
 
+A branch has records of its own. A record counts while the snapshot of its load is part of the table: after a rollback,
+the latest snapshot is older, or another snapshot, committed after the load, has its number.
+
 A record is a JSON file `load-<first 16 hexadecimal digits of the path's SHA-256>-<time of the load>`.
 """
 
@@ -12,6 +15,7 @@ from dataclasses import dataclass
 import msgspec
 
 from paimon_spark.core.metadata_io import in_parallel, read_if_there, translate_io_errors
+from paimon_spark.core.snapshots import SnapshotStore
 from paimon_spark.core.table import Table
 from paimon_spark.fs.base import FileIO
 
@@ -54,11 +58,12 @@ class LoadHistory:
 
     file_io: FileIO
     directory: str
+    snapshots: SnapshotStore
 
     @classmethod
     def of(cls, table: Table) -> LoadHistory:
-        """Return the history of a table."""
-        return cls(table.file_io, f"{table.path}/copy-into/history")
+        """Return the history of a table, or of its branch."""
+        return cls(table.file_io, f"{table.paths.metadata_root}/copy-into/history", table.snapshots)
 
     @translate_io_errors()
     def loaded(self, files: Collection[SourceFile]) -> set[SourceFile]:
@@ -68,7 +73,15 @@ class LoadHistory:
             return set()
         names = [status.path for status in self.file_io.list(self.directory)]
         records = in_parallel(self._read, [n for n in names if _digest_of(n) in wanted])
-        return {r.source for r in records if r is not None} & set(files)
+        known = [r for r in records if r is not None and r.source in files]
+        written = self._in_force({r.snapshotId for r in known})
+        return {r.source for r in known if written.get(r.snapshotId, r.loadedAt + 1) <= r.loadedAt}
+
+    def _in_force(self, ids: Collection[int]) -> dict[int, int]:
+        """Return when those snapshots of loads were committed that are not newer than the latest one."""
+        latest = self.snapshots.latest_id() or 0
+        found = {i: self.snapshots.find(i) if i else None for i in ids if i <= latest}
+        return {i: s.time_millis if s is not None else 0 for i, s in found.items()}
 
     def _read(self, path: str) -> _Record | None:
         """Return a record; None for a file that is none, and whose source is loaded again."""
@@ -80,7 +93,12 @@ class LoadHistory:
 
     @translate_io_errors()
     def record(self, loaded: Sequence[tuple[SourceFile, int]], snapshot_id: int, millis: int) -> None:
-        """Record files with the number of their rows that were loaded."""
+        """Record files with the number of their rows that were loaded.
+
+        The time of the load is not before that of the snapshot, which may come from another clock.
+        """
+        snapshot = self.snapshots.find(snapshot_id) if snapshot_id else None
+        at = max(millis, snapshot.time_millis) if snapshot is not None else millis
 
         def write(item: tuple[SourceFile, int]) -> None:
             source, rows = item
@@ -88,11 +106,11 @@ class LoadHistory:
                 filePath=source.path,
                 fileSize=source.size,
                 lastModified=source.changed,
-                loadedAt=millis,
+                loadedAt=at,
                 snapshotId=snapshot_id,
                 rowsLoaded=rows,
             )
-            path = f"{self.directory}/load-{_digest(source.path)}-{millis}"
+            path = f"{self.directory}/load-{_digest(source.path)}-{at}"
             self.file_io.write(path, msgspec.json.encode(record))
 
         in_parallel(write, loaded)

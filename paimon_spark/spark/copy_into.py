@@ -1,41 +1,37 @@
-"""COPY INTO: loads files of a directory into a table, and writes the rows of a query as files (docs/sql.md).
+"""COPY INTO a table: loads files of a directory (docs/sql.md).
 
-Files are read twice: to find the rows that cannot be loaded, then to write the others, in one commit.
+Files are read twice: to find the rows that cannot be loaded, then to write the others, in one commit. Both reads take
+every column, since Spark's readers overlook faults in what they do not return.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StringType, StructField, StructType
 
+from paimon_spark.core.commit.committer import Committed
+from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.table import Table
 from paimon_spark.engine.load_history import LoadHistory, SourceFile
-from paimon_spark.errors import (
-    AlreadyExistsError,
-    ArgumentError,
-    ErrorKind,
-    NotFoundError,
-    OptionError,
-    PaimonError,
-    suggestion,
-)
+from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, OptionError, PaimonError, suggestion
 from paimon_spark.spark.arrow_map import quoted
-from paimon_spark.spark.failures import clear_failure, first_line
+from paimon_spark.spark.copy_formats import EMPTY, READERS, directory_of, record_pattern, spark_options
+from paimon_spark.spark.copy_values import TEXTS, Converted, converted, missing, text_type, type_name
+from paimon_spark.spark.failures import clear_failure
 from paimon_spark.spark.store_assignment import column_type
-from paimon_spark.spark.types import MAX_VARCHAR
-from paimon_spark.spark.writes import write_frame
-from paimon_spark.spec.kinds import Operation
-from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
-from paimon_spark.sqlparse.copy_into import CopyFrom, CopyTo, FileFormat, OnError
+from paimon_spark.spark.writes import write_checked
+from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, holds_root
+from paimon_spark.sqlparse.copy_into import CopyFrom, FileFormat, OnError
 
 LOADED = [
     ("file_name", "string", False),
@@ -46,23 +42,10 @@ LOADED = [
     ("first_error", "string", True),
 ]
 """Name, Spark type and nullability of the columns of a load's answer: one row for each file."""
-WRITTEN = [("output_path", "string", False), ("file_count", "int", False), ("rows_written", "bigint", False)]
-"""The same of the one row that a COPY INTO of a directory answers."""
-_CORRUPT, _FILE, _ERROR = "__corrupt__", "__file__", "__error__"
+_CORRUPT, _FILE, _ERROR, _MORE = "__corrupt__", "__file__", "__error__", "__more__"
 _SHOWN = 100
-_READERS = {"CSV": "csv", "JSON": "json", "PARQUET": "parquet"}
-_OPTIONS = {
-    "FIELD_DELIMITER": "sep",
-    "QUOTE": "quote",
-    "ESCAPE": "escape",
-    "HEADER": "header",
-    "MULTI_LINE": "multiLine",
-    "DATE_FORMAT": "dateFormat",
-    "TIMESTAMP_FORMAT": "timestampFormat",
-}
 _CODECS = {"GZIP": ".gz", "BZIP2": ".bz2", "ZSTD": ".zst", "SNAPPY": ".snappy", "LZ4": ".lz4", "DEFLATE": ".deflate"}
 _GLOB = re.compile(r"([\[\]{}*?\\])")
-_TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +57,16 @@ class _Checked:
     first_error: str | None = None
 
 
-def load_files(session: SparkSession, table: Table, statement: CopyFrom, millis: int) -> list[tuple[Any, ...]]:
+def load_files(
+    session: SparkSession, table: Table, statement: CopyFrom, clock: Callable[[], int]
+) -> list[tuple[Any, ...]]:
     """Load the files of a directory that have not been loaded; return a row for each file, as `LOADED` says.
 
     Args:
         session: the session that reads and writes.
         table: the table.
         statement: what to load.
-        millis: the time of the load, for the history.
+        clock: the time in epoch milliseconds, for the history.
 
     Raises:
         NotFoundError: there is no such directory, or the table has no such column.
@@ -97,13 +82,42 @@ def load_files(session: SparkSession, table: Table, statement: CopyFrom, millis:
     _abort(statement, wanted, checked)
     skips = statement.on_error is OnError.SKIP_FILE
     loaded = [s for s in wanted if not (skips and checked[s.path].errors)]
-    if any(checked[s.path].rows > checked[s.path].errors for s in loaded):
-        frame = _frame(session, table, statement, columns, loaded)
-        rows = frame.where(f.col(_ERROR).isNull()).select(*map(quoted, table.schema.field_names))
-        write_frame(session, table, rows, operation=Operation.WRITE)
+    wanted_rows = sum(checked[s.path].rows - checked[s.path].errors for s in loaded)
     snapshot = table.snapshots.latest_id()
-    history.record([(s, checked[s.path].rows - checked[s.path].errors) for s in loaded], snapshot or 0, millis)
+    if wanted_rows:
+        rows = _frame(session, table, statement, columns, loaded).where(f.col(_ERROR).isNull())
+        rows = rows.select(*map(quoted, table.schema.field_names))
+        check = partial(_check_unchanged, session, table, statement, loaded, wanted_rows)
+        with _readable():
+            commit = write_checked(session, table, rows, check).commit
+        snapshot = commit.snapshot_ids[0] if isinstance(commit, Committed) else table.snapshots.latest_id()
+    history.record([(s, checked[s.path].rows - checked[s.path].errors) for s in loaded], snapshot or 0, clock())
     return [_answer(s, checked.get(s.path), written=s in loaded) for s in files]
+
+
+def _check_unchanged(
+    session: SparkSession,
+    table: Table,
+    statement: CopyFrom,
+    loaded: Sequence[SourceFile],
+    rows: int,
+    messages: Sequence[CommitMessage],
+) -> None:
+    """Refuse a write of other rows than those that were checked.
+
+    The rows of a primary key table are merged by key as they are written, so its counts do not tell.
+    """
+    written = sum(file.row_count for m in messages for file in m.new_files)
+    exact = not table.schema.primary_keys and not any(holds_root(c.type, TypeRoot.BLOB) for c in table.schema.fields)
+    changed = sorted(s.name for s in set(loaded).difference(_listed(session, statement)))
+    if not changed and (written == rows or not exact):
+        return
+    what = f"{', '.join(changed)} changed" if changed else f"{written} rows were read instead of {rows}"
+    raise ArgumentError(
+        f"The files cannot be loaded: {what} between the check and the write.",
+        hint="Nothing was loaded. Run the statement again when the files are complete.",
+        kind=ErrorKind.CORRUPT_DATA_FILE,
+    )
 
 
 def _answer(source: SourceFile, found: _Checked | None, *, written: bool) -> tuple[Any, ...]:
@@ -157,7 +171,7 @@ def _listed(session: SparkSession, statement: CopyFrom) -> list[SourceFile]:
         pattern = re.compile(statement.pattern) if statement.pattern is not None else None
     except re.error as e:
         raise ArgumentError(f"PATTERN is no regular expression: {e}.", hint="Example: PATTERN = '.*\\.csv'") from e
-    directory, store = _directory(session, statement.path)
+    directory, store = directory_of(session, statement.path)
     if not store.exists(directory):
         raise NotFoundError(
             f"There is no directory {statement.path}.",
@@ -172,14 +186,6 @@ def _listed(session: SparkSession, statement: CopyFrom) -> list[SourceFile]:
             found.append(SourceFile(status.getPath().toString(), status.getLen(), status.getModificationTime()))
     _check_codec(statement.format, found)
     return sorted(found, key=lambda s: s.path)
-
-
-def _directory(session: SparkSession, path: str) -> tuple[Any, Any]:
-    """Return a path and its file system, by the session's Hadoop settings."""
-    jvm: Any = session.sparkContext._jvm
-    conf = session._jsparkSession.sessionState().newHadoopConf()
-    store = jvm.org.apache.hadoop.fs.Path(path).getFileSystem(conf)
-    return store.makeQualified(jvm.org.apache.hadoop.fs.Path(path)), store
 
 
 def _check_codec(file_format: FileFormat, files: Sequence[SourceFile]) -> None:
@@ -207,8 +213,10 @@ def _checked(
     path_of = session.sparkContext._jvm.org.apache.hadoop.fs.Path  # type: ignore[union-attr]
     names = {path_of(s.path).toUri().toString().rpartition("/")[2]: s.path for s in files}  # as Spark escapes them
     with _readable():
-        rows = _frame(session, table, statement, columns, files).groupBy(_FILE)
-        counts = rows.agg(f.count(f.lit(1)), f.count(_ERROR), f.first(_ERROR, ignorenulls=True)).collect()
+        frame = _frame(session, table, statement, columns, files)
+        told = [f.count(f.lit(1)), f.count(_ERROR), f.first(_ERROR, ignorenulls=True)]
+        used = [f.count(quoted(c.name)) for c in columns]
+        counts = frame.groupBy(_FILE).agg(*told, *used).collect()
     found = {names[row[0]]: _Checked(row[1], row[2], row[3]) for row in counts}
     return {s.path: found.get(s.path, _Checked()) for s in files}
 
@@ -241,102 +249,86 @@ def _frame(
 
     The writer replaces the NULL of a column that is not loaded by the default of the column.
     """
-    given = _read(session, statement.format, columns, [s.path for s in files])
-    values = {c.name: _value(statement.format, given, c) for c in columns}
-    casts = {c.name: values[c.name].try_cast(column_type(c)) for c in columns}
-    errors = [f.when(_is_wrong(values[c.name], casts[c.name], c), _told(values[c.name], c)) for c in columns]
+    file_format = statement.format
+    given = _read(session, file_format, columns, [s.path for s in files])
+    sources = {c.name: _value(file_format, given, c) for c in columns}
+    made = {name: source[1] for name, source in sources.items()}
+    errors = [f.when(made[c.name].wrong, _told(sources[c.name][0], c)) for c in columns]
     if _CORRUPT in given.columns:
-        text = f.substring(f.col(_CORRUPT), 1, _SHOWN)
-        errors = [f.when(f.col(_CORRUPT).isNotNull(), f.concat(f.lit("not a row of the columns: "), text)), *errors]
-    chosen = [casts.get(c.name, f.lit(None).cast(column_type(c))).alias(c.name) for c in table.schema.fields]
+        errors = [_told_corrupt(session, file_format, columns), *errors]
+    chosen = [
+        (made[c.name].value if c.name in made else f.lit(None).cast(column_type(c))).alias(c.name)
+        for c in table.schema.fields
+    ]
     return given.select(*chosen, f.col("_metadata.file_name").alias(_FILE), f.coalesce(*errors).alias(_ERROR))
+
+
+def _told_corrupt(session: SparkSession, file_format: FileFormat, columns: Sequence[DataField]) -> Column:
+    """Return what is wrong with the text of a row; NULL for a row of the columns.
+
+    A CSV record has one column less than the schema, so the reader gives its text unless it has one value too many.
+    """
+    text, names = f.col(_CORRUPT), [quoted(c.name) for c in columns]
+    wrong = text.isNotNull()
+    if file_format.kind == "CSV":
+        wrong = text.isNull() | ~text.rlike(record_pattern(session, file_format, len(columns)))
+        text = f.coalesce(text, f.concat_ws(file_format.text("FIELD_DELIMITER", ","), *names, f.col(_MORE)))
+    return f.when(wrong, f.concat(f.lit("not a row of the columns: "), f.substring(text, 1, _SHOWN)))
 
 
 def _read(session: SparkSession, file_format: FileFormat, columns: Sequence[DataField], paths: list[str]) -> DataFrame:
     paths = [_GLOB.sub(r"\\\1", path) for path in paths]
     if file_format.kind == "PARQUET":
         return session.read.option("mergeSchema", value=True).parquet(*paths)
-    fields = [StructField(c.name, _text_or_nested(c)) for c in columns]
-    reader = session.read.schema(StructType([*fields, StructField(_CORRUPT, StringType())]))
-    reader = reader.options(**_spark_options(file_format), mode="PERMISSIVE", columnNameOfCorruptRecord=_CORRUPT)
-    return reader.format(_READERS[file_format.kind]).load(paths)
+    options = spark_options(file_format) | {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    fields = [StructField(c.name, _type_in(file_format, c)) for c in columns]
+    if file_format.kind == "CSV":
+        fields.append(StructField(_MORE, StringType()))
+        options |= {"columnPruning": "false", "emptyValue": EMPTY}
+    reader = session.read.schema(StructType([*fields, StructField(_CORRUPT, StringType())])).options(**options)
+    return reader.format(READERS[file_format.kind]).load(paths)
 
 
-def _text_or_nested(field: DataField) -> Any:
-    """Return the type in which a text file's value is read: text, which is cast then, except for nested types."""
-    return StringType() if isinstance(field.type, AtomicType) else column_type(field)
+def _type_in(file_format: FileFormat, field: DataField) -> Any:
+    """Return the type in which a text file's value is read.
+
+    Raises:
+        ArgumentError: the format has no such values.
+    """
+    if file_format.kind == "JSON":
+        return text_type(field.type)
+    if isinstance(field.type, AtomicType):
+        return StringType()
+    raise ArgumentError(
+        f"CSV has no values for the column '{field.name}', which is {type_name(field.type)}.",
+        hint="Name the columns to load, or load JSON or PARQUET.",
+        kind=ErrorKind.TYPE_MISMATCH,
+    )
 
 
-def _spark_options(file_format: FileFormat) -> dict[str, str]:
-    options = {_OPTIONS[k]: file_format.text(k, "") for k in file_format.options if k in _OPTIONS}
-    for flag in ("HEADER", "MULTI_LINE"):
-        if flag in file_format.options:
-            options[_OPTIONS[flag]] = str(file_format.flag(flag)).lower()
-    skipped = file_format.text("SKIP_HEADER", "0")
-    if skipped not in ("0", "1"):
-        raise OptionError(f"SKIP_HEADER cannot be {skipped}.", hint="Write 0 or 1.")
-    return options | ({"header": "true", "enforceSchema": "true"} if skipped == "1" else {})
+def _value(file_format: FileFormat, given: DataFrame, field: DataField) -> tuple[Column, Converted]:
+    """Return the value of a column as the file has it, NULL where it has none, and as the column takes it."""
+    found = next((c for c in given.schema if c.name.lower() == field.name.lower()), None)
+    if found is None:
+        return f.lit(None).cast("string"), missing(field.type)
+    value, text = f.col(quoted(found.name)), file_format.kind != "PARQUET"
+    if text and isinstance(found.dataType, StringType):
+        value = _text(file_format, value, is_text=cast("AtomicType", field.type).root in TEXTS)
+    return value, converted(value, found.dataType, field.type, text=text)
 
 
-def _value(file_format: FileFormat, given: DataFrame, field: DataField) -> Column:
-    """Return the value of a column as the file has it; NULL where the file has no such column."""
-    name = next((n for n in given.columns if n.lower() == field.name.lower()), None)
-    if name is None:
-        return f.lit(None).cast(column_type(field))
-    value = f.col(quoted(name))
-    if file_format.kind == "PARQUET" or not isinstance(field.type, AtomicType):
-        return value
-    if file_format.kind == "CSV" and field.type.root in _TEXTS:
-        value = f.coalesce(value, f.lit(""))  # Spark reads an empty field as NULL, and nothing else
-    nulls = [*file_format.texts("NULL_IF"), *([""] if file_format.flag("EMPTY_FIELD_AS_NULL") else [])]
+def _text(file_format: FileFormat, value: Column, *, is_text: bool) -> Column:
+    """Return a text, NULL for those that mean it."""
+    as_null = file_format.flag("EMPTY_FIELD_AS_NULL")
+    nulls = list(file_format.texts("NULL_IF"))
+    if file_format.kind == "CSV":
+        value = f.when(value == f.lit(EMPTY), f.lit("") if is_text else f.lit(None)).otherwise(value)
+        value = f.coalesce(value, f.lit("")) if is_text and not as_null else value
+    elif as_null:
+        nulls.append("")
     return f.when(~value.isin(nulls), value) if nulls else value
-
-
-def _is_wrong(value: Column, cast: Column, field: DataField) -> Column:
-    wrong = value.isNotNull() & cast.isNull()
-    if not field.type.nullable:
-        wrong = cast.isNull()
-    if isinstance(field.type, AtomicType) and field.type.root in _TEXTS and field.type.length != MAX_VARCHAR:
-        wrong = wrong | (f.length(cast) > f.lit(field.type.length))
-    return wrong
 
 
 def _told(value: Column, field: DataField) -> Column:
     text = f.coalesce(f.substring(value.cast("string"), 1, _SHOWN), f.lit("NULL"))
-    wanted = column_type(field).simpleString() + ("" if field.type.nullable else " NOT NULL")
-    return f.concat(f.lit(f"the value of {field.name} is no {wanted}: "), text)
-
-
-# ------------------------------------------------------------------------------------------------------------- writing
-
-
-def write_files(session: SparkSession, statement: CopyTo) -> list[tuple[Any, ...]]:
-    """Write the rows of a table or a query as files of a directory; return one row, as `WRITTEN` says.
-
-    Raises:
-        AlreadyExistsError: the directory exists and OVERWRITE is not TRUE.
-        ArgumentError: the query is wrong, or its rows cannot be written in the format.
-    """
-    directory, store = _directory(session, statement.path)
-    if store.exists(directory) and not statement.overwrite:
-        raise AlreadyExistsError(
-            f"{statement.path} exists.",
-            hint="Name another directory, or write OVERWRITE = TRUE, which replaces all that is in it.",
-            kind=ErrorKind.INVALID_ARGUMENT,
-        )
-    options = _spark_options(statement.format)
-    if "COMPRESSION" in statement.format.options:
-        options["compression"] = statement.format.text("COMPRESSION", "").lower()
-    counted = Observation()
-    try:
-        query = session.sql(f"SELECT * FROM {statement.source}")  # noqa: S608, the text is the user's own query
-        rows = query.observe(counted, f.count(f.lit(1)).alias("rows"))
-        writer = rows.write.mode("overwrite" if statement.overwrite else "errorifexists").options(**options)
-        writer.format(_READERS[statement.format.kind]).save(statement.path)
-    except PySparkException as e:
-        raise ArgumentError(
-            f"COPY INTO cannot write the rows: {first_line(e)}",
-            hint="FROM takes a table, or a query in parentheses.",
-        ) from e
-    names = [status.getPath().getName() for status in store.listStatus(directory)]
-    return [(statement.path, sum(not n.startswith(("_", ".")) for n in names), counted.get["rows"])]
+    return f.concat(f.lit(f"the value of {field.name} is no {type_name(field.type)}: "), text)

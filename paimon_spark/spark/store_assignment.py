@@ -26,7 +26,7 @@ def check_assignable(given: DataType, field: DataField, what: str, table: str) -
         ArgumentError: names `what` gives the value.
     """
     wanted = column_type(field)
-    if given == wanted or _can_store(given, wanted):
+    if given == wanted or can_store(given, wanted):
         return
     raise ArgumentError(
         f"The {what} of merge_into gives the column '{field.name}' of table {table}, which is "
@@ -36,7 +36,8 @@ def check_assignable(given: DataType, field: DataField, what: str, table: str) -
     )
 
 
-def _can_store(given: DataType, wanted: DataType) -> bool:
+def can_store(given: DataType, wanted: DataType) -> bool:
+    """Return whether Spark's INSERT stores values of one type as another."""
     context = SparkContext._active_spark_context
     jvm: Any = context._jvm if context is not None else None
     parse = jvm.org.apache.spark.sql.types.DataType.fromJson
@@ -48,19 +49,24 @@ def assigned(name: str, given: DataType, field: DataField) -> Column:
     """Return the column `name` as a value of `field`; built under ANSI rules, a value that does not fit is an error."""
     wanted = column_type(field)
     value = f.col(name) if given == wanted else f.col(name).cast(wanted)
-    root = field.type.root if isinstance(field.type, AtomicType) else None
-    if root is TypeRoot.CHAR or (root is TypeRoot.VARCHAR and field.type.length != MAX_VARCHAR):  # type: ignore[union-attr]
-        return _of_length(value, field)
-    return value
-
-
-def _of_length(value: Column, field: DataField) -> Column:
-    """Return a text that is not longer than its column, CHAR padded; blanks at its end may be cut off."""
-    limit = int(field.type.length or 0)  # type: ignore[union-attr]
-    full = isinstance(field.type, AtomicType) and field.type.root is TypeRoot.CHAR
-    short = f.rpad(value, limit, " ") if full else value
-    message = f"[{ErrorKind.TYPE_MISMATCH}] A value for the column '{field.name}' is longer than {limit} characters."
-    cut = f.when(f.length(f.rtrim(value)) <= limit, f.substring(value, 1, limit)).otherwise(
-        f.raise_error(f.lit(message)).cast("string")
+    if not isinstance(field.type, AtomicType) or not is_limited(field.type):
+        return value
+    message = (
+        f"[{ErrorKind.TYPE_MISMATCH}] A value for the column '{field.name}' is longer than "
+        f"{field.type.length} characters."
     )
-    return f.when(f.length(value) <= limit, short).when(value.isNotNull(), cut)
+    refused = f.raise_error(f.lit(message)).cast("string")
+    return f.coalesce(fitted(value, field.type), f.when(value.isNotNull(), refused))
+
+
+def is_limited(t: AtomicType) -> bool:
+    """Return whether a type is of texts with a length."""
+    return t.root is TypeRoot.CHAR or (t.root is TypeRoot.VARCHAR and t.length != MAX_VARCHAR)
+
+
+def fitted(value: Column, t: AtomicType) -> Column:
+    """Return a text as a column holds it, CHAR padded and blanks at its end cut off; NULL if it is too long."""
+    limit = int(t.length or 0)
+    short = f.rpad(value, limit, " ") if t.root is TypeRoot.CHAR else value
+    cut = f.when(f.length(f.rtrim(value)) <= limit, f.substring(value, 1, limit))
+    return f.when(f.length(value) <= limit, short).otherwise(cut)

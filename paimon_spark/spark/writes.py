@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -16,7 +17,15 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.write.local_merge import merges_locally
 from paimon_spark.core.write.table_writer import WriterRestoreState
 from paimon_spark.engine.cross_partition import check_overwrite
-from paimon_spark.engine.insert import Overwrite, WritePlan, WriteResult, complete_write, plan_write, run_post_commit
+from paimon_spark.engine.insert import (
+    Overwrite,
+    WritePlan,
+    WriteResult,
+    check_written,
+    complete_write,
+    plan_write,
+    run_post_commit,
+)
 from paimon_spark.engine.replace import finish_replacement
 from paimon_spark.engine.stream_sink import StreamBatch
 from paimon_spark.errors import OptionError
@@ -66,6 +75,20 @@ def write_frame(
     """
     plan = _plan(session, table, frame, overwrite=overwrite, partitions=partitions, operation=operation)
     plan, messages = written(session, replace(plan, batch=batch), frame, order)
+    return complete_write(plan, messages, NearRunner(session, table))
+
+
+def write_checked(
+    session: SparkSession, table: Table, frame: DataFrame, check: Callable[[Sequence[CommitMessage]], None]
+) -> WriteResult:
+    """Append the rows of `frame` as `write_frame` does; `check` is given what was written, and may refuse the commit.
+
+    Raises:
+        PaimonError: the write failed or was refused; the table is as it was and the new files are deleted.
+    """
+    plan = _plan(session, table, frame, overwrite=None, operation=Operation.WRITE)
+    plan, messages = written(session, plan, frame)
+    check_written(plan, messages, partial(check, messages))
     return complete_write(plan, messages, NearRunner(session, table))
 
 

@@ -19,6 +19,7 @@ _READ: Mapping[str, Sequence[str]] = {
     "CSV": (
         "FIELD_DELIMITER",
         "SKIP_HEADER",
+        "MULTI_LINE",
         "QUOTE",
         "ESCAPE",
         "NULL_IF",

@@ -53,7 +53,7 @@ def test_rows_that_cannot_be_loaded(spark: SparkSession, source: Path) -> None:
     assert rows(spark, "SELECT * FROM t") == []
     good, wrong = copy(spark, source, f"{what} ON_ERROR = SKIP_FILE")
     assert good == ("good.csv", "LOADED", 1, 1, 0, None)
-    assert wrong == ("wrong.csv", "LOAD_FAILED", 0, 7, 6, "the value of id is no int NOT NULL: x")
+    assert wrong == ("wrong.csv", "LOAD_FAILED", 0, 7, 6, "the value of id is no INT NOT NULL: x")
     skipped, partly = copy(spark, source, f"{what} ON_ERROR = CONTINUE")
     assert (skipped[1], partly[1:5]) == ("SKIPPED", ("PARTIALLY_LOADED", 1, 7, 6))
     assert rows(spark, "SELECT id FROM t") == [(1,), (2,)]
@@ -118,6 +118,7 @@ def test_what_was_written_is_loaded_again(spark: SparkSession, tmp_path: Path, k
         ("t", "(TYPE = CSV, SKIP_HEADER = 2)", "SKIP_HEADER cannot be 2"),
         ("t", "(TYPE = CSV, COMPRESSION = GZIP)", "a.csv is not named as one with COMPRESSION = GZIP"),
         ("t", "(TYPE = PARQUET)", "The files cannot be read"),
+        ("t", "(TYPE = CSV, QUOTE = '<>')", "QUOTE cannot be '<>'"),
     ],
 )
 def test_wrong_statements_load_nothing(spark: SparkSession, source: Path, into: str, what: str, told: str) -> None:
@@ -135,3 +136,156 @@ def test_only_queries_are_written(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(Exception, match="There is no directory"):
         copy(spark, tmp_path / "nowhere", "(TYPE = CSV)")
     assert rows(spark, "SELECT * FROM t") == []
+
+
+def test_texts_without_a_number_are_counted(spark: SparkSession, source: Path) -> None:
+    spark.sql("CREATE TABLE t (a STRING, b STRING)")
+    (source / "a.csv").write_text("1,2\n3\n4,5,6\n7,8,\n")
+    found = copy(spark, source, "(TYPE = CSV) ON_ERROR = CONTINUE")
+    assert found == [("a.csv", "PARTIALLY_LOADED", 1, 4, 3, "not a row of the columns: 3")]
+    spark.sql("CREATE TABLE u (id INT, a STRING, b STRING)")
+    (source / "a.csv").write_text("1,a,b\n2,a,b,c\n3,a\n")
+    assert copy(spark, source, "(TYPE = CSV) ON_ERROR = CONTINUE", "u")[0][1:5] == ("PARTIALLY_LOADED", 1, 3, 2)
+    spark.sql("CREATE TABLE v (a STRING)")
+    (source / "a.csv").unlink()
+    (source / "a.json").write_text('{"a": "1"}\n{"a": \n')
+    assert copy(spark, source, "(TYPE = JSON) ON_ERROR = CONTINUE", "v")[0][1:5] == ("PARTIALLY_LOADED", 1, 2, 1)
+    assert rows(spark, "SELECT a, b FROM t UNION ALL SELECT a, b FROM u UNION ALL SELECT a, '' FROM v") == [
+        ("1", "2"),
+        ("a", "b"),
+        ("1", ""),
+    ]
+
+
+def test_quoted_csv(spark: SparkSession, source: Path) -> None:
+    spark.sql("CREATE TABLE t (id INT, s STRING, u STRING)")
+    lines = ['1,"a ""b"" c",z', '2,"a"",b",z', '3,"a\\"b",z', '4,a"b,\\', '5,"a"b,z', '6,"x\\","',
+             '7,"two', 'lines",z', '8,"",', '9,z,"open']  # fmt: skip
+    (source / "a.csv").write_text("\n".join(lines) + "\n")
+    assert copy(spark, source, "(TYPE = CSV) ON_ERROR = CONTINUE")[0][2:5] == (4, 10, 6)
+    good: list[tuple[Any, ...]] = [(1, 'a "b" c', "z"), (2, 'a",b', "z"), (4, 'a"b', "\\"), (8, "", "")]
+    assert rows(spark, "SELECT * FROM t ORDER BY id") == good
+    spark.sql("TRUNCATE TABLE t")
+    (source / "a.csv").write_text("\n".join(line for line in lines if line[0] != "6") + "\n")
+    what = "(TYPE = CSV, MULTI_LINE = TRUE, EMPTY_FIELD_AS_NULL = TRUE) ON_ERROR = CONTINUE"
+    assert copy(spark, source, what)[0][2:5] == (5, 8, 3)
+    good[3:] = [(7, "two\nlines", "z"), (8, "", None)]
+    assert rows(spark, "SELECT * FROM t ORDER BY id") == good
+    spark.sql("TRUNCATE TABLE t")
+    (source / "a.csv").write_text('1|"a\\"b|"|z\n2|"a""b"|z\n')
+    what = "(TYPE = CSV, FIELD_DELIMITER = '|', ESCAPE = '\\\\') ON_ERROR = CONTINUE"
+    assert copy(spark, source, what)[0][2:5] == (1, 2, 1)
+    assert rows(spark, "SELECT * FROM t") == [(1, 'a"b|', "z")]
+
+
+def test_char_is_padded_and_cut(spark: SparkSession, source: Path) -> None:
+    spark.sql("CREATE TABLE t (k CHAR(4), v VARCHAR(2))")
+    (source / "a.csv").write_text("ab,x   \nabcd    ,\nabcde,y\na,xyz\n")
+    found = copy(spark, source, "(TYPE = CSV) ON_ERROR = CONTINUE")
+    assert found[0][2:] == (2, 4, 2, "the value of k is no CHAR(4): abcde")
+    assert rows(spark, "SELECT k, length(k), v FROM t WHERE k IN ('ab', 'abcd') ORDER BY k") == [
+        ("ab  ", 4, "x "),
+        ("abcd", 4, ""),
+    ]
+
+
+def test_nested_values_go_by_name(spark: SparkSession, source: Path) -> None:
+    spark.sql("CREATE TABLE t (id INT, s STRUCT<x: INT, y: ARRAY<STRUCT<p: INT, q: STRING>>>, m MAP<INT, INT>)")
+    inner = pa.struct([("q", pa.string()), ("P", pa.int64())])
+    row = pa.struct([("y", pa.list_(inner)), ("x", pa.int32())])
+    values = {
+        "id": [1, 2, 3, 4],
+        "s": pa.array(
+            [{"y": [{"q": "a", "P": 1}], "x": 2}, {"y": [{"q": "b", "P": 1 << 40}], "x": 2}, None, None], row
+        ),
+        "m": pa.array([[(5, 6)], None, [(1 << 40, 1)], None], pa.map_(pa.int64(), pa.int32())),
+    }
+    pq.write_table(pa.table(values), source / "a.parquet")
+    assert copy(spark, source, "(TYPE = PARQUET) ON_ERROR = CONTINUE")[0][2:5] == (2, 4, 2)
+    assert rows(spark, "SELECT id, s.x, s.y[0].p, s.y[0].q, m[5] FROM t ORDER BY id") == [
+        (1, 2, 1, "a", 6),
+        (4, None, None, None, None),
+    ]
+
+
+def test_values_that_do_not_fit_are_errors(spark: SparkSession, source: Path) -> None:
+    spark.sql("CREATE TABLE t (id INT, v INT, f FLOAT)")
+    pq.write_table(pa.table({"id": [1.9, 2.0], "f": [1.5, 1e300]}), source / "a.parquet")
+    pq.write_table(pa.table({"id": [3.0]}), source / "b.parquet")
+    found = copy(spark, source, "(TYPE = PARQUET) ON_ERROR = CONTINUE")
+    assert [r[2:] for r in found] == [(0, 2, 2, "the value of id is no INT: 1.9"), (1, 1, 0, None)]
+    pq.write_table(pa.table({"v": [True]}), source / "c.parquet")
+    with pytest.raises(Exception, match=r"type boolean, which cannot be stored as INT"):
+        copy(spark, source, "(TYPE = PARQUET)")
+    spark.sql("CREATE TABLE u (d DATE, at TIMESTAMP, n TIMESTAMP_NTZ, b DOUBLE)")
+    days = ["2024-01-05 garbage", "2024-01-05 10:00:00", "2024-01-05 00:00:00", "2024-01-05"]
+    lines = [*(f"{day},,," for day in days), ",10:20:30,,", ",2024-01-05 1:2:3Z,,", ",,2024-01-05 1:2:3Z,", ",,,1e999"]
+    (source / "a.csv").write_text("\n".join(lines) + "\n,,2024-01-05T10:20:30.5,-Infinity\n")
+    assert copy(spark, source, "(TYPE = CSV) PATTERN = '.*csv' ON_ERROR = CONTINUE", "u")[0][2:5] == (4, 9, 5)
+
+
+@pytest.mark.parametrize(("kind", "how"), [("CSV", ", MULTI_LINE = TRUE"), ("JSON", ""), ("PARQUET", "")])
+def test_all_types_survive_files(spark: SparkSession, tmp_path: Path, kind: str, how: str) -> None:
+    flat = (
+        "a BOOLEAN, b TINYINT, c SMALLINT, d INT, e BIGINT, f FLOAT, g DOUBLE, h DECIMAL(38, 5), i STRING, j CHAR(4), "
+        "k VARCHAR(9), l BINARY, n DATE, o TIMESTAMP, p TIMESTAMP_NTZ, w VARIANT"
+    )
+    at = "2024-01-02 03:04:05.123456"
+    some = (
+        "true, -1, -2, -3, 9223372036854775807, float('1.1'), double('NaN'), 123456789012345678901234567890123.12345, "
+        f"' \\\\ \"q\" , \\n ', 'ab', '  x ', X'00FF41', DATE '0001-01-01', TIMESTAMP '{at}', TIMESTAMP_NTZ '{at}', "
+        """parse_json('{"a": [1, "1"]}')"""
+    )
+    rest = ", ".join(["'\"'"] + ["NULL"] * 6)
+    values = [some, ", ".join(["NULL"] * 16), f"{', '.join(['NULL'] * 6)}, double('-inf'), NULL, '', {rest}"]
+    if kind != "CSV":
+        flat += ", q ARRAY<BINARY>, r MAP<DATE, STRUCT<x: TIMESTAMP, y: DECIMAL(9, 2)>>, s STRUCT<X: MAP<BIGINT, BINARY>>"
+        nested = f"array(X'00', NULL), map(DATE '2024-01-01', struct(TIMESTAMP '{at}', 1.25)), struct(map(1L, X'FF'))"
+        values = [f"{values[0]}, {nested}", *(f"{v}, NULL, NULL, NULL" for v in values[1:])]
+    for name in ("t", "u"):
+        spark.sql(f"CREATE TABLE {name} ({flat})")
+    spark.sql(f"INSERT INTO t VALUES {', '.join(f'({v})' for v in values)}")
+    spark.sql(f"COPY INTO '{tmp_path}/out' FROM t FILE_FORMAT = (TYPE = {kind})")
+    how += ", EMPTY_FIELD_AS_NULL = TRUE" if kind == "CSV" else ""
+    copy(spark, tmp_path / "out", f"(TYPE = {kind} {how})", "u")
+    formats = "'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'HH:mm:ss.SSSSSS'"
+    found, expected = (rows(spark, f"SELECT to_json(struct(*), map({formats})) AS row FROM {n}") for n in ("u", "t"))
+    assert sorted(found) == sorted(expected)
+
+
+def test_formats_and_nulls_of_written_csv(spark: SparkSession, tmp_path: Path) -> None:
+    query = "(SELECT TIMESTAMP '2024-01-02 03:04:05' AS a, TIMESTAMP_NTZ '2024-01-02 03:04:05' AS b)"
+    how = "FILE_FORMAT = (TYPE = CSV, TIMESTAMP_FORMAT = 'yyyy/MM/dd')"
+    spark.sql(f"COPY INTO '{tmp_path}/out' FROM {query} {how}")
+    assert "".join(p.read_text() for p in (tmp_path / "out").glob("part-*")) == "2024/01/02,2024/01/02\n"
+    with pytest.raises(Exception, match="one column has no text for NULL"):
+        spark.sql(f"COPY INTO '{tmp_path}/one' FROM (SELECT CAST(NULL AS STRING) AS a) FILE_FORMAT = (TYPE = CSV)")
+
+
+def test_tables_are_not_overwritten(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT)")
+    spark.sql("INSERT INTO t VALUES (1)")
+    place = Path(spark.sql("SELECT __paimon_file_path FROM t").first()[0]).parents[1]  # type: ignore[index]
+    for directory in (place, place.parent, place / "below", place / "bucket-0"):
+        with pytest.raises(Exception, match=r"t is a Paimon table|exists"):
+            spark.sql(f"COPY INTO '{directory}' FROM t FILE_FORMAT = (TYPE = CSV)")
+        with pytest.raises(Exception, match=r"cannot be written: .*t is a Paimon table"):
+            spark.sql(f"COPY INTO '{directory}' FROM t FILE_FORMAT = (TYPE = CSV) OVERWRITE = TRUE")
+    assert rows(spark, "SELECT * FROM t") == [(1,)]
+
+
+def test_history_of_branches_and_rollbacks(spark: SparkSession, source: Path) -> None:
+    spark.sql("CREATE TABLE t (id INT)")
+    spark.sql("INSERT INTO t VALUES (0)")
+    database = spark.catalog.currentDatabase()
+    spark.sql(f"CALL sys.create_branch('{database}.t', 'b')")
+    (source / "a.csv").write_text("1\n2\n")
+    what = "(TYPE = CSV)"
+    loaded = [copy(spark, source, what, into)[0][1] for into in ("`t$branch_b`", "t", "`t$branch_b`", "t")]
+    assert loaded == ["LOADED", "LOADED", "SKIPPED", "SKIPPED"]
+    spark.sql(f"CALL sys.rollback_to('{database}.t', 1)")
+    assert copy(spark, source, what)[0][1] == "LOADED"
+    spark.sql(f"CALL sys.rollback_to('{database}.t', 1)")
+    spark.sql("INSERT INTO t VALUES (3)")  # takes the number of the snapshot that was rolled back
+    assert [copy(spark, source, what)[0][1] for _ in range(2)] == ["LOADED", "SKIPPED"]
+    assert rows(spark, "SELECT id FROM t ORDER BY id") == [(0,), (1,), (2,), (3,)]

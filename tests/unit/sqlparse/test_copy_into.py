@@ -21,11 +21,13 @@ from paimon_spark.sqlparse.copy_into import (
         ("COPY INTO t FROM '/d' FILE_FORMAT = (TYPE = CSV)", CopyFrom(("t",), "/d", FileFormat("CSV"))),
         (
             "-- load\ncopy into c.db.`a b` (x, `y z`) from '/d' on_error = continue file_format = "
-            "(type = csv, skip_header = 1 null_if = ('', 'NULL'), field_delimiter = '|') pattern = 'a+' force = true;",
+            "(type = csv, multi_line = true, skip_header = 1 null_if = ('', 'NULL'), field_delimiter = '|') pattern = 'a+' force = true;",
             CopyFrom(
                 ("c", "db", "a b"),
                 "/d",
-                FileFormat("CSV", {"SKIP_HEADER": "1", "NULL_IF": ("", "NULL"), "FIELD_DELIMITER": "|"}),
+                FileFormat(
+                    "CSV", {"MULTI_LINE": "TRUE", "SKIP_HEADER": "1", "NULL_IF": ("", "NULL"), "FIELD_DELIMITER": "|"}
+                ),
                 columns=("x", "y z"),
                 pattern="a+",
                 force=True,
