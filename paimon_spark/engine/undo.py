@@ -29,7 +29,7 @@ from paimon_spark.core.maintenance.trash import (
 from paimon_spark.core.maintenance.trash_check import missing_files
 from paimon_spark.core.metadata.branches import branch_exists
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, RefStore
-from paimon_spark.core.metadata_io import in_parallel, translate_io_errors
+from paimon_spark.core.metadata_io import create_once, in_parallel, translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ConflictError, ErrorKind
 from paimon_spark.fs.base import FileIO
@@ -134,12 +134,12 @@ def execute_undo(plan: UndoPlan) -> UndoResult:
     in_parallel(lambda f: _put_back(table.file_io, record, f), contents.files)
     _restore_snapshots(table, record, contents)
     for changelog in _in_order(contents.changelogs, record):
-        _put_back(table.file_io, record, changelog)
+        _bring_back(table.file_io, record, changelog)
     for reference in (*contents.tags.values(), *contents.consumers.values()):
-        _put_back(table.file_io, record, reference)
+        _bring_back(table.file_io, record, reference)
     for files in contents.branches.values():
         for file in sorted(files, key=lambda f: "/schema/schema-" in f.path):
-            _put_back(table.file_io, record, file)
+            _bring_back(table.file_io, record, file)
     _delete_created(table, record, RefKind.CHANGELOG)
     created = any(name.startswith(RefKind.CHANGELOG) for name in record.created)
     if contents.changelogs or created or plan.record.state is TrashState.UNDOING:
@@ -387,17 +387,34 @@ def _impossible(record: TrashRecord, why: str, what_to_do: str) -> ConflictError
 # ---- execution
 
 
+def _bring_back(file_io: FileIO, record: TrashRecord, file: KeptFile) -> None:
+    """Create a file whose name is not unique, as a commit does; one that an interrupted undo has restored is left.
+
+    A rename does not fail on every store if another client creates the file meanwhile.
+    """
+    try:
+        data = file_io.read(file.kept)
+    except FileNotFoundError:
+        _check_restored(file_io, record, file)
+        return
+    if not create_once(file_io, file.path, data):
+        raise _impossible(record, f"{file.path} exists again", "Another program writes to the table: stop it first.")
+    file_io.delete(file.kept)
+
+
+def _check_restored(file_io: FileIO, record: TrashRecord, file: KeptFile) -> None:
+    if not file_io.exists(file.path):
+        raise _impossible(record, f"{file.kept} has vanished", "Another undo may be running: look at sys.trash.")
+
+
 def _put_back(file_io: FileIO, record: TrashRecord, file: KeptFile) -> None:
-    """Move a file back; one that an interrupted undo has moved already is left as it is."""
+    """Move a file with a unique name back; one that an interrupted undo has moved already is left as it is."""
     try:
         if file_io.rename(file.kept, file.path) or not file_io.exists(file.kept):
             return
     except FileNotFoundError:
-        if file_io.exists(file.path):
-            return
-        raise _impossible(
-            record, f"{file.kept} has vanished", "Another undo may be running: look at sys.trash."
-        ) from None
+        _check_restored(file_io, record, file)
+        return
     if not _same(file_io, file):
         raise _impossible(record, f"{file.path} exists again", "Another program writes to the table: stop it first.")
     file_io.delete(file.kept)
@@ -424,7 +441,7 @@ def _restore_snapshots(table: Table, record: TrashRecord, contents: _Contents) -
         _restore_newer(table, record, contents)
     else:
         for snapshot in _in_order(contents.snapshots, record):
-            _put_back(table.file_io, record, snapshot)
+            _bring_back(table.file_io, record, snapshot)
     ids = table.snapshots.listed_ids()
     if ids:  # always: an interrupted undo may have restored the snapshots, but not written the hint
         table.snapshots.write_earliest_hint(ids[0])
@@ -443,7 +460,7 @@ def _restore_newer(table: Table, record: TrashRecord, contents: _Contents) -> No
     elif store.rollback_target() == record.target and restored_target is None:
         store.end_rollback(max(store.listed_ids()))  # the rollback was interrupted; what it left counts again
     for snapshot in snapshots:
-        _put_back(table.file_io, record, snapshot)
+        _bring_back(table.file_io, record, snapshot)
     ids = store.listed_ids()
     if restored_target is not None:
         committed = bool(snapshots) and store.rollback_target() != restored_target
