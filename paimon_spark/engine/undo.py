@@ -7,7 +7,6 @@ so that no reference ever points to a missing file. An interrupted undo is compl
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -27,6 +26,7 @@ from paimon_spark.core.maintenance.trash import (
     runs,
 )
 from paimon_spark.core.maintenance.trash_check import missing_files
+from paimon_spark.core.maintenance.trash_refs import BRANCH_FILE, CONSUMER, read_ref, reference_of
 from paimon_spark.core.metadata.branches import branch_exists
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, RefStore
 from paimon_spark.core.metadata_io import create_once, in_parallel, translate_io_errors
@@ -34,14 +34,9 @@ from paimon_spark.core.table import Table
 from paimon_spark.errors import ConflictError, ErrorKind
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.paths import MAIN_BRANCH
-from paimon_spark.spec.refs import parse_tag
-from paimon_spark.spec.snapshot import parse_snapshot
 
 RESTORE = "restore"
 _COMPARED_BYTES = 1 << 20
-_CONSUMER = "consumer"
-_REFERENCE = re.compile(r"(snapshot|changelog)/(?:snapshot|changelog)-(\d{1,19})|(tag|consumer)/(?:tag|consumer)-(.+)")
-_BRANCH = re.compile(r"branch/branch-([^/]+)/(.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +160,11 @@ def execute_undo(plan: UndoPlan) -> UndoResult:
 def _contents(table: Table, record: TrashRecord) -> _Contents:
     """Return the files of a run, without snapshots and changelogs that the run itself created."""
     paths, found = TrashPaths(table), _Contents()
-    groups = {RefKind.TAG: found.tags, _CONSUMER: found.consumers}
+    groups = {RefKind.TAG: found.tags, CONSUMER: found.consumers}
     for status in run_files(table, record.run):
         file = KeptFile(status.path, paths.original(record.run, status.path), status.size)
-        reference = _reference(table, file.path)
-        branch = _BRANCH.fullmatch(file.path[len(paths.root) + 1 :])
+        reference = reference_of(table, file.path)
+        branch = BRANCH_FILE.fullmatch(file.path[len(paths.root) + 1 :])
         if reference is not None and file.path.rpartition("/")[2] in record.created:
             continue
         if reference is not None and reference[0] in groups:
@@ -321,27 +316,10 @@ def _check_files(table: Table, record: TrashRecord, contents: _Contents) -> None
 
 def _restored_refs(table: Table, contents: _Contents) -> Iterable[ProtectingRef]:
     """Yield the snapshots, changelogs and tags of a run, those of its branches included."""
-    for file in contents.references:
-        yield from _ref(table, table.branch, file)
-    for branch, files in contents.branches.items():
-        for file in files:
-            yield from _ref(table, branch, file)
-
-
-def _ref(table: Table, branch: str, file: KeptFile) -> Iterable[ProtectingRef]:
-    found = _reference(replace(table, branch=branch), file.path)
-    if found is None or found[0] == _CONSUMER:
-        return
-    kind, data = RefKind(found[0]), table.file_io.read(file.kept)
-    snapshot = parse_tag(data, file.path).snapshot if kind is RefKind.TAG else parse_snapshot(data, file.path)[0]
-    yield ProtectingRef(kind, branch, found[1], snapshot)
-
-
-def _reference(table: Table, path: str) -> tuple[str, str] | None:
-    """Return kind and name of a snapshot, changelog, tag or consumer file of the table's branch; None for others."""
-    root = f"{table.paths.metadata_root}/"
-    found = _REFERENCE.fullmatch(path[len(root) :]) if path.startswith(root) else None
-    return None if found is None else (found[1] or found[3], found[2] or found[4])
+    groups = [(table.branch, contents.references), *contents.branches.items()]
+    for branch, files in groups:
+        found = (read_ref(replace(table, branch=branch), f.path, f.kept) for f in files)
+        yield from (ref for ref in found if ref is not None)
 
 
 def _actions(table: Table, record: TrashRecord, contents: _Contents, removed: Sequence[int]) -> tuple[Action, ...]:

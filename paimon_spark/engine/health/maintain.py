@@ -18,9 +18,10 @@ from paimon_spark.engine.compact_explain import compaction_actions
 from paimon_spark.engine.compact_manifest import CompactManifestPlan, execute_compact_manifest, plan_compact_manifest
 from paimon_spark.engine.expire import ExpireConfig, ExpirePlan, execute_expire, plan_expire
 from paimon_spark.engine.health.findings import Code, Finding, call, sql_name
-from paimon_spark.engine.orphans import OrphanPlan, execute_orphans, plan_orphans
+from paimon_spark.engine.orphans import OrphanPlan, OrphanResult, execute_orphans, plan_orphans
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tags import DeleteTagsPlan, execute_delete_tags, expired_tags, plan_delete_tags
+from paimon_spark.engine.trash import TrashRequest, open_run
 from paimon_spark.errors import PaimonError
 
 _MOST = (1 << 31) - 1
@@ -222,10 +223,26 @@ def _executed(
         tags = execute_delete_tags(job.table, work)
         files, size = tags.files, tags.bytes
     else:
-        orphans = execute_orphans(work)
+        orphans = _removed_orphans(work, job.table, clock)
         files, size = orphans.files, orphans.bytes
     status = Status.DONE if files else Status.NOTHING
     return replace(outcome, status=status, files_in=files, bytes_in=size, changed=bool(files))
+
+
+def _removed_orphans(plan: OrphanPlan, table: Table, clock: Callable[[], int]) -> OrphanResult:
+    """Remove orphans as the procedure does: to the trash, unless its retention is 0."""
+    request = TrashRequest(
+        procedure=Remedy.REMOVE_ORPHAN_FILES,
+        wanted=None,
+        default=True,
+        clock_millis=clock(),
+        arguments={"table": table.identifier.full_name},
+    )
+    run = open_run(table, request)
+    done = execute_orphans(plan, lambda _: run)
+    if run is not None:
+        run.finish(clock())
+    return done
 
 
 def _compacted(

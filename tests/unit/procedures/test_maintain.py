@@ -41,7 +41,7 @@ def lake() -> Timed:
     for i in range(8):
         lake.insert((1, i), (2, i))
     lake.call("create_tag(table => 't', tag => 'old', snapshot_id => 1, time_retained => '1 h')")
-    lake.call("rollback_to('t', 7)")
+    lake.call("rollback_to(table => 't', snapshot_id => 7, trash => false)")
     lake.now += 7_200_000
     clear_cache()
     return lake
@@ -63,6 +63,19 @@ def test_everything_safe_is_mended(lake: Timed) -> None:
     assert {f["finding"] for f in lake.call("doctor('t')")} <= {"OPTION_UNKNOWN", "EXPIRED_SNAPSHOTS"}
     assert violations(lake.table) == []
     assert leaked(lake.table) == set()
+
+
+def test_orphans_go_to_the_trash() -> None:
+    lake = Timed({"k": "INT"}, primary_key=["k"], bucket="1", **OPTIONS)
+    lake.insert((1,))
+    stray = f"{lake.table.path}/bucket-0/data-stray.parquet"
+    lake.table.file_io.write(stray, b"stray")
+    (row,) = lake.call("maintain(table => 't', actions => 'remove_orphan_files')")
+    assert (row["status"], row["files_in"]) == ("done", 1)
+    (run,) = lake.call("trash('t')")
+    assert (run["procedure"], run["arguments"], run["state"]) == ("remove_orphan_files", "table => 'db.t'", "done")
+    lake.call("undo('t', 'last')")
+    assert lake.table.file_io.read(stray) == b"stray"
 
 
 def test_the_budget(lake: Timed) -> None:
