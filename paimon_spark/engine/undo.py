@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from paimon_spark.core.cancellation import uninterrupted
 from paimon_spark.core.maintenance.deletion import DELETE, WRITE, Action
-from paimon_spark.core.maintenance.rollback import newer_refs, remove_newer
+from paimon_spark.core.maintenance.rollback import newer_refs
 from paimon_spark.core.maintenance.trash import (
     TrashKind,
     TrashPaths,
@@ -29,7 +29,7 @@ from paimon_spark.core.maintenance.trash_check import missing_files
 from paimon_spark.core.maintenance.trash_refs import BRANCH_FILE, CONSUMER, read_ref, reference_of
 from paimon_spark.core.metadata.branches import branch_exists
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, RefStore
-from paimon_spark.core.metadata_io import create_once, in_parallel, translate_io_errors
+from paimon_spark.core.metadata_io import create_once, in_parallel, read_if_there, translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ConflictError, ErrorKind
 from paimon_spark.fs.base import FileIO
@@ -139,9 +139,9 @@ def execute_undo(plan: UndoPlan) -> UndoResult:
     created = any(name.startswith(RefKind.CHANGELOG) for name in record.created)
     if contents.changelogs or created or plan.record.state is TrashState.UNDOING:
         _write_changelog_hints(table)
-    if record.kind is TrashKind.PURGE and record.latest is not None and _above(table, record.latest):
-        _check_empty(table, record, record.latest)
-        remove_newer(table, record.latest)
+    if plan.removed:
+        first = (i for i in contents.snapshots if i > (record.latest or 0))
+        _remove_empty(table, record, sorted({*plan.removed, *first}, reverse=True))
     forget(table, record)
     everything = contents.everything
     return UndoResult(
@@ -450,6 +450,46 @@ def _restore_newer(table: Table, record: TrashRecord, contents: _Contents) -> No
         _delete_created(table, record, RefKind.SNAPSHOT)
         ids = store.listed_ids()
     store.write_latest_hint(ids[-1])
+
+
+def _remove_empty(table: Table, record: TrashRecord, removed: Sequence[int]) -> None:
+    """Remove the empty snapshots of a purge from the newest down, and nothing that was committed meanwhile.
+
+    A commit of this project completes the rollback and is built on the snapshots that are back.
+    """
+    store, latest, paths = table.snapshots, record.latest or 0, table.paths
+    _check_empty(table, record, latest)
+    _check_nothing_above(table, record, removed)
+    kept = {i: read_if_there(table.file_io, paths.snapshot(i)) for i in removed}
+    store.begin_rollback(latest)
+    for position, (i, data) in enumerate(kept.items()):
+        _check_nothing_above(table, record, removed[position:])
+        if store.rollback_target() != latest:
+            break
+        if data is None or read_if_there(table.file_io, paths.snapshot(i)) != data:
+            continue
+        table.file_io.delete(paths.snapshot(i))
+        if any(other > i for other in store.listed_ids()):
+            create_once(table.file_io, paths.snapshot(i), data)  # a commit was built on it
+    if any(data is not None and read_if_there(table.file_io, paths.snapshot(i)) == data for i, data in kept.items()):
+        _check_nothing_above(table, record, ())
+    if store.rollback_target() == latest:
+        store.end_rollback(latest)
+
+
+def _check_nothing_above(table: Table, record: TrashRecord, removed: Sequence[int]) -> None:
+    """Raise, and end the rollback, if there are snapshots above those of before a purge and those of the purge."""
+    store = table.snapshots
+    above = [i for i in _above(table, record.latest or 0) if i not in removed]
+    if not above:
+        return
+    if store.rollback_target() == record.latest:
+        store.end_rollback(above[-1])
+    raise _impossible(
+        record,
+        f"snapshot {above[-1]} was committed meanwhile",
+        "Stop the writers of the table. To give up the commit, roll back to the snapshot before it, and undo again.",
+    )
 
 
 def _delete_created(table: Table, record: TrashRecord, kind: RefKind) -> None:

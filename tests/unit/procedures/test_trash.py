@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from paimon_spark.core.metadata.refs import RefStore, branch_name, branches
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, ConflictError, NotFoundError, PaimonError
+from paimon_spark.fs.base import FileIO
 from paimon_spark.sqlparse.call import parse_call
 from paimon_spark.testing.faults import FaultFileIO, Mode, Nth
 from paimon_spark.testing.invariants import violations
@@ -22,6 +24,32 @@ from tests.unit.procedures.calling import REGISTRY, Lake
 
 DAY = 86_400_000
 HINTS = ("LATEST", "EARLIEST")
+
+
+NINE = {"k": [9], "p": ["a"]}
+
+
+class Looks:
+    """A store on which something happens right before the hint is read for the nth time once the run is marked."""
+
+    def __init__(self, inner: FileIO, at: int, then: Callable[[], object]) -> None:
+        self._inner, self._left, self._then, self._marked = inner, at, then, False
+        self.done = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def write(self, path: str, data: bytes, overwrite: bool = True) -> None:
+        self._marked = self._marked or path.endswith("/run.json")
+        self._inner.write(path, data, overwrite)
+
+    def read(self, path: str) -> bytes:
+        if self._marked and path.endswith("/snapshot/LATEST"):
+            self._left -= 1
+            if not self._left:
+                self._then()
+                self.done = True
+        return self._inner.read(path)
 
 
 @pytest.fixture
@@ -283,6 +311,34 @@ def test_rows_after_a_purge_forbid_its_undo(lake: Lake) -> None:
     purge = newest(lake)
     lake.insert((9, "a"))
     assert "has rows" in refused(lake, purge)
+
+
+@pytest.mark.parametrize("at", range(1, 12))
+def test_an_undone_purge_removes_no_commit(lake: Lake, at: int) -> None:
+    """Another client commits right before one of the looks at the hint, at the end of the undo."""
+    before = contents(lake)
+    lake.call("purge_files('t')")
+    store = lake.table.file_io
+    committed = Looks(store, at, lambda: write_arrow(replace(lake.table, file_io=store), lake.rows(NINE)))
+    lake.table = replace(lake.table, file_io=committed)
+    error: PaimonError | None = None
+    try:
+        lake.call("undo('t', 'last')")
+    except ConflictError as e:
+        error = e
+    lake.table = replace(lake.table, file_io=store)
+    clear_cache()
+    keys = [r["k"] for r in read_arrow(lake.table).to_pylist()]
+    assert not committed.done or 9 in keys, error
+    ids = lake.table.snapshots.listed_ids()
+    assert ids == list(range(ids[0], ids[-1] + 1))
+    if error is None:
+        assert sorted(k for k in keys if k != 9) == before["rows"][f"snapshot {before['latest']}"]
+        assert lake.call("trash('t')") == []
+        return
+    lake.call(f"rollback_to(table => 't', snapshot_id => {ids[-1] - 1}, trash => false)")
+    lake.call("undo('t', 'last')")
+    assert contents(lake)["rows"] == before["rows"]
 
 
 def test_a_commit_between_plan_and_purge_comes_back(lake: Lake) -> None:
