@@ -434,7 +434,7 @@ def _restore_newer(table: Table, record: TrashRecord, contents: _Contents) -> No
     store, snapshots = table.snapshots, _in_order(contents.snapshots, record)
     restored_target = next((i for i in store.listed_ids() if f"snapshot-{i}" in record.created), None)
     if restored_target is not None and snapshots:
-        store.begin_rollback(restored_target)
+        store.begin_rollback(restored_target, record.run)
     elif store.rollback_target() == record.target and restored_target is None:
         store.end_rollback(max(store.listed_ids()))  # the rollback was interrupted; what it left counts again
     for snapshot in snapshots:

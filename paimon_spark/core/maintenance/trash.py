@@ -172,10 +172,15 @@ class TrashRun:
 
         The procedure has done its work by then, so errors are ignored: a run that is still open can be undone too.
         """
+        self.settle()
+        with suppress(OSError, PaimonError):
+            empty_expired(self._table, clock_millis)
+
+    def settle(self) -> None:
+        """Mark the run as done, or delete it if it has taken nothing; errors are ignored."""
         with suppress(OSError, PaimonError):
             if self._begun:
                 self._settle()
-            empty_expired(self._table, clock_millis)
 
     def _settle(self) -> None:
         run = self.record.run
@@ -247,17 +252,17 @@ def run_files(table: Table, run: str) -> Iterator[FileStatus]:
 def unfinished_rollback(table: Table, target: int) -> TrashRun | None:
     """Return the run of an interrupted rollback of the table's branch to a snapshot, to take what is left.
 
-    Commits call this, so a malformed record counts as none.
+    The hint of the rollback names it. Commits call this, so a malformed record counts as none.
     """
+    name = table.snapshots.rollback_run()
     try:
-        found = runs(table)
+        record = None if name is None else find_run(table, name)
     except CorruptTableError:
         return None
-    for record in found:
-        fits = record.kind is TrashKind.ROLLBACK and record.target == target and record.branch == table.branch
-        if fits and record.state in (TrashState.OPEN, TrashState.UNDOING):
-            return TrashRun(table, record, resumed=True)
-    return None
+    if record is None or (record.kind, record.target, record.branch) != (TrashKind.ROLLBACK, target, table.branch):
+        return None
+    unfinished = record.state in (TrashState.OPEN, TrashState.UNDOING)
+    return TrashRun(table, record, resumed=True) if unfinished else None
 
 
 def empty_expired(table: Table, clock_millis: int) -> list[str]:
