@@ -11,7 +11,7 @@ from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.run import run_call
 from paimon_spark.catalog.filesystem import FileSystemCatalog
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.errors import ConflictError
+from paimon_spark.errors import ConflictError, UnsupportedError
 from paimon_spark.fs.resolve import file_io_for
 from paimon_spark.fs.s3 import S3FileIO
 from paimon_spark.testing.invariants import violations
@@ -82,6 +82,22 @@ def test_an_undo_overwrites_no_commit(server: S3Server) -> None:
         run_call("CALL sys.undo('t', 'last')", context, REGISTRY)
     assert sorted(table.to_arrow()["k"].to_pylist()) == [0, 1, 99]
     assert table.load().snapshots.listed_ids() == [1, 2, 3]
+
+
+def test_large_objects_need_trash_false(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    warehouse = f"s3://{server.bucket()}/warehouse"
+    catalog = paimon_spark.connect(warehouse, server.options)
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", SCHEMA, primary_key=["k"], options={"bucket": "1"}).load()
+    large = f"{table.path}/bucket-0/data-large.parquet"
+    table.file_io.write(large, b"large")
+    monkeypatch.setattr("paimon_spark.fs.s3._LARGEST_COPY", 4)
+    context = context_of(warehouse, server, store_of(warehouse, server))
+    with pytest.raises(UnsupportedError, match="5 GiB.*trash => false"):
+        run_call("CALL sys.remove_orphan_files('t')", context, REGISTRY)
+    assert table.file_io.exists(large)
+    run_call("CALL sys.remove_orphan_files(table => 't', trash => false)", context, REGISTRY)
+    assert not table.file_io.exists(large)
 
 
 def test_removals_are_undone_on_s3(server: S3Server) -> None:
