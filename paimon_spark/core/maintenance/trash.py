@@ -219,16 +219,40 @@ def new_record(
     )
 
 
-def runs(table: Table) -> list[TrashRecord]:
-    """Return the runs in the trash of a table, newest first.
+@dataclass(frozen=True, slots=True)
+class MalformedRun:
+    """A run whose record cannot be read; the time is that of its name."""
 
-    Raises:
-        CorruptTableError: the record of a run is malformed.
-    """
+    run: str
+    time_millis: int
+    error: CorruptTableError
+
+
+def all_runs(table: Table) -> list[TrashRecord | MalformedRun]:
+    """Return the runs in the trash of a table, newest first."""
     listed = table.file_io.list(TrashPaths(table).directory)
     names = sorted((s.name for s in listed if s.is_dir and RUN_NAME.fullmatch(s.name)), reverse=True)
-    found = [r for r in (find_run(table, name) for name in names) if r is not None]
+    found: list[TrashRecord | MalformedRun] = []
+    for name in names:
+        try:
+            record = find_run(table, name)
+        except CorruptTableError as e:
+            found.append(MalformedRun(name, _named_time(name), e))
+            continue
+        found.extend([record] if record is not None else [])
     return sorted(found, key=lambda r: (r.time_millis, r.run), reverse=True)
+
+
+def _named_time(run: str) -> int:
+    try:
+        return int(datetime.strptime(run[:15], "%Y%m%d-%H%M%S").replace(tzinfo=UTC).timestamp() * 1000)
+    except ValueError:
+        return 0
+
+
+def runs(table: Table) -> list[TrashRecord]:
+    """Return the runs in the trash of a table, newest first, without malformed ones."""
+    return [r for r in all_runs(table) if isinstance(r, TrashRecord)]
 
 
 def find_run(table: Table, run: str) -> TrashRecord | None:

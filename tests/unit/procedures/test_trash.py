@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from paimon_spark.calls.binding import bind
-from paimon_spark.core.maintenance.trash import RUN_NAME, runs
+from paimon_spark.core.maintenance.trash import RUN_NAME, TrashState, mark, runs
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.refs import RefStore, branch_name, branches
 from paimon_spark.engine.insert import write_arrow
@@ -21,6 +22,7 @@ from paimon_spark.sqlparse.call import parse_call
 from paimon_spark.testing.faults import FaultFileIO, Mode, Nth
 from paimon_spark.testing.invariants import violations
 from tests.unit.procedures.calling import REGISTRY, Lake
+from tests.unit.procedures.warehouse import Warehouse
 
 DAY = 86_400_000
 HINTS = ("LATEST", "EARLIEST")
@@ -454,7 +456,44 @@ def test_malformed_runs(lake: Lake) -> None:
     good = lake.table.file_io.read(path)
     for bad in (b"", b"[]", good.replace(b'"version": 1', b'"version": 2'), good.replace(b"[]", b'["../x"]')):
         lake.table.file_io.write(path, bad)
-        with pytest.raises(PaimonError, match="CORRUPT_METADATA"):
-            lake.call("trash('t')")
+        (row,) = lake.call("trash('t')")
+        assert (row["run"], row["time"], row["files"]) == (run, "2100-01-01 00:00:00", None)
+        assert row["state"].startswith("malformed: ")
+        for text in (f"undo('{run}')", "undo('t', 'last')", f"empty_trash('t', '{run}')"):
+            with pytest.raises(PaimonError, match="CORRUPT_METADATA"):
+                lake.call(text)
     lake.insert((9, "a"))
+    lake.now += DAY
+    lake.call("rollback_to('t', 4)")
+    second = newest(lake)
+    lake.call(f"undo('t', '{second}')")
+    lake.call("rollback_to('t', 4)")
+    second = newest(lake)
+    lake.now += 8 * DAY
+    lake.call("delete_branch('t', 'dev')")
+    assert second not in {r["run"] for r in lake.call("trash('t')")}
+
+
+def test_tables_that_cannot_be_read(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    for name in ("db.a_broken", "db.t"):
+        warehouse.create(name)
+    for i in range(2):
+        warehouse.insert("db.t", (i, "a"))
+    warehouse.call("rollback_to('db.t', 1)")
+    schema = Path(warehouse.path) / "db.db/a_broken/schema/schema-0"
+    schema.write_text("{broken")
+    broken, run = warehouse.call("trash('db.*')")
+    assert (broken["table"], broken["run"], broken["state"][:10]) == ("db.a_broken", None, "malformed:")
+    assert warehouse.call(f"undo('{run['run']}')")[0]["restored_snapshots"] == 1
+
+
+def test_an_interrupted_undo_is_not_emptied(lake: Lake) -> None:
+    lake.call("rollback_to('t', 4)")
+    (record,) = runs(lake.table)
+    mark(lake.table, record, TrashState.UNDOING)
+    lake.now += 8 * DAY
+    assert lake.one("empty_trash('t')")["deleted_runs"] == 0
+    assert lake.one("empty_trash(table => 't', older_than => '2101-01-01')")["deleted_runs"] == 0
+    assert lake.one(f"empty_trash('t', '{record.run}')")["deleted_runs"] == 1
     lake.call("rollback_to('t', 4)")
