@@ -1,7 +1,8 @@
 """Maintenance by findings: the safe remedies of what an examination has found, most gain first, within a time budget.
 
 Safe are remedies that lose no row of any snapshot that the table's options retain: compaction, compaction of manifests,
-expiry of snapshots and tags by the table's own options, and removal of orphans older than a day.
+expiry of snapshots and tags by the table's own options, removal of orphans older than a day, and deletion of runs of
+the trash whose retention has ended.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from paimon_spark.engine.health.findings import Code, Finding, call, sql_name
 from paimon_spark.engine.orphans import OrphanPlan, OrphanResult, execute_orphans, plan_orphans
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tags import DeleteTagsPlan, execute_delete_tags, expired_tags, plan_delete_tags
-from paimon_spark.engine.trash import TrashRequest, open_run
+from paimon_spark.engine.trash import EmptyTrashPlan, TrashRequest, execute_empty, open_run, plan_empty
 from paimon_spark.errors import PaimonError
 
 _MOST = (1 << 31) - 1
@@ -37,6 +38,7 @@ class Remedy(StrEnum):
     EXPIRE_TAGS = "expire_tags"
     EXPIRE_SNAPSHOTS = "expire_snapshots"
     REMOVE_ORPHAN_FILES = "remove_orphan_files"
+    EMPTY_TRASH = "empty_trash"
 
 
 REMEDIES: dict[Code, Remedy] = {
@@ -47,6 +49,7 @@ REMEDIES: dict[Code, Remedy] = {
     Code.EXPIRED_SNAPSHOTS: Remedy.EXPIRE_SNAPSHOTS,
     Code.EXPIRED_TAGS: Remedy.EXPIRE_TAGS,
     Code.ORPHAN_FILES: Remedy.REMOVE_ORPHAN_FILES,
+    Code.EXPIRED_TRASH: Remedy.EMPTY_TRASH,
 }
 
 
@@ -60,7 +63,7 @@ class Status(StrEnum):
     LEFT = "left"
 
 
-_Work = CompactionPlan | CompactManifestPlan | ExpirePlan | DeleteTagsPlan | OrphanPlan
+_Work = CompactionPlan | CompactManifestPlan | ExpirePlan | DeleteTagsPlan | OrphanPlan | EmptyTrashPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +155,9 @@ def _planned(
         gone = expired_tags(table, now)
         tags = plan_delete_tags(table, gone, because=gone) if gone else DeleteTagsPlan()
         return tags, tags.actions
+    if remedy is Remedy.EMPTY_TRASH:
+        trash = plan_empty(table, now, run=None, older_than=None)
+        return trash, trash.actions
     orphans = plan_orphans([table], runner, clock_millis=now)
     return orphans, orphans.actions
 
@@ -222,6 +228,9 @@ def _executed(
     elif isinstance(work, DeleteTagsPlan):
         tags = execute_delete_tags(job.table, work)
         files, size = tags.files, tags.bytes
+    elif isinstance(work, EmptyTrashPlan):
+        execute_empty(job.table, work)
+        files, size = sum(r.files for r in work.runs), sum(r.bytes for r in work.runs)
     else:
         orphans = _removed_orphans(work, job.table, clock)
         files, size = orphans.files, orphans.bytes

@@ -53,14 +53,14 @@ def test_everything_safe_is_mended(lake: Timed) -> None:
     assert set(lake.state()) == before
     rows = lake.call("maintain('db.*')")
     done = {r["statement"].split("(")[0]: r for r in rows if r["status"] == "done"}
-    assert set(done) == {f"CALL sys.{r}" for r in Remedy if r != Remedy.COMPACT_MANIFEST}
+    assert set(done) == {f"CALL sys.{r}" for r in Remedy if r not in (Remedy.COMPACT_MANIFEST, Remedy.EMPTY_TRASH)}
     assert done["CALL sys.compact"]["findings"] == "LEVEL_0_FILES, SMALL_FILES"
     (left,) = (r for r in rows if r["status"] == "left")
     assert (left["findings"], left["files_in"]) == ("OPTION_UNKNOWN", None)
     deleted = {a["path"] for a in planned if a["action"] == "delete"}
     assert before - set(lake.state()) == deleted
     clear_cache()
-    assert {f["finding"] for f in lake.call("doctor('t')")} <= {"OPTION_UNKNOWN", "EXPIRED_SNAPSHOTS"}
+    assert {f["finding"] for f in lake.call("doctor('t')")} <= {"OPTION_UNKNOWN", "EXPIRED_SNAPSHOTS", "TRASH"}
     assert violations(lake.table) == []
     assert leaked(lake.table) == set()
 
@@ -74,6 +74,17 @@ def test_orphans_go_to_the_trash() -> None:
     assert (row["status"], row["files_in"]) == ("done", 1)
     (run,) = lake.call("trash('t')")
     assert (run["procedure"], run["arguments"], run["state"]) == ("remove_orphan_files", "table => 'db.t'", "done")
+    kept = {r["finding"]: r for r in lake.call("doctor('t')")}
+    assert kept["TRASH"]["found"] == "the trash keeps 1 run for an undo (5 bytes)"
+    lake.now += 8 * 86_400_000
+    (ended,) = (r for r in lake.call("doctor('t')") if "TRASH" in r["finding"])
+    assert (ended["finding"], ended["gain_bytes"], ended["gain_files"]) == ("EXPIRED_TRASH", 5, 1)
+    planned = lake.state()
+    (emptied,) = (r for r in lake.call("maintain('t')") if r["findings"] == "EXPIRED_TRASH")
+    assert (emptied["status"], emptied["files_in"], emptied["bytes_in"]) == ("done", 1, 5)
+    assert lake.call("trash('t')") == []
+    for path, data in planned.items():
+        lake.table.file_io.write(path, data)
     lake.call("undo('t', 'last')")
     assert lake.table.file_io.read(stray) == b"stray"
 
