@@ -46,8 +46,8 @@ _RUN = "The run, as `sys.trash` lists it; `last` is the newest run of the table.
         Column(
             "state",
             "string",
-            "`done`; `open` while the procedure runs or if it was interrupted; `malformed: …` if the record of the run, or "
-            "the table, cannot be read",
+            "`done`; `open` while the procedure runs or if it was interrupted; `malformed: …` if the record of the run "
+            "or the table cannot be read",
             nullable=False,
         ),
         Column("files", "bigint", "number of files"),

@@ -93,7 +93,7 @@ def test_large_objects_need_trash_false(server: S3Server, monkeypatch: pytest.Mo
     table.file_io.write(large, b"large")
     monkeypatch.setattr("paimon_spark.fs.s3._LARGEST_COPY", 4)
     context = context_of(warehouse, server, store_of(warehouse, server))
-    with pytest.raises(UnsupportedError, match="5 GiB.*trash => false"):
+    with pytest.raises(UnsupportedError, match=r"5 GiB.*trash => false"):
         run_call("CALL sys.remove_orphan_files('t')", context, REGISTRY)
     assert table.file_io.exists(large)
     run_call("CALL sys.remove_orphan_files(table => 't', trash => false)", context, REGISTRY)
