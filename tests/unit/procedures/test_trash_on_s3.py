@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,16 @@ class Interrupted(S3FileIO):
         S3FileIO._copy_all(self, old, new, tails)
 
 
+class WithLarge(S3FileIO):
+    """A store that says that an object has six GiB."""
+
+    __slots__ = ()
+
+    def _head(self, path: str) -> dict[str, Any] | None:
+        found = S3FileIO._head(self, path)
+        return found if found is None or "data-large" not in path else {**found, "ContentLength": 6 << 30}
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[S3Server]:
     with moto_server() as running:
@@ -84,15 +95,14 @@ def test_an_undo_overwrites_no_commit(server: S3Server) -> None:
     assert table.load().snapshots.listed_ids() == [1, 2, 3]
 
 
-def test_large_objects_need_trash_false(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_objects_need_trash_false(server: S3Server) -> None:
     warehouse = f"s3://{server.bucket()}/warehouse"
     catalog = paimon_spark.connect(warehouse, server.options)
     catalog.create_database("db")
     table = catalog.create_table("db.t", SCHEMA, primary_key=["k"], options={"bucket": "1"}).load()
     large = f"{table.path}/bucket-0/data-large.parquet"
     table.file_io.write(large, b"large")
-    monkeypatch.setattr("paimon_spark.fs.s3._LARGEST_COPY", 4)
-    context = context_of(warehouse, server, store_of(warehouse, server))
+    context = context_of(warehouse, server, WithLarge(store_of(warehouse, server).settings))
     with pytest.raises(UnsupportedError, match=r"5 GiB.*trash => false"):
         run_call("CALL sys.remove_orphan_files('t')", context, REGISTRY)
     assert table.file_io.exists(large)
