@@ -8,17 +8,20 @@ from typing import Any
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.named_tables import named_tables
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
-from paimon_spark.core.maintenance.trash import find_run
+from paimon_spark.core.maintenance.trash import MalformedRun, find_run
 from paimon_spark.core.table import Table
 from paimon_spark.engine.trash import LAST, EmptyTrashPlan, ListedRun, execute_empty, get_run, list_runs, plan_empty
 from paimon_spark.engine.undo import UndoPlan, execute_undo, plan_undo
-from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
+from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, PaimonError
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.sqlparse.casts import timestamp_millis
 
+_Listed = tuple[str, ListedRun | MalformedRun | PaimonError]
+"""The name of a table, and a run of its trash, or why the table cannot be read."""
 _RUN = "The run, as `sys.trash` lists it; `last` is the newest run of the table."
 
 
@@ -35,15 +38,21 @@ _RUN = "The run, as `sys.trash` lists it; `last` is the newest run of the table.
     ),
     columns=(
         Column("table", "string", "the table", nullable=False),
-        Column("run", "string", "name of the run, for `sys.undo` and `sys.empty_trash`", nullable=False),
-        Column("time", "string", "when the run began, in the session time zone", nullable=False),
-        Column("procedure", "string", "the procedure", nullable=False),
-        Column("arguments", "string", "its arguments", nullable=False),
-        Column("user", "string", "user of the operating system that ran it", nullable=False),
-        Column("state", "string", "`done`; `open` while the procedure runs or if it was interrupted", nullable=False),
-        Column("files", "bigint", "number of files", nullable=False),
-        Column("bytes", "bigint", "their size", nullable=False),
-        Column("expires_at", "string", "when the retention ends, in the session time zone", nullable=False),
+        Column("run", "string", "name of the run, for `sys.undo` and `sys.empty_trash`"),
+        Column("time", "string", "when the run began, in the session time zone"),
+        Column("procedure", "string", "the procedure"),
+        Column("arguments", "string", "its arguments"),
+        Column("user", "string", "user of the operating system that ran it"),
+        Column(
+            "state",
+            "string",
+            "`done`; `open` while the procedure runs or if it was interrupted; `malformed: …` if the record of the run "
+            "or the table cannot be read",
+            nullable=False,
+        ),
+        Column("files", "bigint", "number of files"),
+        Column("bytes", "bigint", "their size"),
+        Column("expires_at", "string", "when the retention ends, in the session time zone"),
     ),
     example="CALL sys.trash('default.T');",
     reports=False,
@@ -57,25 +66,33 @@ class Trash:
     trash of the same table, or by `empty_trash`. `undo` restores a run.
     """
 
-    def plan(self, ctx: CallContext, args: Arguments) -> Plan[list[tuple[Table, ListedRun]]]:
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[list[_Listed]]:
         """List the runs."""
-        database = ctx.whole_database(args.text("table"))
-        if database is None:
-            tables = [ctx.table(args.text("table"))]
-        else:
-            names = [Identifier(database, name) for name in ctx.catalog.list_tables(database)]
-            tables = [table for name in names if (table := ctx.load(name)).is_file_store]
-        return Plan((), [(table, run) for table in tables for run in list_runs(table)])
+        found: list[_Listed] = []
+        for name, table in named_tables(ctx, args.text("table")):
+            if isinstance(table, PaimonError):
+                found.append((name, table))
+                continue
+            try:
+                found += [(table.identifier.data_table.full_name, run) for run in list_runs(table)]
+            except PaimonError as e:
+                found.append((name, e))
+        return Plan((), found)
 
-    def execute(self, ctx: CallContext, plan: Plan[list[tuple[Table, ListedRun]]]) -> Report:
+    def execute(self, ctx: CallContext, plan: Plan[list[_Listed]]) -> Report:
         """Return the rows."""
-        return Report(result_rows=[_row(table, run, ctx.zone) for table, run in plan.payload])
+        return Report(result_rows=[_row(name, run, ctx.zone) for name, run in plan.payload])
 
 
-def _row(table: Table, listed: ListedRun, zone: tzinfo) -> tuple[Any, ...]:
+def _row(name: str, listed: ListedRun | MalformedRun | PaimonError, zone: tzinfo) -> tuple[Any, ...]:
+    if isinstance(listed, PaimonError):
+        return (name, *(None,) * 5, f"malformed: {listed.message}", *(None,) * 3)
+    if isinstance(listed, MalformedRun):
+        time = _time(listed.time_millis, zone)
+        return (name, listed.run, time, *(None,) * 3, f"malformed: {listed.error.message}", *(None,) * 3)
     record = listed.record
     return (
-        table.identifier.data_table.full_name,
+        name,
         record.run,
         _time(record.time_millis, zone),
         record.procedure,
@@ -159,7 +176,10 @@ def _table_of(ctx: CallContext, run: str) -> Table:
     databases = ctx.catalog.list_databases()
     for database in sorted(databases, key=lambda d: (d != ctx.current_database, d)):
         for name in ctx.catalog.list_tables(database):
-            table = ctx.load(Identifier(database, name))
+            try:
+                table = ctx.load(Identifier(database, name))
+            except PaimonError:
+                continue  # another table may have it
             if table.is_file_store and find_run(table, run) is not None:
                 return table
     raise NotFoundError(

@@ -22,7 +22,7 @@ from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
 _PREFIX = "snapshot-"
 _EARLIEST_STEPS = 300
 _HINT_DIGITS = 19
-_ROLLBACK = re.compile(rb"rollback to (\d{1,19})\.")
+_ROLLBACK = re.compile(rb"rollback to (\d{1,19})(?: in ([0-9a-f-]{1,40}))?\.")
 _CHANGING_READS = 3
 """How often the latest snapshot is looked up again if it vanishes between two reads."""
 
@@ -214,13 +214,18 @@ class SnapshotStore:
         return _number(self._hint_text(self.paths.latest_hint))
 
     @translate_io_errors()
-    def begin_rollback(self, snapshot_id: int) -> None:
+    def begin_rollback(self, snapshot_id: int, run: str | None = None) -> None:
         """Make a snapshot the latest at once, hiding all above it; takes effect once the snapshot exists.
 
         The hint is written in a form that other clients do not parse as a number, so they fall back to listing: for
         them, the table goes back snapshot by snapshot, and a commit of theirs ends the rollback.
+
+        Args:
+            snapshot_id: the target.
+            run: the run of the trash that takes what is removed.
         """
-        self.file_io.write(self.paths.latest_hint, b"rollback to %d." % snapshot_id)
+        where = "" if run is None else f" in {run}"
+        self.file_io.write(self.paths.latest_hint, f"rollback to {snapshot_id}{where}.".encode("ascii"))
 
     @translate_io_errors()
     def end_rollback(self, snapshot_id: int) -> None:
@@ -230,6 +235,11 @@ class SnapshotStore:
     def rollback_target(self) -> int | None:
         """Return the target of an unfinished rollback, or None."""
         return self._rollback_target(self._hint_text(self.paths.latest_hint))
+
+    def rollback_run(self) -> str | None:
+        """Return the run of the trash of an unfinished rollback, or None."""
+        found = _ROLLBACK.fullmatch(self._hint_text(self.paths.latest_hint))
+        return found[2].decode("ascii") if found and found[2] else None
 
     def _rollback_target(self, hint: bytes) -> int | None:
         found = _ROLLBACK.fullmatch(hint)

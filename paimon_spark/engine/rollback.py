@@ -112,7 +112,7 @@ def execute_rollback(table: Table, plan: RollbackPlan, trash: TrashRun | None = 
     _check(table, plan.target)
     if trash is not None:
         trash.begin(target=current, created=[f"snapshot-{current}"] if plan.target.expired else ())
-    table.snapshots.begin_rollback(current)
+    table.snapshots.begin_rollback(current, None if trash is None else trash.record.run)
     _restore(table, plan.target)
     deleted = remove_newer(table, current, trash=trash)
     return RollbackResult(plan.previous_id, current, deleted.files, deleted.bytes)

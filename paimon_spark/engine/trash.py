@@ -8,10 +8,13 @@ from typing import Any
 
 from paimon_spark.core.maintenance.deletion import DELETE, Action
 from paimon_spark.core.maintenance.trash import (
+    MalformedRun,
     TrashKind,
     TrashPaths,
     TrashRecord,
     TrashRun,
+    TrashState,
+    all_runs,
     delete_run,
     find_run,
     new_record,
@@ -91,13 +94,9 @@ class ListedRun:
 
 
 @translate_io_errors()
-def list_runs(table: Table) -> list[ListedRun]:
-    """Return the runs in the trash of a table, newest first. The files of an unfinished run are counted.
-
-    Raises:
-        CorruptTableError: the record of a run is malformed.
-    """
-    return [_listed(table, record) for record in runs(table)]
+def list_runs(table: Table) -> list[ListedRun | MalformedRun]:
+    """Return the runs in the trash of a table, newest first. The files of an unfinished run are counted."""
+    return [r if isinstance(r, MalformedRun) else _listed(table, r) for r in all_runs(table)]
 
 
 def _listed(table: Table, record: TrashRecord) -> ListedRun:
@@ -116,9 +115,11 @@ def get_run(table: Table, run: str) -> TrashRecord:
         NotFoundError: there is no such run.
         CorruptTableError: its record is malformed.
     """
-    found = next(iter(runs(table)), None) if run == LAST else find_run(table, run)
+    found = next(iter(all_runs(table)), None) if run == LAST else find_run(table, run)
+    if isinstance(found, MalformedRun):
+        raise found.error
     if found is None:
-        known = [r.run for r in runs(table)]
+        known = [r.run for r in all_runs(table)]
         listed = f"it has {', '.join(known[:5])}{' …' if len(known) > 5 else ''}" if known else "it is empty"
         raise NotFoundError(
             f"The trash of table {table.name} has no run '{run}'; {listed}.",
@@ -144,7 +145,8 @@ def plan_empty(table: Table, clock_millis: int, *, run: str | None, older_than: 
         table: the table.
         clock_millis: the current time.
         run: the only run to delete.
-        older_than: delete the runs from before this time; by default those whose retention has ended.
+        older_than: delete the runs from before this time; by default those whose retention has ended. One whose undo
+            was interrupted stays: the next undo completes it.
 
     Raises:
         ArgumentError: both a run and a time are given.
@@ -156,7 +158,8 @@ def plan_empty(table: Table, clock_millis: int, *, run: str | None, older_than: 
         going = [_listed(table, get_run(table, run))]
     else:
         bound = clock_millis - table.options.trash_retention_ms if older_than is None else older_than
-        going = [r for r in list_runs(table) if r.record.time_millis < bound]
+        old = [r for r in runs(table) if r.time_millis < bound and r.state is not TrashState.UNDOING]
+        going = [_listed(table, record) for record in old]
     paths = TrashPaths(table)
     actions = tuple(
         Action(DELETE, paths.run(r.record.run), r.bytes, f"{r.files} files of {r.record.procedure}") for r in going

@@ -7,14 +7,13 @@ so that no reference ever points to a missing file. An interrupted undo is compl
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from paimon_spark.core.cancellation import uninterrupted
 from paimon_spark.core.maintenance.deletion import DELETE, WRITE, Action
-from paimon_spark.core.maintenance.rollback import newer_refs, remove_newer
+from paimon_spark.core.maintenance.rollback import newer_refs
 from paimon_spark.core.maintenance.trash import (
     TrashKind,
     TrashPaths,
@@ -27,21 +26,17 @@ from paimon_spark.core.maintenance.trash import (
     runs,
 )
 from paimon_spark.core.maintenance.trash_check import missing_files
+from paimon_spark.core.maintenance.trash_refs import BRANCH_FILE, CONSUMER, read_ref, reference_of
 from paimon_spark.core.metadata.branches import branch_exists
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, RefStore
-from paimon_spark.core.metadata_io import in_parallel, translate_io_errors
+from paimon_spark.core.metadata_io import create_once, in_parallel, read_if_there, translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ConflictError, ErrorKind
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.paths import MAIN_BRANCH
-from paimon_spark.spec.refs import parse_tag
-from paimon_spark.spec.snapshot import parse_snapshot
 
 RESTORE = "restore"
 _COMPARED_BYTES = 1 << 20
-_CONSUMER = "consumer"
-_REFERENCE = re.compile(r"(snapshot|changelog)/(?:snapshot|changelog)-(\d{1,19})|(tag|consumer)/(?:tag|consumer)-(.+)")
-_BRANCH = re.compile(r"branch/branch-([^/]+)/(.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,19 +129,19 @@ def execute_undo(plan: UndoPlan) -> UndoResult:
     in_parallel(lambda f: _put_back(table.file_io, record, f), contents.files)
     _restore_snapshots(table, record, contents)
     for changelog in _in_order(contents.changelogs, record):
-        _put_back(table.file_io, record, changelog)
+        _bring_back(table.file_io, record, changelog)
     for reference in (*contents.tags.values(), *contents.consumers.values()):
-        _put_back(table.file_io, record, reference)
+        _bring_back(table.file_io, record, reference)
     for files in contents.branches.values():
         for file in sorted(files, key=lambda f: "/schema/schema-" in f.path):
-            _put_back(table.file_io, record, file)
+            _bring_back(table.file_io, record, file)
     _delete_created(table, record, RefKind.CHANGELOG)
     created = any(name.startswith(RefKind.CHANGELOG) for name in record.created)
     if contents.changelogs or created or plan.record.state is TrashState.UNDOING:
         _write_changelog_hints(table)
-    if record.kind is TrashKind.PURGE and record.latest is not None and _above(table, record.latest):
-        _check_empty(table, record, record.latest)
-        remove_newer(table, record.latest)
+    if plan.removed:
+        first = (i for i in contents.snapshots if i > (record.latest or 0))
+        _remove_empty(table, record, sorted({*plan.removed, *first}, reverse=True))
     forget(table, record)
     everything = contents.everything
     return UndoResult(
@@ -165,11 +160,11 @@ def execute_undo(plan: UndoPlan) -> UndoResult:
 def _contents(table: Table, record: TrashRecord) -> _Contents:
     """Return the files of a run, without snapshots and changelogs that the run itself created."""
     paths, found = TrashPaths(table), _Contents()
-    groups = {RefKind.TAG: found.tags, _CONSUMER: found.consumers}
+    groups = {RefKind.TAG: found.tags, CONSUMER: found.consumers}
     for status in run_files(table, record.run):
         file = KeptFile(status.path, paths.original(record.run, status.path), status.size)
-        reference = _reference(table, file.path)
-        branch = _BRANCH.fullmatch(file.path[len(paths.root) + 1 :])
+        reference = reference_of(table, file.path)
+        branch = BRANCH_FILE.fullmatch(file.path[len(paths.root) + 1 :])
         if reference is not None and file.path.rpartition("/")[2] in record.created:
             continue
         if reference is not None and reference[0] in groups:
@@ -321,27 +316,10 @@ def _check_files(table: Table, record: TrashRecord, contents: _Contents) -> None
 
 def _restored_refs(table: Table, contents: _Contents) -> Iterable[ProtectingRef]:
     """Yield the snapshots, changelogs and tags of a run, those of its branches included."""
-    for file in contents.references:
-        yield from _ref(table, table.branch, file)
-    for branch, files in contents.branches.items():
-        for file in files:
-            yield from _ref(table, branch, file)
-
-
-def _ref(table: Table, branch: str, file: KeptFile) -> Iterable[ProtectingRef]:
-    found = _reference(replace(table, branch=branch), file.path)
-    if found is None or found[0] == _CONSUMER:
-        return
-    kind, data = RefKind(found[0]), table.file_io.read(file.kept)
-    snapshot = parse_tag(data, file.path).snapshot if kind is RefKind.TAG else parse_snapshot(data, file.path)[0]
-    yield ProtectingRef(kind, branch, found[1], snapshot)
-
-
-def _reference(table: Table, path: str) -> tuple[str, str] | None:
-    """Return kind and name of a snapshot, changelog, tag or consumer file of the table's branch; None for others."""
-    root = f"{table.paths.metadata_root}/"
-    found = _REFERENCE.fullmatch(path[len(root) :]) if path.startswith(root) else None
-    return None if found is None else (found[1] or found[3], found[2] or found[4])
+    groups = [(table.branch, contents.references), *contents.branches.items()]
+    for branch, files in groups:
+        found = (read_ref(replace(table, branch=branch), f.path, f.kept) for f in files)
+        yield from (ref for ref in found if ref is not None)
 
 
 def _actions(table: Table, record: TrashRecord, contents: _Contents, removed: Sequence[int]) -> tuple[Action, ...]:
@@ -387,17 +365,34 @@ def _impossible(record: TrashRecord, why: str, what_to_do: str) -> ConflictError
 # ---- execution
 
 
+def _bring_back(file_io: FileIO, record: TrashRecord, file: KeptFile) -> None:
+    """Create a file whose name is not unique, as a commit does; one that an interrupted undo has restored is left.
+
+    A rename does not fail on every store if another client creates the file meanwhile.
+    """
+    try:
+        data = file_io.read(file.kept)
+    except FileNotFoundError:
+        _check_restored(file_io, record, file)
+        return
+    if not create_once(file_io, file.path, data):
+        raise _impossible(record, f"{file.path} exists again", "Another program writes to the table: stop it first.")
+    file_io.delete(file.kept)
+
+
+def _check_restored(file_io: FileIO, record: TrashRecord, file: KeptFile) -> None:
+    if not file_io.exists(file.path):
+        raise _impossible(record, f"{file.kept} has vanished", "Another undo may be running: look at sys.trash.")
+
+
 def _put_back(file_io: FileIO, record: TrashRecord, file: KeptFile) -> None:
-    """Move a file back; one that an interrupted undo has moved already is left as it is."""
+    """Move a file with a unique name back; one that an interrupted undo has moved already is left as it is."""
     try:
         if file_io.rename(file.kept, file.path) or not file_io.exists(file.kept):
             return
     except FileNotFoundError:
-        if file_io.exists(file.path):
-            return
-        raise _impossible(
-            record, f"{file.kept} has vanished", "Another undo may be running: look at sys.trash."
-        ) from None
+        _check_restored(file_io, record, file)
+        return
     if not _same(file_io, file):
         raise _impossible(record, f"{file.path} exists again", "Another program writes to the table: stop it first.")
     file_io.delete(file.kept)
@@ -424,7 +419,7 @@ def _restore_snapshots(table: Table, record: TrashRecord, contents: _Contents) -
         _restore_newer(table, record, contents)
     else:
         for snapshot in _in_order(contents.snapshots, record):
-            _put_back(table.file_io, record, snapshot)
+            _bring_back(table.file_io, record, snapshot)
     ids = table.snapshots.listed_ids()
     if ids:  # always: an interrupted undo may have restored the snapshots, but not written the hint
         table.snapshots.write_earliest_hint(ids[0])
@@ -439,11 +434,11 @@ def _restore_newer(table: Table, record: TrashRecord, contents: _Contents) -> No
     store, snapshots = table.snapshots, _in_order(contents.snapshots, record)
     restored_target = next((i for i in store.listed_ids() if f"snapshot-{i}" in record.created), None)
     if restored_target is not None and snapshots:
-        store.begin_rollback(restored_target)
+        store.begin_rollback(restored_target, record.run)
     elif store.rollback_target() == record.target and restored_target is None:
         store.end_rollback(max(store.listed_ids()))  # the rollback was interrupted; what it left counts again
     for snapshot in snapshots:
-        _put_back(table.file_io, record, snapshot)
+        _bring_back(table.file_io, record, snapshot)
     ids = store.listed_ids()
     if restored_target is not None:
         committed = bool(snapshots) and store.rollback_target() != restored_target
@@ -455,6 +450,46 @@ def _restore_newer(table: Table, record: TrashRecord, contents: _Contents) -> No
         _delete_created(table, record, RefKind.SNAPSHOT)
         ids = store.listed_ids()
     store.write_latest_hint(ids[-1])
+
+
+def _remove_empty(table: Table, record: TrashRecord, removed: Sequence[int]) -> None:
+    """Remove the empty snapshots of a purge from the newest down, and nothing that was committed meanwhile.
+
+    A commit of this project completes the rollback and is built on the snapshots that are back.
+    """
+    store, latest, paths = table.snapshots, record.latest or 0, table.paths
+    _check_empty(table, record, latest)
+    _check_nothing_above(table, record, removed)
+    kept = {i: read_if_there(table.file_io, paths.snapshot(i)) for i in removed}
+    store.begin_rollback(latest)
+    for position, (i, data) in enumerate(kept.items()):
+        _check_nothing_above(table, record, removed[position:])
+        if store.rollback_target() != latest:
+            break
+        if data is None or read_if_there(table.file_io, paths.snapshot(i)) != data:
+            continue
+        table.file_io.delete(paths.snapshot(i))
+        if any(other > i for other in store.listed_ids()):
+            create_once(table.file_io, paths.snapshot(i), data)  # a commit was built on it
+    if any(data is not None and read_if_there(table.file_io, paths.snapshot(i)) == data for i, data in kept.items()):
+        _check_nothing_above(table, record, ())
+    if store.rollback_target() == latest:
+        store.end_rollback(latest)
+
+
+def _check_nothing_above(table: Table, record: TrashRecord, removed: Sequence[int]) -> None:
+    """Raise, and end the rollback, if there are snapshots above those of before a purge and those of the purge."""
+    store = table.snapshots
+    above = [i for i in _above(table, record.latest or 0) if i not in removed]
+    if not above:
+        return
+    if store.rollback_target() == record.latest:
+        store.end_rollback(above[-1])
+    raise _impossible(
+        record,
+        f"snapshot {above[-1]} was committed meanwhile",
+        "Stop the writers of the table. To give up the commit, roll back to the snapshot before it, and undo again.",
+    )
 
 
 def _delete_created(table: Table, record: TrashRecord, kind: RefKind) -> None:

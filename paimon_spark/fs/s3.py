@@ -148,14 +148,17 @@ class S3FileIO:
         copies are deleted. Objects that others write to the source meanwhile are kept.
         """
         old, new = source.rstrip("/"), target.rstrip("/")
-        is_file = self._head(old) is not None
+        head = self._head(old)
+        is_file = head is not None
         if not is_file and not self._is_dir(old):
             raise missing(source)
         if self.exists(new):
             return False
         base = split(old)[1]
-        pages = () if is_file else self._pages(old)
-        found = [o for page in pages for o in page.get("Contents", ())]
+        if head is not None:
+            found: list[dict[str, Any]] = [{"Key": base, "Size": int(head["ContentLength"])}]
+        else:
+            found = [o for page in self._pages(old) for o in page.get("Contents", ())]
         large = [o["Key"] for o in found if o["Size"] > _LARGEST_COPY]
         if large:
             raise UnsupportedError(

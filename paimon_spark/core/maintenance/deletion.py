@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from paimon_spark.core.maintenance.reachability import Reachability, ReadManifests
 from paimon_spark.core.maintenance.trash import TrashRun
+from paimon_spark.core.maintenance.trash_refs import kept_refs
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKey, RefKind, protecting_refs
 from paimon_spark.core.table import Table
@@ -141,6 +142,8 @@ class SafeDeleter:
     def unreachable(self, actions: Sequence[Action]) -> list[Action]:
         """Return the actions whose files no snapshot, tag or changelog of any branch references.
 
+        Those that the trash keeps of rollbacks and branches count, so that these can be undone.
+
         The kind of the files is unknown, so each name is looked up among both data and metadata files.
 
         Raises:
@@ -149,7 +152,11 @@ class SafeDeleter:
         if not actions:
             return []
         names = {a.name for a in actions}
-        held = self._confirmed(self._all_refs, lambda reach: reach.metadata_refs().keys() | reach.needed_names(names))
+
+        def look() -> list[ProtectingRef]:
+            return [*self._all_refs(), *kept_refs(self._table)]
+
+        held = self._confirmed(look, lambda reach: reach.metadata_refs().keys() | reach.needed_names(names))
         return [a for a in actions if a.name not in held]
 
     def _confirmed(

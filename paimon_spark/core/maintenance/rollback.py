@@ -93,7 +93,7 @@ def remove_newer(table: Table, target_id: int, *, insist: bool = True, trash: Tr
                 if not insist:
                     return deleted
                 _check_there(table, target_id)
-                store.begin_rollback(target_id)
+                store.begin_rollback(target_id, None if trash is None else trash.record.run)
             deleted += deleter.delete(deleter.measure([action]))
         _note_changelogs(table, actions)
     if insist or store.rollback_target() == target_id:
@@ -123,8 +123,12 @@ def complete_rollback(table: Table) -> None:
     What is left goes where the interrupted rollback put the rest: to its run of the trash, if it has one.
     """
     target = table.snapshots.rollback_target()
-    if target is not None:
-        remove_newer(table, target, insist=False, trash=unfinished_rollback(table, target))
+    if target is None:
+        return
+    trash = unfinished_rollback(table, target)
+    remove_newer(table, target, insist=False, trash=trash)
+    if trash is not None:
+        trash.settle()
 
 
 def _note_changelogs(table: Table, removed: list[Action]) -> None:

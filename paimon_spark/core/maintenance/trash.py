@@ -172,10 +172,15 @@ class TrashRun:
 
         The procedure has done its work by then, so errors are ignored: a run that is still open can be undone too.
         """
+        self.settle()
+        with suppress(OSError, PaimonError):
+            empty_expired(self._table, clock_millis)
+
+    def settle(self) -> None:
+        """Mark the run as done, or delete it if it has taken nothing; errors are ignored."""
         with suppress(OSError, PaimonError):
             if self._begun:
                 self._settle()
-            empty_expired(self._table, clock_millis)
 
     def _settle(self) -> None:
         run = self.record.run
@@ -214,16 +219,40 @@ def new_record(
     )
 
 
-def runs(table: Table) -> list[TrashRecord]:
-    """Return the runs in the trash of a table, newest first.
+@dataclass(frozen=True, slots=True)
+class MalformedRun:
+    """A run whose record cannot be read; the time is that of its name."""
 
-    Raises:
-        CorruptTableError: the record of a run is malformed.
-    """
+    run: str
+    time_millis: int
+    error: CorruptTableError
+
+
+def all_runs(table: Table) -> list[TrashRecord | MalformedRun]:
+    """Return the runs in the trash of a table, newest first."""
     listed = table.file_io.list(TrashPaths(table).directory)
     names = sorted((s.name for s in listed if s.is_dir and RUN_NAME.fullmatch(s.name)), reverse=True)
-    found = [r for r in (find_run(table, name) for name in names) if r is not None]
+    found: list[TrashRecord | MalformedRun] = []
+    for name in names:
+        try:
+            record = find_run(table, name)
+        except CorruptTableError as e:
+            found.append(MalformedRun(name, _named_time(name), e))
+            continue
+        found.extend([record] if record is not None else [])
     return sorted(found, key=lambda r: (r.time_millis, r.run), reverse=True)
+
+
+def _named_time(run: str) -> int:
+    try:
+        return int(datetime.strptime(run[:15], "%Y%m%d-%H%M%S").replace(tzinfo=UTC).timestamp() * 1000)
+    except ValueError:
+        return 0
+
+
+def runs(table: Table) -> list[TrashRecord]:
+    """Return the runs in the trash of a table, newest first, without malformed ones."""
+    return [r for r in all_runs(table) if isinstance(r, TrashRecord)]
 
 
 def find_run(table: Table, run: str) -> TrashRecord | None:
@@ -247,17 +276,17 @@ def run_files(table: Table, run: str) -> Iterator[FileStatus]:
 def unfinished_rollback(table: Table, target: int) -> TrashRun | None:
     """Return the run of an interrupted rollback of the table's branch to a snapshot, to take what is left.
 
-    Commits call this, so a malformed record counts as none.
+    The hint of the rollback names it. Commits call this, so a malformed record counts as none.
     """
+    name = table.snapshots.rollback_run()
     try:
-        found = runs(table)
+        record = None if name is None else find_run(table, name)
     except CorruptTableError:
         return None
-    for record in found:
-        fits = record.kind is TrashKind.ROLLBACK and record.target == target and record.branch == table.branch
-        if fits and record.state in (TrashState.OPEN, TrashState.UNDOING):
-            return TrashRun(table, record, resumed=True)
-    return None
+    if record is None or (record.kind, record.target, record.branch) != (TrashKind.ROLLBACK, target, table.branch):
+        return None
+    unfinished = record.state in (TrashState.OPEN, TrashState.UNDOING)
+    return TrashRun(table, record, resumed=True) if unfinished else None
 
 
 def empty_expired(table: Table, clock_millis: int) -> list[str]:

@@ -46,7 +46,7 @@ def missing_files(table: Table, refs: Sequence[ProtectingRef], kept: Mapping[str
     """
     overlay = cast("FileIO", _WithTrash(table.file_io, kept))
     check = _Check(replace(table, file_io=overlay), kept)
-    lists = {n for ref in refs for n in _lists(ref)}
+    lists = {n for ref in refs for n in lists_of(ref)}
     missing = check.absent(table.paths.manifest(n) for n in lists)
     if missing:
         return missing
@@ -66,7 +66,7 @@ def _has_state(ref: ProtectingRef) -> bool:
     return ref.kind is not RefKind.CHANGELOG
 
 
-def _lists(ref: ProtectingRef) -> Iterator[str]:
+def lists_of(ref: ProtectingRef) -> Iterator[str]:
     """Yield the manifest lists that a reference needs."""
     snapshot = ref.snapshot
     if _has_state(ref):

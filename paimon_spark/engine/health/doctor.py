@@ -28,6 +28,7 @@ from paimon_spark.engine.health.listing import (
 )
 from paimon_spark.engine.health.option_checks import check_options, valid_options
 from paimon_spark.engine.health.references import Hashes, ReferencedFiles, Unreadable
+from paimon_spark.engine.health.trash_checks import check_trash
 from paimon_spark.engine.health.verify import Verification
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.errors import CorruptTableError, ErrorKind, PaimonError
@@ -79,6 +80,7 @@ def diagnose(
     findings += check_references(examined, referenced)
     findings += check_retention(examined)
     findings += check_options(examined)
+    findings += check_trash(examined)
     if list_directories:
         findings += _directories(examined, referenced, runner)
     return Diagnosis(tuple(in_order(findings)), examined)

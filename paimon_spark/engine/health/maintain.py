@@ -1,7 +1,8 @@
 """Maintenance by findings: the safe remedies of what an examination has found, most gain first, within a time budget.
 
 Safe are remedies that lose no row of any snapshot that the table's options retain: compaction, compaction of manifests,
-expiry of snapshots and tags by the table's own options, and removal of orphans older than a day.
+expiry of snapshots and tags by the table's own options, removal of orphans older than a day, and deletion of runs of
+the trash whose retention has ended.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from paimon_spark.engine.compact_explain import compaction_actions
 from paimon_spark.engine.compact_manifest import CompactManifestPlan, execute_compact_manifest, plan_compact_manifest
 from paimon_spark.engine.expire import ExpireConfig, ExpirePlan, execute_expire, plan_expire
 from paimon_spark.engine.health.findings import Code, Finding, call, sql_name
-from paimon_spark.engine.orphans import OrphanPlan, execute_orphans, plan_orphans
+from paimon_spark.engine.orphans import OrphanPlan, OrphanResult, execute_orphans, plan_orphans
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tags import DeleteTagsPlan, execute_delete_tags, expired_tags, plan_delete_tags
+from paimon_spark.engine.trash import EmptyTrashPlan, TrashRequest, execute_empty, open_run, plan_empty
 from paimon_spark.errors import PaimonError
 
 _MOST = (1 << 31) - 1
@@ -36,6 +38,7 @@ class Remedy(StrEnum):
     EXPIRE_TAGS = "expire_tags"
     EXPIRE_SNAPSHOTS = "expire_snapshots"
     REMOVE_ORPHAN_FILES = "remove_orphan_files"
+    EMPTY_TRASH = "empty_trash"
 
 
 REMEDIES: dict[Code, Remedy] = {
@@ -46,6 +49,7 @@ REMEDIES: dict[Code, Remedy] = {
     Code.EXPIRED_SNAPSHOTS: Remedy.EXPIRE_SNAPSHOTS,
     Code.EXPIRED_TAGS: Remedy.EXPIRE_TAGS,
     Code.ORPHAN_FILES: Remedy.REMOVE_ORPHAN_FILES,
+    Code.EXPIRED_TRASH: Remedy.EMPTY_TRASH,
 }
 
 
@@ -59,7 +63,7 @@ class Status(StrEnum):
     LEFT = "left"
 
 
-_Work = CompactionPlan | CompactManifestPlan | ExpirePlan | DeleteTagsPlan | OrphanPlan
+_Work = CompactionPlan | CompactManifestPlan | ExpirePlan | DeleteTagsPlan | OrphanPlan | EmptyTrashPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +155,9 @@ def _planned(
         gone = expired_tags(table, now)
         tags = plan_delete_tags(table, gone, because=gone) if gone else DeleteTagsPlan()
         return tags, tags.actions
+    if remedy is Remedy.EMPTY_TRASH:
+        trash = plan_empty(table, now, run=None, older_than=None)
+        return trash, trash.actions
     orphans = plan_orphans([table], runner, clock_millis=now)
     return orphans, orphans.actions
 
@@ -221,11 +228,30 @@ def _executed(
     elif isinstance(work, DeleteTagsPlan):
         tags = execute_delete_tags(job.table, work)
         files, size = tags.files, tags.bytes
+    elif isinstance(work, EmptyTrashPlan):
+        execute_empty(job.table, work)
+        files, size = sum(r.files for r in work.runs), sum(r.bytes for r in work.runs)
     else:
-        orphans = execute_orphans(work)
+        orphans = _removed_orphans(work, job.table, clock)
         files, size = orphans.files, orphans.bytes
     status = Status.DONE if files else Status.NOTHING
     return replace(outcome, status=status, files_in=files, bytes_in=size, changed=bool(files))
+
+
+def _removed_orphans(plan: OrphanPlan, table: Table, clock: Callable[[], int]) -> OrphanResult:
+    """Remove orphans as the procedure does: to the trash, unless its retention is 0."""
+    request = TrashRequest(
+        procedure=Remedy.REMOVE_ORPHAN_FILES,
+        wanted=None,
+        default=True,
+        clock_millis=clock(),
+        arguments={"table": table.identifier.full_name},
+    )
+    run = open_run(table, request)
+    done = execute_orphans(plan, lambda _: run)
+    if run is not None:
+        run.finish(clock())
+    return done
 
 
 def _compacted(

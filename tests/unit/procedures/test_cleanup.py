@@ -17,7 +17,7 @@ def lake() -> Lake:
     for i in range(5):
         lake.insert((i % 2, i, i), (i % 2, 1, i))
     lake.call("compact('t')")
-    lake.call("rollback_to('t', 3)")
+    lake.call("rollback_to(table => 't', snapshot_id => 3, trash => false)")
     clear_cache()
     return lake
 

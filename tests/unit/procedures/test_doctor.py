@@ -223,7 +223,7 @@ def test_missing_files_and_orphans() -> None:
     lake = keyed()
     for i in range(3):
         lake.insert((1, i, i))
-    lake.call("rollback_to('t', 2)")
+    lake.call("rollback_to(table => 't', snapshot_id => 2, trash => false)")
     finding, garbage = one(lake, Code.ORPHAN_FILES), leaked(lake.table)
     assert (finding.gain_files, finding.gain_bytes) == (len(garbage), sum(len(lake.state()[p]) for p in garbage))
     mend(lake, finding)

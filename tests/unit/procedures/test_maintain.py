@@ -41,7 +41,7 @@ def lake() -> Timed:
     for i in range(8):
         lake.insert((1, i), (2, i))
     lake.call("create_tag(table => 't', tag => 'old', snapshot_id => 1, time_retained => '1 h')")
-    lake.call("rollback_to('t', 7)")
+    lake.call("rollback_to(table => 't', snapshot_id => 7, trash => false)")
     lake.now += 7_200_000
     clear_cache()
     return lake
@@ -53,16 +53,40 @@ def test_everything_safe_is_mended(lake: Timed) -> None:
     assert set(lake.state()) == before
     rows = lake.call("maintain('db.*')")
     done = {r["statement"].split("(")[0]: r for r in rows if r["status"] == "done"}
-    assert set(done) == {f"CALL sys.{r}" for r in Remedy if r != Remedy.COMPACT_MANIFEST}
+    assert set(done) == {f"CALL sys.{r}" for r in Remedy if r not in (Remedy.COMPACT_MANIFEST, Remedy.EMPTY_TRASH)}
     assert done["CALL sys.compact"]["findings"] == "LEVEL_0_FILES, SMALL_FILES"
     (left,) = (r for r in rows if r["status"] == "left")
     assert (left["findings"], left["files_in"]) == ("OPTION_UNKNOWN", None)
     deleted = {a["path"] for a in planned if a["action"] == "delete"}
     assert before - set(lake.state()) == deleted
     clear_cache()
-    assert {f["finding"] for f in lake.call("doctor('t')")} <= {"OPTION_UNKNOWN", "EXPIRED_SNAPSHOTS"}
+    assert {f["finding"] for f in lake.call("doctor('t')")} <= {"OPTION_UNKNOWN", "EXPIRED_SNAPSHOTS", "TRASH"}
     assert violations(lake.table) == []
     assert leaked(lake.table) == set()
+
+
+def test_orphans_go_to_the_trash() -> None:
+    lake = Timed({"k": "INT"}, primary_key=["k"], bucket="1", **OPTIONS)
+    lake.insert((1,))
+    stray = f"{lake.table.path}/bucket-0/data-stray.parquet"
+    lake.table.file_io.write(stray, b"stray")
+    (row,) = lake.call("maintain(table => 't', actions => 'remove_orphan_files')")
+    assert (row["status"], row["files_in"]) == ("done", 1)
+    (run,) = lake.call("trash('t')")
+    assert (run["procedure"], run["arguments"], run["state"]) == ("remove_orphan_files", "table => 'db.t'", "done")
+    kept = {r["finding"]: r for r in lake.call("doctor('t')")}
+    assert kept["TRASH"]["found"] == "the trash keeps 1 run for an undo (5 bytes)"
+    lake.now += 8 * 86_400_000
+    (ended,) = (r for r in lake.call("doctor('t')") if "TRASH" in r["finding"])
+    assert (ended["finding"], ended["gain_bytes"], ended["gain_files"]) == ("EXPIRED_TRASH", 5, 1)
+    planned = lake.state()
+    (emptied,) = (r for r in lake.call("maintain('t')") if r["findings"] == "EXPIRED_TRASH")
+    assert (emptied["status"], emptied["files_in"], emptied["bytes_in"]) == ("done", 1, 5)
+    assert lake.call("trash('t')") == []
+    for path, data in planned.items():
+        lake.table.file_io.write(path, data)
+    lake.call("undo('t', 'last')")
+    assert lake.table.file_io.read(stray) == b"stray"
 
 
 def test_the_budget(lake: Timed) -> None:

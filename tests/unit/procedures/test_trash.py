@@ -3,24 +3,55 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from paimon_spark.calls.binding import bind
-from paimon_spark.core.maintenance.trash import RUN_NAME, runs
+from paimon_spark.core.maintenance.trash import RUN_NAME, TrashState, mark, runs
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.refs import RefStore, branch_name, branches
+from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, ConflictError, NotFoundError, PaimonError
+from paimon_spark.fs.base import FileIO
 from paimon_spark.sqlparse.call import parse_call
 from paimon_spark.testing.faults import FaultFileIO, Mode, Nth
 from paimon_spark.testing.invariants import violations
 from tests.unit.procedures.calling import REGISTRY, Lake
+from tests.unit.procedures.warehouse import Warehouse
 
 DAY = 86_400_000
 HINTS = ("LATEST", "EARLIEST")
+
+
+NINE = {"k": [9], "p": ["a"]}
+
+
+class Looks:
+    """A store on which something happens right before the hint is read for the nth time once the run is marked."""
+
+    def __init__(self, inner: FileIO, at: int, then: Callable[[], object]) -> None:
+        self._inner, self._left, self._then, self._marked = inner, at, then, False
+        self.done = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def write(self, path: str, data: bytes, overwrite: bool = True) -> None:
+        self._marked = self._marked or path.endswith("/run.json")
+        self._inner.write(path, data, overwrite)
+
+    def read(self, path: str) -> bytes:
+        if self._marked and path.endswith("/snapshot/LATEST"):
+            self._left -= 1
+            if not self._left:
+                self._then()
+                self.done = True
+        return self._inner.read(path)
 
 
 @pytest.fixture
@@ -212,23 +243,59 @@ def test_runs_are_undone_in_reverse_order(lake: Lake) -> None:
     assert same(contents(lake), before)
 
 
-def test_orphans_that_a_rollback_needs_come_back_first(lake: Lake) -> None:
+def hide(lake: Lake, run: str) -> bytes:
+    """Delete the record of a run, so that its references do not count; return it."""
+    path = f"{lake.table.path}/.trash/{run}/run.json"
+    data = lake.table.file_io.read(path)
+    lake.table.file_io.delete(path)
+    return data
+
+
+@pytest.mark.parametrize("text", ["rollback_to('t', 4)", "delete_branch('t', 'dev')"])
+def test_what_an_undo_needs_is_no_orphan(lake: Lake, text: str) -> None:
+    lake.table = lake.table.with_options({"snapshot.num-retained.min": "1"})
+    if "branch" in text:
+        write_arrow(replace(lake.table, branch="dev"), lake.rows({"k": [7], "p": ["a"]}))
+    before = contents(lake)
+    lake.call(text)
+    run = newest(lake)
+    lake.now += 1000
+    assert "ORPHAN_FILES" not in {r["finding"] for r in lake.call("doctor('t')")}
+    assert lake.call("remove_orphan_files('t')")[0]["deletedFileCount"] == 0
+    assert lake.call("remove_orphan_files(table => 't', trash => false)")[0]["deletedFileCount"] == 0
+    lake.call("maintain(table => 't', actions => 'remove_orphan_files')")
+    lake.call(f"undo('t', '{run}')")
+    assert contents(lake) == before
+    lake.call(text)
+    lake.call(f"empty_trash('t', '{newest(lake)}')")
+    assert lake.call("remove_orphan_files('t')")[0]["deletedFileCount"] > 0
+
+
+def test_files_in_another_run_come_back_first(lake: Lake) -> None:
     before = contents(lake)
     lake.call("rollback_to('t', 4)")
     rollback = newest(lake)
     lake.now += 1000
+    record = hide(lake, rollback)
     assert lake.call("remove_orphan_files('t')")[0]["deletedFileCount"] > 0
+    lake.table.file_io.write(f"{lake.table.path}/.trash/{rollback}/run.json", record)
     orphans = newest(lake)
     assert f"'{orphans}'" in refused(lake, rollback)
+    lake.insert((9, "a"))  # the orphans of a lost undo do not keep others from being removed
+    lake.call("remove_orphan_files('t')")
+    lake.call("rollback_to(table => 't', snapshot_id => 4, trash => false)")
     lake.call(f"undo('t', '{orphans}')")
     lake.call(f"undo('t', '{rollback}')")
-    assert contents(lake) == before
+    assert contents(lake)["rows"] == before["rows"]
 
 
 def test_lost_files_forbid_the_undo(lake: Lake) -> None:
     lake.call("rollback_to('t', 4)")
+    run = newest(lake)
+    record = hide(lake, run)
     lake.call("remove_orphan_files(table => 't', trash => false)")
-    assert "deleted for good" in refused(lake, newest(lake))
+    lake.table.file_io.write(f"{lake.table.path}/.trash/{run}/run.json", record)
+    assert "deleted for good" in refused(lake, run)
 
 
 def test_names_in_use_forbid_the_undo(lake: Lake) -> None:
@@ -246,6 +313,34 @@ def test_rows_after_a_purge_forbid_its_undo(lake: Lake) -> None:
     purge = newest(lake)
     lake.insert((9, "a"))
     assert "has rows" in refused(lake, purge)
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 4, 6])
+def test_an_undone_purge_removes_no_commit(lake: Lake, at: int) -> None:
+    """Another client commits right before one of the looks at the hint, at the end of the undo."""
+    before = contents(lake)
+    lake.call("purge_files('t')")
+    store = lake.table.file_io
+    committed = Looks(store, at, lambda: write_arrow(replace(lake.table, file_io=store), lake.rows(NINE)))
+    lake.table = replace(lake.table, file_io=committed)
+    error: PaimonError | None = None
+    try:
+        lake.call("undo('t', 'last')")
+    except ConflictError as e:
+        error = e
+    lake.table = replace(lake.table, file_io=store)
+    clear_cache()
+    keys = [r["k"] for r in read_arrow(lake.table).to_pylist()]
+    assert not committed.done or 9 in keys, error
+    ids = lake.table.snapshots.listed_ids()
+    assert ids == list(range(ids[0], ids[-1] + 1))
+    if error is None:
+        assert sorted(k for k in keys if k != 9) == before["rows"][f"snapshot {before['latest']}"]
+        assert lake.call("trash('t')") == []
+        return
+    lake.call(f"rollback_to(table => 't', snapshot_id => {ids[-1] - 1}, trash => false)")
+    lake.call("undo('t', 'last')")
+    assert contents(lake)["rows"] == before["rows"]
 
 
 def test_a_commit_between_plan_and_purge_comes_back(lake: Lake) -> None:
@@ -283,6 +378,27 @@ def test_a_rollback_interrupted_goes_on_in_its_run(lake: Lake) -> None:
     lake.call("rollback_to(table => 't', snapshot_id => 3, trash => false)")
     lake.call(f"undo('t', '{run['run']}')")
     assert contents(lake)["rows"] == before["rows"]
+
+
+def test_a_later_rollback_leaves_an_interrupted_run(lake: Lake) -> None:
+    """A commit that completes a rollback finishes its run; one without trash has none."""
+    store = lake.table.file_io
+    lake.table = replace(lake.table, file_io=FaultFileIO(store, Nth(4, Mode.CRASH_AFTER)))
+    with contextlib.suppress(PaimonError, OSError):
+        lake.call("rollback_to('t', 3)")
+    lake.table = replace(lake.table, file_io=store)
+    lake.insert((9, "a"))
+    (first,) = lake.call("trash('t')")
+    assert (first["state"], lake.table.snapshots.latest_id()) == ("done", 4)
+    lake.insert((9, "b"))
+    lake.table = replace(lake.table, file_io=FaultFileIO(store, Nth(2, Mode.CRASH_AFTER)))
+    with contextlib.suppress(PaimonError, OSError):
+        lake.call("rollback_to(table => 't', snapshot_id => 3, trash => false)")
+    lake.table = replace(lake.table, file_io=store)
+    assert lake.table.snapshots.rollback_target() == 3
+    lake.insert((8, "a"))
+    assert lake.table.snapshots.latest_id() == 4
+    assert lake.call("trash('t')") == [first]
 
 
 def test_retention(lake: Lake) -> None:
@@ -340,7 +456,44 @@ def test_malformed_runs(lake: Lake) -> None:
     good = lake.table.file_io.read(path)
     for bad in (b"", b"[]", good.replace(b'"version": 1', b'"version": 2'), good.replace(b"[]", b'["../x"]')):
         lake.table.file_io.write(path, bad)
-        with pytest.raises(PaimonError, match="CORRUPT_METADATA"):
-            lake.call("trash('t')")
+        (row,) = lake.call("trash('t')")
+        assert (row["run"], row["time"], row["files"]) == (run, "2100-01-01 00:00:00", None)
+        assert row["state"].startswith("malformed: ")
+        for text in (f"undo('{run}')", "undo('t', 'last')", f"empty_trash('t', '{run}')"):
+            with pytest.raises(PaimonError, match="CORRUPT_METADATA"):
+                lake.call(text)
     lake.insert((9, "a"))
+    lake.now += DAY
+    lake.call("rollback_to('t', 4)")
+    second = newest(lake)
+    lake.call(f"undo('t', '{second}')")
+    lake.call("rollback_to('t', 4)")
+    second = newest(lake)
+    lake.now += 8 * DAY
+    lake.call("delete_branch('t', 'dev')")
+    assert second not in {r["run"] for r in lake.call("trash('t')")}
+
+
+def test_tables_that_cannot_be_read(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    for name in ("db.a_broken", "db.t"):
+        warehouse.create(name)
+    for i in range(2):
+        warehouse.insert("db.t", (i, "a"))
+    warehouse.call("rollback_to('db.t', 1)")
+    schema = Path(warehouse.path) / "db.db/a_broken/schema/schema-0"
+    schema.write_text("{broken")
+    broken, run = warehouse.call("trash('db.*')")
+    assert (broken["table"], broken["run"], broken["state"][:10]) == ("db.a_broken", None, "malformed:")
+    assert warehouse.call(f"undo('{run['run']}')")[0]["restored_snapshots"] == 1
+
+
+def test_an_interrupted_undo_is_not_emptied(lake: Lake) -> None:
+    lake.call("rollback_to('t', 4)")
+    (record,) = runs(lake.table)
+    mark(lake.table, record, TrashState.UNDOING)
+    lake.now += 8 * DAY
+    assert lake.one("empty_trash('t')")["deleted_runs"] == 0
+    assert lake.one("empty_trash(table => 't', older_than => '2101-01-01')")["deleted_runs"] == 0
+    assert lake.one(f"empty_trash('t', '{record.run}')")["deleted_runs"] == 1
     lake.call("rollback_to('t', 4)")
