@@ -38,7 +38,7 @@ class Held:
 
 def held_alone(referenced: ReferencedFiles, groups: Mapping[str, Sequence[ProtectingRef]]) -> dict[str, Held]:
     """Return for each group of references the files that no other group needs."""
-    times = np.zeros(len(referenced.names), np.int32)
+    times = np.zeros(len(referenced.files), np.int32)
     for refs in groups.values():
         times += referenced.of_any(refs)
     once = times == 1

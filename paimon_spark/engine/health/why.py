@@ -14,7 +14,7 @@ from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.engine.health.history_checks import expiry_ends
 from paimon_spark.engine.health.listing import listings_of
-from paimon_spark.engine.health.references import ReferencedFiles, name_hash
+from paimon_spark.engine.health.references import ReferencedFiles
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.fs.base import FileStatus
@@ -100,11 +100,9 @@ def _changes(table: Table, name: str, refs: Iterable[ProtectingRef]) -> Iterator
 
 def _needing(table: Table, name: str, refs: Sequence[ProtectingRef]) -> Iterator[ProtectingRef]:
     """Yield the references that need a file. Only indexes beside data files require that entries are decoded."""
-    referenced = ReferencedFiles(table, refs)
-    wanted = np.array([name_hash(name)], np.int64)
-    if referenced.holds(wanted)[0]:
-        at = int(referenced.positions(wanted)[0])
-        yield from (ref for ref in refs if referenced.of(ref)[at])
+    referenced = ReferencedFiles(table, refs, only=name)
+    if len(referenced.files):
+        yield from (ref for ref in refs if referenced.of(ref).any())
         return
     known = ReadManifests([name])
     store = ManifestStore(table)
