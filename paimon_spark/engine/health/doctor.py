@@ -58,11 +58,11 @@ def diagnose(
     """
     table = replace(table, options=valid_options(table.options))
     referenced = references_of(table, protecting_refs)
-    findings = list(_unreadable(table, referenced))
     refs = [*referenced.refs, *(u.ref for u in referenced.unreadable)]
     own = (r.snapshot for r in refs if r.kind is RefKind.SNAPSHOT and r.branch == table.branch)
     latest = max(own, key=lambda s: s.id, default=None)
     sound = latest is not None and not any(_is_latest(table, u.ref, latest) for u in referenced.unreadable)
+    findings = list(_unreadable(table, referenced, latest))
     metas = ManifestStore(table).data_manifests(latest) if latest is not None and sound else []
     examined = Examined(
         table=table,
@@ -92,23 +92,32 @@ def failed_diagnosis(name: str, error: PaimonError) -> Diagnosis:
     return Diagnosis((Finding(table=name, severity=Severity.ERROR, code=Code.UNREADABLE, found=str(error)),))
 
 
-def _unreadable(table: Table, referenced: ReferencedFiles) -> Iterator[Finding]:
+def _unreadable(table: Table, referenced: ReferencedFiles, latest: Snapshot | None) -> Iterator[Finding]:
     """Yield one finding per cause: a missing manifest makes many references unreadable."""
+    manifests = _manifest_paths(table, latest) if referenced.unreadable else ()
     causes: dict[str, list[Unreadable]] = {}
     for found in referenced.unreadable:
         causes.setdefault(found.error.message, []).append(found)
     for message, found_here in causes.items():
         labels = [u.ref.label for u in found_here]
-        latest = any(u.ref.kind is RefKind.SNAPSHOT and u.ref.branch == table.branch for u in found_here)
-        missing = found_here[0].error.kind is ErrorKind.FILE_MISSING and "manifest-list" not in message
+        missing = found_here[0].error.kind is ErrorKind.FILE_MISSING and any(path in message for path in manifests)
         yield Finding(
             table=table.name,
             severity=Severity.ERROR,
             code=Code.UNREADABLE,
             found=f"{', '.join(labels[:3])}{f' and {len(labels) - 3} more' if len(labels) > 3 else ''} cannot be read: "
             f"{message}",
-            mend=call("remove_unexisting_manifests", table=sql_name(table)) if latest and missing else None,
+            mend=call("remove_unexisting_manifests", table=sql_name(table)) if missing else None,
         )
+
+
+def _manifest_paths(table: Table, latest: Snapshot | None) -> list[str]:
+    """Return the data manifests of the latest snapshot; none if its manifest lists cannot be read."""
+    try:
+        metas = [] if latest is None else ManifestStore(table).data_manifests(latest)
+    except CorruptTableError:
+        return []
+    return [table.paths.manifest(m.file_name) for m in metas]
 
 
 def _directories(e: Examined, referenced: ReferencedFiles, runner: TaskRunner) -> Iterator[Finding]:
@@ -137,10 +146,12 @@ def _directories(e: Examined, referenced: ReferencedFiles, runner: TaskRunner) -
         return
     orphans = find_orphans(e.table, referenced, listed, runner, e.now - DAY_MILLIS)
     if orphans.files:
+        kept = e.table.options.trash_retention_ms > 0
+        later = "; they go to the trash, which frees them when it is emptied" if kept else ""
         yield e.finding(
             Severity.WARNING,
             Code.ORPHAN_FILES,
-            f"nothing refers to {counted(orphans.files, 'file')} older than a day ({orphans.bytes} bytes)",
+            f"nothing refers to {counted(orphans.files, 'file')} older than a day ({orphans.bytes} bytes){later}",
             call("remove_orphan_files", table=e.sql_name),
             gain_bytes=orphans.bytes,
             gain_files=orphans.files,
