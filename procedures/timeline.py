@@ -203,7 +203,8 @@ class _Why:
         Column(
             "fact",
             "string",
-            "`exists`, `missing`, `is`, `added by`, `removed by`, `needed by` or `orphan`",
+            "`exists`, `missing`, `in the trash`, `is`, `added by`, `removed by`, `needed by`, "
+            "`unreadable` (a reference) or `orphan`",
             nullable=False,
         ),
         Column("reference", "string", "the snapshot, tag or changelog, with its branch"),
@@ -218,7 +219,8 @@ class Why:
     """Tell what is known about a file of a table or of one of its branches.
 
     `added by` and `removed by` are known as long as the manifests of these commits exist. A file is deleted when no
-    `needed by` is left; each says why the reference is still there.
+    `needed by` is left; each says why the reference is still there. While a reference is `unreadable`, no file is
+    called an orphan. Of files of one name in several buckets, the facts are about all.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Why]:

@@ -13,13 +13,14 @@ from paimon_spark.api.arguments import options as option_texts
 from paimon_spark.bridge.jars import jar_path
 from paimon_spark.bridge.s3_jars import s3_jars
 from paimon_spark.errors import ArgumentError
+from paimon_spark.spec.secrets import HIDDEN_KEYS
 
 EXTENSION = "paimon.spark.SessionExtension"
 CATALOG_CLASS = "paimon.spark.Catalog"
 GENERIC_CATALOG_CLASS = "paimon.spark.GenericCatalog"
 SESSION_CATALOG = "spark_catalog"
 DEFAULT_CATALOG = "spark.sql.defaultCatalog"
-HIDDEN = "(?i)secret|password|token|access.?key"
+HIDDEN = HIDDEN_KEYS
 """Settings whose values Spark shows nowhere: its own default lets `access-key` through."""
 
 

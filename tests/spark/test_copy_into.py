@@ -239,7 +239,9 @@ def test_all_types_survive_files(spark: SparkSession, tmp_path: Path, kind: str,
     rest = ", ".join(["'\"'"] + ["NULL"] * 6)
     values = [some, ", ".join(["NULL"] * 16), f"{', '.join(['NULL'] * 6)}, double('-inf'), NULL, '', {rest}"]
     if kind != "CSV":
-        flat += ", q ARRAY<BINARY>, r MAP<DATE, STRUCT<x: TIMESTAMP, y: DECIMAL(9, 2)>>, s STRUCT<X: MAP<BIGINT, BINARY>>"
+        flat += (
+            ", q ARRAY<BINARY>, r MAP<DATE, STRUCT<x: TIMESTAMP, y: DECIMAL(9, 2)>>, s STRUCT<X: MAP<BIGINT, BINARY>>"
+        )
         nested = f"array(X'00', NULL), map(DATE '2024-01-01', struct(TIMESTAMP '{at}', 1.25)), struct(map(1L, X'FF'))"
         values = [f"{values[0]}, {nested}", *(f"{v}, NULL, NULL, NULL" for v in values[1:])]
     for name in ("t", "u"):

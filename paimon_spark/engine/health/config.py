@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 from paimon_spark.core.table import Table
 from paimon_spark.spec.catalogue import SPARK_PROPERTIES, find_option, known_options
+from paimon_spark.spec.secrets import HIDDEN_KEYS
 from paimon_spark.spec.support import REFUSED, Scope, honoured, scope_of
 
-_SECRET = re.compile(
-    r"secret|password|token|credential|access[.-]?key|private[.-]?key|encryption[.-]?key", re.IGNORECASE
-)
+_SECRET = re.compile(HIDDEN_KEYS)
 HIDDEN = "***"
 
 

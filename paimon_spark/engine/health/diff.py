@@ -13,7 +13,7 @@ from paimon_spark.core.scan.entry_filter import select_live
 from paimon_spark.core.system.render import type_text
 from paimon_spark.core.table import Table
 from paimon_spark.engine.health.findings import quoted, sql_name
-from paimon_spark.engine.health.references import Hashes, name_hash
+from paimon_spark.engine.health.places import Hashes, Places
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Snapshot
 
@@ -52,7 +52,7 @@ def difference(table: Table, before: Snapshot, after: Snapshot, texts: tuple[str
     """
     rows = after.total_record_count - before.total_record_count
     yield Difference(what="rows", before=str(before.total_record_count), after=str(after.total_record_count), rows=rows)
-    old, new = _names(table, before), _names(table, after)
+    old, new = _places(table, before), _places(table, after)
     for what, snapshot, others in (("files removed", before, new), ("files added", after, old)):
         for partition, total in sorted(_without(table, snapshot, others).items()):
             yield Difference(what=what, name=partition, files=total.files, rows=total.rows, bytes=total.bytes)
@@ -67,23 +67,19 @@ def _query(table: Table, before: Snapshot, after: Snapshot, texts: tuple[str, st
     return Difference(what="query", name="the changed rows", after=_QUERY.replace("?", arguments))
 
 
-def _names(table: Table, snapshot: Snapshot) -> Hashes:
-    """Return the sorted hashes of the names of the live files."""
-    store = ManifestStore(table)
-    parts = [np.empty(0, np.int64)]
-    for found in select_live(store, store.data_manifests(snapshot), lambda c: np.ones(len(c.kind), bool)):
-        names = found.manifest.names(found.rows)
-        parts.append(np.fromiter((name_hash(n) for _, n in names), np.int64, len(found.rows)))
-    return np.sort(np.concatenate(parts))
+def _places(table: Table, snapshot: Snapshot) -> Hashes:
+    """Return the sorted hashes of the places of the live files."""
+    store, places = ManifestStore(table), Places(table)
+    live = select_live(store, store.data_manifests(snapshot), lambda c: np.ones(len(c.kind), bool))
+    parts = [places.of_rows(found.manifest, found.rows) for found in live]
+    return np.sort(np.concatenate([np.empty(0, np.int64), *parts]))
 
 
 def _without(table: Table, snapshot: Snapshot, others: Hashes) -> dict[str, _Sum]:
-    """Return by partition the sums of the live files whose names are not among others."""
-    store, sums = ManifestStore(table), dict[str, _Sum]()
+    """Return by partition the sums of the live files whose places are not among others."""
+    store, places, sums = ManifestStore(table), Places(table), dict[str, _Sum]()
     for found in select_live(store, store.data_manifests(snapshot), lambda c: np.ones(len(c.kind), bool)):
-        names = found.manifest.names(found.rows)
-        hashes = np.fromiter((name_hash(n) for _, n in names), np.int64, len(found.rows))
-        rows = found.rows[~np.isin(hashes, others)]
+        rows = found.rows[~np.isin(places.of_rows(found.manifest, found.rows), others)]
         columns = found.columns
         for number in np.unique(columns.partition[rows]).tolist():
             own = rows[columns.partition[rows] == number]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from paimon_spark.core.metadata.manifest_store import ManifestStore
-from paimon_spark.core.metadata.refs import RefKind, protecting_refs
+from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, protecting_refs
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.engine.health.examined import Examined, Limits
@@ -21,17 +21,19 @@ from paimon_spark.engine.health.history_checks import check_references, check_re
 from paimon_spark.engine.health.layout import layout_of
 from paimon_spark.engine.health.listing import (
     DAY_MILLIS,
-    entries_named,
+    entries_at,
     find_orphans,
     list_files,
     truly_missing,
 )
 from paimon_spark.engine.health.option_checks import check_options, valid_options
-from paimon_spark.engine.health.references import Hashes, ReferencedFiles, Unreadable
+from paimon_spark.engine.health.places import Hashes
+from paimon_spark.engine.health.references import ReferencedFiles, Unreadable, references_of, remaining
 from paimon_spark.engine.health.trash_checks import check_trash
 from paimon_spark.engine.health.verify import Verification
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.errors import CorruptTableError, ErrorKind, PaimonError
+from paimon_spark.spec.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +58,12 @@ def diagnose(
         limits: from which numbers on something is reported.
     """
     table = replace(table, options=valid_options(table.options))
-    latest = table.snapshots.latest()
-    refs = protecting_refs(table)
-    referenced = ReferencedFiles(table, refs)
-    findings = list(_unreadable(table, referenced))
-    broken = {u.ref.key for u in referenced.unreadable}
-    sound = latest is not None and not any(
-        u.ref.kind is RefKind.SNAPSHOT and u.ref.branch == table.branch and u.ref.snapshot.id == latest.id
-        for u in referenced.unreadable
-    )
+    referenced = references_of(table, protecting_refs)
+    refs = [*referenced.refs, *(u.ref for u in referenced.unreadable)]
+    own = (r.snapshot for r in refs if r.kind is RefKind.SNAPSHOT and r.branch == table.branch)
+    latest = max(own, key=lambda s: s.id, default=None)
+    sound = latest is not None and not any(_is_latest(table, u.ref, latest) for u in referenced.unreadable)
+    findings = list(_unreadable(table, referenced, latest))
     metas = ManifestStore(table).data_manifests(latest) if latest is not None and sound else []
     examined = Examined(
         table=table,
@@ -72,7 +71,7 @@ def diagnose(
         latest=latest,
         layout=layout_of(table, latest if sound else None, metas),
         metas=metas,
-        refs=[r for r in refs if r.key not in broken],
+        refs=referenced.refs,
         limits=limits or Limits(),
     )
     findings += check_files(examined)
@@ -86,28 +85,41 @@ def diagnose(
     return Diagnosis(tuple(in_order(findings)), examined)
 
 
+def _is_latest(table: Table, ref: ProtectingRef, latest: Snapshot | None) -> bool:
+    return ref.kind is RefKind.SNAPSHOT and ref.branch == table.branch and ref.snapshot == latest
+
+
 def failed_diagnosis(name: str, error: PaimonError) -> Diagnosis:
     """Return the finding about a table that cannot be examined."""
     return Diagnosis((Finding(table=name, severity=Severity.ERROR, code=Code.UNREADABLE, found=str(error)),))
 
 
-def _unreadable(table: Table, referenced: ReferencedFiles) -> Iterator[Finding]:
+def _unreadable(table: Table, referenced: ReferencedFiles, latest: Snapshot | None) -> Iterator[Finding]:
     """Yield one finding per cause: a missing manifest makes many references unreadable."""
+    manifests = _manifest_paths(table, latest) if referenced.unreadable else ()
     causes: dict[str, list[Unreadable]] = {}
     for found in referenced.unreadable:
         causes.setdefault(found.error.message, []).append(found)
     for message, found_here in causes.items():
         labels = [u.ref.label for u in found_here]
-        latest = any(u.ref.kind is RefKind.SNAPSHOT and u.ref.branch == table.branch for u in found_here)
-        missing = found_here[0].error.kind is ErrorKind.FILE_MISSING and "manifest-list" not in message
+        missing = found_here[0].error.kind is ErrorKind.FILE_MISSING and any(path in message for path in manifests)
         yield Finding(
             table=table.name,
             severity=Severity.ERROR,
             code=Code.UNREADABLE,
             found=f"{', '.join(labels[:3])}{f' and {len(labels) - 3} more' if len(labels) > 3 else ''} cannot be read: "
             f"{message}",
-            mend=call("remove_unexisting_manifests", table=sql_name(table)) if latest and missing else None,
+            mend=call("remove_unexisting_manifests", table=sql_name(table)) if missing else None,
         )
+
+
+def _manifest_paths(table: Table, latest: Snapshot | None) -> list[str]:
+    """Return the data manifests of the latest snapshot; none if its manifest lists cannot be read."""
+    try:
+        metas = [] if latest is None else ManifestStore(table).data_manifests(latest)
+    except CorruptTableError:
+        return []
+    return [table.paths.manifest(m.file_name) for m in metas]
 
 
 def _directories(e: Examined, referenced: ReferencedFiles, runner: TaskRunner) -> Iterator[Finding]:
@@ -116,10 +128,14 @@ def _directories(e: Examined, referenced: ReferencedFiles, runner: TaskRunner) -
     except CorruptTableError as error:
         yield e.finding(Severity.ERROR, Code.UNREADABLE, str(error))
         return
-    needed = referenced.names[referenced.of_any(r for r in e.refs if r.snapshot == e.latest)]
+    latest = [r for r in e.refs if _is_latest(e.table, r, e.latest)]
+    needed = referenced.files[referenced.of_any(latest)]
     absent = np.sort(needed[~listed.holds(needed)])
-    yield from _missing(e, absent)
-    faults = list(Verification(e.table, referenced, e.refs, listed).metadata_files())
+    missing = list(_missing(e, absent))
+    if missing and remaining(e.table, latest):
+        yield from missing
+    verification = Verification(e.table, referenced, e.refs, listed)
+    faults = verification.confirmed(list(verification.metadata_files()))
     if faults:
         more = f", and so are {len(faults) - 1} more" if len(faults) > 1 else ""
         yield e.finding(
@@ -132,10 +148,12 @@ def _directories(e: Examined, referenced: ReferencedFiles, runner: TaskRunner) -
         return
     orphans = find_orphans(e.table, referenced, listed, runner, e.now - DAY_MILLIS)
     if orphans.files:
+        kept = e.table.options.trash_retention_ms > 0
+        later = "; they go to the trash, which frees them when it is emptied" if kept else ""
         yield e.finding(
             Severity.WARNING,
             Code.ORPHAN_FILES,
-            f"nothing refers to {counted(orphans.files, 'file')} older than a day ({orphans.bytes} bytes)",
+            f"nothing refers to {counted(orphans.files, 'file')} older than a day ({orphans.bytes} bytes){later}",
             call("remove_orphan_files", table=e.sql_name),
             gain_bytes=orphans.bytes,
             gain_files=orphans.files,
@@ -146,7 +164,7 @@ def _missing(e: Examined, absent: Hashes) -> Iterator[Finding]:
     """Yield a finding about the data files of the latest snapshot that do not exist, of those that were not listed."""
     count = rows = size = 0
     first = ""
-    for entry in truly_missing(e.table, entries_named(e.table, e.metas, absent)):
+    for entry in truly_missing(e.table, entries_at(e.table, e.metas, absent)):
         first = first or e.table.paths.data_file(entry.partition, entry.bucket, entry.file)
         count, rows, size = count + 1, rows + entry.file.row_count, size + entry.file.file_size
     if count:

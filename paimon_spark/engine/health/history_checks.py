@@ -38,7 +38,7 @@ class Held:
 
 def held_alone(referenced: ReferencedFiles, groups: Mapping[str, Sequence[ProtectingRef]]) -> dict[str, Held]:
     """Return for each group of references the files that no other group needs."""
-    times = np.zeros(len(referenced.names), np.int32)
+    times = np.zeros(len(referenced.files), np.int32)
     for refs in groups.values():
         times += referenced.of_any(refs)
     once = times == 1
@@ -59,7 +59,8 @@ def check_references(e: Examined, referenced: ReferencedFiles) -> Iterator[Findi
     live = referenced.total(referenced.of_any(own[-1:]))
     if "expired" in held:
         yield _expired(e, held["expired"], live)
-    yield from _consumers(e, held, consumers, own)
+    long_lived = [r.snapshot.id for r in e.refs if r.kind is RefKind.CHANGELOG and r.branch == e.table.branch]
+    yield from _consumers(e, held, consumers, own, long_lived)
     gone = expired_tags(e.table, e.now)
     if gone:
         freed = [held[f"tag {name}"] for name in gone if f"tag {name}" in held]
@@ -72,7 +73,9 @@ def check_references(e: Examined, referenced: ReferencedFiles) -> Iterator[Findi
             gain_bytes=sum(h.bytes for h in freed),
             gain_files=sum(h.files for h in freed),
         )
-    yield from _pins(e, referenced, held, live, gone)
+    first = own[0].snapshot.id if own else 0
+    reading = sorted(name for name, following in consumers.items() if long_lived and following < first)
+    yield from _pins(e, referenced, held, live, gone, reading)
 
 
 def expiry_ends(table: Table, snapshots: Sequence[Snapshot], now: int, consumers: Mapping[str, int]) -> tuple[int, int]:
@@ -139,12 +142,16 @@ def _expired(e: Examined, held: Held, live: int) -> Finding:
 
 
 def _consumers(
-    e: Examined, held: Mapping[str, Held], consumers: Mapping[str, int], own: Sequence[ProtectingRef]
+    e: Examined,
+    held: Mapping[str, Held],
+    consumers: Mapping[str, int],
+    own: Sequence[ProtectingRef],
+    long_lived: Sequence[int],
 ) -> Iterator[Finding]:
     times = {r.snapshot.id: r.snapshot.time_millis for r in own}
     if not times:
         return
-    first, last = min(times), max(times)
+    first, last = min(*times, *long_lived, max(times)), max(times)
     slowest = min(consumers, key=lambda name: (consumers[name], name), default=None)
     for name, following in consumers.items():
         pinned = held.get("consumed") if name == slowest else None
@@ -152,8 +159,8 @@ def _consumers(
             yield e.finding(
                 Severity.ERROR,
                 Code.CONSUMER_LOST,
-                f"consumer '{name}' continues with snapshot {following}, but snapshots before {first} have expired: "
-                "it has lost changes",
+                f"consumer '{name}' continues with snapshot {following}, but snapshots and changelogs before {first} "
+                "have expired: it has lost changes",
                 call("reset_consumer", table=e.sql_name, consumer_id=name, next_snapshot_id=first),
             )
         elif following in times and e.now - times[following] > e.limits.consumer_millis:
@@ -179,7 +186,12 @@ def _consumers(
 
 
 def _pins(
-    e: Examined, referenced: ReferencedFiles, held: Mapping[str, Held], live: int, gone: Iterable[str]
+    e: Examined,
+    referenced: ReferencedFiles,
+    held: Mapping[str, Held],
+    live: int,
+    gone: Iterable[str],
+    reading: Sequence[str],
 ) -> Iterator[Finding]:
     going = {f"tag {name}" for name in gone}
     tags = [h for name, h in held.items() if name.startswith("tag ")]
@@ -190,12 +202,16 @@ def _pins(
         code, text, procedure, argument = _HOLDERS[kind]
         urgent = found.bytes * 100 > live * e.limits.pinned_percent
         which = f" '{own}'" if own else f" ({counted(len(found.refs), 'reference')})"
+        after = _AFTER.get(kind, "")
+        needing = bool(reading) and kind == "changelogs"
+        if needing:
+            after = f"; {counted(len(reading), 'consumer')} still to read them: {', '.join(reading[:3])}"
         given: dict[str, str | int] = {argument: own} if argument else {"delete_all": True}
         yield e.finding(
             Severity.WARNING if urgent else Severity.INFO,
             code,
-            f"only {text}{which} needs {counted(found.files, 'file')} ({found.bytes} bytes)",
-            None if own == MAIN_BRANCH else call(procedure, table=e.sql_name, **given),
+            f"only {text}{which} needs {counted(found.files, 'file')} ({found.bytes} bytes){after}",
+            None if own == MAIN_BRANCH or needing else call(procedure, table=e.sql_name, **given),
             gain_bytes=found.bytes,
             gain_files=found.files,
         )
@@ -208,6 +224,10 @@ _HOLDERS = {
     "branch": (Code.BRANCH_HOLDS_FILES, "branch", "delete_branch", "branch"),
     "changelogs": (Code.CHANGELOGS_HOLD_FILES, "the long-lived changelogs", "expire_changelogs", ""),
 }
+
+
+_AFTER = {"branch": "; they are orphans without it, and remove_orphan_files frees them"}
+"""What happens to the files of a holder that is deleted, unless they are deleted with it."""
 
 
 def _tags_together(

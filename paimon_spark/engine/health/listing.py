@@ -12,7 +12,8 @@ from paimon_spark.core.maintenance.orphans import Listing, directories, spread
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata_io import in_parallel
 from paimon_spark.core.table import Table
-from paimon_spark.engine.health.references import Hashes, ReferencedFiles, name_hash
+from paimon_spark.engine.health.places import Hashes, Places
+from paimon_spark.engine.health.references import ReferencedFiles
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tasks import listing_payload, listings
 from paimon_spark.format.arrays import Mask
@@ -29,21 +30,21 @@ _AT_ONCE = 1024
 
 @dataclass(frozen=True, slots=True)
 class ListedFiles:
-    """The files of a table: sorted hashes of their names, and their sizes."""
+    """The files of a table: sorted hashes of their places, and their sizes."""
 
-    names: Hashes
+    files: Hashes
     sizes: Hashes
 
     def holds(self, hashes: Hashes) -> Mask:
-        """Return which of some names exist."""
+        """Return which of some places exist."""
         return self.sizes_of(hashes) >= 0
 
     def sizes_of(self, hashes: Hashes) -> Hashes:
-        """Return the sizes of files by name; -1 for one that does not exist."""
-        if not len(self.names):
+        """Return the sizes of files by place; -1 for one that does not exist."""
+        if not len(self.files):
             return np.full(len(hashes), -1, np.int64)
-        at = np.minimum(np.searchsorted(self.names, hashes), len(self.names) - 1)
-        return np.where(self.names[at] == hashes, self.sizes[at], -1)
+        at = np.minimum(np.searchsorted(self.files, hashes), len(self.files) - 1)
+        return np.where(self.files[at] == hashes, self.sizes[at], -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +72,12 @@ def listings_of(table: Table, runner: TaskRunner, older_than: int = _ANY_TIME) -
 
 def list_files(table: Table, runner: TaskRunner) -> ListedFiles:
     """Return the files of a table and its branches, of any age."""
-    names, sizes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    places, found, sizes = Places(table), [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for listing in listings_of(table, runner):
         count = len(listing.files)
-        names.append(np.fromiter((name_hash(c.path.rpartition("/")[2]) for c in listing.files), np.int64, count))
+        found.append(places.of_paths(c.path for c in listing.files))
         sizes.append(np.fromiter((c.size for c in listing.files), np.int64, count))
-    joined = np.concatenate(names)
+    joined = np.concatenate(found)
     order = np.argsort(joined)
     return ListedFiles(joined[order], np.concatenate(sizes)[order])
 
@@ -89,13 +90,12 @@ def find_orphans(
     Raises:
         CorruptTableError: a reference cannot be read, so what it needs is unknown.
     """
-    if referenced.holds(listed.names).all():
+    if referenced.holds(listed.files).all():
         return Orphans()
     suspects: list[Action] = []
     strays: list[Action] = []
     for listing in listings_of(table, runner, older_than):
-        hashes = np.fromiter((name_hash(c.path.rpartition("/")[2]) for c in listing.files), np.int64)
-        unknown = ~referenced.holds(hashes)
+        unknown = ~referenced.holds(referenced.places.of_paths(c.path for c in listing.files))
         for at in np.flatnonzero(unknown).tolist():
             found = listing.files[at]
             (suspects if found.needed else strays).append(Action(DELETE, found.path, found.size, ""))
@@ -103,17 +103,17 @@ def find_orphans(
     return Orphans(len(going), sum(a.bytes for a in going))
 
 
-def entries_named(table: Table, metas: Iterable[ManifestFileMeta], hashes: Hashes) -> Iterator[ManifestEntry]:
-    """Yield the ADD entries of some manifests whose file names are among some sorted hashes."""
-    store = ManifestStore(table)
+def entries_at(table: Table, metas: Iterable[ManifestFileMeta], hashes: Hashes) -> Iterator[ManifestEntry]:
+    """Yield the ADD entries of some manifests whose places are among some sorted hashes."""
+    store, places = ManifestStore(table), Places(table)
     for meta in metas:
         if meta.num_added_files == 0 or not len(hashes):
             continue
         manifest = store.open(meta, remember=False)
         rows = np.flatnonzero(manifest.entry_columns().kind == FileKind.ADD)
-        named = np.fromiter((name_hash(name) for _, name in manifest.names(rows)), np.int64, len(rows))
-        at = np.minimum(np.searchsorted(hashes, named), len(hashes) - 1)
-        yield from manifest.entries(rows[hashes[at] == named])
+        own = places.of_rows(manifest, rows)
+        at = np.minimum(np.searchsorted(hashes, own), len(hashes) - 1)
+        yield from manifest.entries(rows[hashes[at] == own])
 
 
 def truly_missing(table: Table, entries: Iterable[ManifestEntry]) -> Iterator[ManifestEntry]:

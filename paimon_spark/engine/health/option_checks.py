@@ -90,11 +90,9 @@ def _support(e: Examined, key: str, value: str, option: Option) -> Iterator[Find
             )
     elif option.name not in honoured() or key not in PATTERN_KEYS.get(option.name, (key,)):
         whose = "of Flink" if option.group == "flink-connector" else "of another engine or format"
-        yield _unset(
-            e,
+        yield e.finding(
             Severity.INFO,
             Code.OPTION_WITHOUT_EFFECT,
-            key,
             f"The option '{key}' = {quoted(value)} is one {whose} and has no effect on Spark.",
         )
 

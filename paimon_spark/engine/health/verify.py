@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from itertools import chain, islice, pairwise
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from paimon_spark.core.maintenance.soundness import Defect, Fault, FileCheck, VectorCheck
 from paimon_spark.core.metadata.manifest_store import ManifestStore
@@ -16,14 +19,17 @@ from paimon_spark.core.metadata.row_ranges import is_blob_file
 from paimon_spark.core.metadata_io import in_parallel, translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.engine.health.listing import ListedFiles, list_files
-from paimon_spark.engine.health.references import ReferencedFiles, name_hash
+from paimon_spark.engine.health.places import Hashes
+from paimon_spark.engine.health.references import ReferencedFiles, references_of, remaining
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tasks import verified_faults, verify_payload
 from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError, PaimonError
+from paimon_spark.format.manifest.lazy_manifest import Manifest
 from paimon_spark.spec.kinds import FileKind
-from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, ManifestEntry, ManifestFileMeta
+from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, IndexManifestEntry, ManifestEntry, ManifestFileMeta
 from paimon_spark.spec.paths import MAIN_BRANCH
 
+_T = TypeVar("_T")
 _FILES_A_TASK = 64
 _TASKS_AT_ONCE = 256
 _LABELS = 3
@@ -58,11 +64,16 @@ def verify(table: Table, runner: TaskRunner, depth: Depth) -> Iterator[VerifiedD
         runner: runs the tasks.
         depth: what is read besides metadata and directories.
     """
-    refs, errors = readable_refs(table)
+    errors: list[CorruptTableError] = []
+
+    def read(table: Table) -> list[ProtectingRef]:
+        refs, errors[:] = readable_refs(table)
+        return refs
+
+    referenced = references_of(table, read)
     for error in errors:
         yield VerifiedDefect(Defect.UNREADABLE, _path_in(error.message), error.message)
-    yield from _definitions(table, refs)
-    referenced = ReferencedFiles(table, refs)
+    yield from _definitions(table, [*referenced.refs, *(u.ref for u in referenced.unreadable)])
     for broken in referenced.unreadable:
         missing = broken.error.kind is ErrorKind.FILE_MISSING
         yield VerifiedDefect(
@@ -72,9 +83,7 @@ def verify(table: Table, runner: TaskRunner, depth: Depth) -> Iterator[VerifiedD
             broken.ref.label,
             1,
         )
-    readable = {r.key for r in referenced.refs}
-    sound = [r for r in refs if r.key in readable]
-    verification = Verification(table, referenced, sound, list_files(table, runner))
+    verification = Verification(table, referenced, referenced.refs, list_files(table, runner))
     yield from verification.row_counts()
     yield from verification.with_references(
         chain(verification.metadata_files(), verification.data_files(runner, depth))
@@ -104,12 +113,17 @@ def _definitions(table: Table, refs: Sequence[ProtectingRef]) -> Iterator[Verifi
             yield VerifiedDefect(Defect.UNREADABLE, _path_in(e.message), e.message)
         ids = sorted(r.snapshot.id for r in own if r.kind is RefKind.SNAPSHOT)
         for before, after in pairwise(ids):
-            if after != before + 1:
+            if after != before + 1 and _is_gap(place, before):
                 yield VerifiedDefect(
                     Defect.SNAPSHOT_GAP,
                     place.paths.snapshot(before + 1),
                     f"snapshots {before} and {after} exist, but none between them",
                 )
+
+
+def _is_gap(table: Table, before: int) -> bool:
+    """Return whether a snapshot exists, but not the next one: an expiry may delete both while they are read."""
+    return table.snapshots.find(before + 1) is None and table.snapshots.find(before) is not None
 
 
 class Verification:
@@ -127,6 +141,7 @@ class Verification:
     ) -> None:
         self._table, self._referenced, self._refs = table, referenced, refs
         self._store = ManifestStore(table)
+        self._places = referenced.places
         self._listed = listed
         self._needed = referenced.of_any(refs)
 
@@ -146,11 +161,11 @@ class Verification:
                 )
 
     def with_references(self, faults: Iterable[Fault]) -> Iterator[VerifiedDefect]:
-        """Yield the defects with the references that need the files."""
+        """Yield the defects with the references that need the files, without files that nothing needs any more."""
         found = iter(faults)
-        while some := list(islice(found, _FAULTS_AT_ONCE)):
-            places = [self._position(f.path.rpartition("/")[2]) for f in some]
-            known = np.array([-1 if at is None else at for at in places], np.int64)
+        while batch := list(islice(found, _FAULTS_AT_ONCE)):
+            some = self.confirmed(batch)
+            known = self._positions(some)
             labels: list[list[str]] = [[] for _ in some]
             counts = np.zeros(len(some), np.int64)
             for ref in self._refs:
@@ -162,21 +177,38 @@ class Verification:
                 more = f" and {count - len(own)} more" if count > len(own) else ""
                 yield VerifiedDefect(fault.defect, fault.path, fault.found, ", ".join(own) + more, count)
 
+    def confirmed(self, faults: Sequence[Fault]) -> list[Fault]:
+        """Return the faults of files that the references of this moment need: the table may have expired others."""
+        if not faults or len(remaining(self._table, self._refs)) == len(self._refs):
+            return list(faults)
+        current = references_of(self._table, lambda table: readable_refs(table)[0])
+        needed = current.files[current.of_any(current.refs)]
+        left = np.isin(self._places.of_paths(f.path for f in faults), needed) | (self._positions(faults) < 0)
+        return [f for f, is_left in zip(faults, left.tolist(), strict=True) if is_left]
+
+    def _positions(self, faults: Sequence[Fault]) -> npt.NDArray[np.int64]:
+        """Return where the files of faults are among those that are needed; -1 for those that are not."""
+        return self._found(self._places.of_paths(f.path for f in faults))
+
+    def _found(self, places: Hashes) -> npt.NDArray[np.int64]:
+        held = self._referenced.holds(places)
+        return np.where(held, self._referenced.positions(places), -1)
+
     def metadata_files(self) -> Iterator[Fault]:
         """Yield the manifests, index files and statistics that are missing or have another size."""
         paths = dict(self._metadata_paths())
-        names = list(paths)
-        sizes = [self._referenced.other_names.get(name) for name in names]
-        listed = self._listed.sizes_of(np.array([name_hash(n) for n in names], np.int64)).tolist()
+        sizes = [self._referenced.others.get(place) for place in paths]
+        listed = self._listed.sizes_of(self._places.of_texts(paths)).tolist()
         doubtful = [
-            (paths[name], size)
-            for name, size, found in zip(names, sizes, listed, strict=True)
+            (path, size)
+            for path, size, found in zip(paths.values(), sizes, listed, strict=True)
             if found < 0 or (size is not None and found != size)
         ]
         yield from self._looked_up(doubtful)
 
     def _metadata_paths(self) -> Iterator[tuple[str, str]]:
-        paths, store = self._table.paths, self._store
+        """Yield the places and paths of the files that are neither data nor changelog files."""
+        paths = self._table.paths
         for ref in self._refs:
             s = ref.snapshot
             if ref.kind is not RefKind.CHANGELOG:
@@ -185,8 +217,8 @@ class Verification:
             if ref.kind is RefKind.SNAPSHOT and ref.branch == MAIN_BRANCH and s.changelog_manifest_list is not None:
                 yield s.changelog_manifest_list, paths.manifest(s.changelog_manifest_list)
             if s.index_manifest is not None and ref.kind is not RefKind.CHANGELOG:
-                for e in store.read_index(s.index_manifest):
-                    yield e.file.file_name, paths.index_file(e.partition, e.bucket, e.file)
+                for e in self._index(ref):
+                    yield self._places.index_text(e), paths.index_file(e.partition, e.bucket, e.file)
             if s.statistics is not None and ref.kind is not RefKind.CHANGELOG:
                 yield s.statistics, paths.statistics(s.statistics)
             for meta in self._metas(ref):
@@ -238,7 +270,7 @@ class Verification:
             path, *extra = self._table.paths.file_paths(e.partition, e.bucket, e.file)
             expected.append((path, e.file.file_size))
             expected += ((p, None) for p in extra)
-        hashes = np.array([name_hash(path.rpartition("/")[2]) for path, _ in expected], np.int64)
+        hashes = self._places.of_paths(path for path, _ in expected)
         for (path, told), found in zip(expected, self._listed.sizes_of(hashes).tolist(), strict=True):
             if found < 0 or (told is not None and found != told):
                 yield path, told
@@ -249,78 +281,91 @@ class Verification:
         path = self._table.paths.data_file(e.partition, e.bucket, e.file)
         return FileCheck(path, e.file.file_size, e.file.row_count, e.file.schema_id)
 
-    def _metas(self, ref: ProtectingRef) -> Iterator[ManifestFileMeta]:
+    def _metas(self, ref: ProtectingRef) -> list[ManifestFileMeta]:
+        """Return the manifests of a reference."""
         s, store = ref.snapshot, self._store
-        if ref.kind is not RefKind.CHANGELOG:
-            yield from store.data_manifests(s)
-        lists = [] if ref.kind is RefKind.TAG else [s.changelog_manifest_list]
-        if ref.kind is RefKind.CHANGELOG and s.changelog_manifest_list is None:
-            lists = [s.delta_manifest_list]
-        for name in lists:
-            try:
-                yield from store.read_list(name) if name is not None else ()
-            except CorruptTableError as e:
-                if e.kind is not ErrorKind.FILE_MISSING:
-                    raise
+        found = [] if ref.kind is RefKind.CHANGELOG else self._read(ref, lambda: store.data_manifests(s))
+        name = None if ref.kind is RefKind.TAG else s.changelog_manifest_list
+        if ref.kind is RefKind.CHANGELOG and name is None:
+            name = s.delta_manifest_list
+        try:
+            return [*found, *(store.read_list(name) if name is not None else ())]
+        except CorruptTableError as e:
+            if e.kind is not ErrorKind.FILE_MISSING:
+                raise
+            return list(found)
+
+    def _index(self, ref: ProtectingRef) -> Sequence[IndexManifestEntry]:
+        """Return the index files of a snapshot or tag."""
+        if ref.kind is RefKind.CHANGELOG:
+            return ()
+        return self._read(ref, lambda: self._store.read_index(ref.snapshot.index_manifest))
+
+    def _read(self, ref: ProtectingRef, read: Callable[[], Sequence[_T]]) -> Sequence[_T]:
+        """Return what is read; nothing if it has vanished with its reference."""
+        try:
+            return read()
+        except CorruptTableError as e:
+            if e.kind is not ErrorKind.FILE_MISSING or remaining(self._table, [ref]):
+                raise
+            return ()
 
     def _entries(self) -> Iterator[ManifestEntry]:
         """Yield an entry of each needed file, once."""
         seen, left = set[str](), self._needed.copy()
-        for meta in (m for ref in self._refs for m in self._metas(ref)):
-            if meta.file_name in seen:
-                continue
-            seen.add(meta.file_name)
-            manifest = self._store.open(meta, remember=False)
-            rows = np.flatnonzero(manifest.entry_columns().kind == FileKind.ADD)
-            hashes = np.fromiter((name_hash(n) for _, n in manifest.names(rows)), np.int64, len(rows))
-            at = self._referenced.positions(hashes)
-            _, firsts = np.unique(at, return_index=True)
-            chosen = np.sort(firsts[left[at[firsts]]])
-            left[at[chosen]] = False
-            yield from manifest.entries(rows[chosen])
+        for ref in self._refs:
+            for meta in self._metas(ref):
+                if meta.file_name in seen:
+                    continue
+                opened = self._read(ref, partial(self._opened, meta))
+                seen.update(meta.file_name for _ in opened)
+                for manifest in opened:
+                    rows = np.flatnonzero(manifest.entry_columns().kind == FileKind.ADD)
+                    at = self._referenced.positions(self._places.of_rows(manifest, rows))
+                    _, firsts = np.unique(at, return_index=True)
+                    chosen = np.sort(firsts[left[at[firsts]]])
+                    left[at[chosen]] = False
+                    yield from manifest.entries(rows[chosen])
+
+    def _opened(self, meta: ManifestFileMeta) -> list[Manifest]:
+        return [self._store.open(meta, remember=False)]
 
     def _vectors(self) -> Iterator[VectorCheck]:
         """Yield each deletion vector once."""
         seen: set[str] = set()
         for ref in self._refs:
-            name = ref.snapshot.index_manifest
-            if name is None or ref.kind is RefKind.CHANGELOG:
-                continue
-            for e in self._store.read_index(name):
-                if e.file.index_type != DELETION_VECTORS_INDEX or e.file.file_name in seen:
+            for e in self._index(ref):
+                place = self._places.index_text(e)
+                if e.file.index_type != DELETION_VECTORS_INDEX or place in seen:
                     continue
-                seen.add(e.file.file_name)
-                if not self._listed.holds(np.array([name_hash(e.file.file_name)], np.int64))[0]:
+                seen.add(place)
+                if not self._listed.holds(self._places.of_texts([place]))[0]:
                     continue
                 path = self._table.paths.index_file(e.partition, e.bucket, e.file)
-                for r in e.file.deletion_ranges or ():
-                    yield VectorCheck(path, r.data_file, r.offset, r.length, r.cardinality, self._rows(r.data_file))
-
-    def _rows(self, name: str) -> int | None:
-        at = self._position(name)
-        return None if at is None else int(self._referenced.rows[at])
-
-    def _position(self, name: str) -> int | None:
-        """Return where a file is among those that are needed; None if it is not."""
-        at = int(self._referenced.positions(np.array([name_hash(name)], np.int64))[0])
-        return at if at < len(self._needed) and self._referenced.names[at] == name_hash(name) else None
+                ranges = e.file.deletion_ranges or ()
+                known = self._found(self._places.of_bucket(e.partition, e.bucket, [r.data_file for r in ranges]))
+                for r, at in zip(ranges, known.tolist(), strict=True):
+                    rows = None if at < 0 else int(self._referenced.rows[at])
+                    yield VectorCheck(path, r.data_file, r.offset, r.length, r.cardinality, rows)
 
     def _dangling(self) -> Iterator[Fault]:
         """Yield the deletion vectors of files that their snapshot does not have."""
         for ref in self._refs:
-            name = ref.snapshot.index_manifest
-            if name is None or ref.kind is RefKind.CHANGELOG:
+            marking = [
+                (e, [r.data_file for r in e.file.deletion_ranges]) for e in self._index(ref) if e.file.deletion_ranges
+            ]
+            if not marking:
                 continue
-            held = self._referenced.names[self._referenced.of(ref)]
-            for e in self._store.read_index(name):
-                names = [r.data_file for r in e.file.deletion_ranges or ()]
-                there = np.isin(np.array([name_hash(n) for n in names], np.int64), held)
-                for data_file in (n for n, known in zip(names, there.tolist(), strict=True) if not known):
-                    yield Fault(
-                        self._table.paths.index_file(e.partition, e.bucket, e.file),
-                        Defect.DANGLING_VECTOR,
-                        f"{ref.label} has no file {data_file}, which the vector belongs to",
-                    )
+            vectors = [(e, name) for e, names in marking for name in names]
+            places = [self._places.of_bucket(e.partition, e.bucket, names) for e, names in marking]
+            known = self._found(np.concatenate(places))
+            there = (known >= 0) & self._referenced.of(ref)[known]
+            for e, data_file in (v for v, is_there in zip(vectors, there.tolist(), strict=True) if not is_there):
+                yield Fault(
+                    self._table.paths.index_file(e.partition, e.bucket, e.file),
+                    Defect.DANGLING_VECTOR,
+                    f"{ref.label} has no file {data_file}, which the vector belongs to",
+                )
 
 
 def failed_verification(error: PaimonError) -> VerifiedDefect:

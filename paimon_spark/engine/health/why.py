@@ -8,13 +8,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from paimon_spark.core.maintenance.reachability import Reachability, ReadManifests, file_names
+from paimon_spark.core.maintenance.trash import RUN_NAME, TrashPaths
 from paimon_spark.core.metadata.manifest_store import ManifestStore
-from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, RefStore, readable_refs, ref_path
+from paimon_spark.core.metadata.refs import (
+    ProtectingRef,
+    RefKind,
+    RefStore,
+    branch_name,
+    branches,
+    readable_refs,
+    ref_path,
+)
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.table import Table
+from paimon_spark.engine.health.findings import call, sql_name
 from paimon_spark.engine.health.history_checks import expiry_ends
 from paimon_spark.engine.health.listing import listings_of
-from paimon_spark.engine.health.references import ReferencedFiles, name_hash
+from paimon_spark.engine.health.references import ReferencedFiles
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.fs.base import FileStatus
@@ -52,17 +62,23 @@ def why(table: Table, file: str, runner: TaskRunner, now: int) -> list[Fact]:
         now: current time.
     """
     name = file.rstrip("/").rpartition("/")[2]
-    refs, _ = readable_refs(table)
+    refs, errors = readable_refs(table)
     own = [r for r in refs if ref_path(table, r).rpartition("/")[2] == name]
     if own:
         return [_existence(name, table.file_io.status(ref_path(table, own[0]))), *_own_facts(table, own, refs, now)]
+    definition = _definition(table, name)
+    if definition is not None:
+        return [_existence(name, definition), Fact(fact="is", detail=_DEFINITIONS[name.partition("-")[0]])]
     changes = list(_changes(table, name, refs))
-    needing = list(_needing(table, name, refs))
+    needing, unreadable = _needing(table, name, refs)
     status = _status(table, name, changes, runner)
-    facts = [_existence(name, status)]
+    trashed = _trashed(table, name) if status is None else []
+    facts = trashed or [_existence(name, status)]
     facts += (_change_fact(table, c) for c in changes)
     facts += (_need_fact(table, r, refs, now) for r in needing)
-    if needing or status is None:
+    doubts = [*(e.message for e in errors), *unreadable]
+    facts += (Fact(fact="unreadable", detail=message) for message in dict.fromkeys(doubts))
+    if needing or status is None or doubts:
         return facts
     removed = [c.ref.snapshot.time_millis for c in changes if c.entry.kind is FileKind.DELETE]
     since = max(removed, default=status.mtime_ms)
@@ -98,19 +114,52 @@ def _changes(table: Table, name: str, refs: Iterable[ProtectingRef]) -> Iterator
                 continue
 
 
-def _needing(table: Table, name: str, refs: Sequence[ProtectingRef]) -> Iterator[ProtectingRef]:
-    """Yield the references that need a file. Only indexes beside data files require that entries are decoded."""
-    referenced = ReferencedFiles(table, refs)
-    wanted = np.array([name_hash(name)], np.int64)
-    if referenced.holds(wanted)[0]:
-        at = int(referenced.positions(wanted)[0])
-        yield from (ref for ref in refs if referenced.of(ref)[at])
-        return
-    known = ReadManifests([name])
-    store = ManifestStore(table)
-    for ref in referenced.refs:
-        if name in Reachability(store, [ref], known).data_refs([name]):
-            yield ref
+def _needing(table: Table, name: str, refs: Sequence[ProtectingRef]) -> tuple[list[ProtectingRef], list[str]]:
+    """Return the references that need a file, and why others cannot be read.
+
+    Only indexes beside data files require that entries are decoded.
+    """
+    referenced = ReferencedFiles(table, refs, only=name)
+    unreadable = [f"{u.ref.label} cannot be read: {u.error.message}" for u in referenced.unreadable]
+    if len(referenced.files):
+        return [ref for ref in refs if referenced.of(ref).any()], unreadable
+    known, store = ReadManifests([name]), ManifestStore(table)
+    found = [ref for ref in referenced.refs if name in Reachability(store, [ref], known).data_refs([name])]
+    return found, unreadable
+
+
+_DEFINITIONS = {
+    "schema": "a schema: snapshots and data files refer to it by its number, and no cleaning deletes it",
+    "consumer": "the progress of a consumer: delete it with reset_consumer",
+    "LATEST": "a hint to the latest snapshot; commits write it",
+    "EARLIEST": "a hint to the earliest snapshot; expiries write it",
+}
+"""What the files beside snapshots are, by the beginning of the name."""
+
+
+def _definition(table: Table, name: str) -> FileStatus | None:
+    """Return the schema, consumer or hint of that name, of the table's branch or else of another one."""
+    if name.partition("-")[0] not in _DEFINITIONS:
+        return None
+    for branch in dict.fromkeys((table.branch, MAIN_BRANCH, *map(branch_name, branches(table)))):
+        paths = replace(table, branch=branch).paths
+        for directory in (paths.schema_dir, paths.consumer_dir, paths.snapshot_dir):
+            found = next((s for s in table.file_io.list(directory) if s.name == name and not s.is_dir), None)
+            if found is not None:
+                return found
+    return None
+
+
+def _trashed(table: Table, name: str) -> list[Fact]:
+    """Return the runs of the trash that hold a file of that name."""
+    store, paths, found = table.file_io, TrashPaths(table), list[Fact]()
+    for run in (s.name for s in store.list(paths.directory) if s.is_dir and RUN_NAME.fullmatch(s.name)):
+        for kept in store.list_recursive(paths.files(run)):
+            if kept.name == name and not kept.is_dir:
+                undo = call("undo", table=sql_name(table), run=run)
+                text = f"{paths.original(run, kept.path)} ({kept.size} bytes) is in the trash; {undo} restores it"
+                found.append(Fact(fact="in the trash", reference=f"run {run}", millis=kept.mtime_ms, detail=text))
+    return found
 
 
 def _status(table: Table, name: str, changes: Iterable[_Change], runner: TaskRunner) -> FileStatus | None:

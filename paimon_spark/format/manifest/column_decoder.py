@@ -26,6 +26,9 @@ _PAD = bytes(256)
 _MAX_BYTES = 9
 """Longer numbers, which nothing usual has, are left to the reader of single entries."""
 _TAIL_BEGINS = tail_layout()[0].name
+_EXTRA_FILES = "_EXTRA_FILES"
+_OF_IDENTITY = [i for i, f in enumerate(tail_layout()) if f.name in ("_EMBEDDED_FILE_INDEX", "_EXTERNAL_PATH")]
+"""Fields of the tail that are part of a file's identity."""
 _COLUMNS = ("_KIND", "_PARTITION", "_BUCKET", "_TOTAL_BUCKETS", "_LEVEL", "_FILE_SIZE", "_ROW_COUNT")
 _UNSAFE = re.compile(rb"[\x00-\x09\x0b-\x1f\x7f-\xff/\\]")
 """What no usual name has; the line feeds are between the names."""
@@ -50,6 +53,8 @@ class DecodedColumns:
     numbers: npt.NDArray[Any]
     """Where the sequence numbers begin, which follow the statistics."""
     end: npt.NDArray[Any]
+    plain: npt.NDArray[Any]
+    """1 if the file has no extra files, embedded index or external path, else 0."""
 
     @property
     def nbytes(self) -> int:
@@ -149,12 +154,13 @@ class _Reader:
                 break
             offsets[field.name] = self._at
             values[field.name] = self._value(field)
-        self._skip_tail()
+        plain = values[_EXTRA_FILES] & self._skip_tail()
         file, keys_end, numbers = (offsets[n] - start for n in ("_FILE_NAME", "_KEY_STATS", "_MIN_SEQUENCE_NUMBER"))
-        return np.stack([*(values[n] for n in _COLUMNS), start - begins, file, keys_end, numbers, self._at - start])
+        places = (start - begins, file, keys_end, numbers, self._at - start)
+        return np.stack([*(values[n] for n in _COLUMNS), *places, plain])
 
     def _value(self, field: Field) -> I64 | None:
-        """Go past a field in every lane; return its number, or the index of the partition."""
+        """Go past a field in every lane; return its number, the index of the partition, or 1 for an empty list."""
         match field.kind:
             case Kind.INT | Kind.LONG:
                 return self._within(self._longs(), field.least, field.most)
@@ -167,7 +173,7 @@ class _Reader:
             case Kind.STATS:
                 self._skip_stats()
             case Kind.STRINGS:
-                self._skip_names()
+                return self._skip_names()
             case Kind.OPTIONAL_MILLIS:
                 self._skip_optional(field)
             case _:
@@ -257,15 +263,17 @@ class _Reader:
                 raise UnknownLayoutError
         return at
 
-    def _skip_names(self) -> None:
-        """Go past a list of file names, which is empty as a rule."""
-        lanes = np.flatnonzero(self._bytes[self._at] != 0)
+    def _skip_names(self) -> I64:
+        """Go past a list of file names, which is empty as a rule; return 1 where it is, else 0."""
+        empty = self._bytes[self._at] == 0
+        lanes = np.flatnonzero(~empty)
         after = self._at + 1
         for lane in lanes.tolist():
             names, after[lane] = decode_texts(self._raw, int(self._at[lane]))
             if not all(map(is_one_name, names)):
                 raise UnknownLayoutError
         self._go_to(after)
+        return empty.astype(np.int64)
 
     def _skip_optional(self, field: Field) -> None:
         """Go past an optional number."""
@@ -276,13 +284,16 @@ class _Reader:
             self._within(values, field.least, field.most)
         self._go_to(after)
 
-    def _skip_tail(self) -> None:
-        """Go past the few fields at the end that most files lack."""
+    def _skip_tail(self) -> I64:
+        """Go past the fields that most files lack; return 1 without an index or a path among them, else 0."""
         found = self._bytes[self._at[:, None] + np.arange(TAIL_BYTES)]
         after = self._at + TAIL_BYTES
+        plain = np.ones(len(after), np.int64)
         for lane in np.flatnonzero(~_usual_tails(found)).tolist():
-            _, after[lane] = decode_tail(self._raw, int(self._at[lane]))
+            values, after[lane] = decode_tail(self._raw, int(self._at[lane]))
+            plain[lane] = all(values[i] is None for i in _OF_IDENTITY)
         self._at = after
+        return plain
 
     def _go_to(self, after: I64) -> None:
         if (after > self._size).any():

@@ -32,6 +32,7 @@ _BLOCKS_AT_ONCE = 512
 _BYTES_AT_ONCE = 8 << 20
 ENTRY_BYTES = 950
 """About what an entry takes as objects and in columns beside its keys and statistics."""
+_PLAIN = ((), None, None)
 _SAMPLED = 8
 _OBJECT_BYTES = 256
 
@@ -77,6 +78,7 @@ class Manifest:
             [e.file.level for e in self._entries],
             [e.file.file_size for e in self._entries],
             [e.file.row_count for e in self._entries],
+            [(f.extra_files, f.embedded_index, f.external_path) == _PLAIN for f in (e.file for e in self._entries)],
         )
         return EntryColumns(tuple(numbers), *(np.array(c, np.int64) for c in columns))
 
@@ -90,13 +92,18 @@ class Manifest:
 
 
 class EntryColumns:
-    """Of each entry of a manifest what chooses among them, as columns; `partition` is an index to `partitions`."""
+    """Of each entry of a manifest what chooses among them, as columns; `partition` is an index to `partitions`.
 
-    __slots__ = ("bucket", "kind", "level", "partition", "partitions", "rows", "size", "total_buckets")
+    The identity of a `plain` entry is its partition, bucket, level and name: it has nothing else that is part of it.
+    """
+
+    __slots__ = ("bucket", "kind", "level", "partition", "partitions", "plain", "rows", "size", "total_buckets")
 
     def __init__(self, partitions: Sequence[bytes], *columns: npt.NDArray[Any]) -> None:
         self.partitions = partitions
-        self.kind, self.partition, self.bucket, self.total_buckets, self.level, self.size, self.rows = columns
+        self.kind, self.partition, self.bucket, self.total_buckets, self.level, self.size, self.rows, self.plain = (
+            columns
+        )
 
 
 class LazyManifest(Manifest):
@@ -142,7 +149,8 @@ class LazyManifest(Manifest):
     def entry_columns(self) -> EntryColumns:
         """Return what the entries say of their places."""
         c = self._columns
-        return EntryColumns(self._partitions, c.kind, c.partition, c.bucket, c.total_buckets, c.level, c.size, c.rows)
+        columns = (c.kind, c.partition, c.bucket, c.total_buckets, c.level, c.size, c.rows, c.plain)
+        return EntryColumns(self._partitions, *columns)
 
     def names(self, rows: Rows) -> Iterator[tuple[int, str]]:
         """Yield some places, and the names of the files there."""

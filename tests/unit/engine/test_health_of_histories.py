@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,22 +14,38 @@ from paimon_spark.engine.health.doctor import diagnose
 from paimon_spark.engine.health.findings import Code, Severity
 from paimon_spark.engine.health.history_checks import held_alone
 from paimon_spark.engine.health.maintain import Remedy, Status, by_gain, plan_jobs, run_job
-from paimon_spark.engine.health.references import ReferencedFiles, name_hash
+from paimon_spark.engine.health.places import Places
+from paimon_spark.engine.health.references import ReferencedFiles
 from paimon_spark.engine.health.verify import Depth, verify
+from paimon_spark.engine.rewrite_file_index import execute_index_rewrite, plan_index_rewrite
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.tags import execute_delete_tags, plan_delete_tags
 from paimon_spark.testing.history import History, random_step
 from paimon_spark.testing.invariants import leaked, needed
 from paimon_spark.testing.scenarios import KINDS
-from tests.unit.engine.test_any_history import STEPS, Story
+from tests.unit.core import samples
+from tests.unit.engine.test_any_history import ACTIONS, Story
 
 FAR = 4_102_444_800_000
+STEPS = st.lists(st.tuples(st.sampled_from([*ACTIONS, "index", "index"]), st.integers(0, 99)), max_size=25)
+
+
+class IndexedStory(Story):
+    """A table whose files get other indexes, too: a file of the same name and level is removed and added."""
+
+    def index(self, n: int) -> None:
+        index = None if n % 5 == 0 else bytes([n])
+        live = tuple(f for f in self._live() if f.embedded_index != index)
+        files = tuple(replace(f, embedded_index=index) for f in live)
+        if live:
+            message = samples.message(total_buckets=1, compact_before=live, compact_after=files)
+            self.history._commit(message, ())
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STEPS)
 def test_what_references_need_and_hold(steps: list[tuple[str, int]]) -> None:
-    story = Story()
+    story = IndexedStory()
     for step, n in steps:
         story.run(step, n)
     table = story.history.table
@@ -36,7 +53,8 @@ def test_what_references_need_and_hold(steps: list[tuple[str, int]]) -> None:
     referenced = ReferencedFiles(table, refs)
     before = needed(table)
     assert referenced.unreadable == []
-    assert referenced.names[referenced.of_any(refs)].tolist() == sorted(name_hash(p.rpartition("/")[2]) for p in before)
+    places = Places(table).of_paths(before)
+    assert referenced.files[referenced.of_any(refs)].tolist() == sorted(places.tolist())
     groups: dict[str, list[ProtectingRef]] = {}
     for r in refs:
         groups.setdefault(r.name if r.kind is RefKind.TAG and r.branch == "main" else "rest", []).append(r)
@@ -51,8 +69,11 @@ def test_what_references_need_and_hold(steps: list[tuple[str, int]]) -> None:
 @given(st.sampled_from(sorted(KINDS)), st.integers(0, 10_000))
 def test_maintenance_loses_nothing(kind: str, seed: int) -> None:
     draw, history = random.Random(seed), History(kind)
-    for _ in range(10):
+    for step in range(10):
         random_step(history, draw)
+        if step == 5:
+            indexed = history.table.load().with_options({"file-index.bloom-filter.columns": draw.choice("kv")})
+            execute_index_rewrite(plan_index_rewrite(indexed), LocalRunner())
         assert history.complaints() == []
     table, runner = history.table.load(), LocalRunner()
     assert list(verify(table, runner, Depth.DATA)) == []

@@ -261,6 +261,46 @@ def test_a_missing_manifest_is_a_finding() -> None:
     assert lake.table.snapshots.latest_id() == 3
 
 
+def test_a_manifest_of_an_old_snapshot_is_missing() -> None:
+    lake = keyed(manifest__merge_min_count="2", manifest__full_compaction_threshold_size="1 b")
+    for i in range(3):
+        lake.insert((1, i, i))
+    lake.call("compact_manifest('t')")
+    store, snapshots = ManifestStore(lake.table), lake.table.snapshots
+    latest = snapshots.latest()
+    assert latest is not None
+    kept = {m.file_name for m in store.data_manifests(latest)}
+    (gone, *_) = (m.file_name for m in store.data_manifests(snapshots.get(1)) if m.file_name not in kept)
+    lake.table.file_io.delete(lake.table.paths.manifest(gone))
+    assert one(lake, Code.UNREADABLE).mend is None
+
+
+def test_consumers_of_long_lived_changelogs() -> None:
+    lake = keyed(changelog_producer="input", changelog__num_retained__max="2000", consumer__changelog_only="true")
+    for i in range(4):
+        lake.insert((1, i, i))
+    lake.call("reset_consumer('t', 'c', 2)")
+    lake.call("expire_snapshots(table => 't', retain_max => 1, retain_min => 1)")
+    assert lake.table.snapshots.ids() == [4]
+    assert found(lake, Code.CONSUMER_LOST) == []
+    holding = one(lake, Code.CHANGELOGS_HOLD_FILES)
+    assert ("1 consumer still to read them: c" in holding.found, holding.mend) == (True, None)
+    lake.call("reset_consumer('t', 'c')")
+    assert "expire_changelogs" in str(one(lake, Code.CHANGELOGS_HOLD_FILES).mend)
+
+
+def test_when_bytes_are_freed(pinned: Lake) -> None:
+    assert "remove_orphan_files frees them" in one(pinned, Code.BRANCH_HOLDS_FILES).found
+    pinned.table.file_io.write(f"{pinned.table.paths.manifest_dir}/manifest-x", b"x")
+    assert "they go to the trash" in one(pinned, Code.ORPHAN_FILES).found
+    pinned.table = pinned.table.with_options({"trash.retention": "0"})
+    assert "trash" not in one(pinned, Code.ORPHAN_FILES).found
+
+
+def test_options_of_other_engines_are_kept() -> None:
+    assert one(Lake({"k": "INT"}, **{"lookup.cache-rows": "5"}), Code.OPTION_WITHOUT_EFFECT).mend is None
+
+
 def test_tables_of_other_programs() -> None:
     lake = Lake({"k": "INT"}, type="format-table", file__format="csv")
     with pytest.raises(UnsupportedError, match="'type' is 'format-table'"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from paimon_spark.errors import ArgumentError, NotFoundError
 from paimon_spark.spec.evolution import AddColumn, RenameColumn, SetOption
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.rows import Timestamp
+from paimon_spark.spec.secrets import HIDDEN_KEYS
 from paimon_spark.spec.types import parse_atomic
 from paimon_spark.testing.invariants import needed
 from tests.unit.procedures.calling import NOW, REGISTRY, Lake
@@ -187,3 +189,39 @@ def test_times_are_readable_on_the_command_line() -> None:
     found = printed(Answer([("time", "timestamp")], [(Timestamp(NOW),)]), "tsv")
     assert found[1][:4] in ("2099", "2100")
     assert REGISTRY.get("history").columns[0].type == "timestamp"
+
+
+@pytest.mark.parametrize("name", ["schema-0", "LATEST", "consumer-c"])
+def test_why_definitions(lake: Lake, name: str) -> None:
+    lake.call("reset_consumer('t', 'c', 1)")
+    assert [f[0] for f in facts(lake, name)] == ["exists", "is"]
+    lake.call("reset_consumer('t', 'c')")
+
+
+def test_why_a_file_in_the_trash() -> None:
+    lake = Lake({"k": "INT"})
+    lake.insert((1,))
+    (name,) = (p.rpartition("/")[2] for p in lake.state() if p.endswith(".parquet"))
+    lake.call("purge_files('t')")
+    (row,) = lake.call(f"why('t', '{name}')")
+    assert row["fact"] == "in the trash"
+    lake.call(row["detail"].partition("; ")[2].removesuffix(" restores it"))
+    assert facts(lake, name)[0][0] == "exists"
+
+
+def test_why_with_an_unreadable_snapshot() -> None:
+    lake = Lake({"k": "INT"})
+    lake.insert((1,))
+    lake.table.file_io.write(f"{lake.table.paths.manifest_dir}/stray", b"x")
+    assert [f[0] for f in facts(lake, "stray")] == ["exists", "orphan"]
+    lake.table.file_io.write(lake.table.paths.tag("bad"), b"{")
+    assert [f[0] for f in facts(lake, "stray")] == ["exists", "unreadable"]
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["fs.azure.account.key.x", "fs.azure.sas.c.a", "header.Authorization", "s3.access-key", "token", "s3.secret-key"],
+)
+def test_keys_of_secrets(key: str) -> None:
+    assert re.search(HIDDEN_KEYS, key)
+    assert not re.search(HIDDEN_KEYS, "sequence.field")

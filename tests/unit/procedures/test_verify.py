@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from paimon_spark.core.commit.committer import FileStoreCommit
+from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.maintenance.soundness import Defect
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.manifest_store import ManifestStore
-from paimon_spark.core.metadata.refs import protecting_refs
+from paimon_spark.core.metadata.refs import ProtectingRef, protecting_refs
 from paimon_spark.core.scan.scan import live_entries
+from paimon_spark.core.table import Table
+from paimon_spark.engine.health.doctor import diagnose
+from paimon_spark.engine.health.references import references_of
+from paimon_spark.engine.health.verify import Depth, verify
+from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.errors import ArgumentError
 from paimon_spark.testing.invariants import needed
 from tests.unit.procedures.calling import Lake
@@ -190,3 +197,82 @@ def test_no_more_defects_than_the_limit(lake: Lake) -> None:
 def test_wrong_level(lake: Lake) -> None:
     with pytest.raises(ArgumentError, match="Did you mean 'footers'"):
         lake.call("verify('t', 'footer')")
+
+
+def rename_files(lake: Lake, name: str) -> None:
+    """Give the file of every partition one name, as a migration may leave them."""
+    latest, table = lake.table.snapshots.latest(), lake.table
+    assert latest is not None
+    for e in live_entries(ManifestStore(table), ManifestStore(table).data_manifests(latest)):
+        file = replace(e.file, file_name=name)
+        data = table.file_io.read(table.paths.data_file(e.partition, e.bucket, e.file))
+        table.file_io.write(table.paths.data_file(e.partition, e.bucket, file), data)
+        change = CommitMessage(
+            partition=e.partition,
+            bucket=e.bucket,
+            total_buckets=e.total_buckets,
+            compact_before=(e.file,),
+            compact_after=(file,),
+        )
+        FileStoreCommit(table, "me").commit([change])
+
+
+def test_files_of_one_name_in_two_partitions() -> None:
+    lake = Lake({"k": "INT", "p": "STRING"}, partition=["p"])
+    lake.insert((1, "a"), (2, "b"), (3, "b"))
+    rename_files(lake, "part-0.parquet")
+    assert defects(lake) == []
+    added = [r["name"] for r in lake.call("diff('t', '2', '3')") if r["difference"] == "files added"]
+    assert len(added) == 1
+    (gone,) = (p for p in lake.state() if p.endswith(f"/{added[0]}/bucket-0/part-0.parquet"))
+    lake.table.file_io.delete(gone)
+    assert [(d["defect"], d["path"], d["needed_by"]) for d in defects(lake)] == [("MISSING", gone, "snapshot 3")]
+    assert "MISSING_FILES" in {r["finding"] for r in lake.call("doctor('t')")}
+
+
+def test_files_with_a_new_index_are_live() -> None:
+    lake = Lake({"k": "INT"}, file_index__in_manifest_threshold="1 mb", snapshot__num_retained__max="50")
+    lake.insert((1,))
+    lake.table = lake.table.with_options({"file-index.bloom-filter.columns": "k"})
+    lake.call("rewrite_file_index('t')")
+    assert defects(lake) == []
+    (gone,) = (p for p in lake.state() if p.endswith(".parquet"))
+    lake.table.file_io.delete(gone)
+    assert [(d["path"], d["references"]) for d in defects(lake)] == [(gone, 2)]
+
+
+@pytest.fixture
+def compacted() -> Lake:
+    lake = Lake({"k": "INT", "v": "INT"}, primary_key=["k"], bucket="1", write_only="true")
+    for i in range(4):
+        lake.insert((i, i))
+    lake.call("compact('t')")
+    lake.insert((5, 5))
+    clear_cache()
+    return lake
+
+
+def expire(lake: Lake) -> None:
+    lake.call("expire_snapshots(table => 't', retain_max => 1, retain_min => 1)")
+    clear_cache()
+
+
+def test_an_expiry_meanwhile_is_no_defect(compacted: Lake) -> None:
+    class ExpiringRunner(LocalRunner):
+        def run(self, kind: str, payloads: Sequence[str], *, description: str) -> Iterator[str]:
+            expire(compacted)
+            return super().run(kind, payloads, description=description)
+
+    assert list(verify(compacted.table, ExpiringRunner(), Depth.METADATA)) == []
+    assert [f for f in diagnose(compacted.table, LocalRunner(), compacted.now).findings if f.severity == "error"] == []
+    assert compacted.table.snapshots.ids() == [6]
+
+
+def test_references_that_expire_are_read_again(compacted: Lake) -> None:
+    def late(table: Table) -> list[ProtectingRef]:
+        refs = protecting_refs(table)
+        expire(compacted)
+        return refs
+
+    found = references_of(compacted.table, late)
+    assert (found.unreadable, [r.label for r in found.refs]) == ([], ["snapshot 6"])
