@@ -12,8 +12,16 @@ from pyspark.sql import SparkSession
 DAY_S = 86_400
 
 
-def files(table: Path) -> set[str]:
-    return {p.relative_to(table).as_posix() for p in table.rglob("*") if p.is_file()}
+def files(root: Path) -> set[str]:
+    """Return the files below a directory without those in the trash."""
+    found = {p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file()}
+    return {p for p in found if ".trash/" not in p}
+
+
+def trash(table: Path) -> set[str]:
+    """Return the files in the only run of the trash, as they were called in the table."""
+    (run,) = (table / ".trash").iterdir()
+    return {p.relative_to(run / "files").as_posix() for p in (run / "files").rglob("*") if p.is_file()}
 
 
 def age(root: Path, days: float) -> None:
@@ -57,7 +65,7 @@ def test_exactly_the_old_orphans_go(spark: SparkSession, database: Path) -> None
     assert files(table) == needed | old | young
     done = spark.sql("CALL sys.remove_orphan_files('a')").collect()
     assert [(r.deletedFileCount, r.deletedFileTotalLenInBytes, r.path) for r in done] == [(17, 8 * 17, None)]
-    assert files(table) == needed | young
+    assert (files(table), trash(table)) == (needed | young, old)
     assert {p.name for p in table.glob("p=*")} == {f"p={n}" for n in range(12)} | {"p=77"}
     assert spark.sql("SELECT count(*), sum(id) FROM a").collect() == [(23, sum(range(24)) - 3)]
     assert spark.sql("SELECT count(*) FROM a VERSION AS OF 1").collect() == [(24,)]
@@ -77,5 +85,6 @@ def test_a_whole_database_in_one_job(spark: SparkSession, database: Path) -> Non
     ]  # type: ignore[union-attr]
     assert [s.numTasks for s in stages if s is not None] == [5]
     assert files(database) == needed
+    assert [len(trash(database / name)) for name in ("a", "k")] == [1, 2]
     assert spark.sql("SELECT v FROM k WHERE id = 1").collect() == [("y",)]
     assert spark.sql("SELECT v FROM k VERSION AS OF 'first' WHERE id = 1").collect() == [("x",)]
