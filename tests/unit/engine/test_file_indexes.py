@@ -314,7 +314,7 @@ def test_earlier_snapshots_keep_their_indexes() -> None:
     lake.call("remove_orphan_files('t', '2099-12-31 00:00:00')")
     assert violations(lake.table) == []
     assert plan_select(lake.table, predicate=Comparison("=", "k", 77), version="before").counts.files == 0
-    lake.call("rollback_to('t', 'before')")
+    lake.call("rollback_to(table => 't', tag => 'before', trash => false)")
     lake.call("remove_orphan_files('t', '2099-12-31 00:00:00')")
     assert violations(lake.table) == []
     assert leaked(lake.table) == set()
