@@ -68,12 +68,12 @@ class LoadHistory:
     @translate_io_errors()
     def loaded(self, files: Collection[SourceFile]) -> set[SourceFile]:
         """Return those of the files that were loaded, with that size and time of change."""
-        wanted = {_digest(s.path) for s in files}
+        asked, wanted = set(files), {_digest(s.path) for s in files}
         if not wanted or not self.file_io.exists(self.directory):
             return set()
         names = [status.path for status in self.file_io.list(self.directory)]
         records = in_parallel(self._read, [n for n in names if _digest_of(n) in wanted])
-        known = [r for r in records if r is not None and r.source in files]
+        known = [r for r in records if r is not None and r.source in asked]
         written = self._in_force({r.snapshotId for r in known})
         return {r.source for r in known if written.get(r.snapshotId, r.loadedAt + 1) <= r.loadedAt}
 

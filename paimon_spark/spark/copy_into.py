@@ -7,7 +7,7 @@ every column, since Spark's readers overlook faults in what they do not return.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +26,7 @@ from paimon_spark.engine.load_history import LoadHistory, SourceFile
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, OptionError, PaimonError, suggestion
 from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.copy_formats import EMPTY, READERS, directory_of, record_pattern, spark_options
-from paimon_spark.spark.copy_values import TEXTS, Converted, converted, missing, text_type, type_name
+from paimon_spark.spark.copy_values import TEXTS, Converted, converted, member, missing, text_type, type_name
 from paimon_spark.spark.failures import clear_failure
 from paimon_spark.spark.store_assignment import column_type
 from paimon_spark.spark.writes import write_checked
@@ -56,6 +56,11 @@ class _Checked:
     errors: int = 0
     first_error: str | None = None
 
+    @property
+    def loadable(self) -> int:
+        """Return the number of rows that can be loaded."""
+        return self.rows - self.errors
+
 
 def load_files(
     session: SparkSession, table: Table, statement: CopyFrom, clock: Callable[[], int]
@@ -81,17 +86,17 @@ def load_files(
     checked = _checked(session, table, statement, columns, wanted) if wanted else {}
     _abort(statement, wanted, checked)
     skips = statement.on_error is OnError.SKIP_FILE
-    loaded = [s for s in wanted if not (skips and checked[s.path].errors)]
-    wanted_rows = sum(checked[s.path].rows - checked[s.path].errors for s in loaded)
+    loaded = {s: checked[s.path] for s in wanted if not (skips and checked[s.path].errors)}
+    wanted_rows = sum(found.loadable for found in loaded.values())
     snapshot = table.snapshots.latest_id()
     if wanted_rows:
-        rows = _frame(session, table, statement, columns, loaded).where(f.col(_ERROR).isNull())
+        rows = _frame(session, table, statement, columns, list(loaded)).where(f.col(_ERROR).isNull())
         rows = rows.select(*map(quoted, table.schema.field_names))
         check = partial(_check_unchanged, session, table, statement, loaded, wanted_rows)
         with _readable():
             commit = write_checked(session, table, rows, check).commit
         snapshot = commit.snapshot_ids[0] if isinstance(commit, Committed) else table.snapshots.latest_id()
-    history.record([(s, checked[s.path].rows - checked[s.path].errors) for s in loaded], snapshot or 0, clock())
+    history.record([(s, found.loadable) for s, found in loaded.items()], snapshot or 0, clock())
     return [_answer(s, checked.get(s.path), written=s in loaded) for s in files]
 
 
@@ -99,7 +104,7 @@ def _check_unchanged(
     session: SparkSession,
     table: Table,
     statement: CopyFrom,
-    loaded: Sequence[SourceFile],
+    loaded: Collection[SourceFile],
     rows: int,
     messages: Sequence[CommitMessage],
 ) -> None:
@@ -126,7 +131,7 @@ def _answer(source: SourceFile, found: _Checked | None, *, written: bool) -> tup
     if not written:
         return (source.name, "LOAD_FAILED", 0, found.rows, found.errors, found.first_error)
     status = "PARTIALLY_LOADED" if found.errors else "LOADED"
-    return (source.name, status, found.rows - found.errors, found.rows, found.errors, found.first_error)
+    return (source.name, status, found.loadable, found.rows, found.errors, found.first_error)
 
 
 def _abort(statement: CopyFrom, wanted: Sequence[SourceFile], checked: Mapping[str, _Checked]) -> None:
@@ -308,7 +313,7 @@ def _type_in(file_format: FileFormat, field: DataField) -> Any:
 
 def _value(file_format: FileFormat, given: DataFrame, field: DataField) -> tuple[Column, Converted]:
     """Return the value of a column as the file has it, NULL where it has none, and as the column takes it."""
-    found = next((c for c in given.schema if c.name.lower() == field.name.lower()), None)
+    found = member(given.schema, field.name)
     if found is None:
         return f.lit(None).cast("string"), missing(field.type)
     value, text = f.col(quoted(found.name)), file_format.kind != "PARQUET"

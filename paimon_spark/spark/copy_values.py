@@ -191,12 +191,12 @@ def _array(value: Column, given: Any, wanted: ArrayType, *, text: bool) -> Conve
 
 def _row(value: Column, given: Any, wanted: RowType, *, text: bool) -> Converted:
     parts = []
-    for member in wanted.fields:
-        found = _named(given, member.name)
+    for field in wanted.fields:
+        found = member(given, field.name)
         if found is None:
-            parts.append(missing(member.type))
+            parts.append(missing(field.type))
         else:
-            parts.append(converted(value.getField(found.name), found.dataType, member.type, text=text))
+            parts.append(converted(value.getField(found.name), found.dataType, field.type, text=text))
     new = f.struct(*(p.value.alias(m.name) for p, m in zip(parts, wanted.fields, strict=True)))
     return Converted(f.when(value.isNotNull(), new), value.isNotNull() & reduce(or_, (p.wrong for p in parts)))
 
@@ -218,7 +218,8 @@ def _map(value: Column, given: Any, wanted: MapType | MultisetType, *, text: boo
     return Converted(f.when(~wrong, f.map_from_entries(f.transform(entries, pair))), wrong)
 
 
-def _named(given: Any, name: str) -> Any:
+def member(given: Any, name: str) -> Any:
+    """Return the member of a struct with a name, if need be in another letter case; None without one."""
     exact = next((m for m in given if m.name == name), None)
     return exact or next((m for m in given if m.name.lower() == name.lower()), None)
 
