@@ -9,7 +9,7 @@ from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
-from paimon_spark.calls.trash import trash_param, trash_request
+from paimon_spark.calls.trash import finish_run, trash_param, trash_request
 from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.table import Table
 from paimon_spark.engine.branches import (
@@ -159,8 +159,7 @@ class DeleteBranch:
         """Delete the files."""
         work = plan.payload
         done = execute_delete_branches(work.table, work.plan, work.trash)
-        if work.trash is not None:
-            work.trash.finish(ctx.clock_millis())
+        finish_run(ctx, work.trash)
         return Report(
             result_rows=[(True,)],
             status=DONE,

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.named_tables import TABLES
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, DRY_RUN, NOTHING_TO_DO, Report
-from paimon_spark.calls.trash import trash_param, trash_request
+from paimon_spark.calls.trash import finish_run, trash_param, trash_request
 from paimon_spark.core.maintenance.trash import TrashKind, TrashRun
 from paimon_spark.core.table import Table
 from paimon_spark.engine.orphans import OrphanPlan, execute_orphans, plan_orphans
 from paimon_spark.engine.purge import PurgePlan, execute_purge, plan_purge
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
 from paimon_spark.engine.trash import TrashRequest, open_run
-from paimon_spark.errors import ArgumentError, did_you_mean
+from paimon_spark.errors import ArgumentError
 from paimon_spark.spec.identifier import Identifier
-from paimon_spark.sqlparse.casts import timestamp_millis
 
 _MODES = ("DISTRIBUTED", "LOCAL")
 
@@ -36,12 +36,7 @@ class _Cleaning:
     name="remove_orphan_files",
     summary="Delete old files that no snapshot, tag or branch references.",
     params=(
-        Param(
-            "table",
-            ParamType.STRING,
-            "The table: `t`, `db.t` or `catalog.db.t`; `db.*` means all tables of a database.",
-            required=True,
-        ),
+        TABLES,
         Param(
             "older_than",
             ParamType.STRING,
@@ -92,9 +87,8 @@ class RemoveOrphanFiles:
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Cleaning]:
         """List the directories and collect the referenced files."""
         parallelism = args.integer("parallelism")
-        runner = _runner(ctx, args.optional_text("mode"), parallelism)
-        older_than = args.optional_text("older_than")
-        millis = None if older_than is None else timestamp_millis(older_than, zone=ctx.zone, parameter="older_than")
+        runner = _runner(ctx, args.choice("mode", _MODES, _MODES[0]), parallelism)
+        millis = args.millis("older_than", ctx.zone)
         tables = _tables(ctx, args.text("table"))
         plan = plan_orphans(tables, runner, clock_millis=ctx.clock_millis(), older_than=millis, parallelism=parallelism)
         latest_id = tables[0].snapshots.latest_id() if len(tables) == 1 else None
@@ -164,8 +158,7 @@ class PurgeFiles:
         table = work.plan.table
         before = table.snapshots.latest_id()
         done = execute_purge(work.plan, ctx.runner, work.trash)
-        if work.trash is not None:
-            work.trash.finish(ctx.clock_millis())
+        finish_run(ctx, work.trash)
         return Report(
             result_rows=[("Success",)],
             status=DONE if plan.actions else NOTHING_TO_DO,
@@ -189,10 +182,7 @@ def _dry_run(work: _Cleaning) -> Report:
     )
 
 
-def _runner(ctx: CallContext, given: str | None, parallelism: int | None) -> TaskRunner:
-    mode = (given or _MODES[0]).strip().upper()
-    if mode not in _MODES:
-        raise ArgumentError(f"mode is '{given}'; the choices are {', '.join(_MODES)}.", hint=did_you_mean(mode, _MODES))
+def _runner(ctx: CallContext, mode: str, parallelism: int | None) -> TaskRunner:
     return ctx.runner if mode == _MODES[0] else LocalRunner(parallelism or os.cpu_count() or 1)
 
 

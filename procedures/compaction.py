@@ -36,7 +36,7 @@ from paimon_spark.engine.postpone_compact import (
 )
 from paimon_spark.engine.rescale import RescalePlan, execute_rescale, plan_rescale, rescale_actions
 from paimon_spark.engine.sort_compact import Order, SortPlan, execute_sort, plan_sort, sort_actions
-from paimon_spark.errors import ArgumentError, OptionError, did_you_mean
+from paimon_spark.errors import ArgumentError, OptionError
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.predicate import Predicate, or_
@@ -151,7 +151,7 @@ class Compact:
             raise ArgumentError(
                 "order_strategy and partition_idle_time cannot be given together.", hint="Leave one of them out."
             )
-        strategy = _strategy(args.optional_text("compact_strategy") or ("minor" if job else None))
+        strategy = Strategy(args.choice("compact_strategy", Strategy, Strategy.MINOR if job else Strategy.FULL))
         check_one_filter(args)
         options = args.table_options("options")
         idle_ms = None if idle is None else _duration(idle)
@@ -315,8 +315,8 @@ class CompactDatabase:
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Database]:
         """Find the tables and pick the files to merge in each."""
-        combined = _mode(args.optional_text("mode"))
-        strategy = _strategy(args.optional_text("compact_strategy"))
+        combined = args.choice("mode", _MODES, _MODES[0]) == "combined"
+        strategy = Strategy(args.choice("compact_strategy", Strategy, Strategy.FULL))
         idle = args.optional_text("partition_idle_time")
         idle_ms = None if idle is None else _duration(idle)
         options = {"write-only": "false", **args.table_options("table_options")}
@@ -341,13 +341,6 @@ class CompactDatabase:
         total = f"Compact database finished. Success: {len(done) - failed}, Failed: {failed}"
         changed_tables = tuple(r.name for r in done if r.result is not None and r.result.snapshot_ids)
         return Report(result_rows=[(total, *[None] * 9), *map(_table_row, done)], changed_tables=changed_tables)
-
-
-def _mode(given: str | None) -> bool:
-    mode = (given or _MODES[0]).strip().lower()
-    if mode not in _MODES:
-        raise ArgumentError(f"mode is '{given}'; the choices are {', '.join(_MODES)}.", hint=did_you_mean(mode, _MODES))
-    return mode == "combined"
 
 
 def _matching(ctx: CallContext, args: Arguments) -> Iterator[Identifier]:
@@ -451,13 +444,8 @@ def _table_row(done: TableResult) -> tuple[Any, ...]:
 
 
 def _check_order(args: Arguments) -> tuple[str, list[str]]:
-    given = args.optional_text("order_strategy")
-    order = (given or _NONE).strip().lower()
+    order = args.choice("order_strategy", _ORDERS, _NONE)
     columns = [c.strip() for c in (args.optional_text("order_by") or "").split(",") if c.strip()]
-    if order not in _ORDERS:
-        raise ArgumentError(
-            f"order_strategy is '{given}'; the choices are {', '.join(_ORDERS)}.", hint=did_you_mean(order, _ORDERS)
-        )
     if order == _NONE and columns:
         raise ArgumentError(
             f"order_by ({', '.join(columns)}) needs an order_strategy.",
@@ -466,15 +454,6 @@ def _check_order(args: Arguments) -> tuple[str, list[str]]:
     if order != _NONE and not columns:
         raise ArgumentError(f"order_strategy '{order}' needs order_by.", hint="Name the columns to sort by.")
     return order, columns
-
-
-def _strategy(given: str | None) -> Strategy:
-    try:
-        return Strategy((given or "full").strip().lower())
-    except ValueError:
-        raise ArgumentError(
-            f"compact_strategy is '{given}'; the choices are full, minor.", hint=did_you_mean(str(given), Strategy)
-        ) from None
 
 
 def _duration(text: str) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
-from paimon_spark.calls.named_tables import named_tables
+from paimon_spark.calls.named_tables import TABLES, named_tables
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import Report
@@ -31,12 +31,6 @@ from paimon_spark.engine.health.verify import Depth, VerifiedDefect, failed_veri
 from paimon_spark.errors import ArgumentError, OptionError, PaimonError, did_you_mean
 from paimon_spark.spec.units import parse_duration_ms
 
-_TABLES = Param(
-    "table",
-    ParamType.STRING,
-    "The table: `t`, `db.t` or `catalog.db.t`; `db.*` means all tables of a database.",
-    required=True,
-)
 _MOST_DEFECTS = 10_000
 _LISTS = Param(
     "list_files",
@@ -59,7 +53,7 @@ class _Examination:
     name="doctor",
     summary="Report what is wrong with a table, what that costs, and the statement that mends it.",
     params=(
-        _TABLES,
+        TABLES,
         Param(
             "severity",
             ParamType.STRING,
@@ -92,7 +86,7 @@ class Doctor:
         """Find the tables."""
         tables = tuple(named_tables(ctx, args.text("table")))
         list_files = args.flag("list_files", default=True)
-        return Plan((), _Examination(tables, _severity(args.optional_text("severity")), list_files))
+        return Plan((), _Examination(tables, Severity(args.choice("severity", Severity, Severity.INFO)), list_files))
 
     def execute(self, ctx: CallContext, plan: Plan[_Examination]) -> Report:
         """Examine them."""
@@ -128,7 +122,7 @@ class _Verification:
     name="verify",
     summary="Check that every file that a snapshot, tag, branch or changelog needs exists and is sound.",
     params=(
-        _TABLES,
+        TABLES,
         Param(
             "level",
             ParamType.STRING,
@@ -165,10 +159,8 @@ class Verify:
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Verification]:
         """Find the tables."""
-        depth = _depth(args.optional_text("level"))
-        limit = args.integer("limit")
-        if limit is not None and limit < 1:
-            raise ArgumentError(f"limit is {limit}.", hint="Give 1 or more, or leave it out.")
+        depth = Depth(args.choice("level", Depth, Depth.METADATA))
+        limit = args.count("limit")
         tables = tuple(named_tables(ctx, args.text("table")))
         return Plan((), _Verification(tables, depth, limit or _MOST_DEFECTS))
 
@@ -194,15 +186,6 @@ def _defects(ctx: CallContext, table: Table | PaimonError, depth: Depth, limit: 
     return found
 
 
-def _depth(given: str | None) -> Depth:
-    try:
-        return Depth((given or Depth.METADATA).strip().lower())
-    except ValueError:
-        raise ArgumentError(
-            f"level is '{given}'; the choices are {', '.join(Depth)}.", hint=did_you_mean(str(given), Depth)
-        ) from None
-
-
 @dataclass(frozen=True, slots=True)
 class _Maintenance:
     """Jobs in order, findings that are not mended, and until when jobs are begun."""
@@ -216,7 +199,7 @@ class _Maintenance:
     name="maintain",
     summary="Mend what doctor finds, the most gain first, until a time budget ends.",
     params=(
-        _TABLES,
+        TABLES,
         Param(
             "budget",
             ParamType.STRING,
@@ -304,13 +287,3 @@ def _remedies(given: str | None) -> frozenset[Remedy]:
                 f"actions contains '{name}'; the choices are {', '.join(Remedy)}.", hint=did_you_mean(name, Remedy)
             )
     return frozenset(map(Remedy, names)) or frozenset(Remedy)
-
-
-def _severity(given: str | None) -> Severity:
-    try:
-        return Severity((given or Severity.INFO).strip().lower())
-    except ValueError:
-        raise ArgumentError(
-            f"severity is '{given}'; the choices are {', '.join(Severity)}.",
-            hint=did_you_mean(str(given), Severity),
-        ) from None

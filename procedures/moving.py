@@ -13,7 +13,7 @@ from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.core.table import Table
 from paimon_spark.engine.clone import ClonePlan, CloneResult, execute_clone, plan_clone, publish_schemas
-from paimon_spark.errors import ArgumentError, UnsupportedError, did_you_mean
+from paimon_spark.errors import ArgumentError, UnsupportedError
 from paimon_spark.spec.identifier import Identifier, split_name
 from paimon_spark.spec.paths import MAIN_BRANCH
 from paimon_spark.sqlparse.options_text import parse_options
@@ -261,12 +261,7 @@ class Clone:
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Works]:
         """List the tables and their files."""
-        given = args.optional_text("clone_from") or _SOURCES[0]
-        kind = given.strip().lower()
-        if kind not in _SOURCES:
-            raise ArgumentError(
-                f"clone_from is '{given}'; the choices are {', '.join(_SOURCES)}.", hint=did_you_mean(kind, _SOURCES)
-            )
+        kind = args.choice("clone_from", _SOURCES, _SOURCES[0])
         if kind != "paimon" or args.optional_text("prefer_file_format") is not None:
             what = "prefer_file_format" if kind == "paimon" else "clone_from => 'hive', which is Paimon's default,"
             raise UnsupportedError(

@@ -12,7 +12,7 @@ from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
-from paimon_spark.calls.trash import trash_param, trash_request
+from paimon_spark.calls.trash import finish_run, trash_param, trash_request
 from paimon_spark.core.maintenance.trash import TrashKind, TrashRun
 from paimon_spark.core.table import Table
 from paimon_spark.engine.rollback import (
@@ -55,8 +55,7 @@ def _execute(ctx: CallContext, plan: Plan[_Rollback]) -> Report:
     """Roll back and report the latest snapshots before and after."""
     work = plan.payload
     done = execute_rollback(work.table, work.plan, work.trash)
-    if work.trash is not None:
-        work.trash.finish(ctx.clock_millis())
+    finish_run(ctx, work.trash)
     return Report(
         result_rows=[(done.previous_snapshot_id, done.current_snapshot_id)],
         status=DONE if plan.actions else NOTHING_TO_DO,

@@ -9,7 +9,7 @@ from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
-from paimon_spark.calls.trash import trash_param, trash_request
+from paimon_spark.calls.trash import finish_run, trash_param, trash_request
 from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.table import Table
 from paimon_spark.engine.expire import ExpireConfig, ExpirePlan, execute_expire, plan_expire
@@ -20,7 +20,6 @@ from paimon_spark.engine.expire_changelogs import (
 )
 from paimon_spark.engine.repair import Repair, execute_repair, plan_repair
 from paimon_spark.engine.trash import open_run
-from paimon_spark.sqlparse.casts import timestamp_millis
 
 _TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
 _NEWEST = "newest"
@@ -90,7 +89,6 @@ class ExpireSnapshots:
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Expiry]:
         """Select the snapshots and collect the files to delete."""
         table = ctx.table(args.text("table"), args.table_options("options"))
-        older_than = args.optional_text("older_than")
         if args.form == _NEWEST and args.integer("retain_max") is not None:
             config = ExpireConfig(
                 retain_max=args.integer("retain_max"), retain_min=1, older_than_millis=_NEVER, max_deletes=_NO_LIMIT
@@ -99,9 +97,7 @@ class ExpireSnapshots:
             config = ExpireConfig(
                 retain_max=args.integer("retain_max"),
                 retain_min=args.integer("retain_min"),
-                older_than_millis=None
-                if older_than is None
-                else timestamp_millis(older_than, zone=ctx.zone, parameter="older_than"),
+                older_than_millis=args.millis("older_than", ctx.zone),
                 max_deletes=args.integer("max_deletes"),
             )
         plan = plan_expire(table, config, ctx.clock_millis())
@@ -112,8 +108,7 @@ class ExpireSnapshots:
         """Delete the snapshots and their files."""
         work = plan.payload
         done = execute_expire(work.table, work.plan, work.trash)
-        if work.trash is not None:
-            work.trash.finish(ctx.clock_millis())
+        finish_run(ctx, work.trash)
         return Report(
             result_rows=[(done.count,)],
             status=DONE if done.count else NOTHING_TO_DO,
@@ -189,13 +184,10 @@ class ExpireChangelogs:
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_ChangelogExpiry]:
         """Select the changelogs and collect the files to delete."""
         table = ctx.table(args.text("table"))
-        older_than = args.optional_text("older_than")
         config = ExpireConfig(
             retain_max=args.integer("retain_max"),
             retain_min=args.integer("retain_min"),
-            older_than_millis=None
-            if older_than is None
-            else timestamp_millis(older_than, zone=ctx.zone, parameter="older_than"),
+            older_than_millis=args.millis("older_than", ctx.zone),
             max_deletes=args.integer("max_deletes"),
         )
         everything = args.flag("delete_all")
@@ -207,8 +199,7 @@ class ExpireChangelogs:
         """Delete the changelogs and their files."""
         work = plan.payload
         done = execute_expire_changelogs(work.table, work.plan, work.trash)
-        if work.trash is not None:
-            work.trash.finish(ctx.clock_millis())
+        finish_run(ctx, work.trash)
         return Report(
             result_rows=[("All long-lived changelogs are removed." if work.everything else str(done.count),)],
             status=DONE if done.count else NOTHING_TO_DO,

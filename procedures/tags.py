@@ -14,7 +14,7 @@ from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
-from paimon_spark.calls.trash import trash_param, trash_request
+from paimon_spark.calls.trash import finish_run, trash_param, trash_request
 from paimon_spark.core.maintenance.deletion import WRITE
 from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.table import Table
@@ -34,7 +34,6 @@ from paimon_spark.engine.trash import open_run
 from paimon_spark.errors import ArgumentError, OptionError
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.units import parse_duration_ms
-from paimon_spark.sqlparse.casts import timestamp_millis
 
 _TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
 _RESULT = Column("result", "boolean", "true; a failed CALL raises an error")
@@ -305,8 +304,7 @@ class DeleteTag:
         """Delete the tags and their files."""
         work = plan.payload
         done, hints = execute_delete_tags(work.table, work.plan, work.trash), work.plan.hints
-        if work.trash is not None:
-            work.trash.finish(ctx.clock_millis())
+        finish_run(ctx, work.trash)
         return Report(
             result_rows=[(True,)],
             status=(DONE if done.names else NOTHING_TO_DO) + (f": {' '.join(hints)}" if hints else ""),
@@ -354,8 +352,7 @@ class ExpireTags:
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Expiry]:
         """Select the tags and the files to delete."""
-        older_than = args.optional_text("older_than")
-        millis = None if older_than is None else timestamp_millis(older_than, zone=ctx.zone, parameter="older_than")
+        millis = args.millis("older_than", ctx.zone)
         table = ctx.table(args.text("table"))
         plan = _planned_expiry(table, expired_tags(table, ctx.clock_millis(), millis))
         trash = open_run(table, trash_request(ctx, args, "expire_tags", default=False))
@@ -366,8 +363,7 @@ class ExpireTags:
         work = plan.payload
         names = work.plan.names if work.plan else ()
         done = execute_delete_tags(work.table, work.plan, work.trash) if work.plan else None
-        if work.trash is not None:
-            work.trash.finish(ctx.clock_millis())
+        finish_run(ctx, work.trash)
         return Report(
             result_rows=[(name,) for name in names] or [("No expired tags.",)],
             status=DONE if names else NOTHING_TO_DO,

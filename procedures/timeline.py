@@ -73,9 +73,7 @@ class History:
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_History]:
         """Find the table."""
-        limit = args.integer("limit")
-        if limit is not None and limit < 1:
-            raise ArgumentError(f"limit is {limit}.", hint="Give 1 or more, or leave it out.")
+        limit = args.count("limit")
         return Plan((), _History(ctx.table(args.text("table")), limit))
 
     def execute(self, ctx: CallContext, plan: Plan[_History]) -> Report:

@@ -8,7 +8,7 @@ from typing import Any
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
-from paimon_spark.calls.named_tables import named_tables
+from paimon_spark.calls.named_tables import TABLES, named_tables
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
@@ -18,7 +18,6 @@ from paimon_spark.engine.trash import LAST, EmptyTrashPlan, ListedRun, execute_e
 from paimon_spark.engine.undo import UndoPlan, execute_undo, plan_undo
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, PaimonError
 from paimon_spark.spec.identifier import Identifier
-from paimon_spark.sqlparse.casts import timestamp_millis
 
 _Listed = tuple[str, ListedRun | MalformedRun | PaimonError]
 """The name of a table, and a run of its trash, or why the table cannot be read."""
@@ -28,14 +27,7 @@ _RUN = "The run, as `sys.trash` lists it; `last` is the newest run of the table.
 @procedure(
     name="trash",
     summary="List what procedures have moved to the trash.",
-    params=(
-        Param(
-            "table",
-            ParamType.STRING,
-            "The table: `t`, `db.t` or `catalog.db.t`; `db.*` means all tables of a database.",
-            required=True,
-        ),
-    ),
+    params=(TABLES,),
     columns=(
         Column("table", "string", "the table", nullable=False),
         Column("run", "string", "name of the run, for `sys.undo` and `sys.empty_trash`"),
@@ -217,8 +209,7 @@ class EmptyTrash:
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Emptying]:
         """Select the runs."""
-        table, older_than = ctx.table(args.text("table")), args.optional_text("older_than")
-        millis = None if older_than is None else timestamp_millis(older_than, zone=ctx.zone, parameter="older_than")
+        table, millis = ctx.table(args.text("table")), args.millis("older_than", ctx.zone)
         plan = plan_empty(table, ctx.clock_millis(), run=args.optional_text("run"), older_than=millis)
         return Plan(plan.actions, _Emptying(table, table.snapshots.latest_id(), plan))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.procedure import Param, ParamType
-from paimon_spark.core.maintenance.trash import TrashKind
+from paimon_spark.core.maintenance.trash import TrashKind, TrashRun
 from paimon_spark.engine.trash import TrashRequest
 
 _NAME = "trash"
@@ -35,3 +35,9 @@ def trash_request(
         arguments={name: value for name, value in args.values.items() if name != _NAME},
         kind=kind,
     )
+
+
+def finish_run(ctx: CallContext, run: TrashRun | None) -> None:
+    """Complete the record of a run of the trash, if the CALL has one."""
+    if run is not None:
+        run.finish(ctx.clock_millis())
