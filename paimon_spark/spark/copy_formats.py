@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from paimon_spark.errors import OptionError
+from paimon_spark.errors import ArgumentError, ErrorKind, OptionError, PaimonError
+from paimon_spark.spark.failures import clear_failure
 from paimon_spark.sqlparse.copy_into import FileFormat
 
 READERS = {"CSV": "csv", "JSON": "json", "PARQUET": "parquet"}
@@ -20,6 +25,19 @@ _OPTIONS = {
     "TIMESTAMP_FORMAT": "timestampFormat",
 }
 _FLAGS = ("HEADER", "MULTI_LINE")
+
+
+@contextmanager
+def told_by_spark(what: str, hint: str, kind: ErrorKind) -> Iterator[None]:
+    """Raise what Spark says as an ArgumentError; errors of ours inside, such as a cancellation, stay as they are."""
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as e:
+        failure = clear_failure(e)
+        if isinstance(failure, PaimonError):
+            raise failure from e
+        said = e.java_exception.getMessage() if isinstance(e, Py4JJavaError) else str(e)
+        raise ArgumentError(f"{what}: {said.strip().partition(chr(10))[0]}", hint=hint, kind=kind) from e
 
 
 def directory_of(session: SparkSession, path: str) -> tuple[Any, Any]:

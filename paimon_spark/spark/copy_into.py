@@ -7,14 +7,12 @@ every column, since Spark's readers overlook faults in what they do not return.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StringType, StructField, StructType
@@ -23,11 +21,10 @@ from paimon_spark.core.commit.committer import Committed
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.table import Table
 from paimon_spark.engine.load_history import LoadHistory, SourceFile
-from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, OptionError, PaimonError, suggestion
+from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, OptionError, suggestion
 from paimon_spark.spark.arrow_map import quoted
-from paimon_spark.spark.copy_formats import EMPTY, READERS, directory_of, record_pattern, spark_options
+from paimon_spark.spark.copy_formats import EMPTY, READERS, directory_of, record_pattern, spark_options, told_by_spark
 from paimon_spark.spark.copy_values import TEXTS, Converted, converted, member, missing, text_type, type_name
-from paimon_spark.spark.failures import clear_failure
 from paimon_spark.spark.store_assignment import column_type
 from paimon_spark.spark.writes import write_checked
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, holds_root
@@ -226,21 +223,12 @@ def _checked(
     return {s.path: found.get(s.path, _Checked()) for s in files}
 
 
-@contextmanager
-def _readable() -> Iterator[None]:
-    """Turn what Spark says of a file that it cannot read into an error of ours."""
-    try:
-        yield
-    except (PySparkException, Py4JJavaError) as e:
-        failure = clear_failure(e)
-        if isinstance(failure, PaimonError):
-            raise failure from e
-        said = e.java_exception.getMessage() if isinstance(e, Py4JJavaError) else str(e)
-        raise ArgumentError(
-            f"The files cannot be read: {said.strip().partition(chr(10))[0]}",
-            hint="Check that all files of the directory have the TYPE of FILE_FORMAT; PATTERN selects files.",
-            kind=ErrorKind.CORRUPT_DATA_FILE,
-        ) from e
+def _readable() -> AbstractContextManager[None]:
+    return told_by_spark(
+        "The files cannot be read",
+        "Check that all files of the directory have the TYPE of FILE_FORMAT; PATTERN selects files.",
+        ErrorKind.CORRUPT_DATA_FILE,
+    )
 
 
 def _frame(

@@ -6,15 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 
 from paimon_spark.errors import AlreadyExistsError, ArgumentError, ErrorKind
 from paimon_spark.spark.arrow_map import quoted
-from paimon_spark.spark.copy_formats import READERS, directory_of, spark_options
+from paimon_spark.spark.copy_formats import READERS, directory_of, spark_options, told_by_spark
 from paimon_spark.spark.copy_values import storable
-from paimon_spark.spark.failures import first_line
 from paimon_spark.sqlparse.copy_into import CopyTo, FileFormat
 
 WRITTEN = [("output_path", "string", False), ("file_count", "int", False), ("rows_written", "bigint", False)]
@@ -42,16 +40,12 @@ def write_files(session: SparkSession, statement: CopyTo) -> list[tuple[Any, ...
     _refuse_tables(store, directory, statement.path)
     options = _options(statement.format)
     counted = Observation()
-    try:
+    hint = "FROM takes a table, or a query in parentheses."
+    with told_by_spark("COPY INTO cannot write the rows", hint, ErrorKind.INVALID_ARGUMENT):
         query = session.sql(f"SELECT * FROM {statement.source}")  # noqa: S608, the text is the user's own query
         rows = _storable(query, statement.format).observe(counted, f.count(f.lit(1)).alias("rows"))
         writer = rows.write.mode("overwrite" if statement.overwrite else "errorifexists").options(**options)
         writer.format(READERS[statement.format.kind]).save(statement.path)
-    except PySparkException as e:
-        raise ArgumentError(
-            f"COPY INTO cannot write the rows: {first_line(e)}",
-            hint="FROM takes a table, or a query in parentheses.",
-        ) from e
     names = [status.getPath().getName() for status in store.listStatus(directory)]
     return [(statement.path, sum(not n.startswith(("_", ".")) for n in names), counted.get["rows"])]
 
