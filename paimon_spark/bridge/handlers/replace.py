@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from paimon_spark.bridge.handlers_catalog import new_schema_from_spark, refuse_other_location
+from paimon_spark.bridge.handlers.catalog import new_schema_from_spark, refuse_other_location
 from paimon_spark.bridge.protocol import Request
 from paimon_spark.bridge.tables import TableToken, catalog_of, checked_options, described
 from paimon_spark.core.table import Table

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from paimon_spark.bridge.handlers_catalog import new_schema_from_spark
+from paimon_spark.bridge.handlers.catalog import new_schema_from_spark
 from paimon_spark.bridge.protocol import Request, in_partition, predicate_from_jvm
 from paimon_spark.bridge.tables import (
     TableToken,

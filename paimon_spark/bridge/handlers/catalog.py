@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paimon_spark.bridge.alter_table import schema_changes
-from paimon_spark.bridge.handlers_views import described_view, refuse_uses
+from paimon_spark.bridge.handlers.views import described_view, refuse_uses
 from paimon_spark.bridge.protocol import Request
 from paimon_spark.bridge.system_tables import SYSTEM_DATABASE, describe_global, describe_system, global_tables
 from paimon_spark.bridge.tables import (

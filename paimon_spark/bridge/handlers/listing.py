@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from paimon_spark.bridge.handlers_views import described_view
+from paimon_spark.bridge.handlers.views import described_view
 from paimon_spark.bridge.protocol import Request
 from paimon_spark.bridge.tables import TableToken, catalog_of, described, load_named
 from paimon_spark.core.metadata_io import in_parallel
