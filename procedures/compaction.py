@@ -17,7 +17,7 @@ from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOve
 from paimon_spark.calls.report import DONE, FAILED, NOTHING_TO_DO, UPGRADED, Job, Report
 from paimon_spark.core.maintenance.deletion import WARN, Action
 from paimon_spark.core.table import Table
-from paimon_spark.engine.compact import (
+from paimon_spark.engine.compaction.compact import (
     CompactionPlan,
     CompactionResult,
     GroupResult,
@@ -25,17 +25,17 @@ from paimon_spark.engine.compact import (
     execute_compaction,
     plan_compaction,
 )
-from paimon_spark.engine.compact_database import TablePlan, TableResult, compact_combined, compact_divided
-from paimon_spark.engine.compact_explain import compaction_actions, idle_buckets, unmatched
-from paimon_spark.engine.postpone_compact import (
+from paimon_spark.engine.compaction.compact_database import TablePlan, TableResult, compact_combined, compact_divided
+from paimon_spark.engine.compaction.compact_explain import compaction_actions, idle_buckets, unmatched
+from paimon_spark.engine.redistribution.postpone_compact import (
     PostponedPlan,
     distribute_postponed,
     execute_postponed,
     plan_postponed,
     postponed_actions,
 )
-from paimon_spark.engine.rescale import RescalePlan, execute_rescale, plan_rescale, rescale_actions
-from paimon_spark.engine.sort_compact import Order, SortPlan, execute_sort, plan_sort, sort_actions
+from paimon_spark.engine.redistribution.rescale import RescalePlan, execute_rescale, plan_rescale, rescale_actions
+from paimon_spark.engine.redistribution.sort_compact import Order, SortPlan, execute_sort, plan_sort, sort_actions
 from paimon_spark.errors import ArgumentError, OptionError
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.kinds import BucketMode

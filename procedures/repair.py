@@ -13,7 +13,7 @@ from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, DRY_RUN, NOTHING_TO_DO, Report
 from paimon_spark.core.table import Table
-from paimon_spark.engine.compact_manifest import (
+from paimon_spark.engine.compaction.compact_manifest import (
     CompactManifestPlan,
     execute_compact_manifest,
     plan_compact_manifest,

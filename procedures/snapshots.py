@@ -12,8 +12,8 @@ from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.calls.trash import finish_run, trash_param, trash_request
 from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.table import Table
-from paimon_spark.engine.expire import ExpireConfig, ExpirePlan, execute_expire, plan_expire
-from paimon_spark.engine.expire_changelogs import (
+from paimon_spark.engine.expiry.expire import ExpireConfig, ExpirePlan, execute_expire, plan_expire
+from paimon_spark.engine.expiry.expire_changelogs import (
     ExpireChangelogsPlan,
     execute_expire_changelogs,
     plan_expire_changelogs,

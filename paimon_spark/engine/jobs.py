@@ -7,9 +7,9 @@ from typing import Protocol
 
 from paimon_spark.engine.merge_into import Merger
 from paimon_spark.engine.migrate import SourceTables
-from paimon_spark.engine.postpone_compact import PostponedReplay
-from paimon_spark.engine.rescale import Rescaler
-from paimon_spark.engine.sort_compact import Sorter
+from paimon_spark.engine.redistribution.postpone_compact import PostponedReplay
+from paimon_spark.engine.redistribution.rescale import Rescaler
+from paimon_spark.engine.redistribution.sort_compact import Sorter
 
 
 class SparkJobs(Merger, Sorter, PostponedReplay, Rescaler, SourceTables, Protocol):

@@ -12,11 +12,11 @@ from typing import TypeVar
 
 from paimon_spark.core.metadata.refs import CONSUMER_PREFIX, RefStore
 from paimon_spark.core.table import Table
-from paimon_spark.engine.automatic_tags import create_automatic_tags
-from paimon_spark.engine.expire import ExpireConfig, ExpireResult, execute_expire, plan_expire
-from paimon_spark.engine.expire_changelogs import execute_expire_changelogs, plan_expire_changelogs
-from paimon_spark.engine.partition_expiry import expire_partitions_after_commit
-from paimon_spark.engine.tags import execute_delete_tags, expired_tags, plan_delete_tags
+from paimon_spark.engine.expiry.expire import ExpireConfig, ExpireResult, execute_expire, plan_expire
+from paimon_spark.engine.expiry.expire_changelogs import execute_expire_changelogs, plan_expire_changelogs
+from paimon_spark.engine.expiry.partition_expiry import expire_partitions_after_commit
+from paimon_spark.engine.refs.automatic_tags import create_automatic_tags
+from paimon_spark.engine.refs.tags import execute_delete_tags, expired_tags, plan_delete_tags
 from paimon_spark.errors import PaimonError
 
 _T = TypeVar("_T")

@@ -11,9 +11,9 @@ from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.table import Table
 from paimon_spark.engine.merge_into import MergeRequest, PreparedMerge
 from paimon_spark.engine.migrate import SourceTable
-from paimon_spark.engine.postpone_compact import PostponedPlan
-from paimon_spark.engine.rescale import RescalePlan
-from paimon_spark.engine.sort_compact import SortPlan
+from paimon_spark.engine.redistribution.postpone_compact import PostponedPlan
+from paimon_spark.engine.redistribution.rescale import RescalePlan
+from paimon_spark.engine.redistribution.sort_compact import SortPlan
 from paimon_spark.spark.failures import was_cancelled
 from paimon_spark.spark.job_control import cancel_tagged, tagged, with_description
 from paimon_spark.spark.jvm_frames import tasks_at_once

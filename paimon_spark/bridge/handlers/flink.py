@@ -9,7 +9,7 @@ from typing import Any
 from paimon_spark.bridge.protocol import CatalogInfo, Request
 from paimon_spark.bridge.tables import TableToken, catalog_of, load_to_change, load_token, newest_token
 from paimon_spark.catalog.base import Catalog
-from paimon_spark.engine import stream_sink
+from paimon_spark.engine.streaming import sink as stream_sink
 from paimon_spark.errors import (
     ArgumentError,
     ErrorKind,

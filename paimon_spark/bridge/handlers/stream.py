@@ -12,10 +12,10 @@ from paimon_spark.bridge.tables import TableToken, described, load_to_change, lo
 from paimon_spark.core.system.tables import SYSTEM_SCANS, SystemScan
 from paimon_spark.core.write.table_writer import WriterRestoreState
 from paimon_spark.engine.insert import WritePlan, resume_batch
-from paimon_spark.engine.stream_offset import parse_offset
-from paimon_spark.engine.stream_sink import StreamBatch, begin_batch
-from paimon_spark.engine.stream_source import StreamSource
-from paimon_spark.engine.stream_start import first_offset
+from paimon_spark.engine.streaming.offset import parse_offset
+from paimon_spark.engine.streaming.sink import StreamBatch, begin_batch
+from paimon_spark.engine.streaming.source import StreamSource
+from paimon_spark.engine.streaming.start import first_offset
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.jvm_frames import session_for
 from paimon_spark.spark.runner import NearRunner

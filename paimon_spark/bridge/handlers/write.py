@@ -22,7 +22,7 @@ from paimon_spark.bridge.tables import (
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import Overwrite, complete_write, plan_write
-from paimon_spark.engine.stream_sink import StreamBatch
+from paimon_spark.engine.streaming.sink import StreamBatch
 from paimon_spark.errors import AlreadyExistsError, NotFoundError, UnsupportedError, UsageError
 from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.jvm_frames import frame_of, session_for

@@ -14,7 +14,7 @@ from paimon_spark.core.manifest_cache import EntryCache, ManifestCache, Manifest
 from paimon_spark.core.scan.packed_files import PackedFileList
 from paimon_spark.core.scan.splits import Split, splits_from_json, splits_to_json
 from paimon_spark.core.table import Table
-from paimon_spark.engine.compact import Strategy, plan_compaction
+from paimon_spark.engine.compaction.compact import Strategy, plan_compaction
 from paimon_spark.engine.select import plan_select
 from paimon_spark.spec.manifest import EMPTY_STATS, DataFileMeta
 from paimon_spark.spec.predicate import Comparison, Predicate, and_

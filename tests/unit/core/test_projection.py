@@ -13,7 +13,7 @@ import pytest
 
 from paimon_spark.core.read.projection import convert, plan_columns
 from paimon_spark.core.table import Table
-from paimon_spark.engine.compact import execute_compaction, plan_compaction
+from paimon_spark.engine.compaction.compact import execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.scan.scan import scan
-from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.refs.tags import execute_delete_tags, execute_tag, list_tags, plan_create_tag, plan_delete_tags
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
-from paimon_spark.engine.tags import execute_delete_tags, execute_tag, list_tags, plan_create_tag, plan_delete_tags
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.kinds import FileSource
 from tests.unit.core import samples

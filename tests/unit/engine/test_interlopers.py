@@ -11,11 +11,11 @@ from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata import refs
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.table import Table
-from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
-from paimon_spark.engine.orphans import DAY_MILLIS, execute_orphans, plan_orphans
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.expiry.orphans import DAY_MILLIS, execute_orphans, plan_orphans
+from paimon_spark.engine.refs.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
 from paimon_spark.errors import CorruptTableError, PaimonError
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.testing.faults import FaultFileIO, Mode

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.engine.maintenance import Maintenance, maintain_after_commit
-from paimon_spark.engine.tags import execute_tag, plan_create_tag
+from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
 from paimon_spark.spec.refs import consumer_json
 from tests.unit.core.history import MINUTE, History, lost
 

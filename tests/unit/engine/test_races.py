@@ -10,13 +10,13 @@ import pytest
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.metadata_io import create_once
 from paimon_spark.core.table import Table
-from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
-from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.insert import write_arrow
+from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
-from paimon_spark.engine.tags import execute_tag, plan_create_tag
 from paimon_spark.errors import ConflictError, CorruptTableError, NotFoundError, OutcomeUnknownError
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.testing.faults import FaultFileIO, Mode, Nth

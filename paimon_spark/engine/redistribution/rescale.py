@@ -21,10 +21,16 @@ from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.scan.splits import Split, plan_splits
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState
-from paimon_spark.engine.compact import CompactionResult, GroupResult, Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.compaction.compact import (
+    CompactionResult,
+    GroupResult,
+    Strategy,
+    execute_compaction,
+    plan_compaction,
+)
 from paimon_spark.engine.insert import WritePlan
+from paimon_spark.engine.redistribution.sort_compact import replaced_files
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.sort_compact import replaced_files
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, UnsupportedError
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import BucketMode, Operation

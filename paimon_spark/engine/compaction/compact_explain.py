@@ -12,7 +12,7 @@ from paimon_spark.core.scan.pruning import matching_partitions
 from paimon_spark.core.scan.scan import scan_buckets
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import wall_clock_millis
-from paimon_spark.engine.compact import CompactionPlan
+from paimon_spark.engine.compaction.compact import CompactionPlan
 from paimon_spark.errors import suggestion
 from paimon_spark.spec.manifest import BucketKey, DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate

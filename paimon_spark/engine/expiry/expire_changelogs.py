@@ -12,7 +12,7 @@ from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.metadata.refs import RefKind, RefStore
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.table import Table
-from paimon_spark.engine.expire import ExpireConfig, ExpireResult, retention_rule
+from paimon_spark.engine.expiry.expire import ExpireConfig, ExpireResult, retention_rule
 from paimon_spark.spec.snapshot import Snapshot
 
 _NONE = -1

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.metadata_io import read_if_there, translate_io_errors
 from paimon_spark.core.table import Table
-from paimon_spark.engine.tags import execute_tag, plan_create_tag
+from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
 from paimon_spark.errors import ConflictError, CorruptTableError, OptionError, OutcomeUnknownError
 from paimon_spark.spec.bounds import Id, Long
 from paimon_spark.spec.kinds import BATCH_COMMIT_IDENTIFIER

@@ -26,7 +26,7 @@ from paimon_spark.core.scan.splits import Split, plan_splits
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import wall_clock_millis
 from paimon_spark.engine.fallback import reads_other_branch
-from paimon_spark.engine.stream_offset import NOTHING, Admission, StreamLimits, StreamOffset
+from paimon_spark.engine.streaming.offset import NOTHING, Admission, StreamLimits, StreamOffset
 from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UnsupportedError
 from paimon_spark.spec.features import check_readable
 from paimon_spark.spec.kinds import BucketMode, ChangelogProducer, ChangeSource, CommitKind, MergeEngine

@@ -15,7 +15,7 @@ from paimon_spark.core.maintenance.deletion import Action
 from paimon_spark.core.metadata_io import in_parallel, translate_io_errors
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
-from paimon_spark.engine.compact import Progress
+from paimon_spark.engine.compaction.compact import Progress
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tasks import index_payload, index_result
 from paimon_spark.spec.features import check_writable

@@ -16,14 +16,14 @@ from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, RefStore, br
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
-from paimon_spark.engine.branches import DeleteBranchesPlan, execute_delete_branches, plan_delete_branches
-from paimon_spark.engine.compact_manifest import execute_compact_manifest, plan_compact_manifest
-from paimon_spark.engine.consumers import ClearPlan, execute_clear, plan_clear
-from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
-from paimon_spark.engine.expire_changelogs import execute_expire_changelogs, plan_expire_changelogs
-from paimon_spark.engine.orphans import execute_orphans, list_files, plan_orphans
+from paimon_spark.engine.compaction.compact_manifest import execute_compact_manifest, plan_compact_manifest
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.expiry.expire_changelogs import execute_expire_changelogs, plan_expire_changelogs
+from paimon_spark.engine.expiry.orphans import execute_orphans, list_files, plan_orphans
+from paimon_spark.engine.refs.branches import DeleteBranchesPlan, execute_delete_branches, plan_delete_branches
+from paimon_spark.engine.refs.consumers import ClearPlan, execute_clear, plan_clear
+from paimon_spark.engine.refs.tags import execute_delete_tags, plan_delete_tags
 from paimon_spark.engine.runner import TaskRunner
-from paimon_spark.engine.tags import execute_delete_tags, plan_delete_tags
 from paimon_spark.errors import ArgumentError
 from paimon_spark.spec.bounds import MOST_MILLIS
 from paimon_spark.spec.features import check_writable

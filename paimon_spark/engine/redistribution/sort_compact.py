@@ -20,8 +20,8 @@ from paimon_spark.core.metadata.row_tracking import tracks_rows
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.scan.splits import Split, plan_splits
 from paimon_spark.core.table import Table
-from paimon_spark.engine.compact import CompactionResult, GroupResult
-from paimon_spark.engine.compact_explain import REWRITE
+from paimon_spark.engine.compaction.compact import CompactionResult, GroupResult
+from paimon_spark.engine.compaction.compact_explain import REWRITE
 from paimon_spark.engine.insert import WritePlan, plan_write
 from paimon_spark.errors import ArgumentError, UnsupportedError
 from paimon_spark.spec.kinds import BucketMode

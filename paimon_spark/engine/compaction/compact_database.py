@@ -11,7 +11,7 @@ from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage, messages_from_json
 from paimon_spark.core.maintenance.abandoned_files import clean_up_abandoned
 from paimon_spark.core.table import Table
-from paimon_spark.engine.compact import (
+from paimon_spark.engine.compaction.compact import (
     CompactGroup,
     CompactionPlan,
     CompactionResult,

@@ -21,7 +21,7 @@ from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState
-from paimon_spark.engine.compact import (
+from paimon_spark.engine.compaction.compact import (
     CompactionResult,
     GroupResult,
     Progress,

@@ -11,7 +11,7 @@ from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.metadata.scan_modes import ScanStart, scan_start
 from paimon_spark.core.metadata.time_travel import at_tag, millis_of_text, resolve_start
 from paimon_spark.core.table import Table
-from paimon_spark.engine.stream_offset import StreamOffset
+from paimon_spark.engine.streaming.offset import StreamOffset
 from paimon_spark.errors import OptionError
 from paimon_spark.spec.snapshot import Snapshot
 
