@@ -34,7 +34,7 @@ from paimon_spark.engine.compaction.compact import (
     plan_compaction,
 )
 from paimon_spark.engine.cross_partition import check_overwrite, with_existing_keys
-from paimon_spark.engine.maintenance import maintain_after_commit
+from paimon_spark.engine.post_commit import maintain_after_commit
 from paimon_spark.engine.postpone_buckets import postpone_state
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
 from paimon_spark.engine.streaming.sink import StreamBatch

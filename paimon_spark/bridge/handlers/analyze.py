@@ -10,7 +10,7 @@ from paimon_spark.bridge.tables import TableToken, load_to_change, load_token
 from paimon_spark.core.metadata.statistics import statistics_of
 from paimon_spark.core.table import Table
 from paimon_spark.engine.analyze import commit_statistics, plan_analyze
-from paimon_spark.engine.maintenance import maintain_after_commit
+from paimon_spark.engine.post_commit import maintain_after_commit
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.values import value_from_jvm, value_to_jvm
 from paimon_spark.spec.table_statistics import ColumnStatistics, statistics_text, statistics_value

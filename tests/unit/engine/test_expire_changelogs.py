@@ -14,7 +14,7 @@ from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan
 from paimon_spark.engine.expiry.expire_changelogs import execute_expire_changelogs, plan_expire_changelogs
 from paimon_spark.engine.expiry.orphans import execute_orphans, plan_orphans
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.maintenance import maintain_after_commit
+from paimon_spark.engine.post_commit import maintain_after_commit
 from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow

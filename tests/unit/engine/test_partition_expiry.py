@@ -15,7 +15,7 @@ from paimon_spark.engine.expiry.partition_expiry import (
     plan_partition_expiry,
 )
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.maintenance import maintain_after_commit
+from paimon_spark.engine.post_commit import maintain_after_commit
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, OptionError
 from paimon_spark.spec.options import CoreOptions

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from paimon_spark.core.metadata.refs import RefStore
-from paimon_spark.engine.maintenance import Maintenance, maintain_after_commit
+from paimon_spark.engine.post_commit import Maintenance, maintain_after_commit
 from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
 from paimon_spark.spec.refs import consumer_json
 from tests.unit.core.history import MINUTE, History, lost
