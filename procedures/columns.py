@@ -1,4 +1,4 @@
-"""Procedures that change definitions: alter_column_default_value."""
+"""Procedures over columns: alter_column_default_value."""
 
 from __future__ import annotations
 

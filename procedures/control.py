@@ -1,4 +1,4 @@
-"""Procedures about procedures: help, running and cancel."""
+"""Procedures about procedures and their running CALLs: help, running and cancel."""
 
 from __future__ import annotations
 
