@@ -14,8 +14,7 @@ from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, DRY_RUN, NOTHING_TO_DO, Report
 from paimon_spark.core.table import Table
 from paimon_spark.engine.earliest_snapshot import EarliestPlan, execute_earliest, plan_earliest
-from paimon_spark.engine.repair import Repair, execute_repair, plan_repair
-from paimon_spark.engine.unexisting import (
+from paimon_spark.engine.missing_files import (
     MissingFilesPlan,
     MissingManifestsPlan,
     execute_missing_files,
@@ -23,6 +22,7 @@ from paimon_spark.engine.unexisting import (
     plan_missing_files,
     plan_missing_manifests,
 )
+from paimon_spark.engine.repair import Repair, execute_repair, plan_repair
 
 _TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
 

@@ -20,10 +20,10 @@ from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, suggest
 from paimon_spark.spark.conf import session_options
 from paimon_spark.spark.copy_into import LOADED, load_files
 from paimon_spark.spark.copy_write import WRITTEN, write_files
-from paimon_spark.spark.jobs import SessionJobs
 from paimon_spark.spark.jvm_frames import session_for
 from paimon_spark.spark.progress import progress_bar, wiped_after_failure
 from paimon_spark.spark.runner import SparkRunner
+from paimon_spark.spark.session_jobs import SessionJobs
 from paimon_spark.spark.values import value_to_jvm
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.sqlparse.call import CallStatement, parse_call

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from paimon_spark.calls.context import CallContext
-from paimon_spark.cli.answers import Answer, printed
+from paimon_spark.cli.result_formats import Answer, printed
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.scan.scan import live_in_partitions
