@@ -19,7 +19,7 @@ from paimon_spark.engine.select import read_arrow
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.testing.tables import new_table
-from tests.unit.core.merge_models import Column, Group, PartialUpdateModel, Row, Version, aggregation
+from tests.unit.core.merge.merge_models import Column, Group, PartialUpdateModel, Row, Version, aggregation
 
 KINDS = ["+I", "-U", "+U", "-D"]
 Merge = Callable[[Sequence[Version]], Version]

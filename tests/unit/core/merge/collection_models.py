@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tests.unit.core.merge_models import Function, skipping_nulls
+from tests.unit.core.merge.merge_models import Function, skipping_nulls
 
 NO_LIMIT = (1 << 31) - 1
 Rows = list[dict[str, Any]]

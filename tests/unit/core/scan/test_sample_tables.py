@@ -17,7 +17,7 @@ from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.paths import TablePaths
 
-TABLES = sorted((Path(__file__).parents[2] / "tables").glob("*.tar.gz"))
+TABLES = sorted((Path(__file__).parents[3] / "tables").glob("*.tar.gz"))
 
 
 @pytest.mark.parametrize("archive", TABLES, ids=lambda p: p.name.removesuffix(".tar.gz"))

@@ -24,8 +24,8 @@ from paimon_spark.format.roaring64_art import art_bitmap, read_art, write_art
 from paimon_spark.spec.aggregates import AggregateName, AggregateOptions
 from paimon_spark.spec.types import DataField, parse_atomic
 from tests.peers.aggregate_bytes import Case, recorded
-from tests.unit.core.merge_models import Column, Group, PartialUpdateModel, Version, aggregation
-from tests.unit.core.test_merge_engines import by_key, fields, kind, merged
+from tests.unit.core.merge.merge_models import Column, Group, PartialUpdateModel, Version, aggregation
+from tests.unit.core.merge.test_merge_engines import by_key, fields, kind, merged
 
 FIELD = DataField(0, "c", parse_atomic("BYTES"))
 RECORDED = recorded()

@@ -13,9 +13,9 @@ from paimon_spark.core.merge.engines.aggregation import Aggregation
 from paimon_spark.core.merge.engines.partial_update import PartialUpdate, SequenceGroup
 from paimon_spark.spec.aggregates import AggregateName, AggregateOptions
 from paimon_spark.spec.types import STRING, ArrayType, DataField, DataType, MapType, RowType, parse_atomic
-from tests.unit.core import collection_models as models
-from tests.unit.core.merge_models import Column, Function, Group, PartialUpdateModel, Version, aggregation
-from tests.unit.core.test_merge_engines import by_key, merged
+from tests.unit.core.merge import collection_models as models
+from tests.unit.core.merge.merge_models import Column, Function, Group, PartialUpdateModel, Version, aggregation
+from tests.unit.core.merge.test_merge_engines import by_key, merged
 
 INT = parse_atomic("INT")
 ROW = RowType(tuple(DataField(i, n, INT) for i, n in enumerate("abs")))

@@ -21,7 +21,7 @@ from paimon_spark.errors import ErrorKind, PaimonError
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.aggregates import AggregateName, AggregateOptions
 from paimon_spark.spec.types import DataField, parse_atomic
-from tests.unit.core.merge_models import Column, Group, PartialUpdateModel, Row, Version, aggregation
+from tests.unit.core.merge.merge_models import Column, Group, PartialUpdateModel, Row, Version, aggregation
 
 KINDS = ["+I", "-U", "+U", "-D"]
 
