@@ -24,7 +24,7 @@ from paimon_spark.testing.history import History, random_step
 from paimon_spark.testing.invariants import leaked, needed
 from paimon_spark.testing.scenarios import KINDS
 from tests.unit.core import samples
-from tests.unit.engine.test_any_history import ACTIONS, Story
+from tests.unit.engine.test_maintenance_histories import ACTIONS, Story
 
 FAR = 4_102_444_800_000
 STEPS = st.lists(st.tuples(st.sampled_from([*ACTIONS, "index", "index"]), st.integers(0, 99)), max_size=25)

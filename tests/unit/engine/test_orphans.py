@@ -24,7 +24,7 @@ from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.refs import consumer_json
 from tests.unit.core import samples
 from tests.unit.core.history import leaked, lost, needed
-from tests.unit.engine.test_any_history import Story
+from tests.unit.engine.test_maintenance_histories import Story
 
 NOW = 4_102_444_800_000
 HOUR = 3_600_000

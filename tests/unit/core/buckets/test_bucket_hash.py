@@ -17,7 +17,7 @@ from paimon_spark.core.buckets.hive_hash import hive_hashes
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spec.bucket_functions import BucketFunction, bucket_for, hashes_with_hive, key_hash
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, parse_atomic
-from tests.shared import BUCKET_VECTORS
+from tests.reference_data import BUCKET_VECTORS
 
 ARROW: dict[TypeRoot, pa.DataType] = {
     TypeRoot.CHAR: pa.string(), TypeRoot.VARCHAR: pa.string(), TypeRoot.BOOLEAN: pa.bool_(),
