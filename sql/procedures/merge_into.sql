@@ -20,7 +20,7 @@ INSERT INTO news VALUES (1, 11, 'important'), (2, 0, 'gone'), (9, 90, 'new');
 -- The plan: the join, and what happens to the rows. Nothing changes.
 EXPLAIN CALL sys.merge_into('orders', '', '', 'news', 'orders.id = news.order_id', 'news.price = 0');
 
--- Six values: matched rows with the state 'gone' are deleted.
+-- Six values: matched rows whose source row has the price 0 are deleted.
 CALL sys.merge_into('orders', '', '', 'news', 'orders.id = news.order_id', 'news.price = 0');
 
 SELECT * FROM orders ORDER BY id;
