@@ -83,7 +83,7 @@ class ProcedureBody(Protocol[PayloadT]):
 
 @dataclass(frozen=True, slots=True)
 class Procedure:
-    """A declared procedure. `reports` is False for read-only procedures, which have no report columns."""
+    """A declared procedure. `reports` is False for procedures whose own columns replace the report columns."""
 
     name: str
     summary: str

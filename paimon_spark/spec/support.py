@@ -171,7 +171,10 @@ def check_dynamic(
     """
     option = check_key(key)
     if option is None:
-        raise OptionError(f"There is no table option '{key}'.", hint="docs/options.md lists all of them.")
+        raise OptionError(
+            f"There is no table option '{key}'.",
+            hint="`CALL sys.config('db.t')` lists the options of a table and their defaults.",
+        )
     scope = scope_of(key)
     if scope in (*scopes, Scope.TABLE):
         return option
