@@ -1,4 +1,4 @@
--- doctor: report what is wrong with a table, and the statement that mends it.
+-- doctor: report what is wrong with a table, and the statement that fixes it.
 -- Run it: paimon-spark sql -f sql/procedures/doctor.sql
 
 USE paimon;
@@ -32,7 +32,7 @@ INSERT INTO events VALUES (5, 'e');
 
 CALL sys.doctor('events');
 
--- A finding names the statement that mends it.
+-- A finding names the statement that fixes it.
 CALL sys.compact(table => 'demo_doctor.events');
 
 CALL sys.delete_tag(table => 'demo_doctor.events', tag => 'old');

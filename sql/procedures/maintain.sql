@@ -1,4 +1,4 @@
--- maintain: mend what doctor finds, the most gain first, until a time budget ends.
+-- maintain: fix what doctor finds, the most gain first, until a time budget ends.
 -- Run it: paimon-spark sql -f sql/procedures/maintain.sql
 
 USE paimon;

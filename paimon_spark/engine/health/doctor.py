@@ -1,4 +1,4 @@
-"""Examination of a table: what is wrong with it, what that costs, and the statement that mends it.
+"""Examination of a table: what is wrong with it, what that costs, and the statement that fixes it.
 
 Manifests and directory listings are read, data files are not.
 """
@@ -109,7 +109,7 @@ def _unreadable(table: Table, referenced: ReferencedFiles, latest: Snapshot | No
             code=Code.UNREADABLE,
             found=f"{', '.join(labels[:3])}{f' and {len(labels) - 3} more' if len(labels) > 3 else ''} cannot be read: "
             f"{message}",
-            mend=call("remove_unexisting_manifests", table=sql_name(table)) if missing else None,
+            remedy=call("remove_unexisting_manifests", table=sql_name(table)) if missing else None,
         )
 
 
