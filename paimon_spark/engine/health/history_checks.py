@@ -59,7 +59,7 @@ def check_references(e: Examined, referenced: ReferencedFiles) -> Iterator[Findi
     live = referenced.total(referenced.of_any(own[-1:]))
     if "expired" in held:
         yield _expired(e, held["expired"], live)
-    long_lived = [r.snapshot.id for r in e.refs if r.kind is RefKind.CHANGELOG and r.branch == e.table.branch]
+    long_lived = [r for r in e.refs if r.kind is RefKind.CHANGELOG and r.branch == e.table.branch]
     yield from _consumers(e, held, consumers, own, long_lived)
     gone = expired_tags(e.table, e.now)
     if gone:
@@ -74,7 +74,8 @@ def check_references(e: Examined, referenced: ReferencedFiles) -> Iterator[Findi
             gain_files=sum(h.files for h in freed),
         )
     first = own[0].snapshot.id if own else 0
-    reading = sorted(name for name, following in consumers.items() if long_lived and following < first)
+    earliest = min((r.snapshot.id for r in long_lived), default=first)
+    reading = sorted(name for name, following in consumers.items() if earliest <= following < first)
     yield from _pins(e, referenced, held, live, gone, reading)
 
 
@@ -146,12 +147,12 @@ def _consumers(
     held: Mapping[str, Held],
     consumers: Mapping[str, int],
     own: Sequence[ProtectingRef],
-    long_lived: Sequence[int],
+    long_lived: Sequence[ProtectingRef],
 ) -> Iterator[Finding]:
-    times = {r.snapshot.id: r.snapshot.time_millis for r in own}
-    if not times:
+    if not own:
         return
-    first, last = min(*times, *long_lived, max(times)), max(times)
+    times = {r.snapshot.id: r.snapshot.time_millis for r in (*long_lived, *own)}
+    first, last = min(times), max(times)
     slowest = min(consumers, key=lambda name: (consumers[name], name), default=None)
     for name, following in consumers.items():
         pinned = held.get("consumed") if name == slowest else None

@@ -9,6 +9,7 @@ import pytest
 
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.engine.analyze import commit_statistics, plan_analyze
 from paimon_spark.engine.health.doctor import diagnose
@@ -287,6 +288,39 @@ def test_consumers_of_long_lived_changelogs() -> None:
     assert ("1 consumer still to read them: c" in holding.found, holding.remedy) == (True, None)
     lake.call("reset_consumer('t', 'c')")
     assert "expire_changelogs" in str(one(lake, Code.CHANGELOGS_HOLD_FILES).remedy)
+
+
+def with_changelogs() -> Lake:
+    """A table with the long-lived changelogs 2 to 4, and snapshot 5."""
+    lake = keyed(changelog_producer="input", changelog__num_retained__max="2000", consumer__changelog_only="true")
+    for i in range(5):
+        lake.insert((1, i, i))
+    lake.call("expire_snapshots(table => 't', retain_max => 1, retain_min => 1)")
+    lake.table.file_io.delete(lake.table.paths.changelog(1))
+    return lake
+
+
+def test_a_lost_consumer_continues_with_a_changelog() -> None:
+    lake = with_changelogs()
+    RefStore.of(lake.table).write_consumer("c", 1)
+    assert "expire_changelogs" in str(one(lake, Code.CHANGELOGS_HOLD_FILES).remedy)  # it cannot read them
+    lost = one(lake, Code.CONSUMER_LOST)
+    assert "before 2 have expired" in lost.found
+    fix(lake, lost)
+    assert RefStore.of(lake.table).consumers() == {"c": 2}
+    assert found(lake, Code.CONSUMER_LOST) == []
+    assert "1 consumer still to read them" in one(lake, Code.CHANGELOGS_HOLD_FILES).found
+
+
+def test_a_consumer_of_changelogs_is_behind() -> None:
+    lake = with_changelogs()
+    lake.call("reset_consumer('t', 'c', 3)")
+    behind = one(lake, Code.CONSUMER_BEHIND)
+    assert "has not read 3 snapshots; the oldest, 3," in behind.found
+    fix(lake, behind)
+    assert RefStore.of(lake.table).consumers() == {}
+    with pytest.raises(NotFoundError, match="Snapshot 1 does not exist"):
+        lake.call("reset_consumer('t', 'c', 1)")
 
 
 def test_when_bytes_are_freed(pinned: Lake) -> None:
