@@ -205,7 +205,11 @@ class _Emptying:
     example="CALL sys.empty_trash('default.T');",
 )
 class EmptyTrash:
-    """Delete the runs whose retention has ended, those from before a time, or one run. They cannot be restored."""
+    """Delete the runs whose retention has ended, those from before a time, or one run. They cannot be restored.
+
+    A run whose undo was interrupted is deleted only by its name: `undo` completes it. One whose deletion was
+    interrupted is deleted in any case.
+    """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Emptying]:
         """Select the runs."""
@@ -216,12 +220,12 @@ class EmptyTrash:
     def execute(self, ctx: CallContext, plan: Plan[_Emptying]) -> Report:
         """Delete them."""
         work = plan.payload
-        execute_empty(work.table, work.plan)
+        deleted = execute_empty(work.table, work.plan)
         return Report(
-            result_rows=[(len(work.plan.runs),)],
-            status=DONE if work.plan.runs else NOTHING_TO_DO,
+            result_rows=[(len(deleted),)],
+            status=DONE if deleted else NOTHING_TO_DO,
             snapshot_before=work.latest_id,
             snapshot_after=work.latest_id,
-            files_in=sum(r.files for r in work.plan.runs),
-            bytes_in=sum(r.bytes for r in work.plan.runs),
+            files_in=sum(r.files for r in deleted),
+            bytes_in=sum(r.bytes for r in deleted),
         )

@@ -51,7 +51,8 @@ def held_alone(referenced: ReferencedFiles, groups: Mapping[str, Sequence[Protec
 
 def check_references(e: Examined, referenced: ReferencedFiles) -> Iterator[Finding]:
     """Yield what holds files, and which snapshots, tags and partitions should have expired."""
-    own = [r for r in e.refs if r.kind is RefKind.SNAPSHOT and r.branch == e.table.branch]
+    snapshots = (r for r in e.refs if r.kind is RefKind.SNAPSHOT and r.branch == e.table.branch)
+    own = [r for r in snapshots if e.latest is None or r.snapshot.id <= e.latest.id]
     consumers = RefStore.of(e.table).consumers()
     ends = expiry_ends(e.table, [r.snapshot for r in own], e.now, consumers)
     groups = _groups(e, own, ends)
@@ -300,7 +301,9 @@ def _statistics(e: Examined) -> Iterator[Finding]:
     later = [
         r.snapshot
         for r in e.refs
-        if r.kind is RefKind.SNAPSHOT and r.branch == e.table.branch and r.snapshot.id > known.snapshot_id
+        if r.kind is RefKind.SNAPSHOT
+        and r.branch == e.table.branch
+        and known.snapshot_id < r.snapshot.id <= e.latest.id
     ]
     written = [s for s in later if s.commit_kind in (CommitKind.APPEND, CommitKind.OVERWRITE)]
     changed = sum(abs(s.delta_record_count) for s in written)

@@ -230,8 +230,8 @@ def _executed(
         tags = execute_delete_tags(job.table, work)
         files, size = tags.files, tags.bytes
     elif isinstance(work, EmptyTrashPlan):
-        execute_empty(job.table, work)
-        files, size = sum(r.files for r in work.runs), sum(r.bytes for r in work.runs)
+        emptied = execute_empty(job.table, work)
+        files, size = sum(r.files for r in emptied), sum(r.bytes for r in emptied)
     else:
         orphans = _removed_orphans(work, job.table, clock)
         files, size = orphans.files, orphans.bytes
