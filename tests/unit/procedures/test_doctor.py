@@ -323,6 +323,18 @@ def test_a_consumer_of_changelogs_is_behind() -> None:
         lake.call("reset_consumer('t', 'c', 1)")
 
 
+def test_an_unfinished_rollback_hides_snapshots() -> None:
+    lake = keyed()
+    for i in range(7):
+        lake.insert((1, i, i))
+    assert found(lake, Code.SMALL_FILES)
+    lake.table.snapshots.begin_rollback(2)
+    clear_cache()
+    examined = diagnose(lake.table, LocalRunner(), lake.now).examined
+    assert (examined.latest.id if examined and examined.latest else None) == 2
+    assert found(lake, Code.SMALL_FILES) == []
+
+
 def test_when_bytes_are_freed(pinned: Lake) -> None:
     assert "remove_orphan_files frees them" in one(pinned, Code.BRANCH_HOLDS_FILES).found
     pinned.table.file_io.write(f"{pinned.table.paths.manifest_dir}/manifest-x", b"x")
