@@ -377,7 +377,7 @@ ACTIONS: Mapping[str, Action] = {a.name: replace(a, family=_FAMILY_OF.get(a.name
 DESTROYS: Mapping[str, str] = {
     "copy": _TARGETS,
     "empty_trash": "what the trash has of old or named runs",
-    "maintain": "old snapshots and tags, and unreferenced files",
+    "maintain": "old snapshots and tags, and what the trash has of old runs",
     "migrate_file": _SOURCES,
     "purge_files": "all rows, branches, tags and snapshots but the last",
     "repair_earliest_snapshot": "the way to the snapshots before the gap",
