@@ -73,7 +73,7 @@ class _Examination:
         Column("estimated", "boolean", "whether the gain is an estimate"),
     ),
     example="CALL sys.doctor('default.T');",
-    reports=False,
+    read_only=True,
 )
 class Doctor:
     """Examine a table, or all tables of a database: one row per finding, the most urgent first.
@@ -146,7 +146,7 @@ class _Verification:
         Column("references", "int", "how many references need it"),
     ),
     example="CALL sys.verify('default.T', 'footers');",
-    reports=False,
+    read_only=True,
 )
 class Verify:
     """Verify a table with all its branches, or all tables of a database: one row per defect, none if it is sound.

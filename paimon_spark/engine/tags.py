@@ -23,6 +23,7 @@ from paimon_spark.spec.bounds import LEAST_MILLIS, MOST_MILLIS
 from paimon_spark.spec.identifier import is_one_name
 from paimon_spark.spec.refs import Tag
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.time_texts import clock_text
 
 _LONGEST = timedelta(days=timedelta.max.days)
 """The longest time that a tag can be kept."""
@@ -249,7 +250,7 @@ def expired_tags(table: Table, clock_millis: int, older_than_millis: int | None 
             created = created if kept is not None else None
             created = created or _modified(table, name)
             if created is not None and created < bound:
-                found[name] = f"it was created at {created:%Y-%m-%d %H:%M:%S}"
+                found[name] = f"it was created at {clock_text(created)}"
     return found
 
 

@@ -17,10 +17,10 @@ from paimon_spark.engine.health.layout import SHOWN_LEVELS
 from paimon_spark.engine.health.pictures import (
     file_sizes,
     levels_by_bucket,
-    time_text,
     timeline,
     used_levels,
 )
+from paimon_spark.spec.time_texts import time_text
 
 _COLOURS = (
     "#c0392b",

@@ -18,10 +18,11 @@ from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, ConflictError, NotFoundError, PaimonError
 from paimon_spark.fs.base import FileIO
+from paimon_spark.spec.rows import Timestamp
 from paimon_spark.sqlparse.call import parse_call
 from paimon_spark.testing.faults import FaultFileIO, Mode, Nth
 from paimon_spark.testing.invariants import violations
-from tests.unit.procedures.calling import REGISTRY, Lake
+from tests.unit.procedures.calling import NOW, REGISTRY, Lake
 from tests.unit.procedures.warehouse import Warehouse
 
 DAY = 86_400_000
@@ -519,7 +520,7 @@ def test_malformed_runs(lake: Lake) -> None:
     for bad in (b"", b"[]", good.replace(b'"version": 1', b'"version": 2'), good.replace(b"[]", b'["../x"]')):
         lake.table.file_io.write(path, bad)
         (row,) = lake.call("trash('t')")
-        assert (row["run"], row["time"], row["files"]) == (run, "2100-01-01 00:00:00", None)
+        assert (row["run"], row["time"], row["files"]) == (run, Timestamp(NOW), None)
         assert row["state"].startswith("malformed: ")
         for text in (f"undo('{run}')", "undo('t', 'last')", f"empty_trash('t', '{run}')"):
             with pytest.raises(PaimonError, match="CORRUPT_METADATA"):
