@@ -94,7 +94,7 @@ class Procedure:
         body: its two steps.
         forms: positional forms other than "the first n parameters".
         doc: its description.
-        reports: whether the report columns follow its own; not those of `maintain`, a row per statement, and of `cancel`.
+        reports: whether the report columns follow its own. `maintain` and `cancel` have none.
         read_only: whether it changes nothing. Such a procedure has neither `dry_run` nor report columns.
     """
 
