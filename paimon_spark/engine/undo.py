@@ -39,6 +39,8 @@ from paimon_spark.spec.paths import MAIN_BRANCH
 
 RESTORE = "restore"
 _COMPARED_BYTES = 1 << 20
+_SCHEMA = "/schema/schema-"
+"""In the paths of the schemas of a branch, which are restored last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ def execute_undo(plan: UndoPlan) -> UndoResult:
     for reference in (*contents.tags.values(), *contents.consumers.values()):
         _bring_back(table.file_io, record, reference)
     for files in contents.branches.values():
-        for file in sorted(files, key=lambda f: "/schema/schema-" in f.path):
+        for file in sorted(files, key=lambda f: _SCHEMA in f.path):
             _bring_back(table.file_io, record, file)
     _delete_created(table, record, RefKind.CHANGELOG)
     created = any(name.startswith(RefKind.CHANGELOG) for name in record.created)
@@ -178,6 +180,8 @@ def _contents(table: Table, record: TrashRecord) -> _Contents:
             found.branches.setdefault(branch[1], []).append(file)
         else:
             found.files.append(file)
+    for name in [n for n, files in found.branches.items() if not any(_SCHEMA in f.path for f in files)]:
+        found.files += found.branches.pop(name)  # orphans beside its metadata: a deleted branch has a schema
     return found
 
 

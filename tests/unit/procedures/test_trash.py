@@ -150,7 +150,14 @@ CALLS = (
 def prepare(lake: Lake, text: str) -> None:
     """Make something for a CALL to remove."""
     if "orphan" in text:
-        for name in ("bucket-0/x", "manifest/manifest-left", "p=a/bucket-0/data-left.parquet", "snapshot/.x.tmp"):
+        branch = "branch/branch-dev/schema/.schema-0.799fdba1-a938-4add-93bb-4e9f8ed49956.tmp"
+        for name in (
+            "bucket-0/x",
+            "manifest/manifest-left",
+            "p=a/bucket-0/data-left.parquet",
+            "snapshot/.x.tmp",
+            branch,
+        ):
             lake.table.file_io.write(f"{lake.table.path}/{name}", b"left")
     if "expire_tags" in text or "expire_snapshots" in text:
         lake.call("clear_consumers('t')")
