@@ -97,7 +97,7 @@ def _without_module(module: str) -> EngineError:
     return EngineError(
         f"The Python of the workers has no module '{module}'.",
         hint="Install paimon-spark on every machine, or ship it: `paimon-spark env --archive FILE`, --py-files FILE; "
-        "what it needs must be in the environment that spark.pyspark.python names; see docs/cluster.md.",
+        "what it needs must be in the environment that spark.pyspark.python names.",
         kind=ErrorKind.ENVIRONMENT,
     )
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from paimon_spark.errors import OptionError
-from paimon_spark.spec.catalogue import Option, check_key, find_option, known_options
+from paimon_spark.spec.option_catalogue import Option, check_key, find_option, known_options
 
 
 class Scope(StrEnum):
@@ -171,7 +171,10 @@ def check_dynamic(
     """
     option = check_key(key)
     if option is None:
-        raise OptionError(f"There is no table option '{key}'.", hint="docs/options.md lists all of them.")
+        raise OptionError(
+            f"There is no table option '{key}'.",
+            hint="`CALL sys.config('db.t')` lists the options of a table and their defaults.",
+        )
     scope = scope_of(key)
     if scope in (*scopes, Scope.TABLE):
         return option

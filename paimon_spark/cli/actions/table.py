@@ -347,8 +347,8 @@ _ACTIONS = (
 
 _CAPTURE = Refusal(
     "change data capture is a permanent Flink job",
-    "Write the changes as rows of the table with Spark's structured streaming, from its source for {source}: "
-    "docs/streaming.md.",
+    "Write the changes as rows of the table with Spark's structured streaming, from its source for {source}; a column "
+    "`rowkind` with +I, -U, +U or -D marks deletes.",
 )
 _CAPTURED = {
     "mysql_sync_table": "Kafka, which Debezium fills",
