@@ -10,7 +10,8 @@ from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
 
 from paimon_spark import errors
-from paimon_spark.errors import EngineError, ErrorKind, PaimonError, StatementCancelledError
+from paimon_spark.core.cancellation import cancellation
+from paimon_spark.errors import EngineError, ErrorKind, PaimonError
 from paimon_spark.spark.jvm_frames import jvm_frames
 
 _RAISED = re.compile(r"paimon_spark\.errors\.(\w+): \[([A-Z_]+)\] (.*)")
@@ -43,9 +44,7 @@ def clear_failure(error: Exception) -> Exception:
     if isinstance(error, PaimonError):
         return error
     if was_cancelled(error):
-        return StatementCancelledError(
-            "The statement was cancelled with its job.", hint="What it committed before stays. Run it again if needed."
-        )
+        return cancellation("its job")
     java = _in_jvm(error)
     if java is not None:
         told = jvm_frames().failure(java)
