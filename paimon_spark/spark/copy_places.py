@@ -62,13 +62,11 @@ def directory_of(session: SparkSession, path: str) -> tuple[Any, Any]:
 def refuse_tables(store: Any, directory: Any, path: str) -> None:
     """Refuse a directory that is a table, lies in one or contains one: files there would destroy it or be deleted.
 
-    A directory above that may not be read is taken for none: a table could not be used by this user either.
-
     Raises:
         ArgumentError: names the table.
         StoreError: the directory cannot be read.
     """
-    found = next((place.toUri().getPath() for place in _above(directory) if _is_table(store, place)), None)
+    found = table_above(store, directory)
     if found is None:
         with reached(path):
             found = jvm_frames().tableWithin(store, directory)
@@ -79,11 +77,20 @@ def refuse_tables(store: Any, directory: Any, path: str) -> None:
         )
 
 
-def _above(directory: Any) -> Iterator[Any]:
+def table_above(store: Any, directory: Any) -> str | None:
+    """Return the path of a table that a directory lies in, below the root of its store; None without one.
+
+    What may not be read is taken for none: this user could not use the table either.
+
+    Raises:
+        StoreError: the store does not answer.
+    """
     place = directory.getParent()
     while place is not None and place.getParent() is not None:
-        yield place
+        if _is_table(store, place):
+            return str(place.toUri().getPath())
         place = place.getParent()
+    return None
 
 
 def _is_table(store: Any, place: Any) -> bool:

@@ -65,7 +65,7 @@ def _one(e: Examined, key: str, value: str) -> Iterator[Finding]:
             yield e.finding(
                 Severity.INFO,
                 Code.OPTION_UNKNOWN,
-                f"The property '{key}' = {quoted(value)} is none of Paimon's options: it does nothing here, but another "
+                f"The property '{key}' = {quoted(value)} is none of Paimon's options and has no effect here; another "
                 "program may use it.",
             )
         return
