@@ -18,6 +18,8 @@ from paimon_spark.spark.jvm_frames import jvm_frames
 _SCHEMA = re.compile(r"schema-\d+")
 _DENIED = re.compile(r"(?i)AccessControlException|AccessDeniedException|status code: 403|403 Forbidden")
 _SUCCESS = "_SUCCESS"
+_TAKEN = "[PATH_ALREADY_EXISTS]"
+"""Spark's condition of a directory that another program has created meanwhile."""
 
 
 @contextmanager
@@ -122,9 +124,10 @@ def new_files(store: Any, directory: Any, path: str) -> Iterator[str]:
         yield place.toString()
         if exists:
             refuse_tables(store, directory, path)
-    except BaseException:
-        with suppress(Py4JJavaError):
-            _delete(store, place)
+    except BaseException as e:
+        if _TAKEN not in str(e):
+            with suppress(Py4JJavaError):
+                _delete(store, place)
         raise
     if exists:
         _replace(store, directory, place, path)
