@@ -100,7 +100,7 @@ def test_what_was_written_is_loaded_again(spark: SparkSession, tmp_path: Path, k
     assert (path, files, written) == (str(out), len([p for p in out.iterdir() if p.name.startswith("part-")]), 40)
     with pytest.raises(Exception, match=r"exists.*OVERWRITE = TRUE"):
         spark.sql(statement)
-    assert spark.sql(f"{statement.replace('40', '30')} OVERWRITE = TRUE").first()[2] == 30  # type: ignore[index]
+    assert spark.sql(f"{statement.replace('id < 40', 'id < 30')} OVERWRITE = TRUE").first()[2] == 30  # type: ignore[index]
     spark.sql("CREATE TABLE u (id INT, name STRING)")
     header = ", SKIP_HEADER = 1, COMPRESSION = GZIP" if kind == "CSV" else ""
     copy(spark, out, f"(TYPE = {kind} {header})", "u")
