@@ -42,7 +42,7 @@ from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter
-from paimon_spark.engine.compact import Strategy, plan_compaction
+from paimon_spark.engine.compaction.compact import Strategy, plan_compaction
 from paimon_spark.engine.insert import plan_write
 from paimon_spark.engine.select import plan_select
 from paimon_spark.format.manifest.codec import read_manifest, write_manifest

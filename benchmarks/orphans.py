@@ -23,7 +23,7 @@ from paimon_spark.core.maintenance.trash import TrashRun, new_record
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
-from paimon_spark.engine.orphans import execute_orphans, plan_orphans
+from paimon_spark.engine.expiry.orphans import execute_orphans, plan_orphans
 from paimon_spark.engine.runner import LocalRunner
 
 _THREADS = 2

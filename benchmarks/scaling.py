@@ -23,8 +23,8 @@ from benchmarks.report import save
 from benchmarks.synthetic import FIRST_DAY, KEYS_OF_A_FILE, Shape, build, open_synthetic
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.manifest_cache import clear_cache
-from paimon_spark.engine.compact import Strategy, plan_compaction
-from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.compaction.compact import Strategy, plan_compaction
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.select import plan_select
 from paimon_spark.spec.predicate import Comparison, Predicate, and_
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from paimon_spark.spec.catalogue import Option, known_options
 from paimon_spark.spec.compressions import COMPRESSIONS
+from paimon_spark.spec.option_catalogue import Option, known_options
 from paimon_spark.spec.support import ONLY_VALUES, PATTERN_KEYS, Scope, honoured, statuses
 
 HEAD = """# Options

@@ -12,7 +12,7 @@ from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.calls.trash import finish_run, trash_param, trash_request
 from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.table import Table
-from paimon_spark.engine.branches import (
+from paimon_spark.engine.refs.branches import (
     CreateBranchPlan,
     DeleteBranchesPlan,
     RenameBranchPlan,
@@ -23,8 +23,8 @@ from paimon_spark.engine.branches import (
     plan_delete_branches,
     plan_rename_branch,
 )
-from paimon_spark.engine.fast_forward import FastForwardPlan, execute_fast_forward, plan_fast_forward
-from paimon_spark.engine.merge_branch import MergeBranchPlan, execute_merge_branch, plan_merge_branch
+from paimon_spark.engine.refs.fast_forward import FastForwardPlan, execute_fast_forward, plan_fast_forward
+from paimon_spark.engine.refs.merge_branch import MergeBranchPlan, execute_merge_branch, plan_merge_branch
 from paimon_spark.engine.trash import open_run
 from paimon_spark.spec.paths import MAIN_BRANCH
 

@@ -14,8 +14,8 @@ from paimon_spark.calls.report import DONE, DRY_RUN, NOTHING_TO_DO, Report
 from paimon_spark.calls.trash import finish_run, trash_param, trash_request
 from paimon_spark.core.maintenance.trash import TrashKind, TrashRun
 from paimon_spark.core.table import Table
-from paimon_spark.engine.orphans import OrphanPlan, execute_orphans, plan_orphans
-from paimon_spark.engine.purge import PurgePlan, execute_purge, plan_purge
+from paimon_spark.engine.expiry.orphans import OrphanPlan, execute_orphans, plan_orphans
+from paimon_spark.engine.expiry.purge import PurgePlan, execute_purge, plan_purge
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
 from paimon_spark.engine.trash import TrashRequest, open_run
 from paimon_spark.errors import ArgumentError

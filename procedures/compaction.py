@@ -1,4 +1,4 @@
-"""Procedures that rewrite files for faster reads: compact, compact_database."""
+"""Procedures that rewrite files for faster reads: compact, compact_database, rescale and compact_manifest."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.partition_filters import PARTITION_FILTERS, check_one_filter, partition_filters
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
-from paimon_spark.calls.report import DONE, FAILED, NOTHING_TO_DO, UPGRADED, Job, Report
+from paimon_spark.calls.report import DONE, DRY_RUN, FAILED, NOTHING_TO_DO, UPGRADED, Job, Report
 from paimon_spark.core.maintenance.deletion import WARN, Action
 from paimon_spark.core.table import Table
-from paimon_spark.engine.compact import (
+from paimon_spark.engine.compaction.compact import (
     CompactionPlan,
     CompactionResult,
     GroupResult,
@@ -25,17 +25,22 @@ from paimon_spark.engine.compact import (
     execute_compaction,
     plan_compaction,
 )
-from paimon_spark.engine.compact_database import TablePlan, TableResult, compact_combined, compact_divided
-from paimon_spark.engine.compact_explain import compaction_actions, idle_buckets, unmatched
-from paimon_spark.engine.postpone_compact import (
+from paimon_spark.engine.compaction.compact_database import TablePlan, TableResult, compact_combined, compact_divided
+from paimon_spark.engine.compaction.compact_explain import compaction_actions, idle_buckets, unmatched
+from paimon_spark.engine.compaction.compact_manifest import (
+    CompactManifestPlan,
+    execute_compact_manifest,
+    plan_compact_manifest,
+)
+from paimon_spark.engine.redistribution.postpone_compact import (
     PostponedPlan,
     distribute_postponed,
     execute_postponed,
     plan_postponed,
     postponed_actions,
 )
-from paimon_spark.engine.rescale import RescalePlan, execute_rescale, plan_rescale, rescale_actions
-from paimon_spark.engine.sort_compact import Order, SortPlan, execute_sort, plan_sort, sort_actions
+from paimon_spark.engine.redistribution.rescale import RescalePlan, execute_rescale, plan_rescale, rescale_actions
+from paimon_spark.engine.redistribution.sort_compact import Order, SortPlan, execute_sort, plan_sort, sort_actions
 from paimon_spark.errors import ArgumentError, OptionError
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.kinds import BucketMode
@@ -531,3 +536,54 @@ class _Rescale:
 
     work: RescalePlan
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Manifests:
+    latest_id: int | None
+    plan: CompactManifestPlan
+    dry_run: bool
+
+
+@procedure(
+    name="compact_manifest",
+    summary="Merge small manifests into few large ones.",
+    params=(
+        Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True),
+        Param("options", ParamType.STRING, "Options of the table for this CALL: `k=v,k2=v2`."),
+        Param("dry_run", ParamType.BOOLEAN, "Change nothing; the status is `dry run`.", default="false"),
+    ),
+    columns=(
+        Column("result", "boolean", "true; a failed CALL raises an error"),
+        Column("manifests", "string", "the manifests before the CALL: how many, their size, what they remove"),
+    ),
+    example="CALL sys.compact_manifest('default.T');",
+)
+class CompactManifest:
+    """Merge all manifests that are smaller than `manifest.target-file-size` or have entries of removed files.
+
+    The COMPACT snapshot has the same data files as the one before. Queries then read fewer manifests. Nothing is
+    committed if there would be as many manifests as before. The old manifests go when their snapshots expire.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Manifests]:
+        """Select the manifests."""
+        table = ctx.table(args.text("table"), args.table_options("options"))
+        plan = plan_compact_manifest(table)
+        return Plan(plan.actions, _Manifests(table.snapshots.latest_id(), plan, args.flag("dry_run")))
+
+    def execute(self, ctx: CallContext, plan: Plan[_Manifests]) -> Report:
+        """Commit the merged manifests, unless in a dry run."""
+        work = plan.payload
+        done = None if work.dry_run else execute_compact_manifest(work.plan)
+        merged = done is not None
+        return Report(
+            result_rows=[(True, work.plan.summary)],
+            status=DRY_RUN if work.dry_run else DONE if merged else NOTHING_TO_DO,
+            snapshot_before=work.latest_id,
+            snapshot_after=done if merged else work.latest_id,
+            files_in=len(work.plan.merged) if merged else 0,
+            files_out=work.plan.files_out if merged else 0,
+            bytes_in=sum(a.bytes for a in plan.actions) if merged else 0,
+            changed_tables=(work.plan.table.name,) if merged else (),
+        )

@@ -10,7 +10,14 @@ from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.core.table import Table
-from paimon_spark.engine.consumers import ClearPlan, ConsumerPlan, execute_clear, execute_reset, plan_clear, plan_reset
+from paimon_spark.engine.refs.consumers import (
+    ClearPlan,
+    ConsumerPlan,
+    execute_clear,
+    execute_reset,
+    plan_clear,
+    plan_reset,
+)
 
 _TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
 _RESULT = Column("result", "boolean", "true; a failed CALL raises an error")

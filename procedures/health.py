@@ -13,7 +13,7 @@ from paimon_spark.calls.named_tables import TABLES, named_tables
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import Report
-from paimon_spark.core.maintenance.soundness import Defect
+from paimon_spark.core.maintenance.file_verification import Defect
 from paimon_spark.core.table import Table
 from paimon_spark.engine.health.doctor import diagnose, failed_diagnosis
 from paimon_spark.engine.health.findings import Finding, Severity, in_order

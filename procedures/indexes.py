@@ -11,8 +11,12 @@ from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.core.maintenance.deletion import WARN, Action
-from paimon_spark.engine.compact_explain import unmatched
-from paimon_spark.engine.rewrite_file_index import IndexRewritePlan, execute_index_rewrite, plan_index_rewrite
+from paimon_spark.engine.compaction.compact_explain import unmatched
+from paimon_spark.engine.compaction.rewrite_file_index import (
+    IndexRewritePlan,
+    execute_index_rewrite,
+    plan_index_rewrite,
+)
 from paimon_spark.spec.predicate import or_
 
 

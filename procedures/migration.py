@@ -11,7 +11,6 @@ from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, FAILED, NOTHING_TO_DO, Report
 from paimon_spark.core.maintenance.deletion import WARN, Action
 from paimon_spark.core.table import Table
-from paimon_spark.engine.jobs import SparkJobs
 from paimon_spark.engine.migrate import (
     MigratePlan,
     MigrateResult,
@@ -21,6 +20,7 @@ from paimon_spark.engine.migrate import (
     migrated_schema,
     plan_migrate,
 )
+from paimon_spark.engine.spark_jobs import SparkJobs
 from paimon_spark.errors import ArgumentError, NotFoundError, OutcomeUnknownError, PaimonError
 from paimon_spark.fs.resolve import file_io_for
 from paimon_spark.spec.identifier import Identifier, split_name

@@ -10,9 +10,13 @@ from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.core.table import Table
-from paimon_spark.engine.drop_partitions import DropPartitionsPlan, execute_drop_partitions, plan_drop_partitions
+from paimon_spark.engine.expiry.drop_partitions import DropPartitionsPlan, execute_drop_partitions, plan_drop_partitions
+from paimon_spark.engine.expiry.partition_expiry import (
+    PartitionExpiryPlan,
+    execute_partition_expiry,
+    plan_partition_expiry,
+)
 from paimon_spark.engine.partition_done import MarkDonePlan, execute_mark_done, plan_mark_done
-from paimon_spark.engine.partition_expiry import PartitionExpiryPlan, execute_partition_expiry, plan_partition_expiry
 from paimon_spark.sqlparse.partitions import each_partition
 
 _TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)

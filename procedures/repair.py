@@ -1,6 +1,6 @@
 """Procedures that repair metadata.
 
-compact_manifest, remove_unexisting_files, remove_unexisting_manifests and repair_earliest_snapshot.
+remove_unexisting_files, remove_unexisting_manifests, repair_earliest_snapshot and repair_snapshots.
 """
 
 from __future__ import annotations
@@ -13,13 +13,8 @@ from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, DRY_RUN, NOTHING_TO_DO, Report
 from paimon_spark.core.table import Table
-from paimon_spark.engine.compact_manifest import (
-    CompactManifestPlan,
-    execute_compact_manifest,
-    plan_compact_manifest,
-)
 from paimon_spark.engine.earliest_snapshot import EarliestPlan, execute_earliest, plan_earliest
-from paimon_spark.engine.unexisting import (
+from paimon_spark.engine.missing_files import (
     MissingFilesPlan,
     MissingManifestsPlan,
     execute_missing_files,
@@ -27,59 +22,9 @@ from paimon_spark.engine.unexisting import (
     plan_missing_files,
     plan_missing_manifests,
 )
+from paimon_spark.engine.repair import Repair, execute_repair, plan_repair
 
 _TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _Manifests:
-    latest_id: int | None
-    plan: CompactManifestPlan
-    dry_run: bool
-
-
-@procedure(
-    name="compact_manifest",
-    summary="Merge small manifests into few large ones.",
-    params=(
-        _TABLE,
-        Param("options", ParamType.STRING, "Options of the table for this CALL: `k=v,k2=v2`."),
-        Param("dry_run", ParamType.BOOLEAN, "Change nothing; the status is `dry run`.", default="false"),
-    ),
-    columns=(
-        Column("result", "boolean", "true; a failed CALL raises an error"),
-        Column("manifests", "string", "the manifests before the CALL: how many, their size, what they remove"),
-    ),
-    example="CALL sys.compact_manifest('default.T');",
-)
-class CompactManifest:
-    """Merge all manifests that are smaller than `manifest.target-file-size` or have entries of removed files.
-
-    The COMPACT snapshot has the same data files as the one before. Queries then read fewer manifests. Nothing is
-    committed if there would be as many manifests as before. The old manifests go when their snapshots expire.
-    """
-
-    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Manifests]:
-        """Select the manifests."""
-        table = ctx.table(args.text("table"), args.table_options("options"))
-        plan = plan_compact_manifest(table)
-        return Plan(plan.actions, _Manifests(table.snapshots.latest_id(), plan, args.flag("dry_run")))
-
-    def execute(self, ctx: CallContext, plan: Plan[_Manifests]) -> Report:
-        """Commit the merged manifests, unless in a dry run."""
-        work = plan.payload
-        done = None if work.dry_run else execute_compact_manifest(work.plan)
-        merged = done is not None
-        return Report(
-            result_rows=[(True, work.plan.summary)],
-            status=DRY_RUN if work.dry_run else DONE if merged else NOTHING_TO_DO,
-            snapshot_before=work.latest_id,
-            snapshot_after=done if merged else work.latest_id,
-            files_in=len(work.plan.merged) if merged else 0,
-            files_out=work.plan.files_out if merged else 0,
-            bytes_in=sum(a.bytes for a in plan.actions) if merged else 0,
-            changed_tables=(work.plan.table.name,) if merged else (),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,4 +176,50 @@ class RepairEarliestSnapshot:
             files_out=len(plan.actions),
             bytes_out=sum(a.bytes for a in plan.actions),
             changed_tables=(work.table.name,) if plan.actions else (),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Repairs:
+    table: Table
+    repairs: tuple[Repair, ...]
+
+
+@procedure(
+    name="repair_snapshots",
+    summary="Rewrite snapshots and tags that Paimon fails to read because of their operation.",
+    params=(_TABLE,),
+    columns=(Column("repaired_count", "int", "number of rewritten snapshots and tags", nullable=False),),
+    example="CALL sys.repair_snapshots('default.T');",
+)
+class RepairSnapshots:
+    """Replace retired operation names in the snapshots and tags of all branches, which Paimon fails to read.
+
+    Paimon 2.0 fails on every statement over a table with such a snapshot: `Cannot deserialize Snapshot$Operation`.
+    Releases 0.1 of this project wrote `DROP_PARTITION`, which becomes `TRUNCATE`, and `COMPACT`, which is removed.
+    Rows, files, all other keys and all other names do not change. Stop other writers and maintenance of the
+    table first.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Repairs]:
+        """Find the files."""
+        table = ctx.table(args.text("table"))
+        repairs = plan_repair(table)
+        return Plan(tuple(r.action for r in repairs), _Repairs(table, repairs))
+
+    def execute(self, ctx: CallContext, plan: Plan[_Repairs]) -> Report:
+        """Rewrite the files."""
+        work = plan.payload
+        done = execute_repair(work.table, work.repairs)
+        latest = work.table.snapshots.latest_id()
+        return Report(
+            result_rows=[(done,)],
+            status=DONE if done else NOTHING_TO_DO,
+            snapshot_before=latest,
+            snapshot_after=latest,
+            files_in=len(work.repairs),
+            files_out=done,
+            bytes_in=sum(len(r.before) for r in work.repairs),
+            bytes_out=sum(len(r.after) for r in work.repairs),
+            changed_tables=(work.table.name,) if done else (),
         )

@@ -15,6 +15,7 @@ from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.calls.trash import finish_run, trash_param, trash_request
 from paimon_spark.core.maintenance.trash import TrashKind, TrashRun
 from paimon_spark.core.table import Table
+from paimon_spark.engine.refs.tag_times import last_to_watermark
 from paimon_spark.engine.rollback import (
     RollbackPlan,
     execute_rollback,
@@ -22,7 +23,6 @@ from paimon_spark.engine.rollback import (
     snapshot_at_time,
 )
 from paimon_spark.engine.rollback_as_latest import AsLatestPlan, execute_as_latest, plan_as_latest
-from paimon_spark.engine.tag_times import last_to_watermark
 from paimon_spark.engine.trash import open_run
 from paimon_spark.errors import ArgumentError
 

@@ -1,4 +1,4 @@
-"""Procedures over the history of a table: expire_snapshots, expire_changelogs, repair_snapshots."""
+"""Procedures over the history of a table: expire_snapshots and expire_changelogs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.calls.trash import finish_run, trash_param, trash_request
 from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.table import Table
-from paimon_spark.engine.expire import ExpireConfig, ExpirePlan, execute_expire, plan_expire
-from paimon_spark.engine.expire_changelogs import (
+from paimon_spark.engine.expiry.expire import ExpireConfig, ExpirePlan, execute_expire, plan_expire
+from paimon_spark.engine.expiry.expire_changelogs import (
     ExpireChangelogsPlan,
     execute_expire_changelogs,
     plan_expire_changelogs,
 )
-from paimon_spark.engine.repair import Repair, execute_repair, plan_repair
 from paimon_spark.engine.trash import open_run
 
 _TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
@@ -208,50 +207,4 @@ class ExpireChangelogs:
             files_in=done.files,
             bytes_in=done.bytes,
             changed_tables=(work.table.name,) if done.count else (),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Repairs:
-    table: Table
-    repairs: tuple[Repair, ...]
-
-
-@procedure(
-    name="repair_snapshots",
-    summary="Rewrite snapshots and tags that Paimon fails to read because of their operation.",
-    params=(_TABLE,),
-    columns=(Column("repaired_count", "int", "number of rewritten snapshots and tags", nullable=False),),
-    example="CALL sys.repair_snapshots('default.T');",
-)
-class RepairSnapshots:
-    """Replace retired operation names in the snapshots and tags of all branches, which Paimon fails to read.
-
-    Paimon 2.0 fails on every statement over a table with such a snapshot: `Cannot deserialize Snapshot$Operation`.
-    Releases 0.1 of this project wrote `DROP_PARTITION`, which becomes `TRUNCATE`, and `COMPACT`, which is removed.
-    Rows, files, all other keys and all other names do not change. Stop other writers and maintenance of the
-    table first.
-    """
-
-    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Repairs]:
-        """Find the files."""
-        table = ctx.table(args.text("table"))
-        repairs = plan_repair(table)
-        return Plan(tuple(r.action for r in repairs), _Repairs(table, repairs))
-
-    def execute(self, ctx: CallContext, plan: Plan[_Repairs]) -> Report:
-        """Rewrite the files."""
-        work = plan.payload
-        done = execute_repair(work.table, work.repairs)
-        latest = work.table.snapshots.latest_id()
-        return Report(
-            result_rows=[(done,)],
-            status=DONE if done else NOTHING_TO_DO,
-            snapshot_before=latest,
-            snapshot_after=latest,
-            files_in=len(work.repairs),
-            files_out=done,
-            bytes_in=sum(len(r.before) for r in work.repairs),
-            bytes_out=sum(len(r.after) for r in work.repairs),
-            changed_tables=(work.table.name,) if done else (),
         )

@@ -18,9 +18,9 @@ from paimon_spark.calls.trash import finish_run, trash_param, trash_request
 from paimon_spark.core.maintenance.deletion import WRITE
 from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.table import Table
-from paimon_spark.engine.automatic_tags import AutomaticTagsPlan, execute_automatic_tags, plan_automatic_tags
-from paimon_spark.engine.tag_times import first_from_time, first_from_watermark
-from paimon_spark.engine.tags import (
+from paimon_spark.engine.refs.automatic_tags import AutomaticTagsPlan, execute_automatic_tags, plan_automatic_tags
+from paimon_spark.engine.refs.tag_times import first_from_time, first_from_watermark
+from paimon_spark.engine.refs.tags import (
     DeleteTagsPlan,
     TagPlan,
     execute_delete_tags,

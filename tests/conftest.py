@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.shared import SHARED
+from tests.reference_data import SHARED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

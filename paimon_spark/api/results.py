@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from paimon_spark.core.commit.committer import Committed
-from paimon_spark.engine.compact import CompactionResult
-from paimon_spark.engine.expire import ExpireResult
+from paimon_spark.engine.compaction.compact import CompactionResult
+from paimon_spark.engine.expiry.expire import ExpireResult
+from paimon_spark.engine.expiry.orphans import OrphanResult
 from paimon_spark.engine.insert import WriteResult
-from paimon_spark.engine.orphans import OrphanResult
 from paimon_spark.spec.snapshot import Snapshot
 
 

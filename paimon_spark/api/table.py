@@ -18,17 +18,17 @@ from paimon_spark.catalog.base import Catalog
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.system.tables import system_table
 from paimon_spark.core.table import START_OPTIONS, Table
-from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
-from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.expiry.orphans import execute_orphans, plan_orphans
 from paimon_spark.engine.fallback import plan_reads, read_plans, total_rows
 from paimon_spark.engine.insert import Overwrite, write_arrow
-from paimon_spark.engine.orphans import execute_orphans, plan_orphans
-from paimon_spark.engine.postpone_compact import execute_postponed, plan_postponed
+from paimon_spark.engine.redistribution.postpone_compact import execute_postponed, plan_postponed
+from paimon_spark.engine.refs.tags import execute_delete_tags, execute_tag, list_tags, plan_create_tag, plan_delete_tags
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.row_level import change_arrow, marks_keyed_rows, rewrites_files, with_all_rows
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import SelectPlan, plan_select, read_batches
-from paimon_spark.engine.tags import execute_delete_tags, execute_tag, list_tags, plan_create_tag, plan_delete_tags
 from paimon_spark.errors import (
     ArgumentError,
     ConflictError,

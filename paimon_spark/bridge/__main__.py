@@ -16,7 +16,7 @@ def main() -> int:
         from paimon_spark.bridge.jars import RUNNING, check_running
 
         check_running(os.environ.pop(RUNNING, None))
-        from paimon_spark.bridge.handlers import HANDLERS, import_the_rest
+        from paimon_spark.bridge.handlers.registry import HANDLERS, import_the_rest
         from paimon_spark.bridge.launcher import serve
 
         serve(HANDLERS, import_the_rest)

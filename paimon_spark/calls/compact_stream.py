@@ -9,7 +9,7 @@ from typing import Any
 
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.run import CallResult, run_named
-from paimon_spark.engine.maintenance import maintain_after_commit
+from paimon_spark.engine.post_commit import maintain_after_commit
 from paimon_spark.errors import ConflictError
 
 DEFAULT_INTERVAL_MILLIS = 10_000

@@ -14,8 +14,8 @@ from paimon_spark.spec.identifier import Identifier, check_name, split_name
 from paimon_spark.spec.schema import TableSchema
 
 if TYPE_CHECKING:  # they load all of the engine, of which a small procedure needs little
-    from paimon_spark.engine.jobs import JobControl, SparkJobs
     from paimon_spark.engine.runner import TaskRunner
+    from paimon_spark.engine.spark_jobs import JobControl, SparkJobs
 
 
 class TableSource(Protocol):

@@ -16,7 +16,7 @@ from paimon_spark.core.cancellation import cancellable, current_flag
 from paimon_spark.errors import StatementCancelledError
 
 if TYPE_CHECKING:
-    from paimon_spark.engine.jobs import JobControl
+    from paimon_spark.engine.spark_jobs import JobControl
 
 ENDS_WITHIN_S = 10.0
 _AGAIN_S = 0.25

@@ -8,7 +8,7 @@ from paimon_spark.calls.run import CallResult
 from paimon_spark.core.maintenance.deletion import Action
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.table import Table
-from paimon_spark.engine.tags import (
+from paimon_spark.engine.refs.tags import (
     DeleteTagsPlan,
     TagPlan,
     execute_delete_tags,

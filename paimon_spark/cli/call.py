@@ -10,10 +10,10 @@ from paimon_spark.calls.context import CallContext, no_progress
 from paimon_spark.calls.progress import reporter
 from paimon_spark.calls.run import CallResult, run_call
 from paimon_spark.catalog.resolve import open_catalog
-from paimon_spark.cli.answers import Answer
 from paimon_spark.cli.env import CatalogChoice
 from paimon_spark.cli.interrupts import interruptible
 from paimon_spark.cli.local_zone import LocalZone
+from paimon_spark.cli.result_formats import Answer
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.spark.conf import session_options
 

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.named_tables import named_tables
 from paimon_spark.catalog.resolve import open_catalog
-from paimon_spark.cli.answers import Answer, printed
 from paimon_spark.cli.env import CatalogChoice
+from paimon_spark.cli.result_formats import Answer, printed
 from paimon_spark.engine.health.doctor import Diagnosis, diagnose, failed_diagnosis
 from paimon_spark.engine.health.findings import Finding, Severity, in_order
 from paimon_spark.engine.health.page import to_html, to_json

@@ -270,7 +270,7 @@ def _add_call(parser: argparse.ArgumentParser) -> None:
 
 def _call(options: argparse.Namespace, _rest: list[str]) -> int:
     from paimon_spark.cli import call  # not at module level: the launchers start faster without the core
-    from paimon_spark.cli.answers import printed
+    from paimon_spark.cli.result_formats import printed
 
     result = call.run(_choice(options), options.statement, explain=options.explain, threads=options.threads)
     print("\n".join(printed(call.answer_of(result), options.format)))

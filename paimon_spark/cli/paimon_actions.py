@@ -18,7 +18,7 @@ from paimon_spark.cli.actions.arguments import Request
 from paimon_spark.cli.actions.delete import answer_around, delete_statement
 from paimon_spark.cli.actions.run import ERRORS, FAILED, choice_of, run, session_conf, status_of
 from paimon_spark.cli.actions.statement import call_statement
-from paimon_spark.cli.answers import Answer
+from paimon_spark.cli.result_formats import Answer
 from paimon_spark.cli.script_progress import without_position
 from paimon_spark.errors import PaimonError
 

@@ -19,10 +19,10 @@ from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.fs.resolve import file_io_from_config
 from paimon_spark.spec import file_indexes
-from paimon_spark.spec.catalogue import find_option
 from paimon_spark.spec.column_options import is_about_columns
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.kinds import BucketMode
+from paimon_spark.spec.option_catalogue import find_option
 from paimon_spark.spec.option_checks import validate_options
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.paths import MAIN_BRANCH, TablePaths, new_write_token

@@ -26,12 +26,18 @@ from paimon_spark.core.write.table_writer import (
     WriterRestoreState,
     check_bucket_number,
 )
-from paimon_spark.engine.compact import CompactionPlan, CompactionResult, Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.compaction.compact import (
+    CompactionPlan,
+    CompactionResult,
+    Strategy,
+    execute_compaction,
+    plan_compaction,
+)
 from paimon_spark.engine.cross_partition import check_overwrite, with_existing_keys
-from paimon_spark.engine.maintenance import maintain_after_commit
+from paimon_spark.engine.post_commit import maintain_after_commit
 from paimon_spark.engine.postpone_buckets import postpone_state
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
-from paimon_spark.engine.stream_sink import StreamBatch
+from paimon_spark.engine.streaming.sink import StreamBatch
 from paimon_spark.errors import ConflictError
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import BucketMode, Operation

@@ -15,7 +15,7 @@ from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata_io import delete_best_effort, translate_io_errors
 from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
-from paimon_spark.engine.tags import TagPlan, execute_tag, plan_create_tag
+from paimon_spark.engine.refs.tags import TagPlan, execute_tag, plan_create_tag
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, OutcomeUnknownError, PaimonError
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import CommitKind, FileKind, Operation

@@ -18,14 +18,14 @@ from paimon_spark.core.commit_message import CommitMessage, messages_from_json, 
 from paimon_spark.core.compact.file_indexes import IndexRewriter, IndexTask
 from paimon_spark.core.compact.rewrite import compact_bucket
 from paimon_spark.core.compact.task import CompactTask
-from paimon_spark.core.maintenance.orphans import Candidate, Directory, Listing, list_old
-from paimon_spark.core.maintenance.soundness import (
+from paimon_spark.core.maintenance.file_verification import (
     Fault,
     FileCheck,
     VectorCheck,
     check_data_files,
     check_vectors,
 )
+from paimon_spark.core.maintenance.orphans import Candidate, Directory, Listing, list_old
 from paimon_spark.core.messages import MessageCodec
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.system.render import type_text

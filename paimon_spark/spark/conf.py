@@ -8,8 +8,8 @@ from itertools import groupby
 
 from paimon_spark.core.table import START_OPTIONS
 from paimon_spark.errors import OptionError, did_you_mean
-from paimon_spark.spec.catalogue import find_option, known_options
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.option_catalogue import find_option, known_options
 from paimon_spark.spec.option_checks import validate_options
 from paimon_spark.spec.support import Scope, check_dynamic, scope_of
 

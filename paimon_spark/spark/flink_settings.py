@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paimon_spark.errors import OptionError, did_you_mean
-from paimon_spark.spec.catalogue import find_option
+from paimon_spark.spec.option_catalogue import find_option
 from paimon_spark.spec.units import parse_duration_ms
 
 RUNTIME_MODE = "execution.runtime-mode"

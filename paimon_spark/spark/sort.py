@@ -9,7 +9,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType, StructType
 
 from paimon_spark.core.commit_message import CommitMessage
-from paimon_spark.engine.sort_compact import Order, SortPlan
+from paimon_spark.engine.redistribution.sort_compact import Order, SortPlan
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.executor.worker import add_curve, rewriter
 from paimon_spark.spark.jvm_frames import arrow_batches

@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 from paimon_spark.core.columns import AUDIT_ROW_KIND, METADATA_COLUMNS
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
-from paimon_spark.engine.stream_source import StreamRead
+from paimon_spark.engine.streaming.source import StreamRead
 from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.read_modes import ReadRequest
 from paimon_spark.spark.reads import read_frame

@@ -27,7 +27,7 @@ from paimon_spark.engine.insert import (
     run_post_commit,
 )
 from paimon_spark.engine.replace import finish_replacement
-from paimon_spark.engine.stream_sink import StreamBatch
+from paimon_spark.engine.streaming.sink import StreamBatch
 from paimon_spark.errors import OptionError
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.bucket_counts import BUCKETS, with_bucket_counts

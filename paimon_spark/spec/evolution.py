@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from paimon_spark.errors import ErrorKind, OptionError, UsageError
-from paimon_spark.spec.catalogue import find_option
 from paimon_spark.spec.column_changes import (
     AddColumn,
     ColumnChange,
@@ -27,8 +26,9 @@ from paimon_spark.spec.column_changes import (
 from paimon_spark.spec.declared_types import with_declared_types
 from paimon_spark.spec.defaults import check_default, is_null_default
 from paimon_spark.spec.features import check_creatable
-from paimon_spark.spec.idle_options import check_idle
+from paimon_spark.spec.ineffective_options import check_idle
 from paimon_spark.spec.merge_rules import check_time_members
+from paimon_spark.spec.option_catalogue import find_option
 from paimon_spark.spec.option_checks import check_together, validate_options
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.replace_columns import ReplaceColumns, replacing_changes

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from paimon_spark.errors import OptionError
-from paimon_spark.spec.catalogue import Option, bad_value, check_key, check_value
+from paimon_spark.spec.option_catalogue import Option, bad_value, check_key, check_value
 from paimon_spark.spec.options import POSTPONE_BUCKET, CoreOptions
 from paimon_spark.spec.stats import StatsMode
 from paimon_spark.spec.units import parse_memory

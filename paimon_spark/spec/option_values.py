@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from paimon_spark.spec.catalogue import check_value, find_option, known_options
+from paimon_spark.spec.option_catalogue import check_value, find_option, known_options
 from paimon_spark.spec.units import MAX_LONG, parse_duration_ms, parse_memory
 
 _MAX_INT = (1 << 31) - 1

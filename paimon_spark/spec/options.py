@@ -1,6 +1,6 @@
 """Typed access to the options of a table.
 
-Options are kept as text; each property parses its option on access. `spec.catalogue` lists the options, and
+Options are kept as text; each property parses its option on access. `spec.option_catalogue` lists the options, and
 `spec.support` says which of them are honoured.
 """
 

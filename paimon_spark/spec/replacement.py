@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spec.schema import TableSchema
-from paimon_spark.spec.types import AtomicType, DataField, not_null, reassign_ids
+from paimon_spark.spec.types import AtomicType, DataField, not_null, reassign_ids, type_to_json
 
 
 def replacing_schema(old: TableSchema, new: TableSchema) -> TableSchema:
@@ -40,4 +40,4 @@ def replacing_schema(old: TableSchema, new: TableSchema) -> TableSchema:
 
 
 def _partitions(schema: TableSchema) -> list[str]:
-    return [f"{f.name} {not_null(f.type)}".removesuffix(" NOT NULL") for f in schema.partition_fields]
+    return [f"{f.name} {type_to_json(not_null(f.type))}".removesuffix(" NOT NULL") for f in schema.partition_fields]

@@ -11,10 +11,10 @@ from datetime import timedelta
 
 from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UsageError, did_you_mean
 from paimon_spark.spec.bucket_functions import BucketFunction, hashes_with_hive
-from paimon_spark.spec.catalogue import field_of
 from paimon_spark.spec.file_indexes import check_file_indexes
 from paimon_spark.spec.kinds import KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, VALUE_KIND, ChangelogProducer, MergeEngine
 from paimon_spark.spec.merge_rules import check_merge_options
+from paimon_spark.spec.option_catalogue import field_of
 from paimon_spark.spec.options import POSTPONE_BUCKET, UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.tag_periods import tag_period

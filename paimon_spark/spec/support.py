@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from paimon_spark.errors import OptionError
-from paimon_spark.spec.catalogue import Option, check_key, find_option, known_options
+from paimon_spark.spec.option_catalogue import Option, check_key, find_option, known_options
 
 
 class Scope(StrEnum):

@@ -13,7 +13,7 @@ from paimon_spark.api.rows import ArrowRows
 from paimon_spark.api.table import TableHandle
 from paimon_spark.catalog.filesystem import FileSystemCatalog
 from paimon_spark.core.manifest_cache import clear_cache
-from paimon_spark.engine.rescale import execute_rescale, plan_rescale
+from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_rescale
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.evolution import SetOption

@@ -14,7 +14,7 @@ from paimon_spark.api.catalog import CatalogHandle
 from paimon_spark.api.table import TableHandle
 from paimon_spark.catalog.filesystem import FileSystemCatalog
 from paimon_spark.core.manifest_cache import clear_cache
-from paimon_spark.engine.orphans import DAY_MILLIS, execute_orphans, plan_orphans
+from paimon_spark.engine.expiry.orphans import DAY_MILLIS, execute_orphans, plan_orphans
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.fs.base import FileIO
 

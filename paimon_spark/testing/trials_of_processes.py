@@ -13,7 +13,7 @@ from random import Random
 
 from paimon_spark.api.table import TableHandle
 from paimon_spark.core.manifest_cache import clear_cache
-from paimon_spark.engine.orphans import DAY_MILLIS, execute_orphans, plan_orphans
+from paimon_spark.engine.expiry.orphans import DAY_MILLIS, execute_orphans, plan_orphans
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.testing.invariants import leaked, violations
 from paimon_spark.testing.ledger import Account

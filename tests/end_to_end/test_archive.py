@@ -18,7 +18,7 @@ PROGRAM = """
 import paimon_spark
 from paimon_spark.bridge.session import settings
 from paimon_spark.calls.registry import installed_registry
-from paimon_spark.spec.catalogue import find_option
+from paimon_spark.spec.option_catalogue import find_option
 print(paimon_spark.__file__)
 print(installed_registry().get("compact").name, find_option("bucket").name)
 print(settings(None, None)["spark.jars"].split(",")[0])

@@ -10,9 +10,9 @@ from typing import Any
 
 from paimon_spark.errors import ArgumentError, PaimonError
 from paimon_spark.spec import predicate as p
-from paimon_spark.spec.catalogue import known_options
 from paimon_spark.spec.identifier import Identifier, check_name, check_new_name
 from paimon_spark.spec.literals import parse_value, value_text
+from paimon_spark.spec.option_catalogue import known_options
 from paimon_spark.spec.option_checks import validate_options
 from paimon_spark.spec.options import CoreOptions, parse_duration_ms, parse_memory
 from paimon_spark.spec.paths import TablePaths, escape, partition_path, unescape

@@ -18,9 +18,9 @@ from typing import Any
 
 from paimon_spark.api.row_changes import deletions
 from paimon_spark.catalog.resolve import open_catalog
-from paimon_spark.engine.compact import Strategy
+from paimon_spark.engine.compaction.compact import Strategy
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.postpone_compact import execute_postponed, plan_postponed
+from paimon_spark.engine.redistribution.postpone_compact import execute_postponed, plan_postponed
 from paimon_spark.engine.row_level import change_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import plan_select

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from paimon_spark.api.row_changes import deletions
 from paimon_spark.core.table import Table
-from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.row_level import change_arrow
 from paimon_spark.engine.runner import LocalRunner

@@ -8,7 +8,7 @@ import pytest
 
 from tests.peers.aggregate_bytes import CASES, ask, merged, recorded
 from tests.peers.java_peer import bundle_jar
-from tests.unit.core.test_serialized_unions import values_of
+from tests.unit.core.merge.test_serialized_unions import values_of
 
 ROUNDS = 150
 KINDS = {

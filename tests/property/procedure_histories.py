@@ -15,7 +15,7 @@ from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, RefStore, branch_name, branches, protecting_refs
 from paimon_spark.core.table import Table
-from paimon_spark.engine.rescale import execute_rescale, plan_rescale
+from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_rescale
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import PaimonError, UsageError

@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 from paimon_spark.core.metadata.branches import branch_names, on_branch
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.table import Table
-from paimon_spark.engine.branches import (
+from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.expiry.expire_changelogs import execute_expire_changelogs, plan_expire_changelogs
+from paimon_spark.engine.expiry.orphans import execute_orphans, plan_orphans
+from paimon_spark.engine.insert import write_arrow
+from paimon_spark.engine.refs.branches import (
     execute_create_branch,
     execute_delete_branches,
     execute_rename_branch,
@@ -20,17 +25,12 @@ from paimon_spark.engine.branches import (
     plan_delete_branches,
     plan_rename_branch,
 )
-from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
-from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
-from paimon_spark.engine.expire_changelogs import execute_expire_changelogs, plan_expire_changelogs
-from paimon_spark.engine.fast_forward import execute_fast_forward, plan_fast_forward
-from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.orphans import execute_orphans, plan_orphans
+from paimon_spark.engine.refs.fast_forward import execute_fast_forward, plan_fast_forward
+from paimon_spark.engine.refs.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.rollback_as_latest import execute_as_latest, plan_as_latest
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
-from paimon_spark.engine.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
 from paimon_spark.spec.paths import MAIN_BRANCH
 from paimon_spark.testing.invariants import violations
 from paimon_spark.testing.tables import new_table

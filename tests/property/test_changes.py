@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.core.table import Table
-from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import ReadOptions, plan_select, read_arrow, read_batches

@@ -16,7 +16,7 @@ import pytest
 
 from paimon_spark.api.row_changes import deletions
 from paimon_spark.core.columns import ROW_KIND
-from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.row_level import change_arrow, with_all_rows
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import plan_select

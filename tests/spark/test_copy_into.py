@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.answers import rows
+from tests.query_results import rows
 
 
 @pytest.fixture

@@ -52,6 +52,44 @@ def test_create_table_like(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE IF NOT EXISTS b LIKE a")
 
 
+def test_create_table_like_with_names_of_three_parts(spark: SparkSession) -> None:
+    catalog, database = rows(spark, "SELECT current_catalog(), current_database()")[0]
+    spark.sql("CREATE TABLE a (id INT) TBLPROPERTIES ('bucket'='2', 'bucket-key'='id')")
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {catalog}.`{database}`.b LIKE {catalog}.{database}.a TBLPROPERTIES ('k'='v')")
+    shown = dict(rows(spark, "SHOW TBLPROPERTIES b"))
+    assert (shown["bucket"], shown["k"]) == ("2", "v")
+    with pytest.raises(AnalysisException, match=r"PARSE_SYNTAX_ERROR"):
+        spark.sql(f"CREATE TABLE {catalog}.{database}.c LIKE {catalog}.{database}.a AND MORE")
+
+
+def test_frames_are_saved_as_paimon_tables_without_a_format(spark: SparkSession) -> None:
+    frame = spark.range(3)
+    frame.write.saveAsTable("a")
+    frame.write.mode("overwrite").saveAsTable("a")
+    frame.write.partitionBy("id").saveAsTable("p")
+    assert spark.table("a").count() == 3
+    assert rows(spark, "SHOW PARTITIONS p") == [("id=0",), ("id=1",), ("id=2",)]
+    with pytest.raises(AnalysisException, match="provider 'parquet' cannot be created"):
+        spark.sql("CREATE TABLE b USING parquet AS SELECT 1 AS id")
+    with pytest.raises(AnalysisException, match="provider 'orc' cannot be created"):
+        frame.write.format("orc").saveAsTable("b")
+
+
+def test_clustered_by_sets_the_buckets(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE a (id INT, v STRING, d INT) PARTITIONED BY (d) CLUSTERED BY (id, v) INTO 3 BUCKETS")
+    spark.range(4).write.bucketBy(2, "id").saveAsTable("b")
+    for name, wanted in (("a", ("3", "id,v")), ("b", ("2", "id"))):
+        shown = dict(rows(spark, f"SHOW TBLPROPERTIES {name}"))
+        assert (shown["bucket"], shown["bucket-key"]) == wanted
+    assert rows(spark, "SELECT count(*), count(DISTINCT __paimon_bucket) FROM b") == [(4, 2)]
+    with pytest.raises(AnalysisException, match="'bucket' = '3', and its properties 'bucket' = '4'"):
+        spark.sql("CREATE TABLE c (id INT) CLUSTERED BY (id) INTO 3 BUCKETS TBLPROPERTIES ('bucket'='4')")
+    with pytest.raises(AnalysisException, match="Leave SORTED BY out"):
+        spark.sql("CREATE TABLE c (id INT) CLUSTERED BY (id) SORTED BY (id) INTO 3 BUCKETS")
+    with pytest.raises(AnalysisException, match="compact"):
+        spark.range(4).writeTo("c").clusterBy("id").create()
+
+
 def test_rename_and_drop(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE a (id INT)")
     spark.sql("INSERT INTO a VALUES (1)")

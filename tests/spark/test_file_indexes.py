@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tests.answers import answers, rows
+from tests.query_results import answers, rows
 
 pytestmark = pytest.mark.spark
 

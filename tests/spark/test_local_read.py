@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
-from tests.answers import answers
+from tests.query_results import answers
 from tests.spark.test_small_buckets import rows_and_tasks
 
 LOCAL = "spark.paimon.read.local-max-bytes"

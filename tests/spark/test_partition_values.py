@@ -19,7 +19,7 @@ from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import DataField, parse_atomic
-from tests.answers import answers, rows
+from tests.query_results import answers, rows
 
 DATES = ("0001-01-01", "1582-10-04", "1582-10-10", "1582-10-15", "1970-01-01", "9999-12-31")
 TIMES = (

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udtf
 
 import paimon_spark
-from tests.answers import rows
+from tests.query_results import rows
 
 pytestmark = pytest.mark.spark
 COLUMNS = (

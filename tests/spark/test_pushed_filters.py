@@ -11,7 +11,7 @@ from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
 import paimon_spark
-from tests.answers import answers, rows
+from tests.query_results import answers, rows
 
 DAYS = ("0001-01-01", "1500-03-01", "1582-10-04", "1582-10-05", "1582-10-10", "1582-10-14", "1582-10-15", "2024-02-29")
 TIMES = (

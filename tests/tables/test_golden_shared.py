@@ -20,7 +20,7 @@ from paimon_spark.engine.select import ReadOptions, plan_select, read_arrow, rea
 from paimon_spark.errors import CorruptTableError, ErrorKind
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.types import AtomicType, TypeRoot
-from tests.shared import SHARED
+from tests.reference_data import SHARED
 from tests.tables.plain import DATABASE, keys, rows_of, unpacked
 
 TABLES = sorted(str(d.relative_to(SHARED / "golden")) for d in (SHARED / "golden").glob("v*/*/") if d.is_dir())

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.cli.actions.arguments import Request, parse, request_of
 from paimon_spark.cli.actions.names import action_of
-from paimon_spark.cli.answers import Answer, printed
 from paimon_spark.cli.env import ACTIONS_PROGRAM, CatalogChoice
+from paimon_spark.cli.result_formats import Answer, printed
 from paimon_spark.errors import UsageError
 
 if TYPE_CHECKING:

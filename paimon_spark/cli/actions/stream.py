@@ -6,9 +6,9 @@ from paimon_spark.calls.compact_stream import compact_stream
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.run import CallResult
 from paimon_spark.cli.actions.arguments import Request
-from paimon_spark.cli.answers import printed
 from paimon_spark.cli.call import answer_of
 from paimon_spark.cli.interrupts import on_signal
+from paimon_spark.cli.result_formats import printed
 
 STREAMING = "streaming"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from paimon_spark.core.table import Table
-from paimon_spark.spec.catalogue import SPARK_PROPERTIES, find_option, known_options
+from paimon_spark.spec.option_catalogue import SPARK_PROPERTIES, find_option, known_options
 from paimon_spark.spec.secrets import HIDDEN_KEYS
 from paimon_spark.spec.support import REFUSED, Scope, honoured, scope_of
 

@@ -12,11 +12,11 @@ from paimon_spark.core.maintenance.retention import RetentionRule, choose_end
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, RefStore
 from paimon_spark.core.metadata.statistics import statistics_of
 from paimon_spark.core.table import Table
+from paimon_spark.engine.expiry.partition_expiry import Strategy, partition_texts, plan_partition_expiry, strategy_of
 from paimon_spark.engine.health.examined import HOUR_MILLIS, Examined
 from paimon_spark.engine.health.findings import Code, Finding, Severity, call, counted
 from paimon_spark.engine.health.references import ReferencedFiles
-from paimon_spark.engine.partition_expiry import Strategy, partition_texts, plan_partition_expiry, strategy_of
-from paimon_spark.engine.tags import expired_tags
+from paimon_spark.engine.refs.tags import expired_tags
 from paimon_spark.errors import PaimonError
 from paimon_spark.spec.kinds import CommitKind
 from paimon_spark.spec.partition_times import partition_time

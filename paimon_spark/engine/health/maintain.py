@@ -14,14 +14,18 @@ from enum import StrEnum
 from paimon_spark.core.maintenance.deletion import Action
 from paimon_spark.core.metadata.refs import RefKind
 from paimon_spark.core.table import Table
-from paimon_spark.engine.compact import CompactionPlan, execute_compaction, plan_compaction
-from paimon_spark.engine.compact_explain import compaction_actions
-from paimon_spark.engine.compact_manifest import CompactManifestPlan, execute_compact_manifest, plan_compact_manifest
-from paimon_spark.engine.expire import ExpireConfig, ExpirePlan, execute_expire, plan_expire
+from paimon_spark.engine.compaction.compact import CompactionPlan, execute_compaction, plan_compaction
+from paimon_spark.engine.compaction.compact_explain import compaction_actions
+from paimon_spark.engine.compaction.compact_manifest import (
+    CompactManifestPlan,
+    execute_compact_manifest,
+    plan_compact_manifest,
+)
+from paimon_spark.engine.expiry.expire import ExpireConfig, ExpirePlan, execute_expire, plan_expire
+from paimon_spark.engine.expiry.orphans import OrphanPlan, OrphanResult, execute_orphans, plan_orphans
 from paimon_spark.engine.health.findings import Code, Finding, call, sql_name
-from paimon_spark.engine.orphans import OrphanPlan, OrphanResult, execute_orphans, plan_orphans
+from paimon_spark.engine.refs.tags import DeleteTagsPlan, execute_delete_tags, expired_tags, plan_delete_tags
 from paimon_spark.engine.runner import TaskRunner
-from paimon_spark.engine.tags import DeleteTagsPlan, execute_delete_tags, expired_tags, plan_delete_tags
 from paimon_spark.engine.trash import EmptyTrashPlan, TrashRequest, execute_empty, open_run, plan_empty
 from paimon_spark.errors import PaimonError
 

@@ -8,9 +8,9 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.health.examined import Examined
 from paimon_spark.engine.health.findings import Code, Finding, Severity, quoted
 from paimon_spark.errors import OptionError
-from paimon_spark.spec.catalogue import SPARK_PROPERTIES, Option, check_key
-from paimon_spark.spec.idle_options import idle_options
+from paimon_spark.spec.ineffective_options import idle_options
 from paimon_spark.spec.kinds import BucketMode, ChangelogProducer
+from paimon_spark.spec.option_catalogue import SPARK_PROPERTIES, Option, check_key
 from paimon_spark.spec.option_checks import check_together, validate_options
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.support import PATTERN_KEYS, REFUSED, honoured

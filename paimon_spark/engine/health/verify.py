@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from paimon_spark.core.maintenance.soundness import Defect, Fault, FileCheck, VectorCheck
+from paimon_spark.core.maintenance.file_verification import Defect, Fault, FileCheck, VectorCheck
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, RefStore, readable_refs, ref_path
 from paimon_spark.core.metadata.row_ranges import is_blob_file

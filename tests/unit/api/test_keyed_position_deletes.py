@@ -10,7 +10,7 @@ import pytest
 from paimon_spark.api.table import TableHandle
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.write.table_writer import TableWriter
-from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import complete_write, plan_write
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow

@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from paimon_spark.bridge import handlers
-from paimon_spark.bridge.handlers_write import merge_schema
+from paimon_spark.bridge.handlers import registry
+from paimon_spark.bridge.handlers.write import merge_schema
 from paimon_spark.bridge.protocol import VERSION, CatalogInfo, Envelope, Request
 from paimon_spark.spec.identifier import Identifier
 from tests.unit.procedures.warehouse import Warehouse
@@ -19,15 +19,19 @@ ZONE = {"spark.sql.session.timeZone": "UTC"}
 
 
 def test_the_start_imports_no_parser_of_sql() -> None:
-    lines = "import sys", "import paimon_spark.bridge.handlers", "print([m for m in sys.modules if 'sqlglot' in m])"
+    lines = (
+        "import sys",
+        "import paimon_spark.bridge.handlers.registry",
+        "print([m for m in sys.modules if 'sqlglot' in m])",
+    )
     done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
 def test_methods_imported_later_are_those_of_their_modules() -> None:
-    for module, names in handlers._PARSING.items():
-        assert set(import_module(f"paimon_spark.bridge.{module}").HANDLERS) == set(names)
-        assert set(names) <= set(handlers.HANDLERS)
+    for module, names in registry._PARSING.items():
+        assert set(import_module(f"paimon_spark.bridge.handlers.{module}").HANDLERS) == set(names)
+        assert set(names) <= set(registry.HANDLERS)
 
 
 def test_writers_that_add_the_same_columns_at_once(tmp_path: Path) -> None:

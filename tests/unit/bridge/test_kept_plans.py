@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paimon_spark.bridge.handlers_scan import _KEPT_FILES, _KEPT_PLANS, PlannedScan, _Plans
+from paimon_spark.bridge.handlers.scan import _KEPT_FILES, _KEPT_PLANS, PlannedScan, _Plans
 from paimon_spark.core.scan.result import ScanCounts
 from paimon_spark.engine.select import SelectPlan
 from paimon_spark.spark.read_modes import ReadRequest

@@ -12,11 +12,11 @@ from paimon_spark.core.cancellation import cancellable, checkpoint, is_cancelled
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter
-from paimon_spark.engine.compact import execute_compaction, plan_compaction
-from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.compaction.compact import execute_compaction, plan_compaction
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.insert import finish_write, plan_write, write_arrow
+from paimon_spark.engine.refs.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
 from paimon_spark.errors import ErrorKind, StatementCancelledError
 from paimon_spark.testing.tables import new_table
 from tests.unit.core.history import leaked

@@ -12,7 +12,7 @@ from paimon_spark.core.metadata.deletion_vectors import vector_refs
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.table import Table
-from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.format.arrow_types import to_arrow_schema

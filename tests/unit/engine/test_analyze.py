@@ -11,11 +11,11 @@ from paimon_spark.core.metadata.statistics import statistics_of
 from paimon_spark.core.system.tables import system_table
 from paimon_spark.core.table import Table
 from paimon_spark.engine.analyze import commit_statistics, plan_analyze
-from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.expiry.orphans import execute_orphans, plan_orphans
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.orphans import execute_orphans, plan_orphans
+from paimon_spark.engine.refs.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
 from paimon_spark.errors import CorruptTableError, NotFoundError, UnsupportedError
 from paimon_spark.spec.column_changes import AddColumn
 from paimon_spark.spec.evolution import apply_changes

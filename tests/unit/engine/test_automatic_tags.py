@@ -12,8 +12,8 @@ from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState
-from paimon_spark.engine.automatic_tags import create_automatic_tags
 from paimon_spark.engine.insert import write_arrow
+from paimon_spark.engine.refs.automatic_tags import create_automatic_tags
 from paimon_spark.errors import OptionError
 from paimon_spark.spec.schema_rules import check_schema
 from paimon_spark.testing.tables import new_table

@@ -11,13 +11,13 @@ import pytest
 
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.table import Table
-from paimon_spark.engine.compact import execute_compaction, plan_compaction
-from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.compaction.compact import execute_compaction, plan_compaction
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.insert import write_arrow
+from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
-from paimon_spark.engine.tags import execute_tag, plan_create_tag
 from paimon_spark.errors import EngineError, ErrorKind, PaimonError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.identifier import Identifier

@@ -11,7 +11,10 @@ from paimon_spark.core.maintenance.deletion import WRITE
 from paimon_spark.core.metadata.branches import branch_names, on_branch
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.table import Table
-from paimon_spark.engine.branches import (
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.expiry.orphans import execute_orphans, plan_orphans
+from paimon_spark.engine.insert import write_arrow
+from paimon_spark.engine.refs.branches import (
     execute_create_branch,
     execute_delete_branches,
     execute_rename_branch,
@@ -19,13 +22,10 @@ from paimon_spark.engine.branches import (
     plan_delete_branches,
     plan_rename_branch,
 )
-from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
-from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.orphans import execute_orphans, plan_orphans
+from paimon_spark.engine.refs.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
-from paimon_spark.engine.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
 from paimon_spark.errors import AlreadyExistsError, ArgumentError, CorruptTableError, NotFoundError, UsageError
 from paimon_spark.spec.column_changes import AddColumn
 from paimon_spark.spec.evolution import apply_changes

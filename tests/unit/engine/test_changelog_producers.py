@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.core.write.table_writer import TableWriter
-from paimon_spark.engine.compact import Strategy, plan_compaction
+from paimon_spark.engine.compaction.compact import Strategy, plan_compaction
 from paimon_spark.engine.insert import finish_write, plan_write, run_post_commit, write_arrow
-from paimon_spark.engine.postpone_compact import execute_postponed, plan_postponed
-from paimon_spark.engine.rescale import execute_rescale, plan_rescale
+from paimon_spark.engine.redistribution.postpone_compact import execute_postponed, plan_postponed
+from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_rescale
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import OptionError, UnsupportedError

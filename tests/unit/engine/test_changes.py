@@ -11,11 +11,11 @@ import pytest
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.scan.splits import splits_from_json, splits_to_json
 from paimon_spark.core.table import Table
-from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
+from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import ReadOptions, SelectPlan, plan_select, read_batches
-from paimon_spark.engine.tags import execute_tag, plan_create_tag
 from paimon_spark.errors import NotFoundError, OptionError, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import RowKind

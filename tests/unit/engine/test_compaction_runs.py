@@ -14,8 +14,8 @@ from paimon_spark.core.commit.committer import Committed
 from paimon_spark.core.compact.task import CompactTask
 from paimon_spark.core.messages import MessageCodec
 from paimon_spark.core.table import Table
-from paimon_spark.engine.compact import GroupLimits, Strategy, execute_compaction, plan_compaction
-from paimon_spark.engine.compact_database import TablePlan, compact_combined
+from paimon_spark.engine.compaction.compact import GroupLimits, Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.compaction.compact_database import TablePlan, compact_combined
 from paimon_spark.engine.insert import WriteResult, plan_write, run_post_commit, write_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow

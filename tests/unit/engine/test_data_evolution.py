@@ -19,7 +19,7 @@ from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import RollingWriter
-from paimon_spark.engine.compact import plan_compaction
+from paimon_spark.engine.compaction.compact import plan_compaction
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.row_level import change_arrow, plan_changes, with_all_rows
 from paimon_spark.engine.select import plan_select, read_arrow

@@ -8,8 +8,8 @@ from paimon_spark.core.maintenance.deletion import DELETE, KEEP, WRITE
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import RefStore
-from paimon_spark.engine.expire import ExpireConfig, ExpirePlan, ExpireResult, execute_expire, plan_expire
-from paimon_spark.engine.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
+from paimon_spark.engine.expiry.expire import ExpireConfig, ExpirePlan, ExpireResult, execute_expire, plan_expire
+from paimon_spark.engine.refs.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
 from paimon_spark.errors import ArgumentError, CorruptTableError
 from paimon_spark.spec.kinds import FileSource
 from paimon_spark.spec.refs import consumer_json

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from paimon_spark.core.maintenance.retention import RetentionRule, choose_changelog_end
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.table import Table
-from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
-from paimon_spark.engine.expire_changelogs import execute_expire_changelogs, plan_expire_changelogs
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.expiry.expire_changelogs import execute_expire_changelogs, plan_expire_changelogs
+from paimon_spark.engine.expiry.orphans import execute_orphans, plan_orphans
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.maintenance import maintain_after_commit
-from paimon_spark.engine.orphans import execute_orphans, plan_orphans
+from paimon_spark.engine.post_commit import maintain_after_commit
+from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
-from paimon_spark.engine.tags import execute_tag, plan_create_tag
 from paimon_spark.errors import ArgumentError
 from paimon_spark.testing.tables import new_table
 

@@ -7,9 +7,9 @@ import pytest
 
 from paimon_spark.core.metadata.branches import on_branch
 from paimon_spark.core.table import Table
-from paimon_spark.engine.branches import execute_create_branch, plan_create_branch
 from paimon_spark.engine.fallback import plan_reads, read_plans, total_rows
 from paimon_spark.engine.insert import write_arrow
+from paimon_spark.engine.refs.branches import execute_create_branch, plan_create_branch
 from paimon_spark.errors import NotFoundError, OptionError, UsageError
 from paimon_spark.spec.column_changes import AddColumn
 from paimon_spark.spec.evolution import apply_changes

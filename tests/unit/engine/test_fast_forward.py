@@ -11,13 +11,13 @@ import pytest
 from paimon_spark.core.metadata.branches import on_branch
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.table import Table
-from paimon_spark.engine.branches import execute_create_branch, plan_create_branch
-from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
-from paimon_spark.engine.fast_forward import execute_fast_forward, plan_fast_forward
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.merge_branch import execute_merge_branch, plan_merge_branch
+from paimon_spark.engine.refs.branches import execute_create_branch, plan_create_branch
+from paimon_spark.engine.refs.fast_forward import execute_fast_forward, plan_fast_forward
+from paimon_spark.engine.refs.merge_branch import execute_merge_branch, plan_merge_branch
+from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
 from paimon_spark.engine.select import read_arrow
-from paimon_spark.engine.tags import execute_tag, plan_create_tag
 from paimon_spark.errors import ArgumentError, EngineError, NotFoundError, UnsupportedError, UsageError
 from paimon_spark.spec.column_changes import AddColumn
 from paimon_spark.spec.evolution import SchemaChange, apply_changes

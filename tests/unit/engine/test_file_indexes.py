@@ -16,10 +16,10 @@ from paimon_spark.core.compact.file_indexes import IndexRewriter
 from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
-from paimon_spark.engine.compact import execute_compaction, plan_compaction
-from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.compaction.compact import execute_compaction, plan_compaction
+from paimon_spark.engine.compaction.rewrite_file_index import execute_index_rewrite, plan_index_rewrite
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.rewrite_file_index import execute_index_rewrite, plan_index_rewrite
 from paimon_spark.engine.row_level import change_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import plan_select, read_arrow

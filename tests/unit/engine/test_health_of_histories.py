@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, protecting_refs
+from paimon_spark.engine.compaction.rewrite_file_index import execute_index_rewrite, plan_index_rewrite
 from paimon_spark.engine.health.doctor import diagnose
 from paimon_spark.engine.health.findings import Code, Severity
 from paimon_spark.engine.health.history_checks import held_alone
@@ -17,14 +18,13 @@ from paimon_spark.engine.health.maintain import Remedy, Status, by_gain, plan_jo
 from paimon_spark.engine.health.places import Places
 from paimon_spark.engine.health.references import ReferencedFiles
 from paimon_spark.engine.health.verify import Depth, verify
-from paimon_spark.engine.rewrite_file_index import execute_index_rewrite, plan_index_rewrite
+from paimon_spark.engine.refs.tags import execute_delete_tags, plan_delete_tags
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.tags import execute_delete_tags, plan_delete_tags
 from paimon_spark.testing.history import History, random_step
 from paimon_spark.testing.invariants import leaked, needed
 from paimon_spark.testing.scenarios import KINDS
 from tests.unit.core import samples
-from tests.unit.engine.test_any_history import ACTIONS, Story
+from tests.unit.engine.test_maintenance_histories import ACTIONS, Story
 
 FAR = 4_102_444_800_000
 STEPS = st.lists(st.tuples(st.sampled_from([*ACTIONS, "index", "index"]), st.integers(0, 99)), max_size=25)

@@ -16,12 +16,12 @@ from paimon_spark.catalog.base import Catalog
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.table import Table
-from paimon_spark.engine.compact import execute_compaction, plan_compaction
-from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.compaction.compact import execute_compaction, plan_compaction
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.insert import write_arrow
+from paimon_spark.engine.refs.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
-from paimon_spark.engine.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
 from paimon_spark.errors import CorruptTableError, PaimonError, UnsupportedError
 from paimon_spark.format.manifest import codec as manifests
 from paimon_spark.spec.evolution import new_schema

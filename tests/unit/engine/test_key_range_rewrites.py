@@ -16,10 +16,10 @@ from paimon_spark.core.row_level.stated_runs import StatedRuns
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter
-from paimon_spark.engine.compact import Strategy
-from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.compaction.compact import Strategy
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.rescale import execute_rescale, plan_rescale
+from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_rescale
 from paimon_spark.engine.row_level import change_arrow, finish_changes, plan_changes, row_changer, with_all_rows
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import SelectPlan, plan_select, read_arrow

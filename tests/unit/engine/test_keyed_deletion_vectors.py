@@ -14,9 +14,9 @@ from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.scan.splits import plan_splits
 from paimon_spark.core.table import Table
-from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
-from paimon_spark.engine.postpone_compact import execute_postponed, plan_postponed
-from paimon_spark.engine.rescale import execute_rescale, plan_rescale
+from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.redistribution.postpone_compact import execute_postponed, plan_postponed
+from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_rescale
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import plan_select, read_arrow
 from paimon_spark.errors import ConflictError

@@ -15,16 +15,16 @@ from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.maintenance.deletion import DELETE, WARN
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.table import Table
-from paimon_spark.engine.orphans import OrphanPlan, execute_orphans, plan_orphans
+from paimon_spark.engine.expiry.orphans import OrphanPlan, execute_orphans, plan_orphans
+from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.tags import execute_tag, plan_create_tag
 from paimon_spark.errors import ArgumentError, CorruptTableError, ErrorKind, UnsupportedError
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.refs import consumer_json
 from tests.unit.core import samples
 from tests.unit.core.history import leaked, lost, needed
-from tests.unit.engine.test_any_history import Story
+from tests.unit.engine.test_maintenance_histories import Story
 
 NOW = 4_102_444_800_000
 HOUR = 3_600_000

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.core.table import Table
-from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.maintenance import maintain_after_commit
-from paimon_spark.engine.partition_expiry import (
+from paimon_spark.engine.expiry.partition_expiry import (
     execute_partition_expiry,
     expire_partitions_after_commit,
     plan_partition_expiry,
 )
+from paimon_spark.engine.insert import write_arrow
+from paimon_spark.engine.post_commit import maintain_after_commit
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, OptionError
 from paimon_spark.spec.options import CoreOptions

@@ -13,10 +13,10 @@ from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter
-from paimon_spark.engine.compact import CompactionResult, Strategy
-from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.compaction.compact import CompactionResult, Strategy
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.insert import complete_write, plan_write, write_arrow
-from paimon_spark.engine.postpone_compact import execute_postponed, plan_postponed
+from paimon_spark.engine.redistribution.postpone_compact import execute_postponed, plan_postponed
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ConflictError, UsageError

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.engine.compact import Strategy
+from paimon_spark.engine.compaction.compact import Strategy
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import OptionError
 from paimon_spark.spec.schema_rules import check_schema

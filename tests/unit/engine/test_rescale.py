@@ -10,7 +10,7 @@ import pytest
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.rescale import execute_rescale, plan_rescale
+from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_rescale
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, ConflictError
 from paimon_spark.spec.predicate import Comparison

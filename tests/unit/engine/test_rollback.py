@@ -6,9 +6,9 @@ import pytest
 
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.refs import RefStore
-from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
 from paimon_spark.engine.rollback import RollbackResult, execute_rollback, plan_rollback
-from paimon_spark.engine.tags import execute_tag, plan_create_tag
 from paimon_spark.errors import ArgumentError, CorruptTableError, ErrorKind, NotFoundError
 from paimon_spark.testing.faults import FaultFileIO, Mode
 from tests.unit.core import samples

@@ -8,14 +8,14 @@ import pytest
 from paimon_spark.api.row_changes import deletions
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.table import Table
-from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
-from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.insert import write_arrow
+from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
 from paimon_spark.engine.rollback_as_latest import execute_as_latest, plan_as_latest
 from paimon_spark.engine.row_level import change_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import plan_select, read_arrow
-from paimon_spark.engine.tags import execute_tag, plan_create_tag
 from paimon_spark.errors import ArgumentError, NotFoundError
 from paimon_spark.spec.kinds import CommitKind, Operation
 from paimon_spark.sqlparse.where import parse_filter

@@ -11,12 +11,12 @@ import pytest
 
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter
-from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
-from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.insert import complete_write, plan_write, write_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
-from paimon_spark.engine.stream_sink import StreamBatch, begin_batch
+from paimon_spark.engine.streaming.sink import StreamBatch, begin_batch
 from paimon_spark.errors import PaimonError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.testing.faults import FaultFileIO, Mode, Seeded

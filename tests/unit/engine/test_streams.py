@@ -17,17 +17,17 @@ from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter
-from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
-from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.insert import WritePlan, complete_write, plan_write, resume_batch, write_arrow
-from paimon_spark.engine.rescale import execute_rescale, plan_rescale
+from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_rescale
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
-from paimon_spark.engine.stream_offset import StreamLimits, StreamOffset, parse_offset
-from paimon_spark.engine.stream_sink import StreamBatch, begin_batch
-from paimon_spark.engine.stream_source import StreamRead, StreamSource
-from paimon_spark.engine.stream_start import first_offset
+from paimon_spark.engine.streaming.offset import StreamLimits, StreamOffset, parse_offset
+from paimon_spark.engine.streaming.sink import StreamBatch, begin_batch
+from paimon_spark.engine.streaming.source import StreamRead, StreamSource
+from paimon_spark.engine.streaming.start import first_offset
 from paimon_spark.errors import (
     ConflictError,
     CorruptTableError,

@@ -7,8 +7,8 @@ import pytest
 from paimon_spark.core.maintenance.deletion import WARN
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.refs import RefStore
-from paimon_spark.engine.expire import ExpireConfig, execute_expire, plan_expire
-from paimon_spark.engine.tags import (
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.refs.tags import (
     execute_delete_tags,
     execute_tag,
     expired_tags,

@@ -15,7 +15,7 @@ from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState
-from paimon_spark.engine.compact import Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import WritePlan, complete_write, plan_write, write_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import ReadOptions, plan_select, read_arrow, read_batches

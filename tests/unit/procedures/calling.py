@@ -10,21 +10,21 @@ import pyarrow as pa
 
 import procedures.branches
 import procedures.cleanup
+import procedures.columns
 import procedures.compaction
 import procedures.consumers
-import procedures.definitions
+import procedures.control
+import procedures.copying
 import procedures.health
 import procedures.indexes
+import procedures.inspection
 import procedures.merge
 import procedures.migration
-import procedures.moving
-import procedures.observe
 import procedures.partitions
 import procedures.repair
 import procedures.rollback
 import procedures.snapshots
 import procedures.tags
-import procedures.timeline
 import procedures.trash
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.registry import Registry
@@ -42,21 +42,21 @@ REGISTRY = Registry.of_modules(
     [
         procedures.branches,
         procedures.cleanup,
+        procedures.columns,
         procedures.compaction,
         procedures.consumers,
-        procedures.definitions,
+        procedures.control,
+        procedures.copying,
         procedures.health,
         procedures.indexes,
+        procedures.inspection,
         procedures.merge,
         procedures.migration,
-        procedures.moving,
-        procedures.observe,
         procedures.partitions,
         procedures.repair,
         procedures.rollback,
         procedures.snapshots,
         procedures.tags,
-        procedures.timeline,
         procedures.trash,
     ]
 )

@@ -9,7 +9,7 @@ import pytest
 
 from paimon_spark.calls.context import CallContext
 from paimon_spark.core.manifest_cache import clear_cache
-from paimon_spark.engine.compact import CompactGroup, CompactionPlan
+from paimon_spark.engine.compaction.compact import CompactGroup, CompactionPlan
 from paimon_spark.engine.health.doctor import diagnose
 from paimon_spark.engine.health.maintain import Remedy, Status, plan_jobs, run_job
 from paimon_spark.engine.runner import LocalRunner

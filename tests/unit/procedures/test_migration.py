@@ -20,7 +20,7 @@ from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.types import DataField, parse_atomic
 from paimon_spark.testing.faults import FaultFileIO, Mode, Nth
-from tests.unit.procedures.test_moving import interrupt
+from tests.unit.procedures.test_copying import interrupt
 from tests.unit.procedures.warehouse import Warehouse
 
 ROWS = [(1, "a"), (2, "a"), (3, "b c"), (4, None)]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from paimon_spark.core.manifest_cache import clear_cache
-from paimon_spark.engine.purge import plan_purge
+from paimon_spark.engine.expiry.purge import plan_purge
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, PaimonError

@@ -10,7 +10,7 @@ import pytest
 
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage
-from paimon_spark.core.maintenance.soundness import Defect
+from paimon_spark.core.maintenance.file_verification import Defect
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import ProtectingRef, protecting_refs

@@ -25,7 +25,7 @@ from paimon_spark.spec.paths import (
 )
 from paimon_spark.spec.rows import Timestamp, encode_row
 from paimon_spark.spec.types import STRING, DataField, parse_atomic
-from tests.shared import BUCKET_VECTORS
+from tests.reference_data import BUCKET_VECTORS
 
 OWN = [
     ("DATE", 19857, "19857", "2024-05-14"),

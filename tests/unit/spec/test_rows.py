@@ -35,7 +35,7 @@ from paimon_spark.spec.types import (
     atomic,
     parse_atomic,
 )
-from tests.shared import BUCKET_VECTORS
+from tests.reference_data import BUCKET_VECTORS
 
 _INT = atomic(TypeRoot.INT)
 

@@ -13,7 +13,7 @@ import pytest
 import paimon_spark
 from paimon_spark.errors import OptionError
 from paimon_spark.spec import features
-from paimon_spark.spec.catalogue import find_option, known_options
+from paimon_spark.spec.option_catalogue import find_option, known_options
 from paimon_spark.spec.support import (
     ONLY_VALUES,
     PATTERN_KEYS,
@@ -33,7 +33,7 @@ OPTIONS = PACKAGE / "spec" / "options.py"
 #: Modules that only judge stored options: which columns they name, which may change, which combine.
 JUDGES = {
     PACKAGE / "spec" / name
-    for name in ("catalogue.py", "support.py", "features.py", "schema_rules.py", "schema.py", "merge_rules.py")
+    for name in ("option_catalogue.py", "support.py", "features.py", "schema_rules.py", "schema.py", "merge_rules.py")
 }
 #: Tuples and dicts of keys that are looked up one by one.
 KEY_LISTS = {"TRAVEL_OPTIONS", "CHANGE_OPTIONS", "START_OPTIONS", "_KEY_OPTIONS", "_PATH"}

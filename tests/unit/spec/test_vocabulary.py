@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.spec.catalogue import known_options
 from paimon_spark.spec.kinds import ChangelogProducer, CommitKind, FileKind, FileSource, MergeEngine, Operation, RowKind
 from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, HASH_INDEX
+from paimon_spark.spec.option_catalogue import known_options
 from paimon_spark.spec.types import TypeRoot
 from tests.peers.vocabulary import recorded, written_types
 

@@ -10,7 +10,7 @@ import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.catalog.TableChange._
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure
-import org.apache.spark.sql.connector.expressions.{IdentityTransform, Transform}
+import org.apache.spark.sql.connector.expressions.{BucketTransform, IdentityTransform, Transform}
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -112,14 +112,9 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with PaimonViews wit
   /** The request to create a table. */
   private[paimonbridge] def tableArgs(ident: Identifier, schema: StructType, partitions: Array[Transform],
       properties: JMap[String, String]): Map[String, Any] = {
-    val keys = partitions.map {
-      case IdentityTransform(r) if r.fieldNames().length == 1 => r.fieldNames()(0)
-      case other => throw new PaimonException(
-        s"[UNSUPPORTED_FEATURE] The partition transform ${other.describe()} is not supported. " +
-          "Partition by plain columns.", "UNSUPPORTED_FEATURE")
-    }
+    val layout = Layout.of(partitions, properties.asScala.toMap)
     Map("database" -> database(ident.namespace()), "name" -> ident.name(), "schema" -> Json.parse(schema.json),
-      "partition_keys" -> keys.toSeq, "properties" -> properties.asScala.toMap)
+      "partition_keys" -> layout.keys, "properties" -> layout.properties)
   }
 
   override def alterTable(ident: Identifier, changes: TableChange*): Table = {
@@ -151,6 +146,40 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with PaimonViews wit
 
   /** Procedures are listed in each namespace, because a CALL resolves them from any current database. */
   def listProcedures(namespace: Array[String]): Array[Identifier] = Procedures.list(ref)
+}
+
+/** The partition columns and the properties of a new table. */
+private[paimonbridge] case class Layout(keys: Seq[String], properties: Map[String, String])
+
+private[paimonbridge] object Layout {
+  /** Translates Spark's transforms: columns are partition columns, CLUSTERED BY or bucket(n, c) sets the bucket options. */
+  def of(transforms: Array[Transform], properties: Map[String, String]): Layout =
+    transforms.foldLeft(Layout(Nil, properties)) {
+      case (layout, IdentityTransform(r)) if r.fieldNames().length == 1 =>
+        layout.copy(keys = layout.keys :+ r.fieldNames()(0))
+      case (layout, BucketTransform(count, columns, Seq())) if columns.forall(_.fieldNames().length == 1) =>
+        val key = columns.map(_.fieldNames()(0)).mkString(",")
+        layout.copy(properties = Seq("bucket" -> count.toString, "bucket-key" -> key).foldLeft(layout.properties)(added))
+      case (_, other) => throw unsupported(other)
+    }
+
+  private def added(properties: Map[String, String], option: (String, String)): Map[String, String] = {
+    val (name, value) = option
+    properties.get(name).filter(_ != value).foreach(given => throw new PaimonException(
+      s"[INVALID_ARGUMENT] The table's buckets give '$name' = '$value', and its properties '$name' = '$given'. " +
+        "Leave one of them out.", "INVALID_ARGUMENT"))
+    properties + option
+  }
+
+  private def unsupported(transform: Transform): PaimonException = {
+    val hint = transform.name() match {
+      case "cluster_by" => "To cluster rows, run CALL sys.compact(table => …, order_strategy => 'zorder', order_by => …)."
+      case "sorted_bucket" => "Leave SORTED BY out: the rows of a bucket are sorted by the primary key."
+      case _ => "Partition by plain columns."
+    }
+    new PaimonException(s"[UNSUPPORTED_FEATURE] The partition transform ${transform.describe()} is not supported. $hint",
+      "UNSUPPORTED_FEATURE")
+  }
 }
 
 /** Encodes ALTER TABLE changes as JSON. */

@@ -1,9 +1,11 @@
 package org.apache.spark.sql.paimonbridge
 
 import scala.jdk.CollectionConverters._
+import scala.util.Try
 
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.analysis.{TableAlreadyExistsException, UnresolvedIdentifier, UnresolvedTableOrView}
+import org.apache.spark.sql.catalyst.parser.ParserInterface
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier, TableCatalog}
 import org.apache.spark.sql.execution.command.{CreateTableLikeCommand, LeafRunnableCommand}
@@ -41,6 +43,22 @@ object CreateLike {
   /** Returns the Paimon command for a parsed one, if its target is in a Paimon catalog. */
   def claim(session: SparkSession, parsed: Object): Object =
     wanted(parsed).filter(isOurs(session, _)).fold(parsed)(PaimonCreateLike(_))
+
+  private val Name = {
+    val part = "(?:`(?:[^`]|``)+`|\\w+)"
+    s"$part(?:\\s*\\.\\s*$part)*"
+  }
+  private val Statement =
+    s"(?is)(${Calls.Before}create\\s+table\\s+(?:if\\s+not\\s+exists\\s+)?)($Name)(\\s+like\\s+)($Name)(.*)".r
+
+  /** Returns the plan of a statement that Spark's parser rejects because before 4.3 the names may not have a catalog. */
+  def rejected(session: SparkSession, parser: ParserInterface, text: String): Option[Object] = text match {
+    case Statement(create, target, like, source, rest) =>
+      Try(parser.parsePlan(s"${create}a${like}b$rest")).toOption.flatMap(wanted).map(_.copy(
+        target = parser.parseMultipartIdentifier(target), source = parser.parseMultipartIdentifier(source)))
+        .filter(isOurs(session, _)).map(PaimonCreateLike(_))
+    case _ => None
+  }
 
   /** Spark 4.3 parses to a plan class that earlier releases lack, so it is matched by class name. */
   private def wanted(parsed: Object): Option[Like] = parsed match {

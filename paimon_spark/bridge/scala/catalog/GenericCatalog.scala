@@ -137,14 +137,17 @@ object PaimonGeneric {
   * source. Spark's own session catalog cannot hold a Paimon table without a path. */
 case class PaimonByDefault(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case c: CreateTable => named(c.name, c.tableSpec).fold(plan)(s => c.copy(tableSpec = s))
-    case c: CreateTableAsSelect => named(c.name, c.tableSpec).fold(plan)(s => c.copy(tableSpec = s))
-    case c: ReplaceTable => named(c.name, c.tableSpec).fold(plan)(s => c.copy(tableSpec = s))
-    case c: ReplaceTableAsSelect => named(c.name, c.tableSpec).fold(plan)(s => c.copy(tableSpec = s))
+    case c: CreateTable => named(c, c.name, c.tableSpec).fold(plan)(s => c.copy(tableSpec = s))
+    case c: CreateTableAsSelect => named(c, c.name, c.tableSpec).fold(plan)(s => c.copy(tableSpec = s))
+    case c: ReplaceTable => named(c, c.name, c.tableSpec).fold(plan)(s => c.copy(tableSpec = s))
+    case c: ReplaceTableAsSelect => named(c, c.name, c.tableSpec).fold(plan)(s => c.copy(tableSpec = s))
     case other => other
   }
 
-  private def named(name: LogicalPlan, spec: TableSpecBase): Option[TableSpecBase] = (name, spec) match {
+  private def named(plan: LogicalPlan, name: LogicalPlan, spec: TableSpecBase): Option[TableSpecBase] = (name, spec) match {
+    case (id: UnresolvedIdentifier, s: UnresolvedTableSpec)
+        if byWriter(plan, s) && Extensions.ours(session, id.nameParts) && !inSessionCatalog(id.nameParts) =>
+      Some(s.copy(provider = Some("paimon")))
     case (id: UnresolvedIdentifier, s: UnresolvedTableSpec)
         if s.provider.isEmpty && s.serde.isEmpty && PaimonGeneric.installed && inSessionCatalog(id.nameParts) =>
       Some(s.copy(provider = Some("paimon")))
@@ -153,6 +156,12 @@ case class PaimonByDefault(session: SparkSession) extends Rule[LogicalPlan] {
           inSessionCatalog(id.nameParts) => refuse(id.nameParts)
     case _ => None
   }
+
+  /** Whether the provider is Spark's default, which saveAsTable and toTable pass if no format is given.
+    * A plan parsed from SQL has a position in its text. */
+  private def byWriter(plan: LogicalPlan, spec: UnresolvedTableSpec): Boolean =
+    plan.origin.line.isEmpty &&
+      spec.provider.exists(_.equalsIgnoreCase(session.sessionState.conf.defaultDataSourceName))
 
   private def hasPath(spec: UnresolvedTableSpec): Boolean =
     spec.location.isDefined || spec.optionExpression.options.exists(_._1.equalsIgnoreCase("path"))

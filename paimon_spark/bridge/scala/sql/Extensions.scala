@@ -73,7 +73,10 @@ object Extensions {
         try {
           text.filter(_ => plan).flatMap(claim(session, _)).getOrElse {
             try parsed(session, delegate, method, args, text)
-            catch { case e: ParseException if plan => FlinkStatements.rejected(session, text.get).getOrElse(throw e) }
+            catch { case e: ParseException if plan =>
+              FlinkStatements.rejected(session, text.get)
+                .orElse(CreateLike.rejected(session, delegate, text.get)).getOrElse(throw e)
+            }
           }
         } catch { case error: PaimonException if plan => FailedStatement(error) }
       }

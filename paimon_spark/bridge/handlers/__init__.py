@@ -1,0 +1,1 @@
+"""The methods that the JVM may call, one module per part of the connector."""

@@ -1,0 +1,58 @@
+"""Many tables at once, as SHOW TABLE EXTENDED asks for, and the newest partition of a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paimon_spark.bridge.handlers.views import described_view
+from paimon_spark.bridge.protocol import Request
+from paimon_spark.bridge.tables import TableToken, catalog_of, described, load_named
+from paimon_spark.core.metadata_io import in_parallel
+from paimon_spark.core.scan.scan import scan
+from paimon_spark.core.system.render import sql_text
+from paimon_spark.errors import NotFoundError, PaimonError, UsageError
+from paimon_spark.spec.identifier import Identifier
+
+Json = dict[str, Any]
+
+
+def describe_tables(request: Request) -> Json:
+    """Return the descriptions of tables and views; None for those that were dropped, a message for unreadable ones."""
+    return {"tables": in_parallel(lambda name: _describe(request, name), request.args["names"])}
+
+
+def _describe(request: Request, name: str) -> Json | None:
+    identifier = Identifier(request.args["database"], name)
+    try:
+        view = catalog_of(request.envelope.catalog).find_view(identifier)
+        if view is not None:
+            return described_view(view)
+        table = load_named(request.envelope, identifier)
+        return described(request.envelope, table, TableToken(identifier.database, name, table.schema.id))
+    except NotFoundError:
+        return None
+    except PaimonError as error:
+        return {"kind": "unreadable", "message": str(error)}
+
+
+def max_partition(request: Request) -> Json:
+    """Return the greatest value of the first partition column among partitions with files, as text.
+
+    Raises:
+        UsageError: the table has no partition columns, or no partition with a value and files.
+    """
+    table = load_named(request.envelope, Identifier(request.args["database"], request.args["name"]))
+    fields = table.schema.partition_fields
+    if not fields:
+        raise UsageError(f"Table {table.name} is not partitioned.", hint="max_pt takes a partitioned table.")
+    partitions = {e.partition for e in scan(table, table.snapshots.latest()).entries}
+    values: list[Any] = [v for v in (table.partition_values(p)[0] for p in partitions) if v is not None]
+    if not values:
+        raise UsageError(
+            f"Table {table.name} has no partition with files and a value of '{fields[0].name}'.",
+            hint="Insert rows before max_pt is asked.",
+        )
+    return {"value": sql_text(max(values), fields[0].type, request.envelope.zone)}
+
+
+HANDLERS = {h.__name__: h for h in (describe_tables, max_partition)}

@@ -1,0 +1,1 @@
+"""Compaction bucket by bucket, of data files, manifests and file indexes: tasks, then one commit."""

@@ -1,0 +1,167 @@
+"""Purging a table: every row, snapshot, tag, branch, consumer and load record goes; the schemas stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from paimon_spark.core.commit.committer import Committed, FileStoreCommit
+from paimon_spark.core.commit.snapshot_builder import CommitMetadata
+from paimon_spark.core.maintenance.deletion import DELETE, WRITE, Action, SafeDeleter
+from paimon_spark.core.maintenance.orphans import emptied
+from paimon_spark.core.maintenance.reachability import Reachability
+from paimon_spark.core.maintenance.trash import TrashRun
+from paimon_spark.core.metadata.load_records import LoadRecords
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, RefStore, branch_name, branches
+from paimon_spark.core.metadata_io import translate_io_errors
+from paimon_spark.core.scan.scan import live_in_partitions
+from paimon_spark.core.table import Table
+from paimon_spark.engine.compaction.compact_manifest import execute_compact_manifest, plan_compact_manifest
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.expiry.expire_changelogs import execute_expire_changelogs, plan_expire_changelogs
+from paimon_spark.engine.expiry.orphans import execute_orphans, list_files, plan_orphans
+from paimon_spark.engine.refs.branches import DeleteBranchesPlan, execute_delete_branches, plan_delete_branches
+from paimon_spark.engine.refs.consumers import ClearPlan, execute_clear, plan_clear
+from paimon_spark.engine.refs.tags import execute_delete_tags, plan_delete_tags
+from paimon_spark.engine.runner import TaskRunner
+from paimon_spark.errors import ArgumentError
+from paimon_spark.spec.bounds import MOST_MILLIS
+from paimon_spark.spec.features import check_writable
+from paimon_spark.spec.kinds import Operation
+from paimon_spark.spec.paths import MAIN_BRANCH
+from paimon_spark.spec.snapshot import Snapshot
+
+_ALL = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class PurgePlan:
+    """What goes: branches, tags, consumers, and the files and directories of `actions`."""
+
+    table: Table
+    clock_millis: int
+    branches: DeleteBranchesPlan
+    tags: tuple[str, ...]
+    consumers: ClearPlan
+    directories: tuple[str, ...]
+    actions: tuple[Action, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeResult:
+    """The number and size of the deleted files, and the committed snapshot, if there is one."""
+
+    files: int
+    bytes: int
+    snapshot_id: int | None = None
+
+
+@translate_io_errors()
+def plan_purge(table: Table, runner: TaskRunner, clock_millis: int) -> PurgePlan:
+    """Plan the purge; nothing is changed.
+
+    Files of the table's directories that were modified at `clock_millis` or later stay.
+
+    Raises:
+        ArgumentError: the table is a branch.
+        UsageError: an option of the table names a branch.
+        UnsupportedError: the table does not store its data in Paimon files.
+    """
+    if table.branch != MAIN_BRANCH:
+        raise ArgumentError(
+            f"The argument 'table' names the branch '{table.branch}' of {table.name}. Branches share their files.",
+            hint="Name the table itself, or delete the branch by sys.delete_branch.",
+        )
+    check_writable(table.effective_schema)
+    names = [branch_name(d) for d in branches(table)]
+    dropped = plan_delete_branches(table, ",".join(names)) if names else DeleteBranchesPlan((), ())
+    tags, consumers = tuple(RefStore.of(table).tag_names()), plan_clear(table)
+    latest = table.snapshots.latest()
+    commits = _commits(table, latest)
+    actions = [*dropped.actions, *consumers.actions, *_loads(table), *_references(table, latest, commits)]
+    kept = _kept(table, latest, replaced=commits > 0)
+    listing = list_files(table, runner, clock_millis)
+    files = sorted((f for f in listing.files if f.path.rpartition("/")[2] not in kept), key=lambda f: f.path)
+    actions += [Action(DELETE, f.path, f.size, "no snapshot needs it then") for f in files]
+    directories = tuple(emptied(listing, (f.path for f in files)))
+    actions += [Action(DELETE, d, 0, "nothing is left in it") for d in directories]
+    return PurgePlan(table, clock_millis, dropped, tags, consumers, directories, tuple(actions))
+
+
+def _loads(table: Table, before: int | None = None) -> list[Action]:
+    """Return the deletion of the records of loads: of all, or of those before a snapshot."""
+    found = LoadRecords.of(table).read().items()
+    going = [path for path, record in found if before is None or record.snapshotId < before]
+    return SafeDeleter(table).measure([Action(DELETE, p, 0, "the load has no rows then") for p in sorted(going)])
+
+
+def _commits(table: Table, latest: Snapshot | None) -> int:
+    """Return how many snapshots the purge commits: one that removes the files, and one that removes their entries."""
+    if latest is None:
+        return 0
+    store = ManifestStore(table)
+    has_files = bool(live_in_partitions(store, latest, None) or store.index_entries(latest))
+    return has_files + bool(store.data_manifests(latest))
+
+
+def _references(table: Table, latest: Snapshot | None, commits: int) -> Iterator[Action]:
+    """Yield the last commit, and the deletion of tags, snapshots and changelogs."""
+    paths, refs = table.paths, RefStore.of(table)
+    found = [Action(DELETE, paths.tag(name), 0, f"tag '{name}' is deleted") for name in refs.tag_names()]
+    if latest is not None:
+        if commits:
+            yield Action(WRITE, paths.snapshot(latest.id + commits), 0, "a snapshot without rows")
+        gone = [i for i in table.snapshots.listed_ids() if commits or i != latest.id]
+        found += [Action(DELETE, paths.snapshot(i), 0, f"snapshot {i} expires") for i in gone]
+    found += [Action(DELETE, paths.changelog(i), 0, f"changelog {i} expires") for i in refs.changelog_ids()]
+    yield from SafeDeleter(table).measure(found)
+
+
+def _kept(table: Table, latest: Snapshot | None, *, replaced: bool) -> set[str]:
+    """Return the names of the files that the last snapshot needs: of present ones, its metadata."""
+    if latest is None:
+        return set()
+    if replaced:
+        newest = max(table.schema_store.ids(), default=table.schema.id)
+        return {latest.statistics} if latest.statistics is not None and latest.schema_id == newest else set()
+    ref = ProtectingRef(RefKind.SNAPSHOT, table.branch, str(latest.id), latest)
+    return set(Reachability(ManifestStore(table), [ref]).metadata_refs())
+
+
+@translate_io_errors()
+def execute_purge(plan: PurgePlan, runner: TaskRunner, trash: TrashRun | None = None) -> PurgeResult:
+    """Delete branches, tags and consumers, commit snapshots without rows, and delete all that the last does not need.
+
+    Every step leaves a table that can be read; an interrupted purge is completed by the next one. The trash takes the
+    files, if there is one.
+
+    Raises:
+        ConflictError: the commit lost every race.
+    """
+    table, now = plan.table, plan.clock_millis
+    everything = ExpireConfig(retain_max=1, retain_min=1, older_than_millis=MOST_MILLIS, max_deletes=_ALL)
+    branches_gone = execute_delete_branches(table, plan.branches, trash)
+    tags_plan = plan_delete_tags(table, plan.tags) if plan.tags else None
+    tags_gone = execute_delete_tags(table, tags_plan, trash) if tags_plan else None
+    consumers_gone = execute_clear(table, plan.consumers, trash)
+    done = FileStoreCommit(table).overwrite([], CommitMetadata(operation=Operation.TRUNCATE))
+    emptied_id = execute_compact_manifest(plan_compact_manifest(table))
+    first = done.snapshot_ids[0] if isinstance(done, Committed) else emptied_id
+    if trash is not None and first is not None:
+        trash.begin(latest=first - 1)  # others may have committed since the purge was planned
+    loads_gone = SafeDeleter(table, trash).delete(_loads(table, first))
+    snapshots_gone = execute_expire(table, plan_expire(table, everything, now), trash)
+    changelogs_plan = plan_expire_changelogs(table, everything, now, everything=True)
+    changelogs_gone = execute_expire_changelogs(table, changelogs_plan, trash)
+    left_gone = execute_orphans(plan_orphans([table], runner, clock_millis=now + 1, older_than=now), lambda _: trash)
+    for directory in plan.directories:
+        table.file_io.delete_empty_dir(directory)
+    gone = (branches_gone, tags_gone, loads_gone, snapshots_gone, changelogs_gone, left_gone)
+    deleted = [d for d in gone if d is not None]
+    sizes = dict(zip(plan.consumers.names, (a.bytes for a in plan.consumers.actions), strict=True))
+    return PurgeResult(
+        len(consumers_gone) + sum(d.files for d in deleted),
+        sum(sizes[name] for name in consumers_gone) + sum(d.bytes for d in deleted),
+        emptied_id or (done.snapshot_ids[-1] if isinstance(done, Committed) else None),
+    )

@@ -1,0 +1,179 @@
+"""Rescaling: rewrites partitions with another number of buckets, in one OVERWRITE snapshot.
+
+(docs/spec/semantics.md, B5)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from paimon_spark.core.commit.change_set import promote_to_top
+from paimon_spark.core.commit.committer import Committed, FileStoreCommit
+from paimon_spark.core.commit.snapshot_builder import CommitMetadata
+from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.maintenance.deletion import Action
+from paimon_spark.core.merge.config import needs_lookup
+from paimon_spark.core.metadata_io import translate_io_errors
+from paimon_spark.core.read.split_reader import read_split
+from paimon_spark.core.scan.scan import scan
+from paimon_spark.core.scan.splits import Split, plan_splits
+from paimon_spark.core.table import Table
+from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState
+from paimon_spark.engine.compaction.compact import (
+    CompactionResult,
+    GroupResult,
+    Strategy,
+    execute_compaction,
+    plan_compaction,
+)
+from paimon_spark.engine.insert import WritePlan
+from paimon_spark.engine.redistribution.sort_compact import replaced_files
+from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, UnsupportedError
+from paimon_spark.spec.features import check_writable
+from paimon_spark.spec.kinds import BucketMode, Operation
+from paimon_spark.spec.manifest import BucketKey, ManifestEntry
+from paimon_spark.spec.options import CoreOptions
+from paimon_spark.spec.predicate import TRUE, Predicate
+
+RESCALE = "rescale"
+
+
+@dataclass(frozen=True, slots=True)
+class RescalePlan:
+    """The files of the partitions to rewrite. `write.table` has the new number of buckets, `table` its own options."""
+
+    table: Table
+    write: WritePlan
+    buckets: int
+    entries: tuple[ManifestEntry, ...]
+    splits: tuple[Split, ...]
+    partitions_seen: frozenset[bytes]
+
+
+class Rescaler(Protocol):
+    """Rewrites more rows than one process can."""
+
+    def rewrite_buckets(self, plan: RescalePlan) -> list[CommitMessage]:
+        """Write the rows of the plan's splits to their new buckets; nothing is committed."""
+
+
+@translate_io_errors()
+def plan_rescale(table: Table, buckets: int | None, partitions: Predicate | None = None) -> RescalePlan:
+    """Return the plan with the partitions of the latest snapshot that have another number of buckets.
+
+    Args:
+        table: the table with the options of the statement.
+        buckets: the new number of buckets; that of the table by default.
+        partitions: filter over the partition columns.
+
+    Raises:
+        ArgumentError: the number of buckets is missing or invalid.
+        NotFoundError: the table has no snapshot.
+        UnsupportedError: the buckets of the table have no fixed number.
+    """
+    check_writable(table.effective_schema)
+    wanted = _checked(table, buckets)
+    snapshot = table.snapshots.latest()
+    if snapshot is None:
+        raise NotFoundError(
+            f"Table {table.name} has no snapshot, so there is nothing to rescale.",
+            hint="Insert rows first.",
+            kind=ErrorKind.SNAPSHOT_NOT_FOUND,
+        )
+    found = scan(table, snapshot, partition_predicate=partitions or TRUE)
+    other = {e.partition for e in found.entries if e.total_buckets != wanted}
+    entries = tuple(e for e in found.entries if e.partition in other)
+    splits = tuple(s for s in plan_splits(table, found) if s.partition in other)
+    info = WriterRestoreState(bucket_counts=dict.fromkeys(other, wanted), new_buckets=wanted, changelog=False)
+    rescaled = table
+    if table.bucket_mode is BucketMode.HASH_FIXED:
+        rescaled = replace(table, options=CoreOptions({**table.options.values, "bucket": str(wanted)}))
+    write = WritePlan(table=rescaled, info=info, snapshot_id=snapshot.id)
+    seen = frozenset(e.partition for e in found.entries)
+    return RescalePlan(table, write, wanted, entries, splits, seen)
+
+
+def _checked(table: Table, buckets: int | None) -> int:
+    if table.bucket_mode not in (BucketMode.HASH_FIXED, BucketMode.POSTPONE):
+        raise UnsupportedError(
+            f"Table {table.name} has 'bucket' = '-1', so its partitions have no fixed number of buckets.",
+            hint="Only tables with a positive number of buckets, or with postponed buckets (-2), are rescaled.",
+        )
+    if buckets is None and table.bucket_mode is BucketMode.POSTPONE:
+        raise ArgumentError(
+            f"Table {table.name} has 'bucket' = '-2', which is no number of buckets.", hint="Give bucket_num."
+        )
+    wanted = table.options.bucket if buckets is None else buckets
+    if wanted < 1:
+        raise ArgumentError(f"bucket_num is {wanted}.", hint="Give 1 or more.")
+    return wanted
+
+
+def rescale_actions(plan: RescalePlan) -> Iterator[Action]:
+    """Yield one action per file that the plan rewrites."""
+    table = plan.table
+    for e in plan.entries:
+        where = table.partition_text(e.partition).rstrip("/") or "the table"
+        path = table.paths.data_file(e.partition, e.bucket, e.file)
+        yield Action(
+            RESCALE, path, e.file.file_size, f"{where}: rewritten from {e.total_buckets} to {plan.buckets} buckets"
+        )
+
+
+def execute_rescale(plan: RescalePlan, rescaler: Rescaler | None) -> CompactionResult:
+    """Rewrite the partitions of the plan and commit; no snapshot is created if there is nothing to rewrite.
+
+    Args:
+        plan: the plan.
+        rescaler: rewrites the rows; None does it in this process.
+
+    Raises:
+        ConflictError: another commit changed one of the partitions; the table is as that commit left it.
+    """
+    if not plan.entries:
+        return CompactionResult(snapshot_before=plan.write.snapshot_id)
+    replaced = list(replaced_files(plan.table, plan.entries, plan.splits))
+    written = _rewrite_here(plan) if rescaler is None else rescaler.rewrite_buckets(plan)
+    target = plan.write.table
+    upgrading = replace(target, options=CoreOptions({**target.options.values, "overwrite-upgrade": "true"}))
+    messages = promote_to_top(upgrading, written)
+    commit = FileStoreCommit(plan.table)
+    with commit.or_abort(messages):
+        committed = commit.commit(
+            [*messages, *replaced], CommitMetadata(operation=Operation.OVERWRITE), whole_partitions=True
+        )
+    ids = committed.snapshot_ids if isinstance(committed, Committed) else ()
+    before, after = [e.file for e in plan.entries], [f for m in messages for f in m.new_files]
+    group = GroupResult(
+        snapshot_ids=ids,
+        buckets=len({(m.partition, m.bucket) for m in messages}),
+        files_in=len(before),
+        files_out=len(after),
+        bytes_in=sum(f.file_size for f in before),
+        bytes_out=sum(f.file_size for f in after),
+        rows_in=sum(f.row_count for f in before),
+        rows_out=sum(f.row_count for f in after),
+    )
+    groups = (group, *_out_of_level_0(target, messages))
+    ids = tuple(i for g in groups for i in g.snapshot_ids)
+    return CompactionResult(snapshot_before=plan.write.snapshot_id, groups=groups, snapshot_ids=ids)
+
+
+def _out_of_level_0(table: Table, messages: Sequence[CommitMessage]) -> tuple[GroupResult, ...]:
+    """Compact buckets whose files overlap, so that they could not be promoted, where readers do not see level 0."""
+    low = {f.file_name: BucketKey(m.partition, m.bucket) for m in messages for f in m.new_files if f.level == 0}
+    if not low or not needs_lookup(table):
+        return ()
+    plan = plan_compaction(table, strategy=Strategy.MINOR, buckets=set(low.values()), unreported=low.keys())
+    return execute_compaction(plan, LocalRunner()).groups
+
+
+def _rewrite_here(plan: RescalePlan) -> list[CommitMessage]:
+    with TableWriter(plan.write.table, plan.write.info, fill_defaults=False) as writer:
+        for split in plan.splits:
+            for batch in read_split(plan.table, split):
+                writer.write(batch)
+        return writer.finish()

@@ -1,0 +1,499 @@
+"""Streaming reads: how far a micro-batch reads, and what it reads.
+
+A position is a snapshot and a number among its smallest splits. First come the splits of the state at the starting
+snapshot, if the scan mode has it read; then those of the changes of each snapshot after it.
+
+(docs/spec/semantics.md, sections 11-13)
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from paimon_spark.core.file_schemas import FileSchemas
+from paimon_spark.core.metadata.change_range import StateRange
+from paimon_spark.core.metadata.refs import RefStore
+from paimon_spark.core.metadata_io import translate_io_errors
+from paimon_spark.core.scan.changes import ChangeFilter, CommitRead, commit_splits, plan_changes
+from paimon_spark.core.scan.result import Scan, YoungFiles
+from paimon_spark.core.scan.scan import scan_buckets
+from paimon_spark.core.scan.splits import Split, plan_splits
+from paimon_spark.core.table import Table
+from paimon_spark.core.write.rolling import wall_clock_millis
+from paimon_spark.engine.fallback import reads_other_branch
+from paimon_spark.engine.streaming.offset import NOTHING, Admission, StreamLimits, StreamOffset
+from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UnsupportedError
+from paimon_spark.spec.features import check_readable
+from paimon_spark.spec.kinds import BucketMode, ChangelogProducer, ChangeSource, CommitKind, MergeEngine
+from paimon_spark.spec.manifest import BucketKey
+from paimon_spark.spec.predicate import TRUE, AlwaysTrue, Predicate
+from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.types import DataType, type_to_json
+
+MOST_EMPTY = 5
+"""A stream without new rows moves on once it is so many snapshots behind: they might expire before it does."""
+_SMALLEST = {"source.split.target-size": "1 b", "source.split.open-file-cost": "1 b"}
+_KEPT_STATES = 4
+_MOST_LEVELS = 64
+_CREATION_TIMES = ("scan.file-creation-time-millis", "scan.creation-time-millis")
+_OWN_LOG = (ChangelogProducer.NONE, ChangelogProducer.INPUT)
+_STATE, _CHANGES = -1, 0
+"""Steps with different numbers share no micro-batch; the other numbers are made of ids of snapshots."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRead:
+    """What one micro-batch reads: the state of a snapshot, and then changes.
+
+    `table` is what the state is read from.
+    """
+
+    table: Table
+    state: tuple[Split, ...] = ()
+    changes: tuple[Split, ...] = ()
+
+
+class _States:
+    """The splits of the newest states that streams have begun with, by the name of the delta of their snapshot."""
+
+    def __init__(self) -> None:
+        self._items: OrderedDict[tuple[object, ...], tuple[Split, ...]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: tuple[object, ...]) -> tuple[Split, ...] | None:
+        with self._lock:
+            return self._items.get(key)
+
+    def put(self, key: tuple[object, ...], splits: tuple[Split, ...]) -> None:
+        with self._lock:
+            self._items[key] = splits
+            while len(self._items) > _KEPT_STATES:
+                self._items.popitem(last=False)
+
+
+_states = _States()
+
+
+@dataclass(frozen=True)
+class StreamSource:
+    """A table as a stream.
+
+    Args:
+        table: the table at the schema of the query, with the options of the stream.
+        keep_kinds: whether each row tells its kind; otherwise -U and -D are left out.
+    """
+
+    table: Table
+    keep_kinds: bool = False
+
+    def check(self) -> None:
+        """Check that the table can be read as a stream.
+
+        Raises:
+            UnsupportedError: it cannot.
+            OptionError: an option is wrong.
+        """
+        table, options = self.table, self.table.options
+        check_readable(table.effective_schema, table.schema.field_names)
+        StreamLimits.of(options)
+        if reads_other_branch(table):
+            raise UnsupportedError(
+                f"Table {table.name} cannot be read as a stream together with another branch.",
+                hint="Leave 'scan.fallback-branch' and 'scan.primary-branch' out.",
+            )
+        if table.bucket_mode is BucketMode.POSTPONE and options.changelog_producer in _OWN_LOG:
+            raise UnsupportedError(
+                f"Table {table.name} cannot be read as a stream: its rows are postponed, and only a changelog tells "
+                "when they reach their buckets.",
+                hint="Set 'changelog-producer' = 'lookup' or 'full-compaction'.",
+            )
+        self._check_moves()
+        self._check_merged()
+        self._check_overwrites()
+
+    def _check_moves(self) -> None:
+        """Check that the changes of one commit have no order where rows move between partitions."""
+        table = self.table
+        if not self._by_commit:
+            return
+        what = "The primary key does not include the partition columns, so that rows move between partitions: "
+        if table.options.changelog_producer in _OWN_LOG:
+            raise UnsupportedError(
+                f"Table {table.name} cannot be read as a stream. {what}the versions of a row in one commit have no "
+                "order.",
+                hint="Set 'changelog-producer' = 'lookup' or 'full-compaction'.",
+            )
+        if self.keep_kinds:
+            raise UnsupportedError(
+                f"The changes of table {table.name} cannot be read as a stream with their kinds. {what}the deletion of "
+                "a row in one and its new version in another have no order.",
+                hint="Leave 'read.changelog' out, and read the table itself.",
+            )
+
+    def _check_merged(self) -> None:
+        """Check that the changes are rows of the table, and not what its rows are still to be merged from."""
+        table, options = self.table, self.table.options
+        merges = table.is_primary_key_table and options.merge_engine is not MergeEngine.DEDUPLICATE
+        if merges and options.changelog_producer is ChangelogProducer.NONE:
+            raise UnsupportedError(
+                f"Table {table.name} cannot be read as a stream: without a changelog, the changes of a table with "
+                f"'merge-engine' = '{options.merge_engine.value}' are rows that are not merged yet.",
+                hint="Set 'changelog-producer' = 'lookup' or 'full-compaction'; 'input' delivers the rows as they were "
+                "written.",
+            )
+
+    def _check_overwrites(self) -> None:
+        table, options = self.table, self.table.options
+        keyed = table.is_primary_key_table
+        if options.flag("streaming-read-overwrite") and not (keyed and options.changelog_producer in _OWN_LOG):
+            raise OptionError(
+                f"The option 'streaming-read-overwrite' does not apply to table {table.name}: it is for tables with a "
+                "primary key whose 'changelog-producer' is 'none' or 'input'.",
+                hint="Leave it out" + ("." if keyed else ", or use 'streaming-read-append-overwrite'."),
+            )
+        if options.flag("streaming-read-append-overwrite") and keyed:
+            raise OptionError(
+                f"The option 'streaming-read-append-overwrite' does not apply to table {table.name}, which has a "
+                "primary key.",
+                hint="Leave it out, or use 'streaming-read-overwrite'.",
+            )
+
+    @cached_property
+    def limits(self) -> StreamLimits:
+        """Return the limits of a micro-batch."""
+        return StreamLimits.of(self.table.options)
+
+    @translate_io_errors()
+    def newest_id(self) -> int:
+        """Return the newest snapshot that may be read; 0 if there is none."""
+        newest = self.table.snapshots.latest_id() or 0
+        delay = self.table.options.duration_ms_or_none("streaming.read.snapshot.delay")
+        if not delay:
+            return newest
+        due = self.table.snapshots.at_or_before(time.time_ns() // 1_000_000 - delay)
+        return due.id if due is not None else 0
+
+    @translate_io_errors()
+    def next_offset(
+        self, start: StreamOffset, *, limited: bool, newest: int, waited_millis: int | None = None
+    ) -> StreamOffset | None:
+        """Return where the next micro-batch ends; None if there is nothing to read yet.
+
+        Args:
+            start: where it begins.
+            limited: whether the limits of the options hold.
+            newest: the last snapshot to read.
+            waited_millis: how long the query has waited for this batch; None if it must not wait.
+
+        Raises:
+            NotFoundError: a snapshot has expired before it was read, or the table was rolled back behind the position.
+        """
+        self._check_start(start)
+        admission = Admission(self.limits if limited else StreamLimits())
+        position, share, full = start, _CHANGES, False
+        for step in self._steps(start, newest):
+            if step.split is not None:
+                apart = step.share != share and admission.splits > 0
+                if apart or not admission.take(step.split):
+                    full = True
+                    break
+                share = step.share
+            position = step.after
+            if share != _STATE and self._ends_at_once(admission) and position.snapshot_id <= newest:
+                position = self._after(self._last_together(position.snapshot_id, newest))
+                break
+        if not admission.splits and position.newest_read - start.newest_read < MOST_EMPTY:
+            return None
+        if waited_millis is not None and not full and admission.waits(waited_millis):
+            return None
+        return position
+
+    def _ends_at_once(self, admission: Admission) -> bool:
+        """Return whether a batch with rows goes as far as changes share one, whatever is in between."""
+        return bool(admission.splits) and admission.limits.is_free and not (self._overwrites or self._by_commit)
+
+    def _last_together(self, position: int, newest: int) -> int:
+        """Return the last snapshot whose changes share a micro-batch with those before `position`."""
+        ids = range(position, newest + 1) if self._ordered else ()
+        return next((i - 1 for i in ids if self._found(i, newest).commit_kind is CommitKind.OVERWRITE), newest)
+
+    @property
+    def _ordered(self) -> bool:
+        """Return whether rows of a bucket have an order."""
+        return self.table.bucket_mode is not BucketMode.BUCKET_UNAWARE
+
+    @property
+    def _by_commit(self) -> bool:
+        """Return whether each commit is a micro-batch of its own: rows of a key may be in different partitions."""
+        return self.table.bucket_mode is BucketMode.KEY_DYNAMIC
+
+    @translate_io_errors()
+    def read(self, start: StreamOffset, end: StreamOffset, predicate: Predicate = TRUE) -> StreamRead:
+        """Return what is between two positions, without files that cannot have rows that match `predicate`.
+
+        Raises:
+            NotFoundError: a snapshot of it has expired.
+            UnsupportedError: a column is no longer as the query has it.
+        """
+        state: list[Split] = []
+        changes: list[Split] = []
+        for step in self._steps(start, end.snapshot_id if end.index > NOTHING else end.snapshot_id - 1):
+            if step.after.rank > end.rank:
+                break
+            if step.split is not None:
+                (state if step.of_state else changes).append(step.split)
+        self._check_schemas([*state, *changes])
+        if not isinstance(predicate, AlwaysTrue):
+            state, changes = self._state_with(start, state, predicate), self._changes_with(changes, predicate)
+        return StreamRead(
+            self._state_table, tuple(state), tuple(self._by_bucket(changes) if self._ordered else changes)
+        )
+
+    def _state_with(self, start: StreamOffset, splits: list[Split], predicate: Predicate) -> list[Split]:
+        """Return the splits of a state that may have matching rows. The positions count all splits of it."""
+        if not splits:
+            return splits
+        snapshot = self._found(start.snapshot_id, start.snapshot_id)
+        found = scan_buckets(
+            self._state_table,
+            snapshot,
+            statistics=False,
+            predicate=predicate,
+            levels=self._levels,
+            buckets=self._buckets,
+        )
+        names = {f.file_name for bucket in found.buckets() for f in bucket.files}
+        return [s for s in splits if any(f.file_name in names for f in s.files)]
+
+    def _changes_with(self, splits: list[Split], predicate: Predicate) -> list[Split]:
+        """Return the splits of changes that may have matching rows; those of an overwrite are all kept."""
+        names = {
+            f.file_name
+            for snapshot_id in {s.snapshot_id for s in splits if s.difference is None}
+            for s in self._change_splits(self._found(snapshot_id, snapshot_id), predicate)
+            for f in s.files
+        }
+        return [s for s in splits if s.difference is not None or any(f.file_name in names for f in s.files)]
+
+    def _by_bucket(self, splits: Sequence[Split]) -> list[Split]:
+        """Return one split for each bucket, so that one task reads the changes of a key in their order."""
+        found: dict[BucketKey, list[Split]] = {}
+        if any(s.difference is not None for s in splits):
+            return list(splits)
+        for split in splits:
+            found.setdefault(BucketKey(split.partition, split.bucket), []).append(split)
+        table = self.table
+        merged = table.is_primary_key_table and table.options.changelog_producer is ChangelogProducer.NONE
+        return [_joined(group, keys_once=merged) for group in found.values()]
+
+    @translate_io_errors()
+    def commit(self, end: StreamOffset) -> None:
+        """Record the progress of the consumer, if the stream has one: everything before `end` has been processed."""
+        name, refs = self.table.options.get("consumer-id"), RefStore.of(self.table)
+        if name and not end.scan_snapshot and refs.find_consumer(name) != end.snapshot_id:
+            refs.write_consumer(name, end.snapshot_id)
+
+    # ---- the steps of a stream
+
+    def _steps(self, start: StreamOffset, newest: int) -> Iterator[_Step]:
+        """Yield the splits after a position, up to the changes of a snapshot."""
+        position = start
+        if start.scan_snapshot:
+            snapshot = self._found(start.snapshot_id, newest)
+            share = _STATE if self._ordered else _CHANGES
+            yield from _numbered(self._state_splits(snapshot), start, snapshot, share)
+            position = _following(snapshot)
+        share = _CHANGES
+        for snapshot_id in range(position.snapshot_id, newest + 1):
+            snapshot = self._found(snapshot_id, newest)
+            overwrite = snapshot.commit_kind is CommitKind.OVERWRITE
+            alone = self._overwrites and overwrite
+            splits = self._replaced_rows(snapshot) if alone else self._change_splits(snapshot)
+            if self._by_commit or (overwrite and self._ordered):
+                share = 2 * snapshot.id  # an overwrite may change the number of buckets, and so the bucket of a key
+            yield from _numbered(splits, position, snapshot, share)
+            share += int(alone)
+            position = _following(snapshot)
+
+    def _found(self, snapshot_id: int, newest: int) -> Snapshot:
+        """Return a snapshot, or the changelog that outlives it."""
+        table = self.table
+        found = table.snapshots.find(snapshot_id) or RefStore.of(table).find_changelog(snapshot_id)
+        if found is not None:
+            return found
+        raise NotFoundError(
+            f"The stream of table {table.name} cannot go on: snapshot {snapshot_id} has expired before it was read. "
+            f"The table has the snapshots {table.snapshots.earliest_id()} to {newest}.",
+            hint="Start with a new checkpoint, which reads the table anew by default, or from a snapshot that is left "
+            "with 'scan.snapshot-id'. The option 'consumer-id' protects unread snapshots, and so does a longer "
+            "'snapshot.time-retained' of the table.",
+            kind=ErrorKind.SNAPSHOT_NOT_FOUND,
+        )
+
+    def _change_splits(self, snapshot: Snapshot, predicate: Predicate = TRUE) -> list[Split]:
+        producer = self.table.options.changelog_producer
+        source = ChangeSource.DELTA if producer is ChangelogProducer.NONE else ChangeSource.CHANGELOG
+        overwrites = not self.table.is_primary_key_table and self.table.options.flag("streaming-read-append-overwrite")
+        how = CommitRead(source, drop_retracts=not self.keep_kinds, overwrites=overwrites)
+        wanted = ChangeFilter(predicate=predicate, buckets=self._buckets)
+        return commit_splits(self.table, snapshot, how, wanted)
+
+    @property
+    def _overwrites(self) -> bool:
+        return self.table.is_primary_key_table and self.table.options.flag("streaming-read-overwrite")
+
+    def _replaced_rows(self, snapshot: Snapshot) -> list[Split]:
+        """Return the difference that an overwrite has made: its splits are a micro-batch of their own.
+
+        Rows of a key from another split of the batch would have no order with those of the difference.
+        """
+        before = self._found(snapshot.id - 1, snapshot.id) if snapshot.id > 1 else None
+        wanted = ChangeFilter(buckets=self._buckets)
+        splits, _ = plan_changes(self.table.with_options(_SMALLEST), StateRange(before, snapshot), wanted)
+        return sorted(splits, key=lambda s: (s.partition, s.bucket))
+
+    def _state_splits(self, snapshot: Snapshot) -> Sequence[Split]:
+        """Return the smallest splits of a state, in the order of partition and bucket."""
+        table, created = self._state_table.with_options(_SMALLEST), self._created_from
+        how = (self._levels, self._buckets, created, self.keep_kinds)
+        key = (table.path, snapshot.delta_manifest_list, table.schema.id, *how)
+        known = _states.get(key)
+        if known is None:
+            scanned: Scan = scan_buckets(table, snapshot, statistics=False, levels=self._levels, buckets=self._buckets)
+            if created is not None:
+                scanned = YoungFiles(scanned, wall_clock_millis(created))
+            found = plan_splits(table, scanned, always_merge=self.keep_kinds)
+            known = tuple(sorted(found, key=lambda s: (s.partition, s.bucket)))
+            _states.put(key, known)
+        return known
+
+    @cached_property
+    def _state_table(self) -> Table:
+        """Return the table whose state is read: rows that wait for a compaction count if no changelog brings them."""
+        options = self.table.options
+        if options.deletion_vectors_enabled and options.changelog_producer in _OWN_LOG and self._levels is None:
+            return self.table.with_options({"deletion-vectors.merge-on-read": "true"})
+        return self.table
+
+    @cached_property
+    def _levels(self) -> tuple[int, ...] | None:
+        """Return the levels of the state: of rows above them, the changelog is still to come."""
+        options = self.table.options
+        if not self.table.is_primary_key_table:
+            return None
+        if options.changelog_producer is ChangelogProducer.FULL_COMPACTION:
+            return (options.num_levels - 1,)
+        first_row = options.merge_engine is MergeEngine.FIRST_ROW
+        if first_row or options.changelog_producer is ChangelogProducer.LOOKUP:
+            return tuple(range(1, max(options.num_levels, _MOST_LEVELS)))
+        return None
+
+    @property
+    def _buckets(self) -> tuple[int, ...] | None:
+        bucket = self.table.options.scan_bucket
+        return None if bucket is None else (bucket,)
+
+    @property
+    def _created_from(self) -> int | None:
+        """Return the time from which on files are read, as far as the state is concerned."""
+        times = (self.table.options.number_or_none(key) for key in _CREATION_TIMES)
+        return next((t for t in times if t is not None), None)
+
+    # ---- what may have happened to the table
+
+    def _after(self, snapshot_id: int) -> StreamOffset:
+        return _following(self._found(snapshot_id, snapshot_id))
+
+    def _check_start(self, start: StreamOffset) -> None:
+        """Check that the newest snapshot that was read is still one of the table's, unless it has expired."""
+        if start.time_millis is None:
+            self._check_next(start.snapshot_id)
+            return
+        snapshots, wanted = self.table.snapshots, start.newest_read
+        found, newest = snapshots.find(wanted), snapshots.latest_id() or 0
+        if newest >= wanted and (found is None or found.time_millis == start.time_millis):
+            return
+        raise NotFoundError(
+            f"The stream of table {self.table.name} cannot go on: it has read snapshot {wanted}, which is no longer "
+            f"one of the table; the newest one is {newest}. The table was rolled back or created anew.",
+            hint="Start with a new checkpoint, which reads the table anew by default.",
+            kind=ErrorKind.SNAPSHOT_NOT_FOUND,
+        )
+
+    def _check_next(self, wanted: int) -> None:
+        """Check that a snapshot that an option or a consumer names is there, or the next one."""
+        newest = self.table.snapshots.latest_id() or 0
+        if wanted <= newest + 1:
+            return
+        raise NotFoundError(
+            f"The stream of table {self.table.name} cannot begin at snapshot {wanted}, which 'scan.snapshot-id' or its "
+            f"consumer names: the newest snapshot is {newest}.",
+            hint="Start with a new checkpoint at an earlier 'scan.snapshot-id'; for a consumer, set "
+            "'consumer.ignore-progress' = 'true' or call sys.reset_consumer.",
+            kind=ErrorKind.SNAPSHOT_NOT_FOUND,
+        )
+
+    def _check_schemas(self, splits: Sequence[Split]) -> None:
+        """Check that files of newer schemas have the columns of the query."""
+        table, schemas = self.table, FileSchemas(self.table)
+        for schema_id in sorted({f.schema_id for s in splits for f in s.files if f.schema_id > table.schema.id}):
+            newer = {f.id: f for f in schemas.of(schema_id).fields}
+            for column in table.schema.fields:
+                now = newer.get(column.id)
+                if now is not None and replace(now.type, nullable=True) == replace(column.type, nullable=True):
+                    continue
+                what = "was dropped" if now is None else f"is {_text(now.type)} and was {_text(column.type)}"
+                raise UnsupportedError(
+                    f"The stream of table {table.name} cannot go on with the columns that it began with: the column "
+                    f"'{column.name}' {what}.",
+                    hint="Restart the query with the same checkpoint: it reads the new columns.",
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """The position after a split, or after a snapshot that has none left; splits of one `share` share a micro-batch."""
+
+    split: Split | None
+    after: StreamOffset
+    of_state: bool
+    share: int
+
+
+def _numbered(splits: Sequence[Split], position: StreamOffset, snapshot: Snapshot, share: int) -> Iterator[_Step]:
+    """Yield the splits of a snapshot after a position in it."""
+    first, end = position.index + 1, _following(snapshot)
+    for index in range(first, len(splits)):
+        after = end if index == len(splits) - 1 else replace(position, index=index)
+        yield _Step(splits[index], after, position.scan_snapshot, share)
+    if first >= len(splits):
+        yield _Step(None, end, position.scan_snapshot, share)
+
+
+def _following(snapshot: Snapshot) -> StreamOffset:
+    return StreamOffset(snapshot_id=snapshot.id + 1, time_millis=snapshot.time_millis)
+
+
+def _text(t: DataType) -> str:
+    return str(type_to_json(replace(t, nullable=True)))
+
+
+def _joined(splits: Sequence[Split], *, keys_once: bool) -> Split:
+    """Return the splits of a bucket as one.
+
+    Spark's own scan, which reads raw splits, sorts files by size and spreads them and their parts over tasks. Only a
+    single file without two rows of a key has no order to keep.
+    """
+    counts = [s.row_count for s in splits]
+    known = [c for c in counts if c is not None]
+    return replace(
+        splits[0],
+        files=tuple(f for s in splits for f in s.files),
+        raw=all(s.raw for s in splits) and keys_once and sum(len(s.files) for s in splits) == 1,
+        row_count=sum(known) if len(known) == len(counts) else None,
+    )

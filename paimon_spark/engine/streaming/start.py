@@ -1,0 +1,133 @@
+"""Where a streaming read starts: by its consumer, or by its scan mode.
+
+(docs/spec/semantics.md, sections 11 and 13)
+"""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+
+from paimon_spark.core.metadata.refs import RefStore
+from paimon_spark.core.metadata.scan_modes import ScanStart, scan_start
+from paimon_spark.core.metadata.time_travel import at_tag, millis_of_text, resolve_start
+from paimon_spark.core.table import Table
+from paimon_spark.engine.streaming.offset import StreamOffset
+from paimon_spark.errors import OptionError
+from paimon_spark.spec.snapshot import Snapshot
+
+_FIRST = 1
+_NO_FULL_READ = "latest"
+_FULL_FROM_ID = "from-snapshot-full"
+
+
+def first_offset(table: Table, local_zone: tzinfo | None = None) -> StreamOffset:
+    """Return the position before everything that a stream is to read.
+
+    Args:
+        table: the table with the options of the stream.
+        local_zone: time zone of texts without one; that of this machine by default.
+
+    Raises:
+        OptionError: the options contradict each other, or do not apply to a stream.
+        NotFoundError: what they name does not exist.
+    """
+    start = scan_start(table.options)
+    _check_start(start)
+    mode = table.options.word("scan.mode").lower()
+    progress = _consumer_progress(table)
+    if progress is not None:
+        return StreamOffset(snapshot_id=progress)
+    if start.option is None and mode == _NO_FULL_READ:
+        return _after(table.snapshots.latest())
+    if start.option is None or mode == _FULL_FROM_ID or start.option == "scan.file-creation-time-millis":
+        return _full(_within(table, start, mode))
+    if start.option == "scan.creation-time-millis":
+        return _from_creation(table)
+    if start.option in ("scan.timestamp", "scan.timestamp-millis"):
+        return _at_time(table, _millis(start, local_zone))
+    return _from_id(table, start)
+
+
+def _check_start(start: ScanStart) -> None:
+    if start.reads_changes:
+        raise OptionError(
+            f"The option '{start.option}' selects changes that are known already, which is not a stream.",
+            hint="Leave it out, and say where the stream starts by 'scan.snapshot-id' or 'scan.timestamp'.",
+        )
+    if start.option == "scan.watermark":
+        raise OptionError(
+            "The option 'scan.watermark' does not apply to a stream.",
+            hint="Say where the stream starts by 'scan.snapshot-id', 'scan.tag-name' or 'scan.timestamp'.",
+        )
+
+
+def _consumer_progress(table: Table) -> int | None:
+    """Return the snapshot that the consumer of a stream reads next, if it has one with progress that counts."""
+    name = table.options.get("consumer-id")
+    if not name or table.options.flag("consumer.ignore-progress"):
+        return None
+    return RefStore.of(table).find_consumer(name)
+
+
+def _within(table: Table, start: ScanStart, mode: str) -> Snapshot | None:
+    """Return the snapshot that a stream reads as a whole; an id below the earliest one means that."""
+    if mode != _FULL_FROM_ID:
+        return resolve_start(table).snapshot
+    wanted, earliest = start.number(), table.snapshots.earliest()
+    return earliest if earliest is not None and wanted < earliest.id else table.snapshots.get(wanted)
+
+
+def _full(snapshot: Snapshot | None) -> StreamOffset:
+    if snapshot is None:
+        return StreamOffset(snapshot_id=_FIRST)
+    return StreamOffset(snapshot_id=snapshot.id, scan_snapshot=True, time_millis=snapshot.time_millis)
+
+
+def _after(snapshot: Snapshot | None) -> StreamOffset:
+    if snapshot is None:
+        return StreamOffset(snapshot_id=_FIRST)
+    return StreamOffset(snapshot_id=snapshot.id + 1, time_millis=snapshot.time_millis)
+
+
+def _from_creation(table: Table) -> StreamOffset:
+    """Return the position before the first snapshot since a time; else a full read of the files created since then."""
+    found = resolve_start(table)
+    if found.files_created_from is None and found.snapshot is not None:
+        return StreamOffset(snapshot_id=found.snapshot.id)
+    return _full(found.snapshot)
+
+
+def _at_time(table: Table, millis: int) -> StreamOffset:
+    """Return the position before the first snapshot that was committed at a time or later."""
+    earlier = table.snapshots.at_or_before(millis - 1)
+    if earlier is not None:
+        return _after(earlier)
+    return StreamOffset(snapshot_id=table.snapshots.earliest_id() or _FIRST)
+
+
+def _millis(start: ScanStart, local_zone: tzinfo | None) -> int:
+    if start.option == "scan.timestamp":
+        return millis_of_text(start.option, start.value, local_zone)
+    return start.number()
+
+
+def _from_id(table: Table, start: ScanStart) -> StreamOffset:
+    """Return the position before the snapshot of an id or a tag; an id below the earliest one means that."""
+    earliest = table.snapshots.earliest_id() or _FIRST
+    tagged = start.option == "scan.tag-name"
+    if start.option == "scan.version":
+        tagged = not (start.value.isascii() and start.value.isdigit()) or _is_tag(table, start.value)
+    if not tagged:
+        return StreamOffset(snapshot_id=max(start.number(), earliest))
+    wanted = at_tag(table, start.value).id
+    if wanted < earliest:
+        raise OptionError(
+            f"A stream cannot start at the tag '{start.value}' of table {table.name}: it holds snapshot {wanted}, and "
+            f"the changes up to snapshot {earliest} have expired.",
+            hint=f"Start at 'scan.snapshot-id' = '{earliest}', or read the tag in a batch.",
+        )
+    return StreamOffset(snapshot_id=wanted)
+
+
+def _is_tag(table: Table, name: str) -> bool:
+    return RefStore.of(table).find_tagged_snapshot(name) is not None

@@ -1,0 +1,120 @@
+"""Procedures about procedures and their running CALLs: help, running and cancel."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from paimon_spark.calls.arguments import Arguments
+from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.help import HELP_COLUMNS
+from paimon_spark.calls.plan import Plan
+from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
+from paimon_spark.calls.report import Report
+from paimon_spark.calls.running import CALLS
+
+_DOCS = {
+    "kind": "procedure, form, argument, result or example",
+    "name": "name; the statement itself for forms and examples",
+    "type": "type of an argument or result column",
+    "required": "whether an argument must be given",
+    "description": "meaning",
+}
+
+
+@procedure(
+    name="help",
+    summary="List the procedures, or describe one of them.",
+    params=(
+        Param("procedure", ParamType.STRING, "The procedure to describe.", default="all procedures, one row each"),
+    ),
+    columns=tuple(Column(name, kind, _DOCS[name]) for name, kind in HELP_COLUMNS),
+    example="CALL sys.help('compact');",
+    reports=False,
+)
+class Help:
+    """List all procedures with a summary, or describe one: forms, arguments, result columns and an example."""
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[str | None]:
+        """Find the procedure."""
+        name = args.optional_text("procedure")
+        if name is not None:
+            ctx.help_rows(name)
+        return Plan((), name)
+
+    def execute(self, ctx: CallContext, plan: Plan[str | None]) -> Report:
+        """Return the rows."""
+        return Report(result_rows=ctx.help_rows(plan.payload))
+
+
+@procedure(
+    name="running",
+    summary="List the CALLs that run in this Spark application.",
+    params=(),
+    columns=(
+        Column("id", "string", "what `cancel` takes", nullable=False),
+        Column("procedure", "string", "name of the procedure", nullable=False),
+        Column("table", "string", "table or database that the CALL names"),
+        Column("user", "string", "who runs it"),
+        Column("started", "string", "start, in the time zone of the session", nullable=False),
+        Column("duration_ms", "bigint", "milliseconds since the start", nullable=False),
+        Column("progress", "string", "tasks done and in all, rate and remaining time; NULL where it is not known"),
+    ),
+    example="CALL sys.running();",
+    reports=False,
+)
+class Running:
+    """List the CALLs of all sessions of this Spark application, oldest first.
+
+    CALLs of other applications, of `paimon-spark call`, of actions without Spark and of the Python API are not seen,
+    nor are statements that are no CALL.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[None]:
+        """Nothing is planned."""
+        del ctx, args
+        return Plan((), None)
+
+    def execute(self, ctx: CallContext, plan: Plan[None]) -> Report:
+        """Return the rows."""
+        del plan
+        now = ctx.clock_millis()
+        rows = [
+            (
+                call.id,
+                call.procedure,
+                call.table,
+                call.user or None,
+                datetime.fromtimestamp(call.started_ms / 1000, ctx.zone).strftime("%Y-%m-%d %H:%M:%S"),
+                max(now - call.started_ms, 0),
+                call.progress,
+            )
+            for call in CALLS.list()
+        ]
+        return Report(result_rows=rows)
+
+
+@procedure(
+    name="cancel",
+    summary="Cancel a CALL that runs in this Spark application.",
+    params=(Param("id", ParamType.STRING, "The id that `running` lists.", required=True),),
+    columns=(Column("result", "boolean", "whether it ran and has ended", nullable=False),),
+    example="CALL sys.cancel('call-7');",
+    reports=False,
+)
+class Cancel:
+    """Cancel a CALL of any session of this Spark application, and wait until it has ended, for at most 10 seconds.
+
+    The CALL fails with `STATEMENT_CANCELLED` and its files are deleted. What it has committed before stays: a
+    compaction commits each group of buckets. A commit that has begun is completed. The result is false if no CALL of
+    that id runs, or if it takes longer to end.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[str]:
+        """Nothing is planned."""
+        del ctx
+        return Plan((), args.text("id"))
+
+    def execute(self, ctx: CallContext, plan: Plan[str]) -> Report:
+        """End it."""
+        del ctx
+        return Report(result_rows=[(CALLS.cancel(plan.payload),)])

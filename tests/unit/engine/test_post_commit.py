@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from paimon_spark.core.metadata.refs import RefStore
+from paimon_spark.engine.post_commit import Maintenance, maintain_after_commit
+from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
+from paimon_spark.spec.refs import consumer_json
+from tests.unit.core.history import MINUTE, History, lost
+
+OPTIONS = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "3", "snapshot.time-retained": "1 h"}
+
+
+def test_history_stays_within_the_options_of_the_table() -> None:
+    h = History(OPTIONS)
+    for minute in range(6):
+        h.at(minute).add()
+        maintain_after_commit(h.table, lambda: h.minute * MINUTE)
+    assert h.table.snapshots.ids() == [4, 5, 6]
+    done = maintain_after_commit(h.table, lambda: 600 * MINUTE)
+    assert done.snapshots.count == 2
+    assert h.table.snapshots.ids() == [6]
+    assert lost(h.table) == set()
+
+
+def test_a_write_only_table_is_left_alone() -> None:
+    h = History({**OPTIONS, "write-only": "true"})
+    for _ in range(6):
+        h.add()
+    assert maintain_after_commit(h.table, lambda: 600 * MINUTE) == Maintenance()
+    assert len(h.table.snapshots.ids()) == 6
+
+
+def test_tags_and_consumers_whose_time_is_over_go_first() -> None:
+    h = History({**OPTIONS, "consumer.expiration-time": "1 d"})
+    for _ in range(3):
+        h.add()
+    execute_tag(h.table, plan_create_tag(h.table, "short", snapshot_id=1, time_retained_ms=1000, clock_millis=0))
+    h.table.file_io.write(h.table.paths.consumer("idle"), consumer_json(1).encode())
+    done = maintain_after_commit(h.table, lambda: 10**14)
+    assert (done.tags, done.consumers, done.snapshots.count, done.warnings) == (("short",), ("idle",), 2, ())
+    assert RefStore.of(h.table).consumers() == {}
+
+
+def test_what_goes_wrong_is_a_warning() -> None:
+    h = History(OPTIONS)
+    for _ in range(6):
+        h.add()
+    h.table.file_io.write(h.table.paths.tag("broken"), b"{")
+    done = maintain_after_commit(h.table, lambda: 600 * MINUTE)
+    assert done.snapshots.count == 0
+    assert any("tag-broken" in w for w in done.warnings)
+    assert len(h.table.snapshots.ids()) == 6
