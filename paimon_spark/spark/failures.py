@@ -33,8 +33,7 @@ _ABSENT = re.compile(
 
 def was_cancelled(error: Exception) -> bool:
     """Return whether a job failed because somebody cancelled it."""
-    trace = str(getattr(error, "_stackTrace", ""))  # of errors of pyspark: it has the causes in the JVM
-    if _CANCELLED_JOB in str(error) or _CANCELLED_JOB in trace:
+    if _CANCELLED_JOB in whole_text(error):
         return True
     return isinstance(error.__cause__, Exception) and was_cancelled(error.__cause__)
 
@@ -100,6 +99,17 @@ def _without_module(module: str) -> EngineError:
         "what it needs must be in the environment that spark.pyspark.python names.",
         kind=ErrorKind.ENVIRONMENT,
     )
+
+
+def java_message(error: Py4JJavaError) -> str:
+    """Return what an exception of the JVM says, in one line; one without a message is named by its class."""
+    cause = error.java_exception
+    return str(cause.getMessage() or cause.toString()).strip().partition("\n")[0]
+
+
+def whole_text(error: Exception) -> str:
+    """Return what an error of Spark says, its causes in the JVM included."""
+    return f"{error}\n{getattr(error, '_stackTrace', '')}"
 
 
 def first_line(error: BaseException) -> str:

@@ -343,7 +343,10 @@ def test_when_bytes_are_freed(pinned: Lake) -> None:
     assert "trash" not in one(pinned, Code.ORPHAN_FILES).found
 
 
-def test_options_of_other_engines_are_kept() -> None:
+def test_options_of_other_programs_are_kept() -> None:
+    assert one(Lake({"k": "INT"}, **{"dbt.model": "orders"}), Code.OPTION_UNKNOWN).remedy is None
+    assert one(Lake({"k": "INT"}, **{"merge-engin": "x"}), Code.OPTION_UNKNOWN).remedy is not None
+    assert found(Lake({"k": "INT"}, owner="me", comment="of me"), Code.OPTION_UNKNOWN) == []
     assert one(Lake({"k": "INT"}, **{"lookup.cache-rows": "5"}), Code.OPTION_WITHOUT_EFFECT).remedy is None
 
 
@@ -356,12 +359,13 @@ def test_tables_of_other_programs() -> None:
 
 def test_statements_quote_names(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path)
-    warehouse.create("db.`a-b'c`", team="x")
+    warehouse.create("db.`a-b'c`", **{"dynamic-bucket.target-row-num": "5"})
     for i in range(6):
         warehouse.insert("db.`a-b'c`", (i, "x"))
     rows = warehouse.call("doctor('db.*')")
     remedies = {r["finding"]: r["remedy"] for r in rows}
-    assert remedies["OPTION_UNKNOWN"] == "ALTER TABLE db.`a-b'c` UNSET TBLPROPERTIES ('team')"
+    unset = "ALTER TABLE db.`a-b'c` UNSET TBLPROPERTIES ('dynamic-bucket.target-row-num')"
+    assert remedies["OPTION_WITHOUT_EFFECT"] == unset
     assert warehouse.call(remedies["SMALL_FILES"])[0]["status"] == "done"
 
 
