@@ -410,10 +410,14 @@ def test_s14_modes_and_keys_of_the_client(counting: SparkSession) -> None:
         with pytest.raises(Exception, match=r"\[UNSUPPORTED_FEATURE\].*runs in batch mode"):
             counting.sql(COUNTING)
         counting.sql("SET 'execution.runtime-mode' = 'streaming';")
-        assert counting.sql("EXPLAIN SELECT * FROM word_count").columns == ["plan"]
         counting.sql("SET 'paimon.streaming-select.max-rows' = '16'")
         found = rows(counting, "SELECT * FROM word_count;")
         assert {(op, word) for op, word, _ in found} == {("+I", word) for word in HEX}
+        counting.sql("CREATE TABLE copy (word STRING, cnt BIGINT)")
+        with pytest.raises(Exception, match=r"streaming mode, but the INSERT would read \S*word_count once"):
+            counting.sql("INSERT INTO copy SELECT * FROM word_count")
+        counting.sql("INSERT INTO copy SELECT * FROM word_count VERSION AS OF 1")
+        counting.sql("INSERT INTO copy VALUES ('once', 1)")
     finally:
         counting.sql("RESET 'execution.runtime-mode'")
 
