@@ -259,18 +259,25 @@ def test_s11_the_interval_of_checkpoints(guide: SparkSession, warnings: Callable
 
 def test_s16_drop_the_table_under_its_streams(guide: SparkSession, tmp_path: Path) -> None:
     guide.sql(WORD_COUNT)
-    guide.sql(WORD_TABLE)
-    guide.sql("CREATE TABLE read (word STRING, cnt BIGINT)")
-    jobs = [rows(guide, COUNTING)[0][0]]
-    until(lambda: rows(guide, "SELECT * FROM word_count"))
-    jobs += [rows(guide, "INSERT INTO read SELECT word, cnt FROM paimon_changes('word_count')")[0][0]]
+    guide.sql("CREATE TABLE words (word STRING)")
+    guide.sql("CREATE TABLE seen (word STRING, cnt BIGINT)")
+    jobs = [
+        rows(guide, f"INSERT INTO {statement}")[0][0]
+        for statement in (
+            "word_count SELECT word, COUNT(*) FROM paimon_changes('words') GROUP BY word",
+            "seen SELECT word, cnt FROM paimon_changes('word_count')",
+        )
+    ]
     queries = {q.id: q for q in guide.streams.active}
-    until(lambda: rows(guide, "SELECT * FROM read"))
+    guide.sql("INSERT INTO words VALUES ('a'), ('a')")
+    until(lambda: rows(guide, "SELECT * FROM seen") == [("a", 2)])
     guide.sql("DROP TABLE word_count;")
+    assert sorted(p.name for p in (tmp_path / "paimon/default.db").iterdir()) == ["seen", "words"]
+    guide.sql("INSERT INTO words VALUES ('a')")
     until(lambda: not guide.streams.active)
     for job in jobs:
         assert "[TABLE_NOT_FOUND]" in str(queries[job].exception())
-    assert sorted(p.name for p in (tmp_path / "paimon/default.db").iterdir()) == ["read"]
+    assert sorted(p.name for p in (tmp_path / "paimon/default.db").iterdir()) == ["seen", "words"]
 
 
 @pytest.fixture

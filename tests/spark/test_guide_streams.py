@@ -190,6 +190,13 @@ def test_s64_a_consumer_keeps_its_snapshots(spark: SparkSession, streamed: Calla
     assert rows(spark, "SELECT * FROM `t$consumers`") == [("myid", rows(spark, NEWEST)[0][0] + 1)]
     anew = spark.readStream.options(**options, **{"consumer.ignore-progress": "true"}).table("t")
     assert streamed(anew) == [(v, v) for v in range(1, 6)]
+    spark.sql("CREATE TABLE o (id INT)")
+    spark.sql("SET 'paimon.*.*.t.consumer-id' = 'sql'")
+    spark.sql("SET 'execution.checkpointing.interval' = '200 ms'")
+    job = spark.sql("INSERT INTO o SELECT id FROM paimon_changes('t')").first()[0]
+    until(lambda: ("sql", rows(spark, NEWEST)[0][0] + 1) in rows(spark, "SELECT * FROM `t$consumers`"))
+    spark.sql(f"STOP JOB '{job}'")
+    assert rows(spark, "SELECT * FROM o") == [(v,) for v in range(1, 6)]
     with pytest.raises(
         Exception, match=r"\[INVALID_OPTION\].*'consumer.mode' cannot be given.*each batch, exactly once"
     ):
