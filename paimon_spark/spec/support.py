@@ -213,6 +213,8 @@ def _why_not(key: str, option: Option) -> str:
 def _instead(key: str, option: Option) -> str:
     if key == "branch":
         return "Write the branch into the name: `t$branch_b`."
+    if key == "consumer.mode":
+        return "Leave it out: a stream records its progress at the end of each batch, exactly once."
     return "Leave it out."
 
 
