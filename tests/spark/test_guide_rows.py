@@ -421,10 +421,23 @@ def test_s14_modes_and_keys_of_the_client(counting: SparkSession) -> None:
         found = rows(counting, "SELECT * FROM word_count;")
         assert {(op, word) for op, word, _ in found} == {("+I", word) for word in HEX}
         counting.sql("CREATE TABLE copy (word STRING, cnt BIGINT)")
-        with pytest.raises(Exception, match=r"streaming mode, but the INSERT would read \S*word_count once"):
-            counting.sql("INSERT INTO copy SELECT * FROM word_count")
+        counting.sql("INSERT INTO copy VALUES ('first', 1)")
+        for statement in (
+            "INSERT INTO copy SELECT * FROM word_count",
+            "INSERT OVERWRITE copy SELECT * FROM word_count",
+            "WITH w AS (SELECT * FROM word_count) INSERT INTO copy SELECT * FROM w",
+            "INSERT INTO copy SELECT * FROM copy VERSION AS OF 1 WHERE word IN (SELECT word FROM word_count)",
+            "FROM word_count INSERT INTO copy SELECT word, cnt INSERT INTO copy SELECT word, 1L",
+            "CREATE TABLE other AS SELECT * FROM word_count",
+            "CREATE TABLE other WITH ('bucket'='1', 'bucket-key'='word') AS SELECT * FROM word_count",
+        ):
+            with pytest.raises(Exception, match=r"streaming mode, but the statement would read \S*word_count once"):
+                counting.sql(statement)
         counting.sql("INSERT INTO copy SELECT * FROM word_count VERSION AS OF 1")
-        counting.sql("INSERT INTO copy VALUES ('once', 1)")
+        counting.sql("INSERT INTO copy VALUES ('once', DEFAULT)")
+        counting.sql("INSERT INTO copy SELECT :word, 2", {"word": "bound"})
+        counting.table("word_count").writeTo("copy").append()
+        assert not counting.catalog.tableExists("other")
     finally:
         counting.sql("RESET 'execution.runtime-mode'")
 

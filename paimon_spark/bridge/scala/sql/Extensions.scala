@@ -40,6 +40,7 @@ class Extensions extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(session => MaxPartitions(session))
     extensions.injectCheckRule(_ => ChangelogFunctions.check)
     extensions.injectPostHocResolutionRule(session => StartJobs(session))
+    extensions.injectPostHocResolutionRule(session => RefuseReadsAtOnce(session))
     extensions.injectPostHocResolutionRule(_ => RowLevelRule)
     extensions.injectPostHocResolutionRule(_ => ResolveAnalyze)
     extensions.injectPostHocResolutionRule(_ => ViewDescriptions)

@@ -1,9 +1,10 @@
 package org.apache.spark.sql.paimonbridge
 
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
-import org.apache.spark.sql.catalyst.analysis.{RelationTimeTravel, UnresolvedRelation, UnresolvedTableValuedFunction}
+import org.apache.spark.sql.catalyst.analysis.{ResolvedIdentifier, UnresolvedRelation, UnresolvedTableValuedFunction}
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.plans.logical.{InsertIntoStatement, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
 import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
@@ -55,33 +56,50 @@ object ChangesInsert {
         else ChangesInsertCommand(u.multipartIdentifier, i.query, i.userSpecifiedCols, i.byName)
       case _ => parsed
     }
-    case i: InsertIntoStatement if ClientKeys.isStreaming(session) => i.table match {
-      case u: UnresolvedRelation if Extensions.ours(session, u.multipartIdentifier) =>
-        readOnce(session, i.query).fold(parsed)(name => FailedStatement(new PaimonException(
-          s"[UNSUPPORTED_FEATURE] The session runs in streaming mode, but the INSERT would read $name once. Write " +
-            s"paimon_changes('$name') for a job that follows the table, or SET '${ClientKeys.Mode}' = 'batch' first.",
-          "UNSUPPORTED_FEATURE")))
-      case _ => parsed
-    }
     case _ => parsed
-  }
-
-  /** The table of ours that a bounded query reads at its newest snapshot, whose later rows would be left out. */
-  private def readOnce(session: SparkSession, query: LogicalPlan): Option[String] = {
-    val analyzed = session.asInstanceOf[ClassicSession].sessionState.executePlan(query).analyzed
-    if (analyzed.isStreaming || travels(query)) None
-    else StreamSelect.tables(analyzed).map(_.name).find(!_.contains("$"))
-  }
-
-  private def travels(query: LogicalPlan): Boolean = query.exists {
-    case _: RelationTimeTravel => true
-    case u: UnresolvedRelation if !u.options.isEmpty => true
-    case f: UnresolvedTableValuedFunction => TableFunctions.known(f.name)
-    case other => other.subqueries.exists(travels)
   }
 
   private def readsChanges(query: LogicalPlan): Boolean = query.exists {
     case f: UnresolvedTableValuedFunction => TableFunctions.isStream(f.name)
     case other => other.subqueries.exists(readsChanges)
   }
+}
+
+/** Refuses SQL that in streaming mode writes the rows that a table has at the moment: its later rows would be missing. */
+case class RefuseReadsAtOnce(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    if (ClientKeys.isStreaming(session) && plan.exists(isWrite))
+      RefuseReadsAtOnce.tables(plan).headOption.foreach(t => throw refused(t.name))
+    plan
+  }
+
+  /** A plan of a DataFrame has no position in a text; it is a batch in any mode. */
+  private def isWrite(plan: LogicalPlan): Boolean = plan.origin.line.nonEmpty && (plan match {
+    case w: V2WriteCommand if !w.isInstanceOf[RowLevelWrite] => w.table match {
+      case r: DataSourceV2Relation => r.table.isInstanceOf[PaimonTable]
+      case _ => false
+    }
+    case c: V2CreateTableAsSelectPlan => c.name match {
+      case id: ResolvedIdentifier => id.catalog.isInstanceOf[PaimonCatalog]
+      case _ => false
+    }
+    case _ => false
+  })
+
+  private def refused(table: String) = new PaimonException(
+    s"[UNSUPPORTED_FEATURE] The session runs in streaming mode, but the statement would read $table once. Write " +
+      s"paimon_changes('$table') for a job that follows the table, or SET '${ClientKeys.Mode}' = 'batch' first.",
+    "UNSUPPORTED_FEATURE")
+}
+
+object RefuseReadsAtOnce {
+  /** The tables that are read at their newest snapshot. */
+  private def tables(plan: LogicalPlan): Seq[PaimonTable] = reads(plan).filter(_.options.isEmpty).map(_.table).collect {
+    case t: PaimonTable if t.isData && !t.token.hasNonNull("snapshot") => t
+  }
+
+  private def reads(plan: LogicalPlan): Seq[DataSourceV2Relation] = plan.collectWithSubqueries {
+    case r: DataSourceV2Relation => Seq(r)
+    case c: V2CreateTableAsSelectPlan => reads(c.query)
+  }.flatten
 }
