@@ -24,6 +24,7 @@ from paimon_spark.engine.spark_jobs import SparkJobs
 from paimon_spark.errors import ArgumentError, NotFoundError, OutcomeUnknownError, PaimonError
 from paimon_spark.fs.resolve import file_io_for
 from paimon_spark.spec.identifier import Identifier, split_name
+from paimon_spark.spec.quoted_text import quoted_name
 from paimon_spark.sqlparse.options_text import parse_options
 
 _TYPE = Param(
@@ -179,7 +180,7 @@ class MigrateTable:
         """List the files."""
         _check_type(args)
         name = args.text("table")
-        target = args.optional_text("target_table") or ".".join(f"`{p}`" for p in split_name(name)[-2:])
+        target = args.optional_text("target_table") or ".".join(map(quoted_name, split_name(name)[-2:]))
         work = _planned(
             ctx,
             name,
@@ -268,7 +269,7 @@ class MigrateDatabase:
         jobs, database, options = ctx.spark_jobs("sys.migrate_database"), args.text("database"), _options(args)
         parallelism, found, failures = _parallelism(args), [], []
         for table in jobs.list_sources(database):
-            name = f"`{database}`.`{table}`"
+            name = f"{quoted_name(database)}.{quoted_name(table)}"
             try:
                 identifier = Identifier.of((database, table))
                 found.append(_planned(ctx, name, identifier, options, drops=True, parallelism=parallelism))

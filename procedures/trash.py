@@ -18,6 +18,7 @@ from paimon_spark.engine.trash import LAST, EmptyTrashPlan, ListedRun, execute_e
 from paimon_spark.engine.undo import UndoPlan, execute_undo, plan_undo
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, PaimonError
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.quoted_text import sql_value
 
 _Listed = tuple[str, ListedRun | MalformedRun | PaimonError]
 """The name of a table, and a run of its trash, or why the table cannot be read."""
@@ -88,7 +89,7 @@ def _row(name: str, listed: ListedRun | MalformedRun | PaimonError, zone: tzinfo
         record.run,
         _time(record.time_millis, zone),
         record.procedure,
-        ", ".join(f"{name} => {_literal(value)}" for name, value in record.arguments.items()),
+        ", ".join(f"{name} => {sql_value(value)}" for name, value in record.arguments.items()),
         record.user,
         str(record.state),
         listed.files,
@@ -99,12 +100,6 @@ def _row(name: str, listed: ListedRun | MalformedRun | PaimonError, zone: tzinfo
 
 def _time(millis: int, zone: tzinfo) -> str:
     return f"{datetime.fromtimestamp(millis / 1000, zone):%Y-%m-%d %H:%M:%S}"
-
-
-def _literal(value: object) -> str:
-    if isinstance(value, bool | int):
-        return str(value).lower()
-    return "'" + str(value).replace("'", "''") + "'"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 
 from paimon_spark.errors import AlreadyExistsError, ArgumentError, ErrorKind
-from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.copy_formats import READERS, directory_of, spark_options, told_by_spark
 from paimon_spark.spark.copy_values import storable
+from paimon_spark.spec.quoted_text import quoted_name
 from paimon_spark.sqlparse.copy_into import CopyTo, FileFormat
 
 WRITTEN = [("output_path", "string", False), ("file_count", "int", False), ("rows_written", "bigint", False)]
@@ -65,7 +65,7 @@ def _storable(query: DataFrame, file_format: FileFormat) -> DataFrame:
     """Return the rows with values that files of the format can hold and give back."""
     if file_format.kind == "PARQUET":
         return query
-    columns = [storable(f.col(quoted(c.name)), c.dataType, file_format.kind).alias(c.name) for c in query.schema]
+    columns = [storable(f.col(quoted_name(c.name)), c.dataType, file_format.kind).alias(c.name) for c in query.schema]
     if file_format.kind == "CSV" and len(columns) == 1:
         message = f"[{ErrorKind.VALUE_NOT_STORABLE}] A CSV file of one column has no text for NULL."
         column = columns[0]

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from paimon_spark.spec.quoted_text import string_literal
+
 Row = dict[str, Any]
 Target = dict[int, Row]
 
@@ -20,12 +22,8 @@ def rows(spark: SparkSession, sql: str) -> list[tuple]:
 
 
 def call(spark: SparkSession, **arguments: str) -> dict[str, Any]:
-    named = ", ".join(f"{name} => '{escaped(value)}'" for name, value in arguments.items())
+    named = ", ".join(f"{name} => {string_literal(value)}" for name, value in arguments.items())
     return spark.sql(f"CALL sys.merge_into({named})").collect()[0].asDict()
-
-
-def escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("'", "\\'")
 
 
 TARGET_ROWS = [(1, 5, "a"), (2, 15, "b"), (3, 25, None), (4, None, "d"), (5, 45, "e")]
