@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.parameters import SUCCESS, TABLE
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, DRY_RUN, NOTHING_TO_DO, Report
@@ -24,8 +25,6 @@ from paimon_spark.engine.missing_files import (
 )
 from paimon_spark.engine.repair import Repair, execute_repair, plan_repair
 
-_TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
-
 
 @dataclass(frozen=True, slots=True)
 class _Files:
@@ -38,7 +37,7 @@ class _Files:
     name="remove_unexisting_files",
     summary="Remove data files that do not exist from the metadata.",
     params=(
-        _TABLE,
+        TABLE,
         Param(
             "dry_run",
             ParamType.BOOLEAN,
@@ -98,7 +97,7 @@ class _Lists:
             aliases=("tableId",),
         ),
     ),
-    columns=(Column("result", "string", "`Success`; a failed CALL raises an error"),),
+    columns=(SUCCESS,),
     example="CALL sys.remove_unexisting_manifests('default.T');",
 )
 class RemoveUnexistingManifests:
@@ -141,7 +140,7 @@ class _Earliest:
     name="repair_earliest_snapshot",
     summary="Make a snapshot the earliest, in a table with a gap in its snapshots.",
     params=(
-        _TABLE,
+        TABLE,
         Param("snapshot_id", ParamType.BIGINT, "The first snapshot after the gap.", required=True),
     ),
     columns=(
@@ -188,7 +187,7 @@ class _Repairs:
 @procedure(
     name="repair_snapshots",
     summary="Rewrite snapshots and tags that Paimon fails to read because of their operation.",
-    params=(_TABLE,),
+    params=(TABLE,),
     columns=(Column("repaired_count", "int", "number of rewritten snapshots and tags", nullable=False),),
     example="CALL sys.repair_snapshots('default.T');",
 )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.parameters import CALL_OPTIONS, TABLE
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
@@ -20,7 +21,6 @@ from paimon_spark.engine.expiry.expire_changelogs import (
 )
 from paimon_spark.engine.trash import open_run
 
-_TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
 _NEWEST = "newest"
 _NEVER = -(1 << 63)
 _NO_LIMIT = (1 << 31) - 1
@@ -38,7 +38,7 @@ class _Expiry:
     name="expire_snapshots",
     summary="Remove old snapshots, and the files that only they reference.",
     params=(
-        _TABLE,
+        TABLE,
         Param(
             "retain_max",
             ParamType.INT,
@@ -63,7 +63,7 @@ class _Expiry:
             "Remove at most this many snapshots.",
             default="table option `snapshot.expire.limit`",
         ),
-        Param("options", ParamType.STRING, "Table options for this CALL: `key=value,key=value`."),
+        CALL_OPTIONS,
         trash_param(default=False),
     ),
     columns=(Column("deleted_snapshots_count", "int", "number of removed snapshots", nullable=False),),
@@ -132,7 +132,7 @@ class _ChangelogExpiry:
     name="expire_changelogs",
     summary="Remove old long-lived changelogs, and the files that only they reference.",
     params=(
-        _TABLE,
+        TABLE,
         Param(
             "retain_max",
             ParamType.INT,

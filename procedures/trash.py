@@ -8,7 +8,8 @@ from typing import Any
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
-from paimon_spark.calls.named_tables import TABLES, named_tables
+from paimon_spark.calls.named_tables import named_tables
+from paimon_spark.calls.parameters import TABLE, TABLE_NAME, TABLES
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
@@ -30,7 +31,7 @@ _RUN = "The run, as `sys.trash` lists it; `last` is the newest run of the table.
     summary="List what procedures have moved to the trash.",
     params=(TABLES,),
     columns=(
-        Column("table", "string", "the table", nullable=False),
+        TABLE_NAME,
         Column("run", "string", "name of the run, for `sys.undo` and `sys.empty_trash`"),
         Column("time", "string", "when the run began, in the session time zone"),
         Column("procedure", "string", "the procedure"),
@@ -187,7 +188,7 @@ class _Emptying:
     name="empty_trash",
     summary="Delete runs of the trash for good.",
     params=(
-        Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True),
+        TABLE,
         Param("run", ParamType.STRING, f"{_RUN} Not together with `older_than`."),
         Param(
             "older_than",
