@@ -7,6 +7,7 @@ import posixpath
 import unicodedata
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote
 
 from paimon_spark.errors import ArgumentError, PaimonError
 from paimon_spark.spec import predicate as p
@@ -15,7 +16,7 @@ from paimon_spark.spec.literals import parse_value, value_text
 from paimon_spark.spec.option_catalogue import known_options
 from paimon_spark.spec.option_checks import validate_options
 from paimon_spark.spec.options import CoreOptions, parse_duration_ms, parse_memory
-from paimon_spark.spec.paths import TablePaths, escape, partition_path, unescape
+from paimon_spark.spec.paths import TablePaths, escape, partition_path
 from paimon_spark.spec.quoted_text import quoted_name, string_literal
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.stats import ColumnStats
@@ -226,7 +227,7 @@ def new_name(source: str) -> None:
 def partition_name(source: str) -> None:
     """Any text is one directory, and comes back from its name."""
     value = source.encode("utf-8", "replace").decode()
-    assert unescape(escape(value)) == value
+    assert unquote(escape(value)) == value
     path = partition_path([value], FIELDS[:1])
     assert "/" not in path
     assert posixpath.normpath(f"/w/{path}/f") == f"/w/{path}/f"

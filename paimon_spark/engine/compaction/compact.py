@@ -76,7 +76,6 @@ class CompactionPlan:
     strategy: Strategy
     snapshot_id: int | None
     groups: tuple[CompactGroup, ...]
-    buckets_seen: int = 0
     partitions_seen: frozenset[bytes] = field(default=frozenset(), repr=False)
     """The partitions that the filter matches."""
 
@@ -181,16 +180,14 @@ def plan_compaction(
     found = scan_buckets(table, snapshot, statistics=True, predicate=partitions or TRUE)
     refs = vector_refs(table, found.index_entries)
     tasks: list[CompactTask] = []
-    looked_at = 0
     partitions_seen: set[bytes] = set()
     for bucket in found.buckets():
         partitions_seen.add(bucket.partition)
         if buckets is None or BucketKey(bucket.partition, bucket.bucket) in buckets:
-            looked_at += 1
             tasks += _bucket_tasks(table, bucket, strategy, refs, unreported)
     groups = tuple(CompactGroup(tuple(g)) for g in _grouped(tasks, limits))
     snapshot_id = snapshot.id if snapshot else None
-    return CompactionPlan(table, strategy, snapshot_id, groups, looked_at, frozenset(partitions_seen))
+    return CompactionPlan(table, strategy, snapshot_id, groups, frozenset(partitions_seen))
 
 
 def _grouped(tasks: Iterable[CompactTask], limits: GroupLimits) -> Iterator[list[CompactTask]]:
