@@ -26,14 +26,14 @@ from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan
 from paimon_spark.engine.insert import WritePlan, finish_write, plan_write, write_arrow
 from paimon_spark.engine.row_level import change_arrow, finish_changes, plan_changes
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import SelectPlan, plan_select, read_arrow
+from paimon_spark.engine.select import SelectPlan, plan_select
 from paimon_spark.errors import ConflictError, EngineError, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import CommitKind
 from paimon_spark.spec.manifest import IndexManifestEntry
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.testing.invariants import leaked, violations
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 INSERT, UPDATE, DELETE = 0, 2, 3
 UNAWARE: dict[str, str] = {}

@@ -17,7 +17,7 @@ from paimon_spark.core.metadata.row_ranges import is_blob_file
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.select import plan_select, read_arrow
+from paimon_spark.engine.select import plan_select
 from paimon_spark.errors import CorruptTableError, OptionError, UnsupportedError, UsageError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.blob import ELSEWHERE, NULL, decode_lengths, encode_lengths, framed, index_of
@@ -26,7 +26,7 @@ from paimon_spark.spec.manifest import EMPTY_ROW, DataFileMeta
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.spec.types import BYTES, DataField, TypeRoot, atomic
 from paimon_spark.testing.invariants import leaked, violations
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 

@@ -12,12 +12,11 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, UnsupportedError
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.testing.invariants import violations
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 
 def crossing(engine: str = "deduplicate", **options: str) -> Table:

@@ -22,7 +22,7 @@ from paimon_spark.core.write.rolling import RollingWriter
 from paimon_spark.engine.compaction.compact import plan_compaction
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.row_level import change_arrow, plan_changes, with_all_rows
-from paimon_spark.engine.select import plan_select, read_arrow
+from paimon_spark.engine.select import plan_select
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.fs.memory import InMemoryFileIO
@@ -30,7 +30,7 @@ from paimon_spark.spec.kinds import FileSource, Operation
 from paimon_spark.spec.manifest import EMPTY_ROW, DataFileMeta
 from paimon_spark.spec.predicate import Comparison, Predicate
 from paimon_spark.testing.invariants import violations
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 MARKED = {"deletion-vectors.enabled": "true"}

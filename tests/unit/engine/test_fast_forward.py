@@ -17,12 +17,11 @@ from paimon_spark.engine.refs.branches import execute_create_branch, plan_create
 from paimon_spark.engine.refs.fast_forward import execute_fast_forward, plan_fast_forward
 from paimon_spark.engine.refs.merge_branch import execute_merge_branch, plan_merge_branch
 from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, EngineError, NotFoundError, UnsupportedError, UsageError
 from paimon_spark.spec.column_changes import AddColumn
 from paimon_spark.spec.evolution import SchemaChange, apply_changes
 from paimon_spark.spec.types import parse_atomic
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 FAR = 10**15
 

@@ -22,7 +22,7 @@ from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_rescale
 from paimon_spark.engine.row_level import change_arrow, finish_changes, plan_changes, row_changer, with_all_rows
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import SelectPlan, plan_select, read_arrow
+from paimon_spark.engine.select import SelectPlan, plan_select
 from paimon_spark.errors import ConflictError, PaimonError, UnsupportedError
 from paimon_spark.spec.kinds import SEQUENCE_NUMBER, CommitKind, Operation, RowKind
 from paimon_spark.spec.manifest import BucketKey
@@ -31,7 +31,7 @@ from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.sqlparse.where import parse_filter
 from paimon_spark.testing.faults import FaultFileIO, Mode, Nth
 from paimon_spark.testing.invariants import violations
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 from tests.unit.engine.changelogs import changes_in, compact, keyed, put
 
 SUMS = {"merge_engine": "aggregation", "fields__n__aggregate_function": "sum"}

@@ -18,11 +18,10 @@ from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan
 from paimon_spark.engine.insert import complete_write, plan_write, write_arrow
 from paimon_spark.engine.redistribution.postpone_compact import execute_postponed, plan_postponed
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ConflictError, UsageError
 from paimon_spark.spec.manifest import ManifestEntry
 from paimon_spark.spec.predicate import Comparison
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 
 def postponed(columns: dict[str, str] | None = None, *, partition: tuple[str, ...] = (), **options: str) -> Table:

@@ -11,10 +11,9 @@ from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_rescale
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, ConflictError
 from paimon_spark.spec.predicate import Comparison
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 
 def bucketed(buckets: int = 2, **options: str) -> Table:

@@ -21,12 +21,11 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.row_level import change_arrow, finish_changes, plan_changes
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ConflictError, EngineError, UsageError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import CommitKind
 from paimon_spark.spec.predicate import Comparison
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 Change = tuple[str | None, int | None, int, tuple[Any, ...]]
 """(file, position, kind, values)."""

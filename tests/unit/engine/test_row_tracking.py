@@ -20,14 +20,13 @@ from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.redistribution.sort_compact import Order, plan_sort
 from paimon_spark.engine.row_level import change_arrow
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.testing.invariants import leaked, violations
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 INSERT, UPDATE, DELETE = 0, 2, 3
 PLACES = ("__paimon_file_path", "__paimon_row_index", "__paimon_deletion_vector", "_ROW_ID", "_SEQUENCE_NUMBER")

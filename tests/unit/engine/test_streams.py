@@ -23,7 +23,6 @@ from paimon_spark.engine.insert import WritePlan, complete_write, plan_write, re
 from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_rescale
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.engine.streaming.offset import StreamLimits, StreamOffset, parse_offset
 from paimon_spark.engine.streaming.sink import StreamBatch, begin_batch
 from paimon_spark.engine.streaming.source import StreamRead, StreamSource
@@ -39,7 +38,7 @@ from paimon_spark.errors import (
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.options import CoreOptions
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 COLUMNS = {"id": "INT", "v": "INT"}
 FILES = "read.stream.maxFilesPerTrigger"

@@ -13,7 +13,6 @@ from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import RollingWriter
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, CorruptTableError, UnsupportedError, UsageError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.fs.memory import InMemoryFileIO
@@ -22,6 +21,7 @@ from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.kinds import FileSource
 from paimon_spark.spec.manifest import EMPTY_ROW, DataFileMeta
 from paimon_spark.spec.types import ArrayType, DataField, TypeRoot, atomic, type_from_json, type_to_json
+from paimon_spark.testing.tables import read_arrow
 
 FLOAT = atomic(TypeRoot.FLOAT)
 FIELDS = (

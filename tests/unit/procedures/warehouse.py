@@ -14,11 +14,11 @@ from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.spec.evolution import new_schema
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.types import DataField, parse_atomic
 from paimon_spark.testing.invariants import violations
+from paimon_spark.testing.tables import read_arrow
 from tests.unit.procedures.calling import REGISTRY
 
 OPTIONS = {"bucket": "1", "write-only": "true"}

@@ -16,11 +16,10 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState
 from paimon_spark.engine.insert import complete_write, plan_write
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import EngineError, OptionError
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.spec.options import CoreOptions
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 MB = 1 << 20
 
