@@ -12,13 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from paimon_spark.spec.quoted_text import string_literal
+from tests.query_results import rows
 
 Row = dict[str, Any]
 Target = dict[int, Row]
-
-
-def rows(spark: SparkSession, sql: str) -> list[tuple]:
-    return [tuple(r) for r in spark.sql(sql).collect()]
 
 
 def call(spark: SparkSession, **arguments: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from paimon_spark.errors import ArgumentError, ConflictError, UnsupportedError
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.spec.types import ArrayType, AtomicType, MapType, TypeRoot, not_null
 from paimon_spark.testing.tables import new_table, read_arrow
+from tests.small_tables import option_keys
 
 
 class LocalSorter:
@@ -44,7 +45,7 @@ class LocalSorter:
 
 def table_of(**options: str) -> Table:
     columns = {"k": "INT", "v": "STRING", "p": "INT"}
-    given = {name.replace("__", ".").replace("_", "-"): v for name, v in options.items()}
+    given = option_keys(options)
     table = new_table(columns, partition=["p"], options={"write-only": "true", **given})
     rng = np.random.default_rng(7)
     for _ in range(4):
