@@ -22,7 +22,7 @@ _COLUMNS = (
     ("severity", "string"),
     ("finding", "string"),
     ("found", "string"),
-    ("mend", "string"),
+    ("remedy", "string"),
     ("gain_bytes", "bigint"),
     ("gain_files", "bigint"),
     ("estimated", "boolean"),

@@ -30,6 +30,7 @@ def derived(procedure: Procedure) -> Action:
         target,
         destroys=DESTROYS.get(procedure.name, ""),
         insists=procedure.name in INSISTS,
+        has_dry_run=not procedure.read_only,
     )
 
 

@@ -120,7 +120,7 @@ def test_page(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> None:
     badges = [t for a, t in page.all("span") if (a.get("class") or "").startswith("badge")]
     found = json.loads(doctor(warehouse, capsys, "--table", "db.t", "--format", "json")[1])["tables"][0]
     assert badges == [f["severity"] for f in found["findings"]]
-    assert [t for _, t in page.all("code")] == [f["mend"] for f in found["findings"] if f["mend"]]
+    assert [t for _, t in page.all("code")] == [f["remedy"] for f in found["findings"] if f["remedy"]]
     shown = dict(zip((t for _, t in page.all("dt")), (t for _, t in page.all("dd")), strict=True))
     assert shown["files"] == f"{found['figures']['files']:,}"
     assert shown["bytes"] == size_text(found["figures"]["bytes"])
