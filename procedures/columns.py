@@ -9,7 +9,7 @@ from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.parameters import SUCCESS, TABLE
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Param, ParamType, procedure
-from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
+from paimon_spark.calls.report import Report, metadata_report
 from paimon_spark.core.maintenance.deletion import WRITE, Action
 from paimon_spark.core.table import Table
 from paimon_spark.spec.defaults import is_null_default
@@ -71,16 +71,7 @@ class AlterColumnDefaultValue:
         work = plan.payload
         if plan.actions:
             ctx.catalog.alter_table(work.identifier, [work.change])
-        latest = work.table.snapshots.latest_id()
-        return Report(
-            result_rows=[("Success",)],
-            status=DONE if plan.actions else NOTHING_TO_DO,
-            snapshot_before=latest,
-            snapshot_after=latest,
-            files_out=len(plan.actions),
-            bytes_out=sum(a.bytes for a in plan.actions),
-            changed_tables=(work.table.name,) if plan.actions else (),
-        )
+        return metadata_report(work.table, plan.actions, ("Success",))
 
 
 def _literal(schema: TableSchema, column: tuple[str, ...], text: str) -> str:

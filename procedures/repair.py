@@ -12,7 +12,7 @@ from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.parameters import SUCCESS, TABLE
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
-from paimon_spark.calls.report import DONE, DRY_RUN, NOTHING_TO_DO, Report
+from paimon_spark.calls.report import DONE, DRY_RUN, NOTHING_TO_DO, Report, metadata_report
 from paimon_spark.core.table import Table
 from paimon_spark.engine.earliest_snapshot import EarliestPlan, execute_earliest, plan_earliest
 from paimon_spark.engine.missing_files import (
@@ -166,16 +166,7 @@ class RepairEarliestSnapshot:
         """Write the hint."""
         work = plan.payload
         execute_earliest(work.table, work.plan)
-        latest = work.table.snapshots.latest_id()
-        return Report(
-            result_rows=[(work.plan.previous_id, work.plan.earliest_id)],
-            status=DONE if plan.actions else NOTHING_TO_DO,
-            snapshot_before=latest,
-            snapshot_after=latest,
-            files_out=len(plan.actions),
-            bytes_out=sum(a.bytes for a in plan.actions),
-            changed_tables=(work.table.name,) if plan.actions else (),
-        )
+        return metadata_report(work.table, plan.actions, (work.plan.previous_id, work.plan.earliest_id))
 
 
 @dataclass(frozen=True, slots=True)

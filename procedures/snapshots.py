@@ -93,12 +93,7 @@ class ExpireSnapshots:
                 retain_max=args.integer("retain_max"), retain_min=1, older_than_millis=_NEVER, max_deletes=_NO_LIMIT
             )
         else:
-            config = ExpireConfig(
-                retain_max=args.integer("retain_max"),
-                retain_min=args.integer("retain_min"),
-                older_than_millis=args.millis("older_than", ctx.zone),
-                max_deletes=args.integer("max_deletes"),
-            )
+            config = _limits(ctx, args)
         plan = plan_expire(table, config, ctx.clock_millis())
         trash = open_run(table, trash_request(ctx, args, "expire_snapshots", default=False))
         return Plan(tuple(plan.actions), _Expiry(table, table.snapshots.latest_id(), plan, trash))
@@ -183,12 +178,7 @@ class ExpireChangelogs:
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_ChangelogExpiry]:
         """Select the changelogs and collect the files to delete."""
         table = ctx.table(args.text("table"))
-        config = ExpireConfig(
-            retain_max=args.integer("retain_max"),
-            retain_min=args.integer("retain_min"),
-            older_than_millis=args.millis("older_than", ctx.zone),
-            max_deletes=args.integer("max_deletes"),
-        )
+        config = _limits(ctx, args)
         everything = args.flag("delete_all")
         plan = plan_expire_changelogs(table, config, ctx.clock_millis(), everything=everything)
         trash = open_run(table, trash_request(ctx, args, "expire_changelogs", default=False))
@@ -208,3 +198,13 @@ class ExpireChangelogs:
             bytes_in=done.bytes,
             changed_tables=(work.table.name,) if done.count else (),
         )
+
+
+def _limits(ctx: CallContext, args: Arguments) -> ExpireConfig:
+    """Return the limits of an expiry that are given."""
+    return ExpireConfig(
+        retain_max=args.integer("retain_max"),
+        retain_min=args.integer("retain_min"),
+        older_than_millis=args.millis("older_than", ctx.zone),
+        max_deletes=args.integer("max_deletes"),
+    )

@@ -104,6 +104,24 @@ class GroupResult:
     rows_out: int = 0
     files_upgraded: int = 0
 
+    @classmethod
+    def of(
+        cls, committed: CommitResult, buckets: int, before: Sequence[DataFileMeta], after: Sequence[DataFileMeta]
+    ) -> GroupResult:
+        """Return the result of a commit that replaced some files of so many buckets by others."""
+        same = {f.file_name for f in before} & {f.file_name for f in after}
+        return cls(
+            snapshot_ids=committed.snapshot_ids if isinstance(committed, Committed) else (),
+            buckets=buckets,
+            files_in=len(before),
+            files_out=len(after),
+            bytes_in=sum(f.file_size for f in before if f.file_name not in same),
+            bytes_out=sum(f.file_size for f in after if f.file_name not in same),
+            rows_in=sum(f.row_count for f in before),
+            rows_out=sum(f.row_count for f in after),
+            files_upgraded=len(same),
+        )
+
     @property
     def is_upgrade(self) -> bool:
         """Return whether files were only moved to another level, and none was rewritten."""
@@ -399,15 +417,4 @@ def commit_group(
 def _group_result(group: CompactGroup, messages: Sequence[CommitMessage], committed: CommitResult) -> GroupResult:
     before = [f for m in messages for f in m.compact_before]
     after = [f for m in messages for f in m.compact_after]
-    same = {f.file_name for f in before} & {f.file_name for f in after}
-    return GroupResult(
-        snapshot_ids=committed.snapshot_ids if isinstance(committed, Committed) else (),
-        buckets=len({BucketKey(t.partition, t.bucket) for t in group.tasks}),
-        files_in=len(before),
-        files_out=len(after),
-        bytes_in=sum(f.file_size for f in before if f.file_name not in same),
-        bytes_out=sum(f.file_size for f in after if f.file_name not in same),
-        rows_in=sum(f.row_count for f in before),
-        rows_out=sum(f.row_count for f in after),
-        files_upgraded=len(same),
-    )
+    return GroupResult.of(committed, len({BucketKey(t.partition, t.bucket) for t in group.tasks}), before, after)
