@@ -96,6 +96,13 @@ def test_table_and_exit_codes(warehouse: Path, capsys: pytest.CaptureFixture[str
     assert main(["doctor", "--warehouse", str(warehouse), "--table", "db.nope"]) == 1
 
 
+def test_the_summary_goes_to_standard_error(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["doctor", "--warehouse", str(warehouse), "--table", "db.sound"])
+    assert capsys.readouterr() == ("", "1 table examined: no findings\n")
+    main(["doctor", "--warehouse", str(warehouse), "--table", "db.*"])
+    assert re.fullmatch(r"2 tables examined: (\d+ \w+, )*\d+ \w+\n", capsys.readouterr().err)
+
+
 def test_json(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found: dict[str, Any] = json.loads(doctor(warehouse, capsys, "--table", "db.*", "--format", "json")[1])
     tables = {t["table"]: t for t in found["tables"]}
